@@ -115,7 +115,7 @@ export class NodeWorld {
   #handOver({ appNumber, fence, from, to }: Given): number | null {
     this.#count("handOver");
     const isHolder = this.owners.get(appNumber) === from && this.#fenceOf(appNumber) === fence;
-    return isHolder && (to === null || this.#isAlive(to)) ? this.#give(appNumber, to) : null;
+    return isHolder && (to === null || this.#isStaying(to)) ? this.#give(appNumber, to) : null;
   }
 
   #give(appNumber: number, to: string | null): number {
@@ -140,6 +140,10 @@ export class NodeWorld {
 
   #isAlive(owner: string | null): boolean {
     return owner !== null && (this.#rows.get(owner)?.leaseUntil ?? 0) > this.#now();
+  }
+
+  #isStaying(id: string): boolean {
+    return this.#isAlive(id) && this.#rows.get(id)?.node?.isLeaving !== true;
   }
 
   #count(kind: Asked): void {

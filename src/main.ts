@@ -252,7 +252,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         port: settings.apiPort,
         catalog,
         findApp: (key) => store.apps.find(key),
-        whyAbsent: (key) => whyAbsent(store, key),
+        whyAbsent: (key) => whyAbsent(store, key, owners),
         authenticator: new Authenticator(tokens),
         others,
         seal,

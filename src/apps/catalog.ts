@@ -182,7 +182,7 @@ export class Catalog {
     return open.live.target;
   }
 
-  /** Serves an app from now on; false for one that has no version, was deleted, or whose files are not here. */
+  /** Serves an app from now on; false for one that has no version or was deleted. Throws why its files are not here. */
   async open(appNumber: number): Promise<boolean> {
     return await this.#turns.take(appNumber, async () => {
       if (this.#registry.byNumber(appNumber)) return true;
@@ -279,11 +279,16 @@ export class Catalog {
   async refreshSecrets(projectId: string, appNumber: number | null): Promise<void> {
     const scope = { projectId, appNumber: appNumber ?? WHOLE_PROJECT };
     if (!(await this.#parts.appSecrets.refresh(scope))) return;
-    for (const traffic of this.#registry.all()) {
-      const { app } = traffic.current.live;
-      if (app.projectId !== projectId || (appNumber !== null && app.number !== appNumber)) continue;
-      for (const open of traffic.all()) open.renew();
+    for (const open of [...this.#everyTraffic(), ...this.#standIns.all()]) {
+      const { app } = open.live;
+      if (app.projectId === projectId && (appNumber === null || app.number === appNumber)) open.renew();
     }
+  }
+
+  /** Any secrets may have changed, also of apps that were served here and may come back. */
+  async refreshAllSecrets(): Promise<void> {
+    for (const { projectId, appNumber } of this.#parts.appSecrets.scopes())
+      await this.refreshSecrets(projectId, appNumber === WHOLE_PROJECT ? null : appNumber);
   }
 
   /** A version was made anew in another folder: later replicas are started there. */
@@ -312,9 +317,12 @@ export class Catalog {
     for (const traffic of this.#registry.all()) traffic.stop();
   }
 
+  #everyTraffic(): OpenVersion[] {
+    return Array.from(this.#registry.all(), (traffic) => traffic.all()).flat();
+  }
+
   #everyVersion(): OpenVersion[] {
-    const open = Array.from(this.#registry.all(), (traffic) => traffic.all()).flat();
-    return [...open, ...this.#housekeeper.leaving()];
+    return [...this.#everyTraffic(), ...this.#housekeeper.leaving()];
   }
 
   async #reopen(traffic: Traffic, versionId: string): Promise<OpenVersion | null> {

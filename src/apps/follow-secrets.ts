@@ -6,16 +6,11 @@ import { WHOLE_PROJECT } from "./secrets.ts";
 /** Has secrets that another node has changed reach the apps that are served here, within a second. */
 export function followSecrets(
   changes: Pick<Changes, "on" | "onReset">,
-  catalog: Pick<Catalog, "all" | "refreshSecrets">,
+  catalog: Pick<Catalog, "refreshSecrets" | "refreshAllSecrets">,
 ): void {
   changes.on("secrets", async (subjects) => {
     for (const { projectId, appNumber } of subjects.map(scopeOf))
       await catalog.refreshSecrets(projectId, appNumber === WHOLE_PROJECT ? null : appNumber);
   });
-  changes.onReset(async () => {
-    const apps = catalog.all().map(({ app }) => app);
-    for (const projectId of new Set(apps.map((app) => app.projectId)))
-      await catalog.refreshSecrets(projectId, null);
-    for (const { projectId, number } of apps) await catalog.refreshSecrets(projectId, number);
-  });
+  changes.onReset(() => catalog.refreshAllSecrets());
 }

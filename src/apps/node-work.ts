@@ -6,7 +6,7 @@ import type { LogBook } from "./logs/log-book.ts";
 
 type WorkParts = {
   readonly catalog: Catalog;
-  readonly deployer: Pick<Deployer, "isBuilding">;
+  readonly deployer: Pick<Deployer, "isBuilding" | "look">;
   readonly logBook: Pick<LogBook, "endTails">;
 };
 
@@ -24,6 +24,7 @@ export function appWork({
     },
     isChanging: (appNumber) => catalog.isChanging(appNumber) || deployer.isBuilding(appNumber),
     readyCount: (appNumber) => catalog.readyCount(appNumber),
+    onTaken: () => deployer.look(),
     runs: () => catalog.load().runs,
     warm: (appNumber, replicas) => catalog.warm(appNumber, replicas),
     glances: (projectId) => catalog.glances(projectId),

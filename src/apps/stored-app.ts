@@ -8,14 +8,16 @@ type StoredParts = {
   readonly files: Pick<VersionFiles, "ensure"> | null;
 };
 
-/** An app, and the version it serves, whose files are on this machine by then; null when there is none. */
+/** An app, and the version it serves, whose files are on this machine by then; null for none. Throws why they are not. */
 export async function findStored(
   appNumber: number,
   { store, files }: StoredParts,
 ): Promise<{ readonly app: App; readonly version: Version } | null> {
   const app = await store.apps.findByNumber(appNumber);
   const version = app?.currentVersionId ? await store.versions.find(app.currentVersionId) : null;
-  return app && version && (await hasFiles(version, files)) ? { app, version } : null;
+  if (!app || !version) return null;
+  await files?.ensure(version);
+  return { app, version };
 }
 
 /** Whether the files of a version are on this machine, or come there from another node. */

@@ -50,7 +50,7 @@ export class Passing {
     if (!peer || exchange.response.destroyed) return peer !== null;
     const passage = this.#passage(exchange, null);
     exchange.goneListener = passage;
-    const passed = await this.#counted(passage.to(peer));
+    const passed = await this.#counted(passage.to(peer).finally(() => passage.release()));
     if (passed === "lost") throw new AppError("node_lost");
     return passed === "done";
   }

@@ -14,13 +14,16 @@ const PATIENCE_MS = 5_000;
 /** A node did not answer, or refused: the message says which of it. */
 export class PeerFailure extends Error {}
 
+/** How to ask: for how long to wait, and whether on a connection that is made for it. */
+export type Asking = { readonly patienceMs?: number; readonly isFresh?: boolean };
+
 /** Says something to another node, a path and a value as JSON, and gives its answer; throws `PeerFailure`. */
 export async function ask(
   { peers, clock }: { readonly peers: Peers; readonly clock: Clock },
   peer: Peer,
   path: string,
   value: unknown,
-  patienceMs = PATIENCE_MS,
+  { patienceMs = PATIENCE_MS, isFresh = false }: Asking = {},
 ): Promise<unknown> {
   return await new Promise((resolve, reject) => {
     const text = JSON.stringify(value);
@@ -31,7 +34,7 @@ export async function ask(
       resolve,
       reject,
     );
-    question.start(clock, patienceMs);
+    question.start(clock, patienceMs, isFresh);
   });
 }
 
@@ -61,9 +64,9 @@ class Question implements ConnectionUser, ResponseEvents {
     this.#reject = reject;
   }
 
-  start(clock: Clock, patienceMs: number): void {
+  start(clock: Clock, patienceMs: number, isFresh: boolean): void {
     this.#late = clock.after(patienceMs, () => this.#fail("it did not answer in time"));
-    const idle = this.#peers.take(this.#peer, this);
+    const idle = isFresh ? null : this.#peers.take(this.#peer, this);
     this.#connection = idle ?? this.#peers.open(this.#peer, this);
     if (idle) this.onOpen();
   }

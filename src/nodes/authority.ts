@@ -12,9 +12,10 @@ export type Identity = Certified & { readonly nodeId: string; readonly authority
 const KEY = "authority";
 const CONTEXT = "meta/authority";
 const NAME = "Millrace installation";
-const DAY_MS = 24 * 60 * 60 * 1000;
-/** No node runs for longer without a new start. */
-const LEAF_DAYS = 3652;
+/** No node runs for longer without a new start: ten years. */
+const LEAF_MS = 3652 * 24 * 60 * 60 * 1000;
+/** Long before any of them is made: no two clocks agree, and nothing depends on when one begins to count. */
+const FROM = new Date("2020-01-01T00:00:00Z");
 
 type AuthorityParts = {
   readonly store: { readonly meta: Pick<Store["meta"], "get" | "setIfAbsent"> };
@@ -40,7 +41,7 @@ export class Authority {
     const stored =
       (await store.meta.get(KEY)) ??
       // Of two that are made at once, all take the one that was stored first.
-      (await store.meta.setIfAbsent({ key: KEY, value: sealed(made(clock), seal) }));
+      (await store.meta.setIfAbsent({ key: KEY, value: sealed(made(), seal) }));
     const certified = JSON.parse(seal.open(Buffer.from(stored, "base64"), CONTEXT).toString()) as Certified;
     return new Authority(certified, clock);
   }
@@ -48,23 +49,17 @@ export class Authority {
   /** A new key for that node, and a certificate of it. The key is in memory alone. */
   issue(nodeId: string): Identity {
     const leaf = makeLeaf(
-      { name: hostOf(nodeId), ...span(this.#clock, LEAF_DAYS) },
+      { name: hostOf(nodeId), from: FROM, until: new Date(this.#clock.now() + LEAF_MS) },
       { name: NAME, certificate: this.certificate, key: this.#key },
     );
     return { ...leaf, nodeId, authority: this.certificate };
   }
 }
 
-function made(clock: Pick<Clock, "now">): Certified {
-  return makeAuthority({ name: NAME, from: span(clock, 0).from, until: NO_END });
+function made(): Certified {
+  return makeAuthority({ name: NAME, from: FROM, until: NO_END });
 }
 
 function sealed(certified: Certified, seal: Seal): string {
   return seal.close(Buffer.from(JSON.stringify(certified)), CONTEXT).toString("base64");
-}
-
-/** From yesterday, because no two clocks agree. */
-function span(clock: Pick<Clock, "now">, days: number): { readonly from: Date; readonly until: Date } {
-  const now = clock.now();
-  return { from: new Date(now - DAY_MS), until: new Date(now + days * DAY_MS) };
 }

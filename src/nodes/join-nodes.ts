@@ -19,6 +19,7 @@ import type { Owners } from "./owners.ts";
 import type { Ownership } from "./ownership.ts";
 import { PeerListener } from "./peer-listener.ts";
 import type { PeerRoutes } from "./peer-listener.ts";
+import { PeerPulse } from "./peer-pulse.ts";
 import { Peers } from "./peers.ts";
 import { NodeTalk, answering } from "./talk.ts";
 import type { Answering } from "./talk.ts";
@@ -60,6 +61,7 @@ export async function joinNodes(parts: JoinParts, life: Lifecycle): Promise<Join
   const { store, clock, log, ownership } = parts;
   if (store.kind === "postgres") return await join(parts, life);
   await new NodeLease({ store, clock, log, id: ownership.owner, self: null }).begin();
+  ownership.settle();
   return null;
 }
 
@@ -77,6 +79,11 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
     (started) => started.close(),
   );
   const talk = new NodeTalk({ peers, clock });
+  await life.start(
+    "greetings to other nodes",
+    () => new PeerPulse({ peers, talk, clock, log }).start(),
+    (started) => started.stop(),
+  );
   const url = parts.nodeUrl ?? `https://127.0.0.1:${listener.port}`;
   // Cut off from Postgres it goes on with its calls. If it is gone, TCP would ask for it a quarter of an hour.
   const onGone = (gone: ServiceNode): void => {
@@ -114,6 +121,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
         await prove.with(others);
         parts.requireVolumes(others);
       });
+      ownership.settle();
     },
     hasOthers: () => roster.takers.some(({ id }) => id !== self.id),
     leave: async () => {

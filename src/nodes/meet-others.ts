@@ -28,7 +28,21 @@ class UnreachableNodeError extends Error {
   }
 }
 
-/** Resolves when every other node that lives was reached, and has reached this one; throws if one is not. */
+/** Another node lives whose data directory has the same name: which apps are whose goes by that name. */
+class CopiedDirectoryError extends Error {
+  constructor(other: Peer) {
+    super(
+      `the data directory of this service is a copy of that of the service at ${other.url}: ` +
+        "remove the file directory-id from the copy and start again",
+    );
+    this.name = "CopiedDirectoryError";
+  }
+}
+
+/**
+ * Resolves when every other node that lives was reached, and has reached this one; throws if one is not, or if one has a
+ * copy of this node's data directory.
+ */
 export async function meetOthers({ roster, talk, clock, self }: MeetingParts): Promise<void> {
   const met = new Set([self.id]);
   const until = clock.monotonic() + PATIENCE_MS;
@@ -43,9 +57,15 @@ export async function meetOthers({ roster, talk, clock, self }: MeetingParts): P
         failure = { other, cause: error };
       }
     }
-    if (!failure) return;
+    if (!failure) return requireOwnHome(roster, self);
     if (clock.monotonic() > until) throw new UnreachableNodeError(failure.other, self, failure.cause);
     await pause(clock, LOOK_AGAIN_MS);
     await roster.look();
   }
+}
+
+function requireOwnHome(roster: Roster, self: Peer): void {
+  const home = roster.find(self.id)?.details.home;
+  const twin = roster.all.find(({ id, details }) => id !== self.id && details.home === home);
+  if (twin) throw new CopiedDirectoryError(twin);
 }

@@ -21,9 +21,6 @@ type MovesParts = {
   readonly heir: Heir;
 };
 
-/** What became of an app: it is the other node's, it stays, or only the database knows. */
-type MoveEnd = "given" | "kept" | "doubtful";
-
 /** So long an app stays that its next node could not get ready: others move first. */
 const UNMOVED_MS = 60_000;
 
@@ -54,11 +51,15 @@ export class Moves {
     return true;
   }
 
-  async give({ appNumber, fence }: OwnedApp, to: ServiceNode, replicas: number): Promise<MoveEnd> {
+  /** Has the other node get ready; false when the app has to stay. */
+  async prepare(appNumber: number, to: ServiceNode, replicas: number): Promise<boolean> {
+    return (await this.#prepare(appNumber, to, replicas)) || this.#isHurried;
+  }
+
+  /** Gives it the app; false when only the database knows whose that is. */
+  async give(app: OwnedApp, to: ServiceNode): Promise<boolean> {
     const { store, lease } = this.#parts;
-    if (!(await this.#prepare(appNumber, to, replicas)) && !this.#isHurried) return "kept";
-    const handed = await store.appOwners.handOver({ appNumber, fence, from: lease.id, to: to.id });
-    return handed === null ? "doubtful" : "given";
+    return (await store.appOwners.handOver({ ...app, from: lease.id, to: to.id })) !== null;
   }
 
   /** Tells the other node that the app is its own now; it finds out by itself within a second. */

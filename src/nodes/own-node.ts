@@ -1,13 +1,14 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
+import { pause } from "../kit/pause.ts";
 import type { NodeDetails, ServiceNode } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
 import { Changes } from "./changes.ts";
 import { NodeLease } from "./lease.ts";
 import type { Heir } from "./moves.ts";
+import type { AppHost } from "./owned-apps.ts";
 import { Owners } from "./owners.ts";
-import type { AppHost } from "./owners.ts";
 import type { Ownership } from "./ownership.ts";
 import { Roster } from "./roster.ts";
 
@@ -23,6 +24,9 @@ export type OwnNodeParts = {
   /** Another node has left, or its lease has passed. */
   readonly onGone: (node: ServiceNode) => void;
 };
+
+/** What this node has is compared with the database at most so often for changes of apps. */
+const APP_CHANGES_MS = 200;
 
 /** What a node does for its installation. */
 export type NodeWork = AppHost & {
@@ -66,7 +70,11 @@ export class OwnNode {
       (opened) => opened.stop(),
     );
     const node = new OwnNode(parts, changes);
-    changes.on("app", () => node.owners.sync());
+    changes.on("app", async () => {
+      await node.owners.sync();
+      // Others may change many: what comes meanwhile is looked up together.
+      await pause(parts.clock, APP_CHANGES_MS);
+    });
     changes.on("node", () => node.roster.look());
     changes.onReset(() => node.roster.look());
     await life.start(

@@ -1,31 +1,17 @@
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
-import { pause } from "../kit/pause.ts";
 import { sideBySide } from "../kit/side-by-side.ts";
-import { AppError } from "../model/errors.ts";
+import type { AppError } from "../model/errors.ts";
 import type { AppPlace, ServiceNode } from "../model/node.ts";
 import type { AppHolder, OwnedApp } from "../store/app-owners.ts";
 import type { Store } from "../store/store.ts";
-import type { Asker } from "./elsewhere.ts";
 import type { NodeLease } from "./lease.ts";
 import { Moves } from "./moves.ts";
 import type { Heir } from "./moves.ts";
-import { Places, textOf } from "./places.ts";
-import type { NamedApp } from "./places.ts";
-import { toMove, winnerOf } from "./rendezvous.ts";
+import { OwnedApps } from "./owned-apps.ts";
+import type { AppHost } from "./owned-apps.ts";
+import { ranked, toMove, winnerOf } from "./rendezvous.ts";
 import type { Roster } from "./roster.ts";
-
-/** What serves the apps that this node has. */
-export type AppHost = {
-  /** Serves the app from now on; false when there is nothing to serve. */
-  open(appNumber: number): Promise<boolean>;
-  /** Serves it no more: calls under way end, then nothing of it is left here. */
-  letGo(appNumber: number): Promise<void>;
-  /** Whether it is being changed just now: such an app is not moved. */
-  isChanging(appNumber: number): boolean;
-  /** How many of its replicas take calls. */
-  readyCount(appNumber: number): number;
-};
 
 export type OwnersParts = {
   readonly store: Pick<Store, "appOwners">;
@@ -38,43 +24,38 @@ export type OwnersParts = {
   readonly predecessors: readonly string[];
 };
 
-/** Where an app is: here, or at a node that lives. */
-export type Whereabouts = { readonly kind: "here" } | { readonly kind: "there"; readonly node: ServiceNode };
+/** Who has an app: this node, or another that lives. */
+export type Holder = { readonly kind: "here" } | { readonly kind: "there"; readonly peer: ServiceNode };
 
-const NO_FENCE = -1;
 const SYNC_MS = 1_000;
 /** How often a node looks for apps that nobody has, and for those that would better be another's. */
 const REVIEW_MS = 5_000;
 const PAGE = 1_000;
-const OPENED_AT_A_TIME = 16;
 /** Of these, each so many-th looks through all apps, unless nodes have come or gone. */
 const SWEEP_EVERY = 12;
 /** So many apps move after another before the node looks again, and so many at a time when it stops. */
 const MAX_MOVES = 32;
 const FAREWELLS_AT_A_TIME = 8;
-const MAX_KNOWN = 50_000;
-/** How long a caller waits until it is known who has an app: longer than the lease of a node that has died. */
-const PATIENCE_MS = 12_000;
-const LOOK_AGAIN_MS = 200;
+const MENDED_AT_A_TIME = 4;
+/** So many other nodes are asked for an app that cannot be loaded here, and the next time the next ones. */
+const ASKED_AT_A_TIME = 2;
 
 /**
- * The apps of this node, and where those of the others are. An app is taken when it is first needed, and lives by the
+ * Which apps are this node's, and which become so. An app is taken when it is first needed, and lives by the
  * node's lease. What the database says is looked up every second, so that whatever was missed is made good.
  */
 export class Owners {
   readonly #parts: OwnersParts;
-  #host: AppHost | null = null;
-  /** The fence of each app that is ours. */
-  readonly #fences = new Map<number, number>();
-  /** Apps of other nodes, by project and name. A caller who is told that it moved has it looked up again. */
-  readonly #known = new Map<string, string>();
+  readonly #apps: OwnedApps;
   readonly #moves: Moves;
-  readonly #places: Places;
   #timers: Timer[] = [];
   #reviewing: Promise<void> | null = null;
   #syncing: Promise<void> | null = null;
   /** Monotonic; when the database was last asked which apps are ours, and answered. */
   #comparedAt = Number.NEGATIVE_INFINITY;
+  #mending: Promise<void> | null = null;
+  /** Apps that are being given away just now. */
+  readonly #giving = new Map<number, Promise<boolean>>();
   #hasStarted = false;
   #isLeaving = false;
   /** Whether all apps were looked through since nodes came or went. */
@@ -84,13 +65,13 @@ export class Owners {
 
   constructor(parts: OwnersParts) {
     this.#parts = parts;
+    this.#apps = new OwnedApps({ ...parts, nodeId: parts.lease.id });
     this.#moves = new Moves(parts);
-    this.#places = new Places(parts.store);
   }
 
   /** What is ours is served by that, from now on. */
   serveBy(host: AppHost): void {
-    this.#host = host;
+    this.#apps.serveBy(host);
   }
 
   /** Begins to serve what is ours; from now on it takes what nobody has. */
@@ -100,7 +81,10 @@ export class Owners {
     await this.#sync();
     await this.#review();
     this.#timers = [
-      clock.every(SYNC_MS, () => void this.sync()),
+      clock.every(SYNC_MS, () => {
+        void this.sync();
+        void this.#mendSoon();
+      }),
       clock.every(REVIEW_MS, () => void this.review()),
     ];
   }
@@ -112,11 +96,21 @@ export class Owners {
 
   /** By which this node may write about the app: about one that is not ours, by a fence that no app has. */
   holderOf(appNumber: number): AppHolder {
-    return { owner: this.#parts.lease.id, fence: this.#fences.get(appNumber) ?? NO_FENCE };
+    return this.#apps.holderOf(appNumber);
   }
 
   has(appNumber: number): boolean {
-    return this.#fences.has(appNumber);
+    return this.#apps.has(appNumber);
+  }
+
+  /** Whether the app is ours and the others believe that this node lives, as far as it can know without asking. */
+  mayClaim(appNumber: number): boolean {
+    return this.#apps.has(appNumber) && this.#parts.lease.isHeld;
+  }
+
+  /** Why an app that is ours cannot be loaded; null if nothing is known against it. */
+  whyUnserved(appNumber: number): AppError | null {
+    return this.#apps.whyUnserved(appNumber);
   }
 
   /** Whether it knows which apps are its own. After a time without its lease, others may have some of them. */
@@ -127,42 +121,51 @@ export class Owners {
 
   /** Whether it is for this node to do what one node does for all. */
   get isFirst(): boolean {
-    return winnerOf(0, this.#parts.roster.takers)?.id === this.#parts.lease.id;
+    const { roster, lease } = this.#parts;
+    // Also while all of them leave.
+    return winnerOf(0, roster.takers.length > 0 ? roster.takers : roster.all)?.id === lease.id;
   }
 
-  /** Where the app of that name is, which is taken if nobody has it; null when there is none. */
-  async find(key: NamedApp, asker: Asker): Promise<Whereabouts | null> {
-    const text = textOf(key);
-    const known = this.#parts.roster.find(this.#known.get(text) ?? "");
-    if (known && !known.isLeaving && asker !== "node") return { kind: "there", node: known };
-    const { clock } = this.#parts;
-    const until = clock.monotonic() + PATIENCE_MS;
-    while (clock.monotonic() < until) {
-      const place = await this.#places.find(key);
-      if (!place) return null;
-      const found = await this.#settle(place, asker === "node");
-      if (found?.kind === "there") this.#know(text, found.node.id);
-      if (found) return found;
-      await pause(clock, LOOK_AGAIN_MS);
+  /**
+   * Who has the app, after this node has taken it if it is to have it; null when what was read of it is not true any
+   * more. `isSent`: a node has sent the caller here.
+   */
+  async settle(place: AppPlace, isSent: boolean): Promise<Holder | null> {
+    const { lease, roster, predecessors } = this.#parts;
+    const { appNumber, owner, fence, isAlive } = place;
+    if (owner === lease.id) {
+      if (this.#isLeaving && !this.#apps.has(appNumber)) {
+        // It was given to this node as it left. If it has been given away since that was read, this does nothing.
+        await this.#giveUp({ appNumber, fence });
+        return null;
+      }
+      await this.#apps.serve([{ appNumber, fence }]);
+      return { kind: "here" };
     }
-    throw new AppError("app_not_ready", { headers: { "retry-after": "1" } });
-  }
-
-  /** The app is not where it was thought to be. */
-  forget(key: NamedApp): void {
-    this.#known.delete(textOf(key));
+    if (owner !== null && isAlive && !predecessors.includes(owner)) {
+      if (!roster.find(owner)) await roster.look();
+      const node = roster.find(owner);
+      return node ? { kind: "there", peer: node } : null;
+    }
+    const winner = winnerOf(appNumber, roster.takers);
+    // Nobody is left to have it: who calls is told that this node stops.
+    if (!winner && this.#isLeaving) return { kind: "here" };
+    if (winner && winner.id !== lease.id && !isSent) return { kind: "there", peer: winner };
+    const isTaken = (await this.#take([appNumber])).length > 0;
+    return isTaken ? { kind: "here" } : null;
   }
 
   /** Takes those of the apps that nobody has and that are for us to take. */
   async lookAfter(appNumbers: readonly number[]): Promise<void> {
     const { store } = this.#parts;
     const places = await store.appOwners.list(appNumbers);
-    await Promise.all(places.map((place) => this.#settle(place, false)));
+    await Promise.all(places.map((place) => this.settle(place, false)));
   }
 
-  /** Takes a new app, which nobody else can know; false when somebody has it. */
+  /** Takes a new app, which nobody else can know, unless it is ours already; false when somebody has it. */
   async takeNew(appNumber: number): Promise<boolean> {
-    if (this.#fences.has(appNumber)) return true;
+    await this.#giving.get(appNumber)?.catch(() => false);
+    if (this.#apps.has(appNumber)) return true;
     return (await this.#take([appNumber])).length > 0;
   }
 
@@ -200,44 +203,32 @@ export class Owners {
     this.#moves.hurry();
     this.stop();
     await this.#parts.roster.look();
-    await sideBySide([...this.#fences.keys()], FAREWELLS_AT_A_TIME, (appNumber) =>
-      this.#safely("give an app to another node", () => this.#giveAway(appNumber)),
+    await sideBySide(this.#apps.list(), FAREWELLS_AT_A_TIME, (app) =>
+      this.#safely("give an app to another node", () => this.#giveAway(app)),
     );
+    await this.#safely("leave its last apps to other nodes", async () => {
+      // Given by a node that did not know yet that this one leaves.
+      for (const app of await this.#parts.store.appOwners.owned(this.#parts.lease.id))
+        await this.#giveUp(app);
+    });
   }
 
-  async #giveAway(appNumber: number): Promise<void> {
-    const { roster, lease, store } = this.#parts;
-    const heirs = roster.takers.filter(({ id }) => id !== lease.id);
-    const winner = winnerOf(appNumber, heirs);
-    const fence = this.#fences.get(appNumber);
-    if (fence === undefined) return;
-    if (winner) await this.#handOver(appNumber, winner);
+  async #giveAway(app: OwnedApp): Promise<void> {
+    const winner = winnerOf(app.appNumber, this.#others());
+    if (winner) await this.#handOver(app.appNumber, winner);
     // It is served here to the last call; whoever starts next may take it at once.
-    if (this.#fences.has(appNumber))
-      await store.appOwners.handOver({ appNumber, fence, from: lease.id, to: null });
+    if (this.#apps.has(app.appNumber)) await this.#giveUp(app);
   }
 
-  /** Null when what was read of it is not true any more. `isSent`: a node has sent the caller here. */
-  async #settle(place: AppPlace, isSent: boolean): Promise<Whereabouts | null> {
-    const { lease, roster, predecessors } = this.#parts;
-    const { appNumber, owner, fence, isAlive } = place;
-    if (owner === lease.id) {
-      // It has been given away since that was read.
-      if (this.#isLeaving && !this.#fences.has(appNumber)) return null;
-      await this.#serve([{ appNumber, fence }]);
-      return { kind: "here" };
-    }
-    if (owner !== null && isAlive && !predecessors.includes(owner)) {
-      if (!roster.find(owner)) await roster.look();
-      const node = roster.find(owner);
-      return node ? { kind: "there", node } : null;
-    }
-    const winner = winnerOf(appNumber, roster.takers);
-    // Nobody is left to have it: who calls is told that this node stops.
-    if (!winner && this.#isLeaving) return { kind: "here" };
-    if (winner && winner.id !== lease.id && !isSent) return { kind: "there", node: winner };
-    const isTaken = (await this.#take([appNumber])).length > 0;
-    return isTaken ? { kind: "here" } : null;
+  /** Nobody has the app, unless it is another's already. */
+  async #giveUp(app: OwnedApp): Promise<void> {
+    const { store, lease } = this.#parts;
+    await store.appOwners.handOver({ ...app, from: lease.id, to: null });
+  }
+
+  /** Nodes beside this one that may be given apps. */
+  #others(): ServiceNode[] {
+    return this.#parts.roster.takers.filter(({ id }) => id !== this.#parts.lease.id);
   }
 
   /** Of apps that nobody has, those that are ours now. */
@@ -250,54 +241,36 @@ export class Owners {
       dead: predecessors,
       mayJudge: lease.mayJudge,
     });
-    await this.#serve(taken);
+    await this.#apps.serve(taken);
     return taken;
-  }
-
-  async #serve(apps: readonly OwnedApp[]): Promise<void> {
-    for (const { appNumber, fence } of apps) {
-      const before = this.#fences.get(appNumber) ?? NO_FENCE;
-      if (fence > before) this.#fences.set(appNumber, fence);
-    }
-    const host = this.#host;
-    if (!host) return;
-    await sideBySide(apps, OPENED_AT_A_TIME, async ({ appNumber }) => {
-      // It may have gone to another node while others were opened.
-      if (this.#fences.has(appNumber))
-        await this.#safely("open an app", async () => void (await host.open(appNumber)));
-      if (!this.#fences.has(appNumber)) await host.letGo(appNumber);
-    });
   }
 
   async #sync(): Promise<void> {
     const { store, lease, clock } = this.#parts;
     const comparedAt = clock.monotonic();
     // What is taken meanwhile may not be in the answer.
-    const before = new Map(this.#fences);
-    const owned = new Map(
-      (await store.appOwners.owned(lease.id)).map(({ appNumber, fence }) => [appNumber, fence]),
-    );
-    const given = [...owned].filter(
-      ([appNumber, fence]) => (this.#fences.get(appNumber) ?? NO_FENCE) < fence,
-    );
-    const gone = [...before].filter(
-      ([appNumber, fence]) => !owned.has(appNumber) && this.#fences.get(appNumber) === fence,
+    const before = this.#apps.list();
+    const owned = await store.appOwners.owned(lease.id);
+    const numbers = new Set(owned.map(({ appNumber }) => appNumber));
+    const given = owned.filter(({ appNumber, fence }) => (this.#apps.fenceOf(appNumber) ?? -1) < fence);
+    const gone = before.filter(
+      ({ appNumber, fence }) => !numbers.has(appNumber) && this.#apps.fenceOf(appNumber) === fence,
     );
     // First what others have by now: opening may take long.
-    await Promise.all(gone.map(([appNumber]) => this.#loosen(appNumber)));
+    await Promise.all(gone.map(({ appNumber }) => this.#apps.loosen(appNumber)));
     this.#comparedAt = comparedAt;
-    await this.#serve(given.map(([appNumber, fence]) => ({ appNumber, fence })));
+    await this.#apps.serve(given);
   }
 
   async #review(): Promise<void> {
     const { lease, roster } = this.#parts;
-    if (this.#isLeaving || !this.#host || !this.#hasStarted) return;
+    if (this.#isLeaving || !this.#apps.isServing || !this.#hasStarted) return;
     if (!this.#isSwept || this.#reviews++ % SWEEP_EVERY === 0) await this.#sweep();
     if (!lease.mayJudge) return;
-    const host = this.#host;
-    const isFree = (appNumber: number): boolean =>
-      this.#moves.mayTry(appNumber) && !host.isChanging(appNumber);
-    const movable = [...this.#fences.keys()].filter(isFree);
+    const movable = this.#apps
+      .list()
+      .map(({ appNumber }) => appNumber)
+      .filter((appNumber) => this.#moves.mayTry(appNumber) && this.#apps.isFree(appNumber));
     for (const { appNumber, to } of toMove(movable, lease.id, roster.takers, MAX_MOVES)) {
       if (this.#isLeaving) return;
       await this.#handOver(appNumber, to);
@@ -319,26 +292,43 @@ export class Owners {
     this.#isSwept = mayJudge && changes === this.#nodeChanges;
   }
 
+  /** Tries again to load what this node could not; what it cannot goes to a node that can. */
+  #mendSoon(): Promise<void> {
+    this.#mending ??= sideBySide(this.#apps.due(), MENDED_AT_A_TIME, (appNumber) =>
+      this.#safely("have an app served", () => this.#mend(appNumber)),
+    ).finally(() => (this.#mending = null));
+    return this.#mending;
+  }
+
+  async #mend(appNumber: number): Promise<void> {
+    const failures = await this.#apps.retry(appNumber);
+    if (failures === 0 || this.#isLeaving || !this.#apps.isFree(appNumber)) return;
+    const others = ranked(appNumber, this.#others());
+    // It failed before this try, and now again.
+    const first = others.length > 0 ? ((failures - 2) * ASKED_AT_A_TIME) % others.length : 0;
+    for (const node of others.slice(first, first + ASKED_AT_A_TIME)) {
+      await this.#handOver(appNumber, node);
+      if (!this.#apps.has(appNumber)) return;
+    }
+  }
+
   async #handOver(appNumber: number, to: ServiceNode): Promise<void> {
-    const fence = this.#fences.get(appNumber);
-    if (fence === undefined) return;
-    const app = { appNumber, fence };
-    const end = await this.#moves.give(app, to, this.#host?.readyCount(appNumber) ?? 0);
+    if (!(await this.#moves.prepare(appNumber, to, this.#apps.readyCount(appNumber)))) return;
+    const fence = this.#apps.fenceOf(appNumber);
+    // A deploy may have begun while the other got ready.
+    if (fence === undefined || (!this.#isLeaving && !this.#apps.isFree(appNumber))) return;
+    const giving = this.#give({ appNumber, fence }, to).finally(() => this.#giving.delete(appNumber));
+    this.#giving.set(appNumber, giving);
+    if (await giving) await this.#moves.tell(to, appNumber);
     // It is another's already, or the heir is not there any more: the database tells which.
-    if (end === "doubtful") await this.#sync();
-    if (end !== "given") return;
+    else await this.#sync();
+  }
+
+  async #give(app: OwnedApp, to: ServiceNode): Promise<boolean> {
+    if (!(await this.#moves.give(app, to))) return false;
     // Its calls go there from now on; those that have begun end here.
-    await Promise.all([this.#loosen(appNumber), this.#moves.tell(to, appNumber)]);
-  }
-
-  async #loosen(appNumber: number): Promise<void> {
-    if (!this.#fences.delete(appNumber)) return;
-    await this.#host?.letGo(appNumber);
-  }
-
-  #know(text: string, nodeId: string): void {
-    if (this.#known.size >= MAX_KNOWN) this.#known.clear();
-    this.#known.set(text, nodeId);
+    await this.#apps.loosen(app.appNumber);
+    return true;
   }
 
   async #safely(what: string, work: () => Promise<void>): Promise<void> {

@@ -26,16 +26,20 @@ export async function passOn(
   to: Peer,
 ): Promise<"done" | "here"> {
   let peer = to;
-  for (let tries = 1; ; tries += 1) {
-    const passed = await passage.to(peer);
-    if (passed === "done") return passed;
-    if (passed === "lost") throw new AppError("node_lost");
-    const place = tries < MAX_TRIES ? await elsewhere.retry(app, peer, passed, passage.gone) : null;
-    if (passage.gone.aborted) return "done";
-    if (!place) throw new AppError("app_not_ready", UNREACHED);
-    if (place.kind === "here" && !passage.hasRead) return "here";
-    // A body that has been read can only be sent.
-    peer = place.kind === "here" ? elsewhere.self : place.peer;
+  try {
+    for (let tries = 1; ; tries += 1) {
+      const passed = await passage.to(peer);
+      if (passed === "done") return passed;
+      if (passed === "lost") throw new AppError("node_lost");
+      const place = tries < MAX_TRIES ? await elsewhere.retry(app, peer, passed, passage.gone) : null;
+      if (passage.gone.aborted) return "done";
+      if (!place) throw new AppError("app_not_ready", UNREACHED);
+      if (place.kind === "here" && !passage.hasRead) return "here";
+      // A body that has been read can only be sent.
+      peer = place.kind === "here" ? elsewhere.self : place.peer;
+    }
+  } finally {
+    passage.release();
   }
 }
 

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { Clock } from "../kit/clock.ts";
 import type { Connection, ConnectionUser } from "../kit/http/connection.ts";
 import { BadResponse, fieldLines } from "../kit/http/fields.ts";
-import { ResponseParser } from "../kit/http/response-parser.ts";
+import { MAX_RESPONSE_HEAD_BYTES, ResponseParser } from "../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../kit/http/response-parser.ts";
 import { Tunnel } from "../kit/websocket/tunnel.ts";
 import { WaitingCaller } from "../kit/websocket/waiting-caller.ts";
@@ -42,12 +42,14 @@ export type PassageParts = AnswerParts & {
   };
 };
 
-/** A body up to here is read first, and sent with the head. */
+/** A body up to here is read first, and sent with the head, while there is room for it. */
 const LITTLE_BYTES = 64 * 1024;
 /** Up to here copying a body into a string costs less than a second write. */
 const ONE_WRITE_BYTES = 16 * 1024;
 /** Lost with a kept connection, they are sent again: nothing has changed by them. */
 const REPEATABLE = new Set(["GET", "HEAD"]);
+/** An app's head, and what its node adds to it. */
+const MAX_HEAD_BYTES = MAX_RESPONSE_HEAD_BYTES + 8 * 1024;
 /** The node that has the app looks after these. */
 const NO_LIMITS = { maxAgeMs: Infinity, idleMs: Infinity, stallMs: Infinity };
 
@@ -61,6 +63,8 @@ export class Passage implements ConnectionUser, ResponseEvents {
   /** All of it if it is little; of a larger one nothing is read before a node asks for it. */
   #little: Buffer | null = null;
   readonly #large: PassedBody | null;
+  /** What of the body may be held here. */
+  #heldBytes: number;
   readonly #caller: WaitingCaller | null;
   #peer: Peer | null = null;
   #connection: Connection | null = null;
@@ -76,15 +80,18 @@ export class Passage implements ConnectionUser, ResponseEvents {
   #end: (passed: Passed) => void = () => {};
 
   constructor(parts: PassageParts) {
-    const { request, upgrade, body = null } = parts;
+    const { request, upgrade, peers, body = null } = parts;
     this.#parts = parts;
     this.#little = body;
     const isUpgrade = upgrade !== undefined;
     const readBytes = body?.length ?? null;
-    this.#head = hopHead(request, { ...parts, isUpgrade, readBytes, littleBytes: LITTLE_BYTES });
+    const littleBytes = peers.held.hasRoom ? LITTLE_BYTES : 0;
+    this.#head = hopHead(request, { ...parts, isUpgrade, readBytes, littleBytes });
     const { bodyBytes, isAwaited } = this.#head;
-    const isLarge = bodyBytes === null || bodyBytes > LITTLE_BYTES || (isAwaited && bodyBytes > 0);
+    const isLarge = bodyBytes === null || bodyBytes > littleBytes || (isAwaited && bodyBytes > 0);
     this.#large = isLarge && !body ? new PassedBody(request, bodyBytes === null) : null;
+    this.#heldBytes = isLarge ? 0 : bodyBytes;
+    peers.held.add(this.#heldBytes);
     this.#caller = upgrade ? new WaitingCaller(request.socket, upgrade.first) : null;
     this.#parser = this.#newParser();
     this.#answer = new PassedAnswer(parts, this);
@@ -95,6 +102,12 @@ export class Passage implements ConnectionUser, ResponseEvents {
     this.#gone ??= new AbortController();
     if (this.#isGone) this.#gone.abort();
     return this.#gone.signal;
+  }
+
+  /** Nobody sends it any more. */
+  release(): void {
+    this.#parts.peers.held.add(-this.#heldBytes);
+    this.#heldBytes = 0;
   }
 
   /** Whether the body was read, so that nobody else can. */
@@ -247,7 +260,7 @@ export class Passage implements ConnectionUser, ResponseEvents {
 
   #newParser(): ResponseParser {
     const { request, upgrade } = this.#parts;
-    return new ResponseParser(request.method ?? "GET", this, upgrade !== undefined);
+    return new ResponseParser(request.method ?? "GET", this, upgrade !== undefined, MAX_HEAD_BYTES);
   }
 
   #connect(peer: Peer, idle: Connection | null): void {

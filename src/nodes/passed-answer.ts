@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { ResponseHead } from "../kit/http/response-parser.ts";
 import { releaseBytes } from "../kit/release-bytes.ts";
+import { answerHeaders, pairsOf } from "./answer-head.ts";
 
 /** The request that is answered, and who is told of it. */
 export type AnswerParts = {
@@ -22,8 +23,6 @@ type Source = { pause(): void; resume(): void };
 const ONE_WRITE_BYTES = 16 * 1024;
 /** The largest record of TLS, and what Node reads at once: after so much, more is likely to follow in the same turn. */
 const RECORD_BYTES = 16 * 1024;
-/** Of the connection between the nodes. */
-const OF_CONNECTION = new Set(["connection", "keep-alive", "transfer-encoding"]);
 
 /**
  * An answer of another node on its way to the caller: whatever one read brings leaves in one write, and so do several
@@ -125,26 +124,4 @@ export class PassedAnswer {
     this.#corked?.uncork();
     this.#corked = null;
   }
-}
-
-/** The headers of an answer without those of the connection that it came on, unless that `mayClose` this one too. */
-function answerHeaders(given: readonly string[], mayClose: boolean, mustClose: boolean): string[] {
-  const headers: string[] = [];
-  let isClosing = false;
-  for (let i = 0; i < given.length; i += 2) {
-    const name = given[i] ?? "";
-    const value = given[i + 1] ?? "";
-    const key = name.toLowerCase();
-    if (key === "connection" && mayClose && value.toLowerCase() === "close") isClosing = true;
-    else if (OF_CONNECTION.has(key)) continue;
-    headers.push(name, value);
-  }
-  if (mustClose && !isClosing) headers.push("connection", "close");
-  return headers;
-}
-
-function pairsOf(fields: readonly string[]): [string, string][] {
-  const pairs: [string, string][] = [];
-  for (let i = 0; i < fields.length; i += 2) pairs.push([fields[i] ?? "", fields[i + 1] ?? ""]);
-  return pairs;
 }

@@ -97,7 +97,7 @@ export class PeerListener {
   static async listen(options: PeerListenerOptions): Promise<PeerListener> {
     const listener = new PeerListener(options);
     await new Promise<void>((resolve, reject) => {
-      listener.#server.once("error", reject);
+      listener.#server.once("error", (error) => reject(explained(error)));
       listener.#server.listen({ host: options.host, port: options.port, backlog: BACKLOG }, resolve);
     });
     return listener;
@@ -194,6 +194,15 @@ export class PeerListener {
     response.writeHead(status, { "content-type": "application/json", "content-length": body.length });
     response.end(body);
   }
+}
+
+/** Says which setting has that port. */
+function explained(error: NodeJS.ErrnoException): Error {
+  if (error.code !== "EADDRINUSE") return error;
+  const remedy = "choose another port with MILLRACE_NODE_URL or MILLRACE_NODE_PORT";
+  return new Error(`${error.message}: something else listens where other nodes are to connect; ${remedy}`, {
+    cause: error,
+  });
 }
 
 function keyOf({ remoteAddress, remotePort }: Socket): string {

@@ -5,18 +5,19 @@ import { Connection } from "../kit/http/connection.ts";
 import type { ConnectionUser } from "../kit/http/connection.ts";
 import type { Identity } from "./authority.ts";
 import type { Peer } from "./peer.ts";
+import { HeldBytes } from "./held-bytes.ts";
 import { hostOf } from "./node-name.ts";
 
 /** For a connection and its handshake. */
 const CONNECT_MS = 2_000;
 /** Of those that have nothing to do, to one peer. */
 const MAX_IDLE = 256;
-/** Finds out that a machine is gone which had no time to say so: ten more questions follow, a second apart. */
+/** Finds out that a machine is gone while nothing is under way; ten more questions follow, a second apart. */
 const KEEP_ALIVE_MS = 5_000;
 
 /** What is kept of one peer. */
 type Known = {
-  readonly nodeId: string;
+  readonly peer: Peer;
   /** The one used last comes first. */
   readonly idle: Connection[];
   /** Makes the next handshake a short one. */
@@ -25,13 +26,15 @@ type Known = {
 
 /** Connections to other nodes, kept from one request to the next. A peer is who its certificate says. */
 export class Peers {
+  readonly held: HeldBytes;
   /** Of all connections: to read certificates and key anew costs more than a resumed handshake. */
   readonly #context: SecureContext;
   readonly #clock: Clock;
   readonly #known = new Map<string, Known>();
   readonly #all = new Map<Connection, Known>();
 
-  constructor({ certificate, key, authority }: Identity, clock: Clock) {
+  constructor({ certificate, key, authority }: Identity, clock: Clock, held = new HeldBytes()) {
+    this.held = held;
     this.#context = createSecureContext({ cert: certificate, key, ca: authority, minVersion: "TLSv1.3" });
     this.#clock = clock;
   }
@@ -49,7 +52,7 @@ export class Peers {
 
   /** A new one; its user learns when it can be used, or that it cannot. `allowHalfOpen`: its ends are not ended for us. */
   open(peer: Peer, user: ConnectionUser, allowHalfOpen = false): Connection {
-    const known = this.#of(peer.id);
+    const known = this.#of(peer);
     const { hostname, port } = new URL(peer.url);
     const options: ConnectionOptions & { allowHalfOpen: boolean } = {
       host: hostname.replace(/^\[(.*)\]$/, "$1"),
@@ -64,7 +67,10 @@ export class Peers {
     this.#all.set(connection, known);
     const late = this.#clock.after(CONNECT_MS, () => socket.destroy());
     socket.setKeepAlive(true, KEEP_ALIVE_MS);
-    socket.on("session", (session: Buffer) => (known.session = session));
+    socket.on("session", (session: Buffer) => {
+      // With one of these nobody looks again at who the other side is.
+      if (socket.authorized) known.session = session;
+    });
     socket.once("secureConnect", () => {
       late.cancel();
       connection.user?.onOpen();
@@ -91,6 +97,14 @@ export class Peers {
     known.idle.push(connection);
   }
 
+  /** Those that something is under way with. */
+  busy(): Peer[] {
+    const idle = new Set([...this.#known.values()].flatMap((known) => known.idle));
+    const found = new Map<string, Peer>();
+    for (const [connection, { peer }] of this.#all) if (!idle.has(connection)) found.set(peer.id, peer);
+    return [...found.values()];
+  }
+
   /** The node has left: what is under way goes on, and nothing else is kept. */
   forget(nodeId: string): void {
     for (const { socket } of this.#known.get(nodeId)?.idle ?? []) socket.destroy();
@@ -99,7 +113,7 @@ export class Peers {
 
   /** The node is gone: nobody waits for it any more. */
   abandon(nodeId: string): void {
-    for (const [{ socket }, known] of this.#all) if (known.nodeId === nodeId) socket.destroy();
+    for (const [{ socket }, known] of this.#all) if (known.peer.id === nodeId) socket.destroy();
     this.#known.delete(nodeId);
   }
 
@@ -109,11 +123,11 @@ export class Peers {
     this.#known.clear();
   }
 
-  #of(nodeId: string): Known {
-    const known = this.#known.get(nodeId);
+  #of(peer: Peer): Known {
+    const known = this.#known.get(peer.id);
     if (known) return known;
-    const fresh: Known = { nodeId, idle: [], session: undefined };
-    this.#known.set(nodeId, fresh);
+    const fresh: Known = { peer, idle: [], session: undefined };
+    this.#known.set(peer.id, fresh);
     return fresh;
   }
 }

@@ -23,6 +23,11 @@ export function winnerOf<Node extends Candidate>(appNumber: number, nodes: reado
   return winner;
 }
 
+/** Nodes for an app, the one that should have it first. */
+export function ranked<Node extends Candidate>(appNumber: number, nodes: readonly Node[]): Node[] {
+  return nodes.toSorted((a, b) => scoreOf(appNumber, b) - scoreOf(appNumber, a) || (a.id < b.id ? -1 : 1));
+}
+
 /** Above 0; the higher its capacity, the likelier is a high one. */
 function scoreOf(appNumber: number, { details: { home, capacity } }: Candidate): number {
   const [low, high] = seedOf(home);

@@ -19,8 +19,8 @@ const PATHS = {
 /** An app that takes longer to get ready moves without being so, or later. */
 const PREPARE_MS = 30_000;
 const HELLO_MS = 5_000;
-/** Of the hello that comes back, while the first one is waited for. */
-const BACK_MS = 2_500;
+/** Of the hello that comes back, while the first one is waited for, and of a greeting. */
+const GREET_MS = 1_900;
 const GLANCE_MS = 1_500;
 const MAX_GLANCES = 100_000;
 
@@ -91,16 +91,16 @@ export class NodeTalk implements Heir {
 
   /** Rejects when the node cannot be reached, or cannot reach this one. */
   async hello(node: Peer, self: Peer): Promise<void> {
-    await ask(this.#by, node, PATHS.hello, { url: self.url }, HELLO_MS);
+    await ask(this.#by, node, PATHS.hello, { url: self.url }, { patienceMs: HELLO_MS });
   }
 
-  /** Rejects when the node cannot be reached. */
+  /** Rejects when the node cannot be reached: a connection that was made before says nothing about that. */
   async greet(node: Peer): Promise<void> {
-    await ask(this.#by, node, PATHS.hello, null, BACK_MS);
+    await ask(this.#by, node, PATHS.hello, null, { patienceMs: GREET_MS, isFresh: true });
   }
 
   async prepare(node: ServiceNode, appNumber: number, replicas: number): Promise<void> {
-    await ask(this.#by, node, PATHS.prepare, { appNumber, replicas }, PREPARE_MS);
+    await ask(this.#by, node, PATHS.prepare, { appNumber, replicas }, { patienceMs: PREPARE_MS });
   }
 
   async adopt(node: ServiceNode, appNumber: number): Promise<void> {
@@ -109,7 +109,7 @@ export class NodeTalk implements Heir {
 
   /** How the apps of a project do that are served there. */
   async glances(node: ServiceNode, projectId: string): Promise<readonly Glance[]> {
-    return read(GLANCED, await ask(this.#by, node, PATHS.glances, { projectId }, GLANCE_MS));
+    return read(GLANCED, await ask(this.#by, node, PATHS.glances, { projectId }, { patienceMs: GLANCE_MS }));
   }
 }
 

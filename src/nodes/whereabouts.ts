@@ -1,49 +1,71 @@
 import type { Clock } from "../kit/clock.ts";
 import { pause } from "../kit/pause.ts";
+import { AppError } from "../model/errors.ts";
 import type { RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 import type { AppKey, Asker, Elsewhere, Whereabouts } from "./elsewhere.ts";
 import type { Owners } from "./owners.ts";
 import type { Passed } from "./passage.ts";
 import type { Peer } from "./peer.ts";
+import { Places, textOf } from "./places.ts";
 import type { Roster } from "./roster.ts";
 
 export type WhereaboutsParts = {
-  readonly store: Pick<Store, "runs">;
+  readonly store: Pick<Store, "runs" | "appOwners">;
   readonly clock: Clock;
   readonly owners: Owners;
   readonly roster: Roster;
   readonly self: Peer;
 };
 
-/** How long a call waits for the next owner of its app: longer than the lease of a node that has died. */
+/** How long a call waits until it is known who has its app: longer than the lease of a node that has died. */
 const PATIENCE_MS = 12_000;
-const LOOK_AGAIN_MS = 100;
+const LOOK_AGAIN_MS = 200;
+/** Between two looks for another owner than the one that was not reached. */
+const ASK_AGAIN_MS = 100;
+const MAX_KNOWN = 50_000;
 
 /** Where apps and runs are, by what the database and the other nodes say. */
 export class NodeWhereabouts implements Elsewhere {
   readonly self: Peer;
   readonly #parts: WhereaboutsParts;
+  readonly #places: Places;
+  /** The nodes of other nodes' apps, by project and name. A caller who is told that one moved has it looked up again. */
+  readonly #known = new Map<string, string>();
 
   constructor(parts: WhereaboutsParts) {
     this.#parts = parts;
     this.self = parts.self;
+    this.#places = new Places(parts.store);
   }
 
   async find({ projectId, appName: name }: AppKey, asker: Asker): Promise<Whereabouts | null> {
-    const found = await this.#parts.owners.find({ projectId, name }, asker);
-    return found?.kind === "there" ? { kind: "there", peer: found.node } : found;
+    const { roster, owners, clock } = this.#parts;
+    const app = { projectId, name };
+    const text = textOf(app);
+    const known = roster.find(this.#known.get(text) ?? "");
+    if (known && !known.isLeaving && asker !== "node") return { kind: "there", peer: known };
+    const until = clock.monotonic() + PATIENCE_MS;
+    while (clock.monotonic() < until) {
+      const place = await this.#places.find(app);
+      if (!place) return null;
+      const found = await owners.settle(place, asker === "node");
+      if (found?.kind === "there") this.#know(text, found.peer.id);
+      if (found) return found;
+      await pause(clock, LOOK_AGAIN_MS);
+    }
+    throw new AppError("app_not_ready", { headers: { "retry-after": "1" } });
   }
 
   /** A node that was not reached may be dead: its apps have another owner once its lease has passed. */
   async retry(app: AppKey, peer: Peer, why: Passed, signal: AbortSignal): Promise<Whereabouts | null> {
-    const { owners, clock } = this.#parts;
+    const { clock } = this.#parts;
     const until = clock.monotonic() + PATIENCE_MS;
     while (!signal.aborted && clock.monotonic() < until) {
-      owners.forget({ projectId: app.projectId, name: app.appName });
+      this.#known.delete(textOf({ projectId: app.projectId, name: app.appName }));
       const found = await this.find(app, "caller");
       if (found?.kind !== "there" || found.peer.id !== peer.id || why === "moved") return found;
-      await pause(clock, LOOK_AGAIN_MS, signal);
+      await pause(clock, ASK_AGAIN_MS, signal);
     }
     return null;
   }
@@ -53,5 +75,10 @@ export class NodeWhereabouts implements Elsewhere {
     const owner = await store.runs.owner(run);
     if (owner === null || owner === this.self.id) return null;
     return roster.find(owner) ?? null;
+  }
+
+  #know(text: string, nodeId: string): void {
+    if (this.#known.size >= MAX_KNOWN) this.#known.clear();
+    this.#known.set(text, nodeId);
   }
 }

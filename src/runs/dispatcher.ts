@@ -30,6 +30,8 @@ export type DispatcherParts = {
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
   /** By which this service may take runs of an app; null where it is the only one. */
   readonly holderOf: (appNumber: number) => AppHolder | null;
+  /** Whether the app is this service's, as far as it can know without asking. */
+  readonly mayClaim: (appNumber: number) => boolean;
   /** A claim was refused: the app may be another service's by now. */
   readonly onRefused: () => void;
   /** Looks after queued runs of apps that are not served here: what nobody has is taken, what was deleted ends. */
@@ -110,6 +112,8 @@ export class Dispatcher {
   reserve({ appNumber, slots }: RunTarget): boolean {
     const backlog = this.#backlog(appNumber);
     if (this.#isStopping || backlog.hasMore || backlog.isClaiming || backlog.arriving > 0) return false;
+    // Of an app that may be another's by now, runs go into the queue, where its owner finds them.
+    if (!this.#parts.mayClaim(appNumber)) return false;
     if (slots.backlogRoom <= backlog.reserved) return false;
     backlog.reserved += 1;
     return true;

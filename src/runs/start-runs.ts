@@ -147,6 +147,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     target,
     versionTarget,
     holderOf: (appNumber) => owners?.holderOf(appNumber) ?? null,
+    mayClaim: (appNumber) => owners?.mayClaim(appNumber) ?? true,
     onRefused: () => void owners?.sync(),
     lookAfter: async (appNumbers) => {
       await owners?.lookAfter(appNumbers);
@@ -155,7 +156,6 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   });
   await dispatcher.start();
   const judge = new Judge({ store, log, owner });
-  ownership.settle();
   deliverer.start();
   const sweeper = await life.start(
     "sweeper",

@@ -1,7 +1,8 @@
 import { AppError } from "../model/errors.ts";
 import type { AppPlace } from "../model/node.ts";
 import { noteChange } from "./changes.ts";
-import { isAlive } from "./leases.ts";
+import { unfinishedApps } from "./builds.ts";
+import { isAlive, isStaying } from "./leases.ts";
 import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
 
@@ -69,22 +70,25 @@ export const appOwners = {
     return new Map(rows.map(({ owner, apps }) => [owner ?? "", apps]));
   }),
 
-  /** Apps that can be called and that no living node has, by number. */
+  /** Apps that can be called or are being built, and that no living node has, by number. */
   ownerless: read(
     async (
-      { db, databaseNow },
+      session,
       {
         after,
         limit,
         dead,
       }: { readonly after: number; readonly limit: number; readonly dead: readonly string[] },
     ): Promise<number[]> => {
+      const { db, databaseNow } = session;
       const rows = await db
         .selectFrom("apps")
         .select("number")
         .where("number", ">", after)
         .where("deletedAt", "is", null)
-        .where("currentVersionId", "is not", null)
+        .where((eb) =>
+          eb.or([eb("currentVersionId", "is not", null), eb("number", "in", unfinishedApps(session))]),
+        )
         // The living are looked up once, and not for each app: of 20,000 that takes a quarter of the time.
         .where((eb) =>
           eb.or([
@@ -126,7 +130,10 @@ export const appOwners = {
     return rows.map(({ number, fence }) => ({ appNumber: number, fence }));
   }),
 
-  /** Gives an app to another node, or with null to none; returns its new fence, null when it was the giver's no more. */
+  /**
+   * Gives an app to another node that lives and stays, or with null to none; returns its new fence, null when there is
+   * no such node or the app was the giver's no more.
+   */
   handOver: write(
     async (
       session,
@@ -138,7 +145,7 @@ export const appOwners = {
         .where("number", "=", appNumber)
         .where("owner", "=", from)
         .where("fence", "=", fence)
-        .$if(to !== null, (query) => query.where((eb) => isAlive(session, eb.val(to))))
+        .$if(to !== null, (query) => query.where((eb) => isStaying(session, eb.val(to))))
         .returning("fence")
         .executeTakeFirst();
       if (!row) return null;

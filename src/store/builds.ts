@@ -49,16 +49,14 @@ export const builds = {
   }),
 
   /** Those that have not ended, oldest first. */
-  unfinished: read(async ({ db }): Promise<StoredBuild[]> => {
-    // Written out: SQLite takes a partial index only if the query repeats its condition.
-    const firstFinal = BUILD_STATUSES.findIndex(isFinalBuild);
-    const rows = await db
-      .selectFrom("builds")
-      .selectAll()
-      .where("status", "<", (eb) => eb.lit(firstFinal))
-      .orderBy("id")
-      .execute();
+  unfinished: read(async (session): Promise<StoredBuild[]> => {
+    const rows = await unfinished(session).selectAll().orderBy("id").execute();
     return rows.map(fromRow);
+  }),
+
+  /** The bundle of a build has come, whole: it waits for its turn, and says so in its payload. */
+  noteUpload: write(async ({ db }, { id, payload }: Pick<StoredBuild, "id" | "payload">): Promise<void> => {
+    await db.updateTable("builds").set({ payload }).where("id", "=", uuidBytes(id)).execute();
   }),
 
   /** Moves a build on. False when there is no such move from where it is. */
@@ -109,6 +107,17 @@ export const builds = {
     },
   ),
 };
+
+function unfinished({ db }: Session) {
+  // Written out: SQLite takes a partial index only if the query repeats its condition.
+  const firstFinal = BUILD_STATUSES.findIndex(isFinalBuild);
+  return db.selectFrom("builds").where("status", "<", (eb) => eb.lit(firstFinal));
+}
+
+/** The numbers of apps that have a build which has not ended. */
+export function unfinishedApps(session: Session) {
+  return unfinished(session).select("appNumber");
+}
 
 function ofApp({ db }: Session, appNumber: number) {
   return db.selectFrom("builds").selectAll().where("appNumber", "=", appNumber).orderBy("id", "desc");

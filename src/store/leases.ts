@@ -35,3 +35,11 @@ export function isAlive({ sql, databaseNow }: Session, owner: Expression<unknown
     select 1 from owners where owners.id = ${owner} and owners.lease_until > ${databaseNow}
   )`;
 }
+
+/** Whether a node is alive, and not about to leave. */
+export function isStaying({ sql, databaseNow }: Session, node: Expression<unknown>): RawBuilder<SqlBool> {
+  return sql<SqlBool>`exists (
+    select 1 from owners
+    where owners.id = ${node} and owners.lease_until > ${databaseNow} and owners.leaving_at is null
+  )`;
+}

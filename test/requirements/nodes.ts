@@ -15,6 +15,14 @@ export const NODES = {
       "A node that has lost an app claims none of its runs, and changes nothing of it, whatever it believes.",
     "nodes.spread":
       "Apps spread over the nodes by their capacity, and of a node that comes or goes only its share moves.",
+    "nodes.unloadable":
+      "An app that its node cannot load goes to one that can; if none can, callers are told what is missing.",
+    "nodes.both-leave": "Nodes that leave at once give their apps to one that stays, not to each other.",
+    "nodes.accept": "Runs accepted while their app moves are neither lost nor executed twice.",
+    "nodes.left-builds":
+      "A deploy whose node has died fails as soon as another has the app, also if it waited its turn.",
+    "nodes.copied":
+      "A service on a copy of a living node's data directory does not start, and says what to do.",
     "nodes.key-file":
       "MILLRACE_MASTER_KEY_FILE names the master key; a missing or open file is refused, and none is made.",
     "nodes.labels":

@@ -17,6 +17,8 @@ export const PEERS = {
       "A node that does not have the app says so before it takes the body, and another gets the request.",
     "peers.lost":
       "A call whose node is lost is never repeated unless it is a GET or HEAD: 502 node_lost, or its answer is cut.",
+    "peers.silent":
+      "A node that falls silent while its lease stands is greeted while requests are under way there, then given up.",
     "peers.unreached": "A node that cannot be reached has begun nothing: the request may go to another.",
     "peers.aborts": "A caller who leaves ends the request at the node that it was passed on to.",
     "peers.pace": "What passes through a node passes no faster than the other side reads.",

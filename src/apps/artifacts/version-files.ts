@@ -125,14 +125,21 @@ export class VersionFiles {
   }
 
   async #fetchEnvironment(version: Version): Promise<void> {
-    const { dataDir, python, storage } = this.#parts;
+    const { dataDir, python, storage, log } = this.#parts;
     const { environment: folder } = artifactFolders(version, dataDir);
     if (folder === null || hasEnvironment(folder)) return;
     const { environmentBlob: hash, environmentTag: tag } = version;
     const interpreter = tag === null ? null : await interpreterFor(tag, python);
     if (hash === null || interpreter === null) return await this.#rebuild(version, folder);
     const user = storage.userOf(projectOf(version));
-    await fetchEnvironment(hash, folder, { user, interpreter }, this.#parts, this.#stopping.signal);
+    const { signal } = this.#stopping;
+    try {
+      await fetchEnvironment(hash, folder, { user, interpreter }, this.#parts, signal);
+    } catch (error) {
+      if (!isGone(error)) throw error;
+      log.warn({ err: error, versionId: version.id }, "the packages of a version are in no blob any more");
+      await this.#rebuild(version, folder);
+    }
   }
 
   /** From the same inputs, in the same place: to the others it is theirs. */
@@ -223,9 +230,13 @@ function projectOf({ bundle, environment }: Version): string {
   return projectId;
 }
 
+/** What a blob held is lost. */
+function isGone(error: unknown): boolean {
+  return error instanceof BlobMissing || error instanceof BlobDamaged;
+}
+
 function notReady({ number }: Version, error: unknown): AppError {
-  const isGone = error instanceof BlobMissing || error instanceof BlobDamaged;
-  const why = isGone
+  const why = isGone(error)
     ? "are no longer in the blob store, or damaged there: deploy the app again, or restore a backup"
     : error instanceof NotStored
       ? "are on another service, which has not stored them yet: start that service with this release, or deploy the app again"

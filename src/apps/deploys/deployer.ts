@@ -5,6 +5,7 @@ import { rm } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import type { Timer } from "../../kit/clock.ts";
+import { Counts } from "../../kit/counts.ts";
 import { UuidSource } from "../../kit/ids.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Owners } from "../../nodes/owners.ts";
@@ -35,11 +36,12 @@ export type DeployerParts = Omit<CarryOutParts, "folders"> & {
 /** A build and the app it is for. */
 export type Begun = { readonly build: Build; readonly app: App };
 
-/** What is stored of a build beside its status. */
-type Kept = { readonly request: DeployRequest["payload"] };
+/** What is stored of a build beside its status; `hasUpload` once its bundle has come. */
+type Kept = { readonly request: DeployRequest["payload"]; readonly hasUpload?: true };
 
 const SWEEP_MS = 60_000;
 const STOPPED = "the service stopped during this deploy; deploy again";
+const NODE_ENDED = "the node that built it ended; deploy again";
 const NEVER_CAME = "nothing was uploaded within an hour; deploy again";
 
 /** The life of deploys: from a payload and an upload, or a folder, to a version that serves. */
@@ -51,8 +53,12 @@ export class Deployer {
   readonly #uploads: BundleUploads;
   readonly #underWay: BuildsUnderWay;
   /** Builds whose upload is arriving just now, with how many times. */
-  readonly #arriving = new Map<string, number>();
-  #sweeping: Timer | null = null;
+  readonly #arriving = new Counts<string>();
+  /** Apps for which a build is about to be under way, with how many times. */
+  readonly #beginning = new Counts<number>();
+  #timer: Timer | null = null;
+  #sweeping: Promise<void> | null = null;
+  #isAsked = false;
   #isStopping = false;
 
   constructor(parts: DeployerParts) {
@@ -74,13 +80,16 @@ export class Deployer {
 
   /** Clears up after the service before this one, and from now on after whatever comes to nothing. */
   async start(): Promise<void> {
-    // Whoever sent one was told that it is here, and waits for its end.
-    const arrived = await this.#uploads.arrived();
     await removeTree(this.#folders.work);
-    await this.#sweep(arrived);
-    // Last: should this service end here too, the next one still knows.
     await rm(this.#folders.uploads, { recursive: true, force: true });
-    this.#sweeping = this.#parts.clock.every(SWEEP_MS, () => void this.#sweepSafely());
+    await this.#sweep();
+    this.#timer = this.#parts.clock.every(SWEEP_MS, () => this.look());
+  }
+
+  /** Looks soon for builds that nobody carries out any more: their apps may have come to this service just now. */
+  look(): void {
+    this.#isAsked = true;
+    this.#sweeping ??= this.#sweepSafely().finally(() => (this.#sweeping = null));
   }
 
   /** Begins a deploy whose bundle is to be uploaded; throws `deploy_invalid`. */
@@ -111,20 +120,18 @@ export class Deployer {
     const build = await this.#parts.store.builds.find(id);
     if (!build) throw new AppError("build_not_found");
     if (build.status === "cancelled") throw new AppError("build_finished");
-    if (build.status === "pending" && !this.#underWay.has(id)) await this.#adopt(build);
-    if (!this.#underWay.isWaiting(id)) {
-      await this.#uploads.readPast(from);
+    return await this.#beginning.during(build.appNumber, async () => {
+      if (build.status === "pending") await this.#adopt(build);
+      if (!this.#underWay.isWaiting(id)) {
+        await this.#uploads.readPast(from);
+        return build;
+      }
+      await this.#arriving.during(id, async () => {
+        const source = await this.#uploads.receive(id, from);
+        await this.#take(build, source);
+      });
       return build;
-    }
-    this.#arriving.set(id, (this.#arriving.get(id) ?? 0) + 1);
-    try {
-      await this.#take(id, await this.#uploads.receive(id, from));
-    } finally {
-      const others = (this.#arriving.get(id) ?? 1) - 1;
-      if (others > 0) this.#arriving.set(id, others);
-      else this.#arriving.delete(id);
-    }
-    return build;
+    });
   }
 
   /** Begins a deploy with its bundle, in one go. Nothing is stored before the bundle has come. */
@@ -134,7 +141,7 @@ export class Deployer {
     const source = await this.#uploads.receive(id, from);
     try {
       const begun = await this.#insert(projectId, request, id);
-      await this.#take(id, source);
+      await this.#take({ ...begun.build, payload: JSON.stringify({ request: request.payload }) }, source);
       return begun;
     } catch (error) {
       await this.#uploads.discard(source);
@@ -179,9 +186,10 @@ export class Deployer {
     await Promise.allSettled(ids.map((id) => this.#underWay.cancel(id)));
   }
 
-  /** Whether a build of the app is under way. */
+  /** Whether a build of the app is under way, or its upload. */
   isBuilding(appNumber: number): boolean {
-    return this.#underWay.ofApp(appNumber).length > 0;
+    const isUnderWay = (id: string): boolean => !this.#underWay.isStale(id);
+    return this.#beginning.has(appNumber) || this.#underWay.ofApp(appNumber).some(isUnderWay);
   }
 
   /** A build's lines as they come, until it has ended. */
@@ -192,7 +200,8 @@ export class Deployer {
   /** Builds that are being made end, as failed; those that wait for an upload wait on. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    this.#sweeping?.cancel();
+    this.#timer?.cancel();
+    await this.#sweeping;
     await this.#underWay.stop(STOPPED);
   }
 
@@ -215,25 +224,35 @@ export class Deployer {
     const { store, clock } = this.#parts;
     const createdAt = clock.now();
     const app = await store.apps.insertOrFind({ projectId, name, createdAt });
-    if (this.#parts.owners && !(await this.#parts.owners.takeNew(app.number)))
-      throw new AppError("app_moved", { headers: { "retry-after": "1" } });
-    const kept: Kept = { request: payload };
-    // Before it is stored: a sweep takes what is stored and not under way for left behind.
-    await this.#underWay.add(id, app, payload, registryAuth);
-    try {
-      await store.builds.insert({ id, appNumber: app.number, payload: JSON.stringify(kept), createdAt });
-    } catch (error) {
-      this.#underWay.drop(id);
-      throw error;
-    }
-    const build = { id, appNumber: app.number, status: "pending", message: null } as const;
-    return { build: { ...build, createdAt, updatedAt: createdAt }, app };
+    return await this.#beginning.during(app.number, async () => {
+      await this.#requireOurs(app.number);
+      const kept: Kept = { request: payload };
+      // Before it is stored: a sweep takes what is stored and not under way for left behind.
+      await this.#underWay.add(id, app, payload, registryAuth);
+      try {
+        await store.builds.insert({ id, appNumber: app.number, payload: JSON.stringify(kept), createdAt });
+      } catch (error) {
+        this.#underWay.drop(id);
+        throw error;
+      }
+      const build = { id, appNumber: app.number, status: "pending", message: null } as const;
+      return { build: { ...build, createdAt, updatedAt: createdAt }, app };
+    });
   }
 
-  /** Takes in a build that another node began, whose app has come to this one. */
+  /** The app is ours, and is not moved while something is begun for it; throws `app_moved`. */
+  async #requireOurs(appNumber: number): Promise<void> {
+    const { owners } = this.#parts;
+    if (owners && !(await owners.takeNew(appNumber)))
+      throw new AppError("app_moved", { headers: { "retry-after": "1" } });
+  }
+
+  /** Takes in a build that another node began, whose app has come to this one, unless it is under way here. */
   async #adopt({ id, appNumber, payload }: StoredBuild): Promise<void> {
+    await this.#requireOurs(appNumber);
+    if (this.#underWay.has(id)) return;
     const app = await this.#parts.store.apps.findByNumber(appNumber);
-    if (!app || !this.#isOurs(appNumber)) throw new AppError("build_not_found");
+    if (!app) throw new AppError("build_not_found");
     // Two uploads of it may come at once.
     if (!this.#underWay.has(id)) await this.#underWay.add(id, app, (JSON.parse(payload) as Kept).request);
   }
@@ -243,43 +262,59 @@ export class Deployer {
   }
 
   /** The first whole upload of a build is its bundle. */
-  async #take(id: string, source: ZipSource): Promise<void> {
+  async #take({ id, payload }: StoredBuild, source: ZipSource): Promise<void> {
+    const { store } = this.#parts;
+    if (this.#underWay.isWaiting(id)) {
+      // Whoever sent it is told that it is here, and waits for its end, whatever becomes of this service.
+      const kept: Kept = { ...(JSON.parse(payload) as Kept), hasUpload: true };
+      await store.builds.noteUpload({ id, payload: JSON.stringify(kept) });
+    }
     if (this.#underWay.isWaiting(id)) {
       void this.#underWay.start(id, source);
       return;
     }
     await this.#uploads.discard(source);
-    const build = await this.#parts.store.builds.find(id);
+    const build = await store.builds.find(id);
     if (build?.status === "cancelled") throw new AppError("build_finished");
   }
 
   async #sweepSafely(): Promise<void> {
     try {
-      await this.#sweep();
+      while (this.#isAsked) {
+        this.#isAsked = false;
+        await this.#sweep();
+      }
     } catch (error) {
       this.#parts.log.error({ err: error }, "could not look up unfinished builds");
     }
   }
 
-  /** Every build that is not ended is under way here, or waits for its upload, or is ended now. */
-  async #sweep(arrived: ReadonlySet<string> = new Set()): Promise<void> {
-    const { store, clock } = this.#parts;
-    const apps = new Map((await store.apps.listAll()).map((app) => [app.number, app]));
-    for (const build of await store.builds.unfinished()) {
-      const kept = JSON.parse(build.payload) as Kept;
-      if (!this.#isOurs(build.appNumber)) continue;
-      const app = apps.get(build.appNumber);
-      const isUntouched = build.status === "pending" && !arrived.has(build.id);
-      const isHopeful = isUntouched && clock.now() < build.createdAt + UPLOAD_LIFE_MS;
-      if (this.#underWay.has(build.id)) {
-        const isArriving = this.#arriving.has(build.id);
-        if (!isHopeful && !isArriving) await this.#underWay.giveUp(build.id, NEVER_CAME);
-      } else if (app && isHopeful) {
-        await this.#underWay.add(build.id, app, kept.request);
-      } else {
-        const message = isUntouched ? NEVER_CAME : STOPPED;
-        await settleLeftover(build, app, { ...this.#parts, folders: this.#folders, message });
-      }
+  /** Every build of our apps that is not ended is under way here, or waits for its upload, or is ended now. */
+  async #sweep(): Promise<void> {
+    for (const build of await this.#parts.store.builds.unfinished()) {
+      if (this.#isOurs(build.appNumber)) await this.#settle(build);
+      // Its upload is taken where its app is.
+      else if (this.#underWay.isWaiting(build.id) && !this.#arriving.has(build.id))
+        this.#underWay.drop(build.id);
     }
+  }
+
+  async #settle(build: StoredBuild): Promise<void> {
+    const { store, clock, owners } = this.#parts;
+    const { request, hasUpload } = JSON.parse(build.payload) as Kept;
+    const isWaiting = build.status === "pending" && !hasUpload;
+    const isLate = clock.now() >= build.createdAt + UPLOAD_LIFE_MS;
+    if (this.#underWay.has(build.id)) {
+      const isArriving = this.#arriving.has(build.id);
+      if (isWaiting && isLate && !isArriving) await this.#underWay.giveUp(build.id, NEVER_CAME);
+      return;
+    }
+    const app = await store.apps.findByNumber(build.appNumber);
+    if (app && isWaiting && !isLate) {
+      if (!this.#underWay.has(build.id)) await this.#underWay.add(build.id, app, request);
+      return;
+    }
+    const message = isWaiting ? NEVER_CAME : owners ? NODE_ENDED : STOPPED;
+    await settleLeftover(build, app ?? undefined, { ...this.#parts, folders: this.#folders, message });
   }
 }

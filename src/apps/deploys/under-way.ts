@@ -22,6 +22,8 @@ type Open = {
   readonly payload: unknown;
   readonly registryAuth: RegistryAuth | null;
   readonly log: BuildLog;
+  /** By a clock that nobody sets. */
+  readonly addedAt: number;
   /** Aborted with how it is to end. */
   readonly ending: AbortController;
   /** What became of its source: null while it waits for one. */
@@ -34,6 +36,8 @@ const SHARES = { total: 4, perProject: 2 };
 /** From its turn on: a build that hangs gives its place back. Large packages that are compiled take an hour. */
 const MAX_BUILD_MS = 3 * 60 * 60 * 1000;
 const TOOK_TOO_LONG = "the build took longer than three hours";
+/** An upload follows at once: one that does not come for so long keeps no app from moving. */
+const STALE_MS = 60_000;
 /** Builds of each app that are remembered, apart from those whose version is. */
 const KEPT_BUILDS = 100;
 
@@ -62,6 +66,12 @@ export class BuildsUnderWay {
     return [...this.#open.values()].filter(({ app }) => app.number === appNumber).map(({ id }) => id);
   }
 
+  /** Whether it has waited for its source for so long that its sender may have given up. */
+  isStale(buildId: string): boolean {
+    const addedAt = this.#open.get(buildId)?.addedAt ?? Infinity;
+    return this.isWaiting(buildId) && this.#parts.clock.monotonic() - addedAt > STALE_MS;
+  }
+
   /** Whether it still waits for its source. */
   isWaiting(buildId: string): boolean {
     const open = this.#open.get(buildId);
@@ -71,11 +81,11 @@ export class BuildsUnderWay {
   /** Takes a build in; it waits for its source. What opens registries is gone with this process. */
   async add(id: string, app: App, payload: unknown, registryAuth: RegistryAuth | null = null): Promise<void> {
     const log = await this.#parts.logs.open(id);
-    const ending = new AbortController();
-    this.#open.set(id, { id, app, payload, registryAuth, log, ending, work: null, isSwitching: false });
+    const given = { id, app, payload, registryAuth, log, addedAt: this.#parts.clock.monotonic() };
+    this.#open.set(id, { ...given, ending: new AbortController(), work: null, isSwitching: false });
   }
 
-  /** Forgets a build that came to nothing before it was stored. */
+  /** Forgets a build that came to nothing before it was stored, or that waits for its source at another node. */
   drop(buildId: string): void {
     const open = this.#open.get(buildId);
     if (open) this.#parts.logs.close(open.log);

@@ -1,6 +1,6 @@
 import path from "node:path";
 import type { Readable } from "node:stream";
-import { readdir, rm } from "../../kit/files.ts";
+import { rm } from "../../kit/files.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Seal } from "../../kit/seal.ts";
 import { AppError } from "../../model/errors.ts";
@@ -43,12 +43,6 @@ export class BundleUploads {
     const granted = this.#grants.read(PURPOSE, grant) as { readonly buildId: string } | null;
     if (granted) return granted.buildId;
     throw new AppError("forbidden", { message: "The upload address is invalid or has expired." });
-  }
-
-  /** The builds whose bundle is here, whole. */
-  async arrived(): Promise<ReadonlySet<string>> {
-    const names = await readdir(this.#parts.dir).catch(() => []);
-    return new Set(names.flatMap((name) => /^([^.]+)\.\d+\.zip$/.exec(name)?.[1] ?? []));
   }
 
   /** Stores a bundle as it arrives; resolves with its file, safely on the disk. */

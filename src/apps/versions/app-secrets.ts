@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { WHOLE_PROJECT } from "../secrets.ts";
+import { scopeOf } from "../../store/secrets.ts";
 import type { SecretScope } from "../../store/secrets.ts";
 import type { SecretMap } from "../../model/app.ts";
 import type { Secrets } from "../secrets.ts";
@@ -35,6 +36,11 @@ export class AppSecrets {
       this.#maps.set(key, now);
       return !isDeepStrictEqual(before, now);
     });
+  }
+
+  /** Those that are at hand: of apps that are served here, or were. */
+  scopes(): SecretScope[] {
+    return Array.from(this.#maps.keys(), scopeOf);
   }
 
   /** What an app gets: its own over its project's. */

@@ -9,7 +9,7 @@ const KEPT_MS = 30_000;
 export class StandIns {
   readonly #clock: Clock;
   readonly #ready = new Map<string, OpenVersion>();
-  readonly #warming = new Map<string, Promise<void>>();
+  readonly #warming = new Map<string, { readonly open: OpenVersion; readonly done: Promise<void> }>();
   readonly #closing = new AbortController();
 
   constructor(clock: Clock) {
@@ -21,10 +21,17 @@ export class StandIns {
     if (this.#ready.has(versionId)) return;
     let warming = this.#warming.get(versionId);
     if (!warming) {
-      warming = this.#warm(versionId, replicas, make()).finally(() => this.#warming.delete(versionId));
+      const open = make();
+      const done = this.#warm(versionId, replicas, open).finally(() => this.#warming.delete(versionId));
+      warming = { open, done };
       this.#warming.set(versionId, warming);
     }
-    await warming;
+    await warming.done;
+  }
+
+  /** Those that are ready, and those that start. */
+  all(): OpenVersion[] {
+    return [...this.#ready.values(), ...Array.from(this.#warming.values(), ({ open }) => open)];
   }
 
   /** The stand-in for that version, which is its taker's from now on. */
@@ -36,7 +43,7 @@ export class StandIns {
 
   async close(): Promise<void> {
     this.#closing.abort();
-    await Promise.allSettled(this.#warming.values());
+    await Promise.allSettled(Array.from(this.#warming.values(), ({ done }) => done));
     await Promise.all(Array.from(this.#ready.keys(), (versionId) => this.#drop(versionId)));
   }
 

@@ -25,7 +25,7 @@ export type ResponseEvents = {
 const HEAD_END = Buffer.from("\r\n\r\n");
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?$/;
 /** As large as a request's may be, and once more: servers say more than callers. */
-const MAX_HEAD_BYTES = 32 * 1024;
+export const MAX_RESPONSE_HEAD_BYTES = 32 * 1024;
 /** Answers such as `103 Early Hints`, which come before the real one. */
 const MAX_INTERIM = 16;
 
@@ -39,6 +39,7 @@ export class ResponseParser {
   readonly #events: ResponseEvents;
   readonly #isBodiless: boolean;
   readonly #mayUpgrade: boolean;
+  readonly #maxHeadBytes: number;
   #state: "head" | "counted" | "chunked" | "open" | "done" = "head";
   /** The beginning of a head that has not come whole. */
   #held: Buffer | null = null;
@@ -49,8 +50,14 @@ export class ResponseParser {
   #upgrade: ResponseHead | null = null;
 
   /** `method` is the request's: the answer to HEAD has no body. `mayUpgrade`: the request asks for another protocol. */
-  constructor(method: string, events: ResponseEvents, mayUpgrade = false) {
+  constructor(
+    method: string,
+    events: ResponseEvents,
+    mayUpgrade = false,
+    maxHeadBytes: number = MAX_RESPONSE_HEAD_BYTES,
+  ) {
     this.#mayUpgrade = mayUpgrade;
+    this.#maxHeadBytes = maxHeadBytes;
     this.#events = events;
     this.#isBodiless = method === "HEAD";
   }
@@ -103,8 +110,8 @@ export class ResponseParser {
     const all = this.#held ? Buffer.concat([this.#held, data]) : data;
     // Three bytes of its end may have come before.
     const end = all.indexOf(HEAD_END, Math.max(0, (this.#held?.length ?? 0) - 3));
-    if (end > MAX_HEAD_BYTES || (end === -1 && all.length > MAX_HEAD_BYTES))
-      throw new BadResponse(`its headers are larger than ${MAX_HEAD_BYTES} bytes`);
+    if (end > this.#maxHeadBytes || (end === -1 && all.length > this.#maxHeadBytes))
+      throw new BadResponse(`its headers are larger than ${this.#maxHeadBytes} bytes`);
     if (end === -1) {
       this.#held = all;
       return null;

@@ -57,13 +57,12 @@ export class HintLine {
     this.#sendNow();
   }
 
+  /** At once: where the network is cut, a farewell would be waited for as long as TCP tries to send it. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const timer of [this.#again, this.#check, this.#sending]) timer?.cancel();
+    for (const timer of [this.#again, this.#sending]) timer?.cancel();
+    if (this.#connection) this.#lose(this.#connection);
     await this.#connecting;
-    const connection = this.#connection;
-    this.#connection = null;
-    await connection?.end().catch(() => {});
   }
 
   #sendNow(): void {

@@ -107,6 +107,14 @@ verifies("blobs.fetch.rebuild", "packages that do not fit this machine are insta
   expect(await site.store.versions.find(site.version.id)).toEqual({ ...site.version, functions });
 });
 
+verifies("blobs.fetch.rebuild", "packages whose blob is gone are installed again", async () => {
+  const site = await deployed(databases);
+  const { files, database } = await otherNode(site);
+  await rm(fileOf(site.blobs.place, site.version.environmentBlob!));
+  expect(await files.ensure(site.version)).toBe("fetched");
+  await during(database, async (service) => expect(await answer(service)).toEqual(POLITE));
+});
+
 /** Only root gives files to others. */
 test.runIf(process.getuid?.() === 0)(
   "what is fetched belongs to the project's user, all but its marker",

@@ -336,3 +336,14 @@ verifies("changes.line", "a connection that no longer carries a word is given up
   clock.advance(1_000);
   await until("it is connected again", () => count === 2, bell);
 });
+
+verifies("changes.line", "a connection that carries no word any more does not hold up its end", async () => {
+  const { databaseUrl } = await databases.fresh("postgres");
+  const proxy = await SilentProxy.open(databaseUrl!);
+  const clock = new HandClock();
+  const line = new HintLine(proxy.url, clock);
+  line.listen(() => {});
+  await clock.sets(30_000);
+  proxy.fallSilent();
+  await line.close();
+});

@@ -42,7 +42,7 @@ async function node(database: TestDatabase, seal: Seal) {
   followSigningSecrets(changes, signing);
   const refreshed: string[] = [];
   followSecrets(changes, {
-    all: () => [],
+    refreshAllSecrets: async () => {},
     refreshSecrets: async (projectId, appNumber) => {
       if (await appSecrets.refresh({ projectId, appNumber: appNumber ?? 0 }))
         refreshed.push(`${projectId}/${appNumber}`);

@@ -1,10 +1,14 @@
 import { createHash } from "node:crypto";
+import { request as httpRequest } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { once } from "node:events";
 import { connect } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
 import { expect } from "vitest";
+import { HeldBytes } from "../../../src/nodes/held-bytes.ts";
 import { testHop } from "../../support/nodes/hop.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const GZIP = gzipSync("a".repeat(100_000));
@@ -137,3 +141,55 @@ for (const [name, bytes] of Object.entries(REQUESTS)) {
     expect(await exchange(passedUrl, bytes)).toBe(await exchange(directUrl, bytes));
   });
 }
+
+verifies("peers.bytes", "a head as large as an app may answer passes, with what its node adds", async () => {
+  // What an app may answer, beside what its node says of it.
+  const value = "x".repeat(32 * 1024 - 64);
+  const { directUrl, passedUrl } = await testHop((_, response) => {
+    response.writeHead(200, ["x-large", value, "x-more", "y".repeat(512), "content-length", "2"]).end("ok");
+  });
+  for (const url of [directUrl, passedUrl]) {
+    const request = httpRequest(url, { agent: false, maxHeaderSize: 64 * 1024 }).end();
+    const [response] = (await once(request, "response")) as [IncomingMessage];
+    expect([response.statusCode, response.headers["x-large"], (await buffer(response)).toString()]).toEqual([
+      200,
+      value,
+      "ok",
+    ]);
+  }
+});
+
+verifies(
+  "peers.pace",
+  "bodies that are held on their way are bounded, however many callers send them",
+  async () => {
+    const room = new HeldBytes(4 * 32 * 1024);
+    const held: boolean[] = [];
+    const { passedUrl } = await testHop(
+      async (request, response, from) => {
+        held.push(from?.isHeld ?? false);
+        response.end(String((await buffer(request)).length));
+      },
+      {},
+      room,
+    );
+    const body = Buffer.alloc(32 * 1024);
+    const requests = Array.from({ length: 50 }, () => {
+      const headers = { "content-length": body.length };
+      const request = httpRequest(passedUrl, { method: "POST", agent: false, headers });
+      request.write(body.subarray(1));
+      return request;
+    });
+    await until("the room is taken, and the rest goes without", () => !room.hasRoom && held.length === 46);
+    expect([room.bytes, new Set(held)]).toEqual([4 * body.length, new Set([true])]);
+    const answers = await Promise.all(
+      requests.map(async (request) => {
+        const response = once(request, "response") as Promise<[IncomingMessage]>;
+        request.end(body.subarray(0, 1));
+        return (await buffer((await response)[0])).toString();
+      }),
+    );
+    expect(new Set(answers)).toEqual(new Set([String(body.length)]));
+    await until("nothing is held", () => room.bytes === 0);
+  },
+);

@@ -1,14 +1,16 @@
-import { randomBytes } from "node:crypto";
+import { X509Certificate, randomBytes } from "node:crypto";
 import { connect as connectPlain } from "node:net";
 import { connect } from "node:tls";
 import type { ConnectionOptions, TLSSocket } from "node:tls";
 import { buffer } from "node:stream/consumers";
 import { describe, expect, onTestFinished } from "vitest";
 import { systemClock } from "../../../src/kit/clock.ts";
+import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import { Authority } from "../../../src/nodes/authority.ts";
 import { PeerFailure, ask } from "../../../src/nodes/ask.ts";
+import { PeerListener } from "../../../src/nodes/peer-listener.ts";
 import type { FromPeer } from "../../../src/nodes/peer-listener.ts";
 import { Peers } from "../../../src/nodes/peers.ts";
 import { openStore } from "../../../src/store/store.ts";
@@ -164,6 +166,28 @@ verifies(
   },
 );
 
+verifies(
+  "peers.identity",
+  "a short handshake is no way to pose as a node that was known before",
+  async () => {
+    const authority = await testAuthority();
+    const [node, impostor] = [
+      await testNode(authority, { own: async () => "yes" }),
+      await testNode(authority),
+    ];
+    const friend = await testNode(authority);
+    const parts = { peers: friend.peers, clock: systemClock };
+    expect(await ask(parts, node.peer, "/nodes/x", {}, { isFresh: true })).toBe("yes");
+    // Another node answers at its address, once without and then with what was kept of the connection before.
+    const posing = { id: node.peer.id, url: impostor.peer.url };
+    for (let i = 0; i < 3; i++)
+      await expect(ask(parts, posing, "/nodes/x", {}, { isFresh: true })).rejects.toThrow(
+        "the connection to it ended",
+      );
+    expect(await ask(parts, node.peer, "/nodes/x", {}, { isFresh: true })).toBe("yes");
+  },
+);
+
 verifies("peers.own", "nodes ask each other, and no more than a little at a time", async () => {
   const authority = await testAuthority();
   const node = await testNode(authority, {
@@ -188,4 +212,23 @@ verifies("peers.own", "nodes ask each other, and no more than a little at a time
   friend.peers.forget(node.peer.id);
   await node.listener.close();
   await expect(say("/nodes/hello", 1)).rejects.toThrow(PeerFailure);
+});
+
+verifies(
+  "peers.authority",
+  "certificates count from long ago: clocks of nodes may be days apart",
+  async () => {
+    const { certificate, authority } = (await testAuthority()).issue("friend");
+    for (const each of [certificate, authority])
+      expect(new X509Certificate(each).validFromDate).toEqual(new Date("2020-01-01T00:00:00Z"));
+  },
+);
+
+verifies("peers.authority", "a port that is taken is told with the settings that name it", async () => {
+  const authority = await testAuthority();
+  const { listener } = await testNode(authority);
+  const options = { identity: authority.issue("late"), host: "127.0.0.1", log: createLog("silent") };
+  await expect(PeerListener.listen({ ...options, port: listener.port })).rejects.toThrow(
+    /EADDRINUSE.*MILLRACE_NODE_URL or MILLRACE_NODE_PORT/,
+  );
 });

@@ -146,3 +146,48 @@ verifies(
     }
   },
 );
+
+verifies(
+  "cluster.through-other",
+  "who may not use an app may not by way of another node either",
+  async () => {
+    const { owner, other } = await nodes.sides("app");
+    const { store, tokens, owner: account } = owner.service;
+    await store.projects.insert({ id: "p-stranger", name: "stranger", createdAt: 1 });
+    const issue = async (projectId: string, role: "run" | "admin"): Promise<string> =>
+      (await tokens.issue({ projectId, name: role, role, expiresAt: Date.now() + 3_600_000 })).token;
+    const run = await submit(other, "app", { text: "mine" });
+    await ended(owner, "app", run);
+    const id = appId(account.projectId, "app");
+    const answers = async (at: TestService, token: string | null): Promise<string[]> => {
+      const { apiUrl, baseUrl } = at.service;
+      const calls = ["run", "run?async=true", "count", `runs/${run}`, `runs/${run}/cancel`].map(
+        (target) =>
+          [
+            target.startsWith("runs") && !target.endsWith("cancel") ? "GET" : "POST",
+            `${apiUrl}/v4/${account.projectId}/app/${target}`,
+          ] as const,
+      );
+      const managed = ["", "/logs", "/builds", "/secrets"].map(
+        (place) => ["GET", `${baseUrl}/v2/projects/${account.projectId}/apps/${id}${place}`] as const,
+      );
+      const deleted = ["DELETE", `${baseUrl}/v2/projects/${account.projectId}/apps/${id}`] as const;
+      return await Promise.all(
+        [...calls, ...managed, deleted].map(async ([method, url]) => {
+          const headers = {
+            "content-type": "application/json",
+            ...(token !== null && { authorization: `Bearer ${token}` }),
+          };
+          const response = await fetch(url, { method, headers, ...(method === "POST" && { body: "{}" }) });
+          const { code } = (await response.json()) as { code?: string };
+          return `${method} ${new URL(url).pathname} ${response.status} ${code}`;
+        }),
+      );
+    };
+    for (const token of [null, "no token", await issue("p-stranger", "admin")]) {
+      const direct = await answers(owner, token);
+      expect(await answers(other, token)).toEqual(direct);
+      for (const answer of direct) expect(answer).toMatch(/ 40[134] /);
+    }
+  },
+);

@@ -103,6 +103,7 @@ export class ByHand {
         return await (this.lookFor ? this.lookFor() : (this.earlier.get(versionId) ?? null));
       },
       holderOf: () => null,
+      mayClaim: () => true,
       onRefused: () => undefined,
       lookAfter: async (numbers) => void this.orphaned.push(...numbers),
     });

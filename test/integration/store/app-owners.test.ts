@@ -1,9 +1,11 @@
+import { randomUUID } from "node:crypto";
 import { beforeAll, afterAll, expect, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { signOfLife } from "../../support/leases.ts";
 import { queuedRun, samplePayload } from "../../support/sample-run.ts";
+import { sampleNode } from "../../support/sample-node.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
@@ -107,4 +109,26 @@ test("apps without a living node are found page by page", async () => {
   const ownerless = await store.appOwners.ownerless({ after: 0, limit: 1_000, dead: [] });
   // Nobody can call an app that has no version.
   expect(ownerless.filter((number) => apps.some((app) => app.number === number))).toEqual([]);
+});
+
+verifies("nodes.left-builds", "an app whose first build has not ended is looked after too", async () => {
+  const { number } = await newApp();
+  const isOwnerless = async (): Promise<boolean> =>
+    (await store.appOwners.ownerless({ after: number - 1, limit: 1, dead: [] })).includes(number);
+  const id = randomUUID();
+  await store.builds.insert({ id, appNumber: number, payload: "{}", createdAt: NOW });
+  expect(await isOwnerless()).toBe(true);
+  await store.builds.move({ id, to: "cancelled", now: NOW });
+  expect(await isOwnerless()).toBe(false);
+});
+
+verifies("nodes.both-leave", "an app is not given to a node that is about to leave", async () => {
+  const { number } = await newApp();
+  await take("one", number);
+  const other = await sampleNode(store, {});
+  await store.nodes.setLeaving({ id: other.owner, isLeaving: true });
+  const given = { appNumber: number, from: "one", to: other.owner, fence: 1 };
+  expect(await store.appOwners.handOver(given)).toBeNull();
+  await store.nodes.setLeaving({ id: other.owner, isLeaving: false });
+  expect(await store.appOwners.handOver(given)).toBe(2);
 });

@@ -103,3 +103,31 @@ verifies("deploy.storage", "persistent storage is the project's, whatever versio
   const [home] = await values(site, "app", ["HF_HOME"]);
   expect(home).toBe(path.join(site.dataDir, "storage", site.projectId, ".cache", "huggingface"));
 });
+
+verifies(
+  "secrets.next-start",
+  "an app that goes and comes back gets the secrets that were changed meanwhile",
+  async () => {
+    const site = await sites();
+    const toml = "[scaling]\nmax_replicas = 2\n";
+    const later = "def later(gate):\n    hold(gate)\n    return os.environ.get('OWN')\n";
+    const { number } = (await site.deploy("app", app("one", toml, later))).app;
+    await give(site, number, { OWN: "first" });
+    await site.catalog.letGo(number);
+    // Nobody told of it.
+    await site.secrets.replace({ ...placeOf(site), appNumber: number }, { OWN: "second" });
+    await site.catalog.refreshAllSecrets();
+    // One that stands by has the second, whoever starts after the next change the third.
+    await site.catalog.warm(number, 1);
+    await give(site, number, { OWN: "third" });
+    expect(await site.catalog.open(number)).toBe(true);
+    const { pool } = await site.current("app");
+    const calls = [1, 2].map(() => site.value("app", "later", { gate: "go" }));
+    await until(
+      "two are busy",
+      () => [...pool.replicas].filter(({ calls: busy }) => busy.size > 0).length === 2,
+    );
+    site.open("go");
+    expect(new Set(await Promise.all(calls))).toEqual(new Set(["second", "third"]));
+  },
+);

@@ -8,6 +8,7 @@ import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import { Authority } from "../../../src/nodes/authority.ts";
+import { HeldBytes } from "../../../src/nodes/held-bytes.ts";
 import { Passage } from "../../../src/nodes/passage.ts";
 import type { Passed } from "../../../src/nodes/passage.ts";
 import { PeerListener } from "../../../src/nodes/peer-listener.ts";
@@ -38,7 +39,11 @@ const refuse = (): never => {
 };
 
 /** Starts a node with these routes. */
-export async function testNode(authority: Authority, routes: Partial<PeerRoutes> = {}): Promise<TestNode> {
+export async function testNode(
+  authority: Authority,
+  routes: Partial<PeerRoutes> = {},
+  held = new HeldBytes(),
+): Promise<TestNode> {
   const identity = authority.issue(randomUUID());
   const log = createLog("silent");
   const listener = await PeerListener.listen({ identity, host: "127.0.0.1", port: 0, log });
@@ -50,7 +55,7 @@ export async function testNode(authority: Authority, routes: Partial<PeerRoutes>
     own: async () => refuse(),
     ...routes,
   });
-  const peers = new Peers(identity, systemClock);
+  const peers = new Peers(identity, systemClock, held);
   onTestFinished(async () => {
     peers.close();
     await listener.close();
@@ -87,7 +92,11 @@ export type Hop = {
 };
 
 /** Two nodes, and requests that go through the first to the second. */
-export async function testHop(handler: Handler, more: Partial<PeerRoutes> = {}): Promise<Hop> {
+export async function testHop(
+  handler: Handler,
+  more: Partial<PeerRoutes> = {},
+  held = new HeldBytes(),
+): Promise<Hop> {
   const authority = await testAuthority();
   const owner = await testNode(authority, {
     api: (request, response, from) => {
@@ -96,13 +105,13 @@ export async function testHop(handler: Handler, more: Partial<PeerRoutes> = {}):
     },
     ...more,
   });
-  const front = await testNode(authority);
+  const front = await testNode(authority, {}, held);
   const passed: Passed[] = [];
   const directUrl = await bareServer((request, response) => handler(request, response, null));
   const pass = (request: IncomingMessage, response: ServerResponse, first: Buffer | null): void => {
     const passage = testPassage(front.peers, request, response, first);
     void (async () => {
-      const what = await passage.to(owner.peer);
+      const what = await passage.to(owner.peer).finally(() => passage.release());
       passed.push(what);
       if (what === "done") return;
       if (response.headersSent) response.destroy();
