@@ -150,7 +150,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   );
   const reserve = await startReserve(settings, store, clock, life);
   const { limits, storage, helper, containers } = await startHost(found, settings, { clock, log }, life);
-  const blobs = await startBlobs(settings, store.kind, clock, life);
+  const { blobs, payloadBlobs } = await startBlobs(settings, store.kind, clock, life);
   const images = { containers, baseImage: settings.baseImage };
   const processHost = {
     python: python.path,
@@ -187,6 +187,8 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       walls,
       limits,
       fileContext: apps.fileContext,
+      payloadBlobs,
+      isOfOneRelease: () => node?.isOfOneRelease() ?? true,
       webhookAllow,
       target: (appNumber) => catalog.target(appNumber),
       versionTarget: (appNumber, id) => catalog.versionTarget(appNumber, id),

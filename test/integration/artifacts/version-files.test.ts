@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { lstat, readFile, rm, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { collectBlobs } from "../../../src/apps/artifacts/collect-blobs.ts";
+import { collectBlobs } from "../../../src/blobs/collect-blobs.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import { until } from "../../support/until.ts";
 import { testDatabases } from "../../support/databases.ts";
@@ -157,7 +157,7 @@ verifies("blobs.collected", "what no version names goes when it is old, and only
   const [old, young] = [await blobs.put([Buffer.from("old")]), await blobs.put([Buffer.from("young")])];
   for (const hash of [old.hash, version.bundleBlob!, version.environmentBlob!])
     await utimes(fileOf(blobs.place, hash), LONG_AGO, LONG_AGO);
-  expect(await collectBlobs(blobs, store, Date.UTC(2021, 0, 1), signal)).toBe(1);
+  expect(await collectBlobs(blobs, store.versionBlobs, Date.UTC(2021, 0, 1), signal)).toBe(1);
   const kept = [young.hash, version.bundleBlob!, version.environmentBlob!];
   expect(await Promise.all([old.hash, ...kept].map((hash) => blobs.has(hash)))).toEqual([
     false,

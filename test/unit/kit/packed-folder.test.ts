@@ -23,7 +23,7 @@ function scratch(): string {
 /** Packs a folder, and gives a function that unpacks it into a new one. */
 async function packedIn(root: string, from: string, leftOut?: (name: string) => boolean): Promise<string> {
   const file = path.join(root, "packed");
-  writeFileSync(file, await buffer(packFolder(from, leftOut)));
+  writeFileSync(file, await buffer(packFolder(from, leftOut ? { leftOut } : {})));
   return file;
 }
 
