@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { lstat, readFile, rm, utimes, writeFile } from "node:fs/promises";
+import { lstat, readFile, rm, truncate, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { collectBlobs } from "../../../src/blobs/collect-blobs.ts";
@@ -93,6 +93,26 @@ verifies("blobs.fetch.gone", "a blob that is gone or damaged is told, and leaves
   await writeFile(packed, bytes);
   expect(await files.ensure(site.version)).toBe("fetched");
 });
+
+verifies(
+  ["blobs.length", "blobs.fetch.room"],
+  "the length that a version tells of its blobs is all that is fetched, and must fit on the disk",
+  async () => {
+    const site = await deployed(databases);
+    const { bundleBytes, environmentBytes } = site.version;
+    expect([bundleBytes! > 0, environmentBytes! > 0]).toEqual([true, true]);
+    const { files, database } = await otherNode(site);
+    const packed = fileOf(site.blobs.place, site.version.bundleBlob!);
+    await truncate(packed, 200 * 1024 ** 3);
+    await expect(files.ensure(site.version)).rejects.toThrow("or damaged there");
+    await truncate(packed, bundleBytes!);
+    const vast = { ...site.version, environmentBytes: 2 ** 60 };
+    await expect(files.ensure(vast)).rejects.toThrow("do not fit on this service's disk: make room there");
+    expect(await namesOf(database.dataDir, "fetching")).toEqual([]);
+    expect(await namesOf(database.dataDir, "environments")).toEqual([]);
+    expect(await files.ensure(site.version)).toBe("fetched");
+  },
+);
 
 verifies("blobs.fetch.rebuild", "packages that do not fit this machine are installed again", async () => {
   const site = await deployed(databases);

@@ -26,7 +26,8 @@ async function site() {
   const { pool, dispatcher, submitter, target } = parts;
   pool.room = 0;
   return {
-    ...parts,
+    pool,
+    dispatcher,
     find: (id: string) => parts.find(id),
     payloadOf: (id: string) => parts.store.payloads.find({ appNumber: target.appNumber, id }),
     /** Accepts runs, none of which begins yet. */
