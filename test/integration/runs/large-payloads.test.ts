@@ -1,11 +1,6 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { rename } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
-import { expect, onTestFinished } from "vitest";
-import { DirectoryBlobs } from "../../../src/blobs/directory-blobs.ts";
-import { createLog } from "../../../src/kit/log.ts";
-import { LARGE_BYTES, LargePayloads } from "../../../src/runs/large-payloads.ts";
+import { expect } from "vitest";
+import { LARGE_BYTES } from "../../../src/runs/large-payloads.ts";
+import { largeFolder } from "../../support/blobs/large-folder.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { CLOCK, partsByHand } from "./by-hand.ts";
@@ -15,14 +10,12 @@ const LARGE = `["${"x".repeat(LARGE_BYTES)}"]`;
 
 /** The parts of async runs, with a folder for what is large. */
 async function site() {
-  const folder = mkdtempSync(path.join(tmpdir(), "millrace-large-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const place = path.join(folder, "blobs");
-  const blobs = await DirectoryBlobs.open(place);
-  const given = { blobs, clock: CLOCK, log: createLog("silent") };
-  const large = (store: ConstructorParameters<typeof LargePayloads>[0]["store"]) =>
-    new LargePayloads({ ...given, store, isKnownToAll: () => true, isFirst: () => true });
-  const parts = byHand((store) => store, {}, large);
+  const { large, ...folder } = await largeFolder();
+  const parts = byHand(
+    (store) => store,
+    {},
+    (store) => large({ store, clock: CLOCK }),
+  );
   const { pool, dispatcher, submitter, target } = parts;
   pool.room = 0;
   return {
@@ -40,9 +33,7 @@ async function site() {
       pool.room = 10;
       dispatcher.wake(target.appNumber);
     },
-    blobs,
-    goAway: () => rename(place, `${place}.away`),
-    comeBack: () => rename(`${place}.away`, place),
+    ...folder,
   };
 }
 
