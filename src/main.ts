@@ -150,7 +150,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   );
   const reserve = await startReserve(settings, store, clock, life);
   const { limits, storage, helper, containers } = await startHost(found, settings, { clock, log }, life);
-  const { blobs, payloadBlobs } = await startBlobs(settings, store.kind, clock, life);
+  const blobs = await startBlobs(settings, store.kind, clock, life);
   const images = { containers, baseImage: settings.baseImage };
   const processHost = {
     python: python.path,
@@ -168,14 +168,14 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const ownership = new Ownership(settings.dataDir);
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
   const node = await joinNodes(
-    { ...settings, store, seal, clock, log, ownership, details, blobs, requireVolumes },
+    { ...settings, store, seal, clock, log, ownership, details, ...blobs, requireVolumes },
     life,
   );
   const owners = node?.owners ?? null;
   const others = options.others ?? node?.others ?? null;
   const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
   const nodes = { ownership, owners, holderOf };
-  const basics = { ...settings, store, storage, images, blobs, seal, reserve, clock, log, ...nodes };
+  const basics = { ...settings, store, storage, images, ...blobs, seal, reserve, clock, log, ...nodes };
   const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
   const apps = await startApps({ ...basics, engine, home, python, walls, limits, onAppLog, onRemoved }, life);
   const { catalog } = apps;
@@ -187,8 +187,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       walls,
       limits,
       fileContext: apps.fileContext,
-      payloadBlobs,
-      isOfOneRelease: () => node?.isOfOneRelease() ?? true,
       webhookAllow,
       target: (appNumber) => catalog.target(appNumber),
       versionTarget: (appNumber, id) => catalog.versionTarget(appNumber, id),

@@ -44,8 +44,6 @@ const NOTE_MS = 6 * 60 * 60 * 1000;
 export type JoinedNodes = {
   readonly url: string;
   readonly owners: Owners;
-  /** Whether all living nodes are of this release, so that each knows what this one writes. */
-  isOfOneRelease(): boolean;
   /** What others change; whoever remembers such things listens before `serve`. */
   readonly changes: Changes;
   /** By which requests are passed on. */
@@ -103,7 +101,6 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
   return {
     url,
     owners,
-    isOfOneRelease: () => roster.isOfOneRelease(parts.details.release),
     changes: node.changes,
     others: { elsewhere, peers },
     glances: async (projectId) => {

@@ -1,3 +1,4 @@
+import { VERSION } from "../config/release.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { pause } from "../kit/pause.ts";
@@ -114,6 +115,11 @@ export class Owners {
 
   has(appNumber: number): boolean {
     return this.#fences.has(appNumber);
+  }
+
+  /** Whether all living nodes are of this release, so that each knows what this one writes. */
+  get isOfOneRelease(): boolean {
+    return this.#parts.roster.isOfOneRelease(VERSION);
   }
 
   /** Whether it is for this node to do what one node does for all. */

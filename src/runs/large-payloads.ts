@@ -7,6 +7,7 @@ import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { NewDelivery } from "../model/delivery.ts";
 import type { Payload, PayloadBlob } from "../model/payload.ts";
+import type { RunBlobName } from "../store/run-blobs.ts";
 import type { Store } from "../store/store.ts";
 
 export type LargePayloadsParts = {
@@ -32,6 +33,7 @@ const PIECE_BYTES = 256 * 1024;
  */
 const YOUNG_MS = 60 * 60 * 1000;
 const COLLECT_MS = 15 * 60 * 1000;
+const NAMES_AT_ONCE = 1_000;
 const NO_BLOB = "0".repeat(64);
 
 /**
@@ -128,6 +130,9 @@ export class LargePayloads {
     const { blobs, store, clock, log } = this.#parts;
     const { signal } = this.#stopping;
     try {
+      let last: RunBlobName | null = null;
+      do last = await store.runBlobs.tidy({ after: last, limit: NAMES_AT_ONCE });
+      while (last && !signal.aborted);
       const count = await collectBlobs(blobs, store.runBlobs, clock.now() - YOUNG_MS, signal);
       if (count > 0) log.info({ count }, "removed large payloads that no run names");
     } catch (error) {

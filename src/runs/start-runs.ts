@@ -69,8 +69,6 @@ export type RunsParts = {
   readonly storage: FileRunsParts["storage"];
   /** Where large payloads lie; null where all lie in the database. */
   readonly payloadBlobs: BlobStore | null;
-  /** Whether all nodes of the installation are of this release. */
-  readonly isOfOneRelease: () => boolean;
 };
 
 /** Builds and starts what runs need from their acceptance to their webhook. */
@@ -80,7 +78,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   // Deliveries are due, and keys count, by a clock that cannot be set: a wrong date neither delays nor repeats one.
   const steadyClock = steady(clock);
   const isFirst = (): boolean => owners?.isFirst ?? true;
-  const { payloadBlobs: blobs, isOfOneRelease: isKnownToAll } = parts;
+  const isKnownToAll = (): boolean => owners?.isOfOneRelease ?? true;
+  const { payloadBlobs: blobs } = parts;
   const large = await life.start(
     "large payloads",
     () => blobs && new LargePayloads({ blobs, store, clock, log, isKnownToAll, isFirst }),

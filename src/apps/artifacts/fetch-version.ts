@@ -100,10 +100,15 @@ async function withPacked(
   try {
     await mkdir(aside, { recursive: true, mode: 0o700 });
     const room = await roomBytes(aside);
-    if (bytes !== null && bytes > room) throw new NoRoom(bytes, room);
+    let needed = bytes ?? 0;
+    if (needed > room) throw new NoRoom(needed, room);
     const sink = await createFile(packed);
     try {
-      for await (const piece of blobs.open(hash, { bytes, signal })) await sink.write(piece);
+      for await (const piece of blobs.open(hash, { bytes, signal })) {
+        // One whose length nobody knows may have any.
+        if (bytes === null && (needed += piece.length) > room) throw new NoRoom(needed, room);
+        await sink.write(piece);
+      }
     } finally {
       await sink.abandon();
     }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect } from "vitest";
+import type { RunBlobName } from "../../../src/store/run-blobs.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
@@ -68,6 +69,28 @@ describe.each(DATABASE_KINDS)("blobs of runs on %s", (kind) => {
       const drop = { ...small, state: "failure", completedAt: small.createdAt + 1 } as const;
       await store.claims.finish([{ ...finished, run: drop, result: null, delivery: null }]);
       expect((await store.retention.usage()).bytes).toBe(before.bytes);
+    },
+  );
+
+  verifies(
+    "payloads.blob.collected",
+    "who names a blob no longer is forgotten, a page at a time",
+    async () => {
+      const appNumber = ++lastApp;
+      const inputBlob = { hash: "e".repeat(64), bytes: 2_000_000 };
+      const runs = Array.from({ length: 5 }, () => queuedRun({ appNumber, state: "running" }));
+      const payload = samplePayload({ input: null, inputBlob });
+      await store.runs.accept(runs.map((run) => ({ run, payload, owner: "one" })));
+      const ends = runs.slice(0, 4).map((run) => ({ ...run, state: "success", completedAt: 1 }) as const);
+      const nothing = { fence: 1, owner: "one", result: null, part: null, delivery: null };
+      await store.claims.finish(ends.map((run) => ({ run, ...nothing })));
+      // All of a page, one after the other, and the rest.
+      const names: (RunBlobName | null)[] = [null];
+      do names.push(await store.runBlobs.tidy({ after: names.at(-1)!, limit: 2 }));
+      while (names.at(-1));
+      expect(await store.runBlobs.named([inputBlob.hash])).toEqual([inputBlob.hash]);
+      // What is left is that one, and what a test before it has left.
+      expect(await store.runBlobs.tidy({ after: null, limit: 3 })).toBeNull();
     },
   );
 

@@ -33,6 +33,7 @@ function over(blobs: BlobStore, clock: Clock = systemClock) {
   const site = { named, forgotten, isKnownToAll: true };
   const runBlobs = {
     named: async (hashes: readonly string[]) => hashes.filter((hash) => named.has(hash)),
+    tidy: async () => null,
     forget: async (hashes: readonly string[]) => void forgotten.push(...hashes),
   };
   const large = new LargePayloads({
