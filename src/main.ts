@@ -168,14 +168,14 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const ownership = new Ownership(settings.dataDir);
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
   const node = await joinNodes(
-    { ...settings, store, seal, clock, log, ownership, details, blobs, requireVolumes },
+    { ...settings, store, seal, clock, log, ownership, details, ...blobs, requireVolumes },
     life,
   );
   const owners = node?.owners ?? null;
   const others = options.others ?? node?.others ?? null;
   const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
   const nodes = { ownership, owners, holderOf };
-  const basics = { ...settings, store, storage, images, blobs, seal, reserve, clock, log, ...nodes };
+  const basics = { ...settings, store, storage, images, ...blobs, seal, reserve, clock, log, ...nodes };
   const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
   const apps = await startApps({ ...basics, engine, home, python, walls, limits, onAppLog, onRemoved }, life);
   const { catalog } = apps;

@@ -10,6 +10,15 @@ export type BlobContent = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 /** Bytes from `start` on, up to and without `end`. */
 export type ByteRange = { readonly start: number; readonly end: number };
 
+/** How a blob is read. */
+export type Reading = {
+  /** A part of it, which cannot be compared with its hash. */
+  readonly range?: ByteRange;
+  /** How long it is known to be: one of another length is damaged, and nothing of it is read beyond that. */
+  readonly bytes?: number | null;
+  readonly signal?: AbortSignal;
+};
+
 /** What a store tells of a blob. */
 export type StoredBlob = {
   readonly hash: string;
@@ -17,6 +26,9 @@ export type StoredBlob = {
   /** When it was last put, in epoch milliseconds by the store's clock. */
   readonly putAt: number;
 };
+
+/** What a store tells of a note. */
+export type StoredNote = { readonly name: string; readonly writtenAt: number };
 
 /** What is large and never changes, by its hash. All nodes of an installation see the same. */
 export type BlobStore = {
@@ -29,7 +41,7 @@ export type BlobStore = {
    * The bytes of a blob, or of a part of it. Throws `BlobMissing`; and `BlobDamaged` after the last piece of a whole one
    * that are not those of its hash, so that nothing may be used before the end.
    */
-  open(hash: string, range?: ByteRange, signal?: AbortSignal): AsyncGenerator<Buffer, void, void>;
+  open(hash: string, reading?: Reading): AsyncGenerator<Buffer, void, void>;
   has(hash: string): Promise<boolean>;
   /** Removes a blob, unless it was put at that time or later; gives whether it is gone. */
   remove(hash: string, putBefore?: number): Promise<boolean>;
@@ -42,6 +54,8 @@ export type BlobStore = {
   /** What was written under that name; null for nothing. */
   readNote(name: string): Promise<string | null>;
   removeNote(name: string): Promise<void>;
+  /** Every note of a folder, with when it was last written, in epoch milliseconds by the store's clock. */
+  listNotes(folder: string): AsyncGenerator<StoredNote, void, void>;
   /** Lets go of its connections. */
   close(): void;
 };

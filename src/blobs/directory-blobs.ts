@@ -12,12 +12,13 @@ import {
   checkedHash,
   checkedNote,
 } from "./blob-store.ts";
-import type { BlobContent, BlobStore, ByteRange, StoredBlob } from "./blob-store.ts";
+import type { BlobContent, BlobStore, ByteRange, Reading, StoredBlob, StoredNote } from "./blob-store.ts";
 import { Passed, verified } from "./verified.ts";
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
 const CHUNK_BYTES = 1024 * 1024;
 const NAMES_AT_ONCE = 256;
+const ALL: ByteRange = { start: 0, end: Number.POSITIVE_INFINITY };
 /** The service's own, and nobody else's. */
 const FOLDER = { recursive: true, mode: 0o700 } as const;
 
@@ -64,9 +65,9 @@ export class DirectoryBlobs implements BlobStore {
     }
   }
 
-  async *open(hash: string, range?: ByteRange, signal?: AbortSignal): AsyncGenerator<Buffer, void, void> {
-    const pieces = this.#read(checkedHash(hash), range, signal);
-    yield* range ? pieces : verified(pieces, hash, this.place);
+  async *open(hash: string, reading: Reading = {}): AsyncGenerator<Buffer, void, void> {
+    const pieces = this.#read(checkedHash(hash), reading);
+    yield* reading.range ? pieces : verified(pieces, hash, this.place, reading.bytes);
   }
 
   async has(hash: string): Promise<boolean> {
@@ -128,24 +129,30 @@ export class DirectoryBlobs implements BlobStore {
     await rm(this.#note(name), { force: true });
   }
 
+  async *listNotes(folder: string): AsyncGenerator<StoredNote, void, void> {
+    const root = this.#note(folder);
+    if ((await stat(root).catch(absent)) === null) return;
+    for await (const name of namesIn(root, NAMES_AT_ONCE)) {
+      const found = await this.#found(path.join(root, name));
+      if (found) yield { name: `${folder}/${name}`, writtenAt: found.mtimeMs };
+    }
+  }
+
   close(): void {}
 
-  async *#read(
-    hash: string,
-    range: ByteRange = { start: 0, end: Number.POSITIVE_INFINITY },
-    signal?: AbortSignal,
-  ): AsyncGenerator<Buffer, void, void> {
+  async *#read(hash: string, { range = ALL, bytes, signal }: Reading): AsyncGenerator<Buffer, void, void> {
     const file = await open(this.#file(hash), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(
       (error: NodeJS.ErrnoException) => {
         if (error.code === "ELOOP") throw new BlobDamaged(hash, this.place);
         return absent(error);
       },
     );
-    if (!file) throw new BlobMissing(hash, this.place);
+    if (!file) throw await this.#whyMissing(hash);
     try {
       // Others may write into the directory: a pipe, or a device, has no end.
       const found = await file.stat();
-      if (!found.isFile() || found.size > MAX_BLOB_BYTES) throw new BlobDamaged(hash, this.place);
+      if (!found.isFile() || found.size > MAX_BLOB_BYTES || found.size !== (bytes ?? found.size))
+        throw new BlobDamaged(hash, this.place);
       for (let at = range.start; at < range.end;) {
         signal?.throwIfAborted();
         const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, range.end - at));
@@ -157,6 +164,12 @@ export class DirectoryBlobs implements BlobStore {
     } finally {
       await file.close();
     }
+  }
+
+  /** Where nothing is mounted every blob seems to be gone: that is told apart, because it may come back. */
+  async #whyMissing(hash: string): Promise<Error> {
+    const isThere = await stat(path.join(this.place, "sha256")).then(() => true, absent);
+    return isThere ? new BlobMissing(hash, this.place) : new Error(`${this.place} is not there`);
   }
 
   /** In place of one that may be there: it would be the same, or damaged. */

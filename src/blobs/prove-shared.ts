@@ -31,6 +31,17 @@ export async function endSharing(
   await blobs.removeNote(noteOf(instanceId, nodeId));
 }
 
+/** Removes the notes of nodes that are gone, and went without taking theirs along: those written before that time. */
+export async function forgetGone(
+  blobs: BlobStore,
+  gone: { readonly instanceId: string; readonly living: readonly string[]; readonly before: number },
+): Promise<void> {
+  const { instanceId, living, before } = gone;
+  const kept = new Set(living.map((id) => noteOf(instanceId, id)));
+  for await (const { name, writtenAt } of blobs.listNotes(instanceId))
+    if (writtenAt < before && !kept.has(name)) await blobs.removeNote(name);
+}
+
 function noteOf(instanceId: string, nodeId: string): string {
   return `${instanceId}/${nodeId}`;
 }

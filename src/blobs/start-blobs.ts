@@ -8,25 +8,43 @@ import { S3Blobs } from "./s3/s3-blobs.ts";
 
 type Place = Pick<Settings, "blobs" | "dataDir">;
 
-/** Opens the store that the settings name; null on SQLite: a service alone has every file where it needs it. */
+/** The two stores in the place that the settings name. */
+export type Blobs = {
+  /** Of versions: bundles and environments. */
+  readonly blobs: BlobStore | null;
+  /** Of runs, in a folder of the same place: they come and go faster, and are collected by themselves. */
+  readonly payloadBlobs: BlobStore | null;
+};
+
+/** Opens them; null on SQLite: a service alone has every file where it needs it, and its payloads in the database. */
 export async function startBlobs(
   settings: Place,
   database: "sqlite" | "postgres",
   clock: Clock,
   life: Lifecycle,
-): Promise<BlobStore | null> {
-  if (database === "sqlite") return null;
-  return await life.start(
-    "blobs",
-    () => openBlobs(settings, clock),
-    (opened) => opened.close(),
-  );
+): Promise<Blobs> {
+  if (database === "sqlite") return { blobs: null, payloadBlobs: null };
+  const start = async (folder: string, freshMs?: number): Promise<BlobStore> =>
+    await life.start(
+      "blobs",
+      () => openBlobs(settings, clock, folder, freshMs),
+      (opened) => opened.close(),
+    );
+  return { blobs: await start(""), payloadBlobs: await start("payloads/", PAYLOAD_FRESH_MS) };
 }
 
+/** Well below the hour after which a blob that no run names is removed (`runs/large-payloads.ts`). */
+const PAYLOAD_FRESH_MS = 20 * 60 * 1000;
+
 /** A folder of the data directory where the settings name no place. */
-async function openBlobs({ blobs: address, dataDir }: Place, clock: Clock): Promise<BlobStore> {
+async function openBlobs(
+  { blobs: address, dataDir }: Place,
+  clock: Clock,
+  folder: string,
+  freshMs?: number,
+): Promise<BlobStore> {
   const own = path.join(dataDir, "blobs");
-  if (address?.kind === "s3")
-    return await S3Blobs.open(address, { spoolDir: path.join(own, "incoming"), clock });
-  return await DirectoryBlobs.open(address?.path ?? own);
+  if (address?.kind !== "s3") return await DirectoryBlobs.open(path.join(address?.path ?? own, folder));
+  const options = { spoolDir: path.join(own, "incoming"), clock, ...(freshMs !== undefined && { freshMs }) };
+  return await S3Blobs.open({ ...address, prefix: address.prefix + folder }, options);
 }

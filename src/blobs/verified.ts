@@ -1,14 +1,21 @@
 import { createHash } from "node:crypto";
 import { BlobDamaged, MAX_BLOB_BYTES } from "./blob-store.ts";
 
-/** Passes on the bytes of a whole blob; throws `BlobDamaged` at their end if they are not those of its hash. */
+/**
+ * Passes on the bytes of a whole blob; throws `BlobDamaged` as soon as there are more than it has, and at their end if they
+ * are not those of its hash.
+ */
 export async function* verified(
   pieces: AsyncIterable<Buffer>,
   hash: string,
   place: string,
+  bytes: number | null = null,
 ): AsyncGenerator<Buffer, void, void> {
   const digest = createHash("sha256");
+  let left = bytes ?? MAX_BLOB_BYTES;
   for await (const piece of pieces) {
+    left -= piece.length;
+    if (left < 0) throw new BlobDamaged(hash, place);
     digest.update(piece);
     yield piece;
   }

@@ -125,7 +125,7 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     reader: optional(blobAddress),
     default: null,
     meaning:
-      "Where services that share a Postgres keep bundles and environments: a directory they all see, or s3://bucket/prefix with the options endpoint, region and path_style. If unset, `blobs` in the data directory.",
+      "Where services that share a Postgres keep bundles, environments and large payloads: a directory they all see, or s3://bucket/prefix with the options endpoint, region and path_style. If unset, `blobs` in the data directory.",
   },
   volumes: {
     name: "volumes",

@@ -83,7 +83,7 @@ export class RunHandler {
       case "record":
         return await sendRecord(exchange, await this.#find(request), app);
       case "input":
-        return sendInput(exchange, await this.#find(request));
+        return await this.#input(request);
       case "result":
         return await this.#result(request, serving(live));
       case "events":
@@ -104,6 +104,11 @@ export class RunHandler {
       action === "events" || action === "cancel" || (action === "result" && head.prefer !== null);
     if (!passing || !isThere || lookup.isLive(id)) return false;
     return await passing.handleRun(exchange, { appNumber: app.number, id });
+  }
+
+  async #input(request: AppRunRequest): Promise<void> {
+    const known = await this.#find(request);
+    sendInput(request.exchange, known, await this.#parts.lookup.input(known));
   }
 
   async #result(request: AppRunRequest, live: LiveApp): Promise<void> {

@@ -37,15 +37,15 @@ export async function sendRecord(exchange: Exchange, known: KnownRun, app: AppNa
 }
 
 /** Answers with a run's arguments, byte for byte. */
-export function sendInput(exchange: Exchange, { run, payload }: KnownRun): void {
-  if (!payload?.input) throw new AppError("payload_not_kept");
+export function sendInput(exchange: Exchange, { run }: KnownRun, input: Uint8Array | null): void {
+  if (!input) throw new AppError("payload_not_kept");
   if (isServerRun(run)) {
-    const { head, body: sent } = unpackRequest(payload.input);
+    const { head, body: sent } = unpackRequest(input);
     const type = headerOf(head.headers, "content-type") ?? UNKNOWN_TYPE;
     exchange.answer({ status: 200, contentType: type, body: sent, headers: {}, error: null });
     return;
   }
-  const body = payload.input.length === 0 ? EMPTY_OBJECT : Buffer.from(payload.input);
+  const body = input.length === 0 ? EMPTY_OBJECT : Buffer.from(input);
   exchange.answer({ status: 200, contentType: JSON_TYPE, body, headers: {}, error: null });
 }
 

@@ -102,13 +102,13 @@ export function deliveryOperations({ store, audit, steadyClock, wake }: Delivery
       errors: ["not_found"],
       handle: async (call) => {
         const { project_id: projectId, id } = call.params;
-        const { body, state } = await find(call.params);
+        const { body, bodyBlob, state } = await find(call.params);
         const redelivered = await store.deliveries.redeliver({
           projectId,
           ids: [id],
           now: steadyClock.now(),
         });
-        if (redelivered === 0 && body === null) {
+        if (redelivered === 0 && body === null && !bodyBlob) {
           throw new AppError("not_found", { message: "The delivery's body is no longer stored." });
         }
         const [before, after] = [{ state }, { redelivered }];

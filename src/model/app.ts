@@ -68,7 +68,10 @@ export type ScalingOverrides = Partial<
 /** The blobs that a version is kept in, for services that do not have its files; null where there is none. */
 export type VersionBlobs = {
   readonly bundleBlob: string | null;
+  /** The length of that blob; null where it was stored before lengths were, as below. */
+  readonly bundleBytes: number | null;
   readonly environmentBlob: string | null;
+  readonly environmentBytes: number | null;
   /** Which Python and platform those packages are for. */
   readonly environmentTag: string | null;
 };

@@ -1,3 +1,5 @@
+import type { PayloadBlob } from "./payload.ts";
+
 export const DELIVERY_STATES = ["pending", "delivered", "failed"] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
 
@@ -9,8 +11,9 @@ export type Delivery = {
   readonly contentType: string | null;
   /** HTTP status of the internal call. */
   readonly runStatus: number;
-  /** Null once it is no longer kept. */
+  /** Null once it is no longer kept, or where it lies in a blob. */
   readonly body: Uint8Array | null;
+  readonly bodyBlob?: PayloadBlob;
   readonly sealedSecret: Uint8Array | null;
   readonly state: DeliveryState;
   /** Made so far. */

@@ -16,6 +16,8 @@ export type Outcome =
   | Died
   | { readonly kind: "timed_out"; readonly afterMs: number }
   | { readonly kind: "cancelled" }
+  /** The run's arguments are no longer stored: it could not begin. */
+  | { readonly kind: "lost"; readonly message: string }
   /** The call was not served: the app cannot start, its queue is full, or the service is stopping or ended. */
   | Refused;
 

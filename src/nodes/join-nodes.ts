@@ -38,6 +38,9 @@ export type JoinParts = Pick<NodeSettings, "nodeUrl" | "nodePort"> & {
   readonly requireVolumes: (others: readonly string[]) => void;
 };
 
+/** Several times within the day after which it would count as left behind. */
+const NOTE_MS = 6 * 60 * 60 * 1000;
+
 /** What a service has of the others of its installation. */
 export type JoinedNodes = {
   readonly url: string;
@@ -132,13 +135,21 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
 }
 
 /** By what a node proves that it keeps blobs where the others do. */
-async function sharingOf({ blobs, store, ownership }: JoinParts) {
+async function sharingOf({ blobs, store, ownership, clock, log }: JoinParts) {
   const of = { instanceId: (await store.meta.get("instance_id")) ?? "", nodeId: ownership.owner };
+  const prove = async (others: readonly string[]): Promise<void> => {
+    if (blobs) await proveShared(blobs, { ...of, others });
+  };
+  // The note of a node that is gone is removed by its age.
+  const timer = clock.every(NOTE_MS, () => {
+    prove([]).catch((error: unknown) =>
+      log.error({ err: error }, "could not renew a note in the blob store"),
+    );
+  });
   return {
-    with: async (others: readonly string[]) => {
-      if (blobs) await proveShared(blobs, { ...of, others });
-    },
+    with: prove,
     end: async () => {
+      timer.cancel();
       if (blobs) await endSharing(blobs, of);
     },
   };

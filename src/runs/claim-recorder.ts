@@ -7,12 +7,15 @@ import { RunTally } from "../model/run-tally.ts";
 import type { FinishedClaim, ReleasedClaim } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
 import { deliveryOf, payloadOf } from "./ended-run.ts";
+import type { LargePayloads } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunEnd, RunRecorder } from "./live-run.ts";
 
 export type ClaimRecorderParts = {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
+  /** Null where every payload lies in the database. */
+  readonly large?: LargePayloads | null;
   /** Deliveries have been stored. */
   readonly onDeliveries: () => void;
   /** A run of that app waits in the store again. */
@@ -21,6 +24,8 @@ export type ClaimRecorderParts = {
 
 const BATCH = 256;
 const RETRY_MS = 1_000;
+/** An end that could not be stored for so long is made anew: its blobs, which no row names yet, are put again. */
+const REMAKE_MS = 20 * 60 * 1000;
 
 /**
  * Records the ends of runs that are in the store before they end: their final state, their result and their delivery are one
@@ -69,7 +74,7 @@ export class ClaimRecorder implements RunRecorder {
   }
 
   async #record(run: LiveRun, end: RunEnd, claim: Claim): Promise<void> {
-    const { log, onReleased } = this.#parts;
+    const { log, clock, onReleased } = this.#parts;
     const { id, target } = run.request;
     const { owner, fence } = claim;
     const again = run.isAsync ? nextTry(run, end, claim) : null;
@@ -83,14 +88,24 @@ export class ClaimRecorder implements RunRecorder {
     }
     // Before the end is seen: a key that is free never answers with a refusal that was another call's.
     await this.#forgetKey(run, claim);
-    // A stream is read back for its webhook: that may fail for a while too.
-    const finished = await this.#insist(() => this.#finishedClaim(run, end, claim));
-    if (!finished) return;
-    const passed = await this.#insist(() => this.#finished.add(finished));
-    if (passed && !passed.has(id))
+    let made: FinishedClaim | null = null;
+    let madeAt = 0;
+    const passed = await this.#insist(async () => {
+      // A stream is read back for its webhook, and what is large becomes a blob: that may fail for a while too.
+      if (!made || clock.monotonic() - madeAt > REMAKE_MS) {
+        madeAt = clock.monotonic();
+        made = await this.#finishedClaim(run, end, claim);
+      }
+      return { ids: await this.#finished.add(made), finished: made };
+    });
+    if (!passed) return;
+    const { ids, finished } = passed;
+    if (!ids.has(id)) {
       log.warn({ runId: id, fence }, "ignored a late outcome: the run was claimed again");
-    if (passed?.has(id)) this.ended.add(target.appNumber, finished.run.state);
-    if (passed?.has(id) && finished.delivery) this.#parts.onDeliveries();
+      return;
+    }
+    this.ended.add(target.appNumber, finished.run.state);
+    if (finished.delivery) this.#parts.onDeliveries();
   }
 
   /** A key whose run never began is free again: the caller may try with it once more. */
@@ -103,9 +118,17 @@ export class ClaimRecorder implements RunRecorder {
 
   async #finishedClaim(run: LiveRun, end: RunEnd, { owner, fence }: Claim): Promise<FinishedClaim> {
     if (run.isStream) await run.transcript().settle();
+    const { clock, large } = this.#parts;
     const payload = payloadOf(run, end);
-    const delivery = run.request.webhook ? await deliveryOf(run, end, this.#parts.clock.now()) : null;
-    const result = payload && { bytes: payload.result, contentType: payload.contentType };
+    const { result: bytes = null, contentType = null } = payload ?? {};
+    const blob = large?.isLarge(bytes) ? await large.put(bytes) : undefined;
+    const result = payload && { bytes: blob ? null : bytes, blob, contentType };
+    const whole = run.request.webhook ? await deliveryOf(run, end, clock.now()) : null;
+    const body = whole?.body ?? null;
+    const delivery =
+      whole && large?.isLarge(body)
+        ? await large.withBody(whole, body, body === bytes ? blob : undefined)
+        : whole;
     // That of an async run is stored already.
     const input = run.isAsync ? null : (payload?.input ?? null);
     return { run: run.record(), fence, owner, result, input, part: payload && run.lastPart, delivery };

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { isRefusal } from "../model/errors.ts";
-import type { Refused } from "../model/outcome.ts";
+import type { Outcome } from "../model/outcome.ts";
 import type { AppHolder } from "../store/app-owners.ts";
 import type { ClaimedRun, HeldClaim } from "../store/claims.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
@@ -9,6 +9,8 @@ import type { Store } from "../store/store.ts";
 import { BackgroundReader } from "./background.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Executor } from "./execute.ts";
+import { fetchInput } from "./fetch-input.ts";
+import type { LargePayloads } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
 import { httpOf } from "./server-run.ts";
@@ -24,6 +26,8 @@ export type DispatcherParts = {
   readonly owner: string;
   /** Owners that are known to be dead, whatever their leases say. */
   readonly predecessors: readonly string[];
+  /** Null where every payload lies in the database. */
+  readonly large: LargePayloads | null;
   /** Where runs of an app go now; null for an app that takes none. */
   readonly target: (appNumber: number) => RunTarget | null;
   /** Where a run goes that this version accepted. */
@@ -73,7 +77,7 @@ export class Dispatcher {
   readonly #backlogs = new Map<number, Backlog>();
   #timers: Timer[] = [];
   #looking: Promise<void> | null = null;
-  #isStopping = false;
+  readonly #stopping = new AbortController();
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts;
@@ -94,7 +98,7 @@ export class Dispatcher {
 
   /** Takes nothing more; what is under way goes on, and stays ours. */
   stop(): void {
-    this.#isStopping = true;
+    this.#stopping.abort();
     for (const timer of this.#timers) timer.cancel();
   }
 
@@ -170,20 +174,16 @@ export class Dispatcher {
     this.#pump(appNumber, backlog);
   }
 
+  get #isStopping(): boolean {
+    return this.#stopping.signal.aborted;
+  }
+
   #backlog(appNumber: number): Backlog {
-    let backlog = this.#backlogs.get(appNumber);
-    if (!backlog) {
-      backlog = {
-        held: 0,
-        elsewhere: 0,
-        reserved: 0,
-        arriving: 0,
-        isClaiming: false,
-        hasMore: false,
-        isInDoubt: false,
-      };
-      this.#backlogs.set(appNumber, backlog);
-    }
+    const known = this.#backlogs.get(appNumber);
+    if (known) return known;
+    const counts = { held: 0, elsewhere: 0, reserved: 0, arriving: 0 };
+    const backlog = { ...counts, isClaiming: false, hasMore: false, isInDoubt: false };
+    this.#backlogs.set(appNumber, backlog);
     return backlog;
   }
 
@@ -267,6 +267,7 @@ export class Dispatcher {
   async #claim(target: RunTarget, backlog: Backlog, limit: number): Promise<void> {
     const { store, owner } = this.#parts;
     const { appNumber } = target;
+    const { signal } = this.#stopping;
     const { runs, hasMore, isRefused } = await store.claims.claim({
       appNumber,
       owner,
@@ -276,9 +277,14 @@ export class Dispatcher {
     });
     if (isRefused) this.#parts.onRefused();
     if (hasMore) backlog.hasMore = true;
-    for (const claimed of runs) {
+    for (const run of runs) {
+      const { inputBlob: blob } = run.payload;
+      // Runs of an app begin in their order: the next one waits for its arguments too.
+      const { claimed, end } = blob
+        ? await fetchInput(run, blob, this.#parts, signal)
+        : { claimed: run, end: null };
       const current = this.#parts.target(appNumber) ?? target;
-      if (claimed.run.versionId === current.versionId) this.#begin(claimed, current);
+      if (end || claimed.run.versionId === current.versionId) this.#begin(claimed, current, end);
       else await this.#beginEarlier(claimed, current);
     }
   }
@@ -298,7 +304,7 @@ export class Dispatcher {
   #begin(
     { run, fence, payload, storedEvents }: ClaimedRun,
     target: RunTarget,
-    end: Refused | null = null,
+    end: Outcome | null = null,
   ): void {
     const { executor, recorder, owner } = this.#parts;
     const { id, functionName, ip, webhookEndpoint: endpoint } = run;
@@ -309,19 +315,11 @@ export class Dispatcher {
     const http = httpOf(run, input, target.config.limits);
     const request: RunRequest = { id, target, functionName, body, isBare, ip, webhook, ...http };
     const keyHash = null;
-    const claim: Claim = {
-      owner,
-      fence,
-      isAsync,
-      attempt,
-      interruptions,
-      createdAt,
-      keyHash,
-      storedEvents,
-    };
+    const again = { attempt, interruptions, createdAt, keyHash, storedEvents };
+    const claim: Claim = { owner, fence, isAsync, ...again };
     // A caller who waited has gone with the service that took the call.
     const isOver = !isAsync || interruptions > MAX_INTERRUPTIONS;
-    const outcome: Refused | null = isOver ? { kind: "refused", code: "interrupted" } : end;
+    const outcome: Outcome | null = isOver ? { kind: "refused", code: "interrupted" } : end;
     if (outcome) void this.#hold(executor.endClaimed(request, claim, recorder, outcome));
     else this.#run(request, claim);
   }

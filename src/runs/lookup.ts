@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Payload } from "../model/payload.ts";
+import type { Payload, PayloadBlob } from "../model/payload.ts";
 import { isFinal, withoutEnd } from "../model/run.ts";
 import type { Run, RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 import { inputOf, isKept, payloadOf, plainValue } from "./ended-run.ts";
 import type { Executor } from "./execute.ts";
 import type { Journal } from "./journal.ts";
+import type { LargePayloads } from "./large-payloads.ts";
 import type { LiveRun } from "./live-run.ts";
 import { STREAM_TYPE, plainChunk } from "./response.ts";
 import { PlainTranscript, StoredTranscript } from "./transcript.ts";
@@ -32,11 +33,13 @@ export class RunLookup {
   readonly #executor: Executor;
   readonly #journal: Journal;
   readonly #store: Store;
+  readonly #large: LargePayloads | null;
 
-  constructor(executor: Executor, journal: Journal, store: Store) {
+  constructor(executor: Executor, journal: Journal, store: Store, large: LargePayloads | null = null) {
     this.#executor = executor;
     this.#journal = journal;
     this.#store = store;
+    this.#large = large;
   }
 
   /** Whether the run is under way here. */
@@ -55,8 +58,20 @@ export class RunLookup {
     }
     const run = await this.#store.runs.find(key);
     if (!run) return null;
-    const payload = await this.#store.payloads.find(key);
+    const stored = await this.#store.payloads.find(key);
+    const payload = stored?.resultBlob ? await this.#withResult(stored, stored.resultBlob) : stored;
     return { ...fromRecord(run, payload, () => new StoredTranscript(this.#store, key)), live: null };
+  }
+
+  /** A run's arguments; null where they are not kept. They may be large, and few ask for them. */
+  async input({ payload }: KnownRun): Promise<Uint8Array | null> {
+    if (payload?.inputBlob) return (await this.#large?.read(payload.inputBlob)) ?? null;
+    return payload?.input ?? null;
+  }
+
+  /** One that is gone, or damaged, is not kept any more. */
+  async #withResult(payload: Payload, blob: PayloadBlob): Promise<Payload> {
+    return { ...payload, result: (await this.#large?.read(blob)) ?? null };
   }
 
   /** Looks again when an unfinished run may have moved on, or the signal says that nobody waits. */

@@ -133,6 +133,8 @@ function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" | "re
       });
     case "cancelled":
       return new AppError("cancelled");
+    case "lost":
+      return new AppError("payload_not_kept", { message: outcome.message });
     case "refused": {
       const { code, message, retryAfterSeconds = 1 } = outcome;
       const headers = { "retry-after": String(retryAfterSeconds) };

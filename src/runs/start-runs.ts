@@ -1,3 +1,4 @@
+import type { BlobStore } from "../blobs/blob-store.ts";
 import type { Interpreter } from "../host/interpreter.ts";
 import type { AppLimits } from "../host/limits/limits.ts";
 import type { AppWalls } from "../host/walls/app-walls.ts";
@@ -21,6 +22,7 @@ import { FileRuns } from "./files/file-runs.ts";
 import type { FileContext, FileRunsParts } from "./files/file-runs.ts";
 import { Judge } from "./judge.ts";
 import { Journal } from "./journal.ts";
+import { LargePayloads } from "./large-payloads.ts";
 import { LightRecorder } from "./light-recorder.ts";
 import { RunLookup } from "./lookup.ts";
 import { PartWriter } from "./part-writer.ts";
@@ -65,6 +67,8 @@ export type RunsParts = {
   readonly auditRetentionMs: number;
   readonly dataDir: string;
   readonly storage: FileRunsParts["storage"];
+  /** Where large payloads lie; null where all lie in the database. */
+  readonly payloadBlobs: BlobStore | null;
 };
 
 /** Builds and starts what runs need from their acceptance to their webhook. */
@@ -73,6 +77,15 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const { owner, predecessors } = ownership;
   // Deliveries are due, and keys count, by a clock that cannot be set: a wrong date neither delays nor repeats one.
   const steadyClock = steady(clock);
+  const isFirst = (): boolean => owners?.isFirst ?? true;
+  const isKnownToAll = (): boolean => owners?.isOfOneRelease ?? true;
+  const { payloadBlobs: blobs } = parts;
+  const large = await life.start(
+    "large payloads",
+    () => blobs && new LargePayloads({ blobs, store, clock, log, isKnownToAll, isFirst }),
+    async (started) => await started?.stop(),
+  );
+  large?.start();
   const secrets = new SigningSecrets({ store, seal, clock });
   const deliverer = await life.start(
     "deliverer",
@@ -84,6 +97,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         clock,
         steadyClock,
         log,
+        large,
         allow: webhookAllow,
         owner,
       }),
@@ -103,7 +117,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const onReleased = (appNumber: number): void => dispatcher.wake(appNumber);
   const recorder = await life.start(
     "ends of runs",
-    () => new ClaimRecorder({ store, clock: steadyClock, log, onDeliveries, onReleased }),
+    () => new ClaimRecorder({ store, clock: steadyClock, log, large, onDeliveries, onReleased }),
     (started) => started.stop(),
   );
   // Stopped before the recorders: they wait for it, and only when it stops does it give up on a storage that is away.
@@ -113,7 +127,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     (started) => started.stop(),
   );
   const executor = new Executor({ clock, store, partWriter }, lightRecorder);
-  const lookup = new RunLookup(executor, journal, store);
+  const lookup = new RunLookup(executor, journal, store, large);
   const fileRuns = await life.start(
     "file runs",
     () =>
@@ -144,6 +158,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     log,
     owner,
     predecessors,
+    large,
     target,
     versionTarget,
     holderOf: (appNumber) => owners?.holderOf(appNumber) ?? null,
@@ -159,7 +174,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   deliverer.start();
   const sweeper = await life.start(
     "sweeper",
-    () => new Sweeper({ ...parts, apps: parts.retentions, isFirst: () => owners?.isFirst ?? true }),
+    () => new Sweeper({ ...parts, apps: parts.retentions, isFirst }),
     (started) => started.stop(),
   );
   sweeper.start();
@@ -176,6 +191,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         partWriter,
         clock,
         steadyClock,
+        large,
         log,
         owner,
       }),

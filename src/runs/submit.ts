@@ -3,6 +3,7 @@ import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import { NOT_BEGUN, makeRun } from "../model/run.ts";
+import type { Payload } from "../model/payload.ts";
 import type { Run } from "../model/run.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { AcceptedRun } from "../store/runs.ts";
@@ -12,6 +13,7 @@ import { BackgroundReader } from "./background.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Executor } from "./execute.ts";
+import type { LargePayloads } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunEnd, RunReader, RunRecorder, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
 
@@ -27,6 +29,8 @@ export type SubmitterParts = {
   readonly steadyClock: Clock;
   readonly owner: string;
   readonly reserve: Pick<DiskReserve, "shortage">;
+  /** Null where every payload lies in the database. */
+  readonly large: LargePayloads | null;
   readonly log: Log;
 };
 
@@ -58,15 +62,17 @@ export class Submitter {
     const { dispatcher, owner, clock } = this.#parts;
     const { appNumber } = request.target;
     this.#checkReserve();
+    const input = inputOf(request);
+    const payload = this.#isLarge(input) ? await this.#stored(input) : input;
     if (!dispatcher.reserve(request.target)) {
       const run = acceptedRecord(request, true, false, clock.now());
-      await this.#arriving(appNumber, this.#acceptor.accept({ run, payload: inputOf(request), owner: null }));
+      await this.#arriving(appNumber, this.#acceptor.accept({ run, payload, owner: null }));
       return;
     }
     const claim = this.#claim(true);
     try {
       const run = acceptedRecord(request, true, true, claim.createdAt);
-      await this.#asOurs(request.id, this.#acceptor.accept({ run, payload: inputOf(request), owner }));
+      await this.#asOurs(request.id, this.#acceptor.accept({ run, payload, owner }));
     } catch (error) {
       dispatcher.giveBack(appNumber);
       if (error instanceof InDoubt) void this.#putBack(error, request);
@@ -78,8 +84,10 @@ export class Submitter {
   /** Accepts a run that nobody waits for, unless its key stands for one already. */
   async submitKeyed(request: RunRequest, key: RunKeyMark): Promise<Keyed> {
     this.#checkReserve();
+    const input = inputOf(request);
+    const payload = this.#isLarge(input) ? await this.#stored(input) : input;
     const run = acceptedRecord(request, true, false, this.#parts.clock.now());
-    const accepted = { run, payload: inputOf(request), owner: null };
+    const accepted = { run, payload, owner: null };
     return await this.#arriving(request.target.appNumber, this.#acceptKeyed(accepted, key));
   }
 
@@ -135,10 +143,11 @@ export class Submitter {
     const claim = { ...(run.claim ?? this.#claim(false)), isAsync: true, createdAt: run.createdAt };
     try {
       const record = acceptedRecord(run.request, true, true, claim.createdAt);
-      const { body: input } = run.request;
-      if (run.claim) await store.claims.setAsync({ ...record, fence: claim.fence, owner, input });
+      const input = inputOf(run.request);
+      const payload = this.#isLarge(input) ? await this.#stored(input) : input;
+      if (run.claim) await store.claims.setAsync({ ...record, fence: claim.fence, owner, payload });
       else {
-        const accepting = this.#acceptor.adopt({ run: record, payload: inputOf(run.request), owner });
+        const accepting = this.#acceptor.adopt({ run: record, payload, owner });
         await this.#asOurs(id, accepting);
       }
     } catch (error) {
@@ -152,6 +161,17 @@ export class Submitter {
     background.attach(run);
     held.passOn(run, background, recorder);
     return true;
+  }
+
+  /** Whether the input is to lie in a blob. What is small is never waited for. */
+  #isLarge({ input }: Payload): boolean {
+    return this.#parts.large?.isLarge(input) ?? false;
+  }
+
+  /** The blob is there before any row names it: a death in between leaves nothing but that. */
+  async #stored(payload: Payload): Promise<Payload> {
+    const { large } = this.#parts;
+    return large && payload.input ? await large.withInput(payload, payload.input) : payload;
   }
 
   #begin(request: RunRequest, claim: Claim, reader: RunReader): LiveRun {

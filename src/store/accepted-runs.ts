@@ -5,13 +5,14 @@ import type { Run, RunFate, RunKey } from "../model/run.ts";
 import { packColumns } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
 import type { ColumnInsert, Session } from "./operation.ts";
-import { PAYLOAD_BLOBS, packPayloads } from "./payloads.ts";
+import { packPayloads, payloadRows } from "./payloads.ts";
+import type { PackedPayloads } from "./payloads.ts";
 import { packRuns, recordSources } from "./run-columns.ts";
 
 /** A run that has begun; null for an owner when it is queued, so that anyone may claim it. */
 export type AcceptedRun = { readonly run: Run; readonly payload: Payload; readonly owner: string | null };
 
-type PackedAccepts = { readonly runs: ColumnBatch; readonly payloads: ColumnBatch };
+type PackedAccepts = { readonly runs: ColumnBatch; readonly payloads: PackedPayloads };
 
 const RECORD = recordSources<AcceptedRun>();
 const SOURCES = {
@@ -27,10 +28,7 @@ export function packAccepted(accepted: readonly AcceptedRun[]): PackedAccepts {
 
 /** The rows of accepted runs. */
 export function acceptedRows({ runs, payloads }: PackedAccepts): ColumnInsert[] {
-  return [
-    { table: "runs", batch: runs },
-    { table: "payloads", batch: payloads, counted: PAYLOAD_BLOBS },
-  ];
+  return [{ table: "runs", batch: runs }, ...payloadRows(payloads)];
 }
 
 /** The error of a run that was refused: it stands where the run would be, so that it can never be stored. */

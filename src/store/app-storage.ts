@@ -1,4 +1,5 @@
 import { heavyRead } from "./operation.ts";
+import { PAYLOAD_SIZE } from "./payloads.ts";
 
 /** An app, and what of it is counted as it comes and goes. */
 export type StoredApp = {
@@ -28,7 +29,7 @@ export const STEP_RUNS = 2_000;
 
 const BYTES: Readonly<Record<CountedTable, string>> = {
   runs: "0",
-  payloads: "coalesce(length(input), 0) + coalesce(length(result), 0)",
+  payloads: PAYLOAD_SIZE,
   transcripts: "length(bytes)",
 };
 

@@ -9,8 +9,9 @@ import { endQueued, finishClaims, packFinished, packQueuedEnd } from "./final-ru
 import { isAlive } from "./leases.ts";
 import { packedWrite, read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
-import { PAYLOAD_COLUMNS, payloadFromRow } from "./payloads.ts";
+import { ELSEWHERE, PAYLOAD_COLUMNS, payloadFromRow } from "./payloads.ts";
 import { removeTranscripts } from "./removal.ts";
+import { nameBlob } from "./run-blobs.ts";
 import { RUN_COLUMNS, runFromRow } from "./run-columns.ts";
 import { STATE_CODES, codeAfter, codeBefore, isInState, isQueued } from "./run-states.ts";
 import { addUsage } from "./usage.ts";
@@ -77,7 +78,7 @@ type HeldQuery = {
 type AsyncClaim = RunKey & {
   readonly fence: number;
   readonly owner: string;
-  readonly input: Uint8Array;
+  readonly payload: Pick<Payload, "input" | "inputBlob">;
 };
 
 /**
@@ -223,8 +224,9 @@ export const claims = {
    * From now on nobody waits for the run, which its claimer holds and accepted without its input: that is stored, as
    * it may be executed again.
    */
-  setAsync: write(async (session, { appNumber, id, fence, owner, input }: AsyncClaim): Promise<void> => {
+  setAsync: write(async (session, { appNumber, id, fence, owner, payload }: AsyncClaim): Promise<void> => {
     const { db } = session;
+    const { input, inputBlob: blob } = payload;
     const { numUpdatedRows } = await db
       .updateTable("runs")
       .set({ isAsync: 1 })
@@ -237,11 +239,13 @@ export const claims = {
     if (numUpdatedRows === 0n) return;
     await db
       .updateTable("payloads")
-      .set({ input })
+      .set(blob ? { input: ELSEWHERE, inputBlob: blob.hash, inputBytes: blob.bytes } : { input })
       .where("appNumber", "=", appNumber)
       .where("id", "=", uuidBytes(id))
       .execute();
-    await addUsage(session, { runs: 0, bytes: input.length });
+    if (blob) await nameBlob(session, { appNumber, id, hash: blob.hash });
+    const bytes = blob ? ELSEWHERE.length + blob.bytes : (input?.length ?? 0);
+    await addUsage(session, { runs: 0, bytes });
   }),
 
   /** Ends a run that nobody holds. False when it is not queued any more. */
@@ -273,7 +277,7 @@ async function pickQueued(
   const { sql, db } = session;
   // One more than is wanted tells whether there are more.
   const { rows } = await sql<{ id: Uint8Array; size: number | null }>`
-    select runs.id, length(payloads.input) as size
+    select runs.id, coalesce(payloads.input_bytes, length(payloads.input)) as size
     from runs left join payloads on payloads.app_number = runs.app_number and payloads.id = runs.id
     where runs.app_number = ${query.appNumber} and ${isQueued(session)}
     order by runs.id limit ${query.limit + 1} ${session.skipLocked("runs")}

@@ -169,6 +169,27 @@ export function uuidAt(bytes: Uint8Array, index: number): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset + index * UUID_BYTES, UUID_BYTES);
 }
 
+/** How many bytes some rows hold in some columns: of a blob its length, of a number what it says. */
+export function bytesIn(
+  { numbers, blobs }: ColumnBatch,
+  names: readonly string[],
+  rows: readonly number[],
+): number {
+  let bytes = 0;
+  for (const name of names) {
+    const isBlob = blobs.names.includes(name);
+    const all = isBlob ? blobs.names : numbers.names;
+    const values = isBlob ? blobs.lengths : numbers.values;
+    const column = all.indexOf(name);
+    for (const row of rows) {
+      const size = values[row * all.length + column]!;
+      // Of what is missing it is -1, or NaN.
+      if (size > 0) bytes += size;
+    }
+  }
+  return bytes;
+}
+
 /** Where each blob begins, and at the end where the last one ends. */
 export function blobStarts({ lengths }: BlobColumns): Float64Array {
   const starts = new Float64Array(lengths.length + 1);

@@ -50,7 +50,10 @@ export const deliveries = {
         ]);
       const due = await db
         .selectFrom("deliveries")
-        .select(["deliveries.id", session.sql<number | null>`length(deliveries.body)`.as("bodyBytes")])
+        .select([
+          "deliveries.id",
+          session.sql<number | null>`coalesce(body_bytes, length(body))`.as("bodyBytes"),
+        ])
         .where("state", "=", (eb) => eb.lit(PENDING))
         .where("nextAt", "<=", query.now)
         .where(isFree)

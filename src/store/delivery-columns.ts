@@ -3,6 +3,7 @@ import { DELIVERY_STATES } from "../model/delivery.ts";
 import type { Delivery, DeliveryState, NewDelivery } from "../model/delivery.ts";
 import { packColumns } from "./column-batch.ts";
 import type { ColumnBatch, ColumnSources } from "./column-batch.ts";
+import { blobOf } from "./run-blobs.ts";
 import type { DeliveriesTable } from "./schema.ts";
 
 /** A delivery's row without the columns that only the store uses. */
@@ -37,12 +38,23 @@ const SOURCES = {
   },
 } as const satisfies ColumnSources<NewDelivery>;
 
+/** In the column of a body that lies in a blob: there is one, but not there. */
+const ELSEWHERE = new Uint8Array();
+
+/** Of batches with large bodies: all others are written as if there were none. */
+const WITH_BLOBS = {
+  numbers: { ...SOURCES.numbers, bodyBytes: ({ bodyBlob }) => bodyBlob?.bytes ?? null },
+  texts: { ...SOURCES.texts, bodyBlob: ({ bodyBlob }) => bodyBlob?.hash ?? null },
+  uuids: SOURCES.uuids,
+  blobs: { ...SOURCES.blobs, body: ({ body, bodyBlob }) => (bodyBlob ? ELSEWHERE : body) },
+} as const satisfies ColumnSources<NewDelivery>;
+
 // Compiles only while every column has a source.
 const ALL = {
-  ...SOURCES.numbers,
-  ...SOURCES.texts,
-  ...SOURCES.uuids,
-  ...SOURCES.blobs,
+  ...WITH_BLOBS.numbers,
+  ...WITH_BLOBS.texts,
+  ...WITH_BLOBS.uuids,
+  ...WITH_BLOBS.blobs,
 } satisfies Record<keyof DeliveryRow, unknown>;
 
 /** The columns that make a delivery. */
@@ -50,12 +62,13 @@ export const DELIVERY_COLUMNS = Object.keys(ALL) as (keyof DeliveryRow)[];
 
 /** New deliveries as columns, ready to travel to the database's thread. */
 export function packDeliveries(deliveries: readonly NewDelivery[]): ColumnBatch {
-  return packColumns(deliveries, SOURCES);
+  return packColumns(deliveries, deliveries.some(({ bodyBlob }) => bodyBlob) ? WITH_BLOBS : SOURCES);
 }
 
 /** The delivery that a row holds. */
 export function deliveryFromRow(row: DeliveryRow): Delivery {
   const state = DELIVERY_STATES[row.state];
   if (state === undefined) throw new RangeError(`a stored delivery has the unknown state ${row.state}`);
-  return { ...row, id: uuidText(row.id), state };
+  const { bodyBlob, bodyBytes, ...delivery } = { ...row, id: uuidText(row.id), state };
+  return bodyBlob ? { ...delivery, body: null, bodyBlob: blobOf(bodyBlob, bodyBytes) } : delivery;
 }

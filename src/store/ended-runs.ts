@@ -6,7 +6,7 @@ import { rowOf } from "./batch-columns.ts";
 import { UUID_BYTES, buffersOf, joinBatches } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
 import type { ColumnInsert } from "./operation.ts";
-import { PAYLOAD_BLOBS, packPayloads, payloadFromRow } from "./payloads.ts";
+import { packPayloads, payloadFromRow, payloadRows } from "./payloads.ts";
 import type { PayloadRow } from "./payloads.ts";
 import { packRuns, runFromRow } from "./run-columns.ts";
 import type { RunRow } from "./run-columns.ts";
@@ -39,7 +39,8 @@ export function packEnded(ended: readonly EndedRun[]): EndedBatch {
   }
   return {
     runs: packRuns(runs),
-    payloads: kept.length > 0 ? packPayloads(kept) : null,
+    // None is so large that it would lie in a blob.
+    payloads: kept.length > 0 ? packPayloads(kept).rows : null,
     parts: parts.length > 0 ? packParts(parts) : null,
   };
 }
@@ -100,7 +101,7 @@ function findRow({ rowCount, uuids: { names, bytes } }: ColumnBatch, id: string)
 export function endedRows({ runs, payloads, parts }: EndedBatch): ColumnInsert[] {
   return [
     { table: "runs", batch: runs },
-    ...(payloads ? [{ table: "payloads", batch: payloads, counted: PAYLOAD_BLOBS } as const] : []),
+    ...(payloads ? payloadRows({ rows: payloads, blobs: null }) : []),
     ...(parts ? [{ table: "transcripts", batch: parts, counted: ["bytes"] } as const] : []),
   ];
 }

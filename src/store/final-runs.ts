@@ -1,19 +1,27 @@
 import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { NewDelivery } from "../model/delivery.ts";
+import type { PayloadBlob } from "../model/payload.ts";
 import { requireMove } from "../model/run.ts";
 import type { Run, RunKey } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
-import { packColumns, pickRows, uuidAt } from "./column-batch.ts";
+import { bytesIn, packColumns, pickRows, uuidAt } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
 import { packDeliveries } from "./delivery-columns.ts";
 import type { Session } from "./operation.ts";
 import { removeContents } from "./removal.ts";
+import { packRunBlobs } from "./run-blobs.ts";
+import type { RunBlob } from "./run-blobs.ts";
 import { finalSources } from "./run-columns.ts";
 import { codeBefore } from "./run-states.ts";
 import { packParts } from "./transcripts.ts";
 import { addUsage } from "./usage.ts";
 
-type Result = { readonly bytes: Uint8Array | null; readonly contentType: string | null };
+type Result = {
+  readonly bytes: Uint8Array | null;
+  /** Holds them instead. */
+  readonly blob?: PayloadBlob | undefined;
+  readonly contentType: string | null;
+};
 
 type FinalRun = {
   /** As it is from now on; what was fixed when it was accepted stays as it is stored. */
@@ -43,6 +51,8 @@ type PackedFinals = {
   readonly bare: readonly { readonly index: number; readonly key: RunKey }[];
   readonly parts: Sparse | null;
   readonly deliveries: Sparse | null;
+  /** Which blobs hold results and bodies. A name too many does no harm. */
+  readonly blobs: ColumnBatch | null;
 };
 
 const FINAL = finalSources<FinalRun>();
@@ -56,6 +66,12 @@ const RESULT = {
   texts: { contentType: ({ result }: FinalRun) => result?.contentType ?? null },
   uuids: { id: ({ run }: FinalRun) => run.id },
   blobs: { result: ({ result }: FinalRun) => result?.bytes ?? null },
+};
+/** Of batches with large results: all others are written as if there were none. */
+const RESULT_WITH_BLOBS = {
+  ...RESULT,
+  numbers: { ...RESULT.numbers, resultBytes: ({ result }: FinalRun) => result?.blob?.bytes ?? null },
+  texts: { ...RESULT.texts, resultBlob: ({ result }: FinalRun) => result?.blob?.hash ?? null },
 };
 const INPUT = {
   numbers: RESULT.numbers,
@@ -103,11 +119,12 @@ export async function endQueued(session: Session, packed: PackedFinals): Promise
 }
 
 function packKept(finals: readonly FinalRun[]): Omit<PackedFinals, "runs"> {
+  const blobs = finals.flatMap(blobsOf);
   return {
     results: packSparse(
       finals,
       (final) => final.result && final,
-      (rows) => packColumns(rows, RESULT),
+      (rows) => packColumns(rows, rows.some(({ result }) => result?.blob) ? RESULT_WITH_BLOBS : RESULT),
     ),
     inputs: packSparse(
       finals,
@@ -123,7 +140,14 @@ function packKept(finals: readonly FinalRun[]): Omit<PackedFinals, "runs"> {
       packParts,
     ),
     deliveries: packSparse(finals, ({ delivery }) => delivery, packDeliveries),
+    blobs: blobs.length === 0 ? null : packRunBlobs(blobs),
   };
+}
+
+function blobsOf({ run: { appNumber, id }, result, delivery }: FinalRun): RunBlob[] {
+  return [result?.blob, delivery?.bodyBlob].flatMap((blob) =>
+    blob ? { appNumber, id, hash: blob.hash } : [],
+  );
 }
 
 function packSparse<Row>(
@@ -160,12 +184,13 @@ async function writeKept(session: Session, packed: PackedFinals, passed: readonl
       match: KEY,
       set: { sealedSecret: null },
     });
-    for (const row of stored) bytes += Math.max(0, results.blobs.lengths[row]!);
+    const counted = results.numbers.names.includes("resultBytes") ? ["result", "resultBytes"] : ["result"];
+    bytes += bytesIn(results, counted, stored);
   }
   if (packed.inputs) {
     const inputs = passedOf(packed.inputs);
     const stored = await session.updateColumns("payloads", inputs, { match: KEY });
-    for (const row of stored) bytes += Math.max(0, inputs.blobs.lengths[row]!);
+    bytes += bytesIn(inputs, ["input"], stored);
   }
   const bare = packed.bare.filter(({ index }) => !isPassed || isPassed.has(index));
   const removed = await removeContents(
@@ -176,5 +201,6 @@ async function writeKept(session: Session, packed: PackedFinals, passed: readonl
   if (packed.parts)
     bytes += (await session.insertColumns("transcripts", passedOf(packed.parts), ["bytes"])).bytes;
   if (packed.deliveries) await session.insertColumns("deliveries", passedOf(packed.deliveries));
+  if (packed.blobs) await session.insertColumns("runBlobs", packed.blobs);
   await addUsage(session, { runs: 0, bytes });
 }

@@ -20,6 +20,13 @@ type NodeRow = {
   readonly leaseMs: number;
 };
 
+export type ListedNodes = {
+  readonly living: readonly ServiceNode[];
+  /** Services that live and are no nodes, of a release that knew none. */
+  readonly strangerCount: number;
+  readonly deadCount: number;
+};
+
 /** The services of an installation. */
 export const nodes = {
   /** Renews a node's lease on apps, runs and deliveries for that long; returns the database's time. */
@@ -46,15 +53,17 @@ export const nodes = {
     return now;
   }),
 
-  /** Those whose lease stands, by id, and how many there are whose lease has passed. */
-  list: read(async ({ db, databaseNow }): Promise<{ living: ServiceNode[]; deadCount: number }> => {
+  /** Those whose lease stands, by id; how many services there are besides; and how many whose lease has passed. */
+  list: read(async ({ db, databaseNow }): Promise<ListedNodes> => {
     const rows = await db
       .selectFrom("owners")
       .select((eb) => ["id", "url", "details", "leavingAt", eb("leaseUntil", "-", databaseNow).as("leaseMs")])
       .orderBy("id")
       .execute();
     const standing = rows.filter(({ leaseMs }) => leaseMs > 0);
-    return { living: standing.flatMap(nodeOf), deadCount: rows.length - standing.length };
+    const living = standing.flatMap(nodeOf);
+    const deadCount = rows.length - standing.length;
+    return { living, strangerCount: standing.length - living.length, deadCount };
   }),
 
   /** Asks a node whose lease stands to leave, or to stay after all; false when there is none of that id. */

@@ -29,6 +29,7 @@ import { signingKeys } from "./signing-keys.ts";
 import { space } from "./space.ts";
 import { tokens } from "./tokens.ts";
 import { transcripts } from "./transcripts.ts";
+import { runBlobs } from "./run-blobs.ts";
 import { versionBlobs } from "./version-blobs.ts";
 import { versions } from "./versions.ts";
 import { webhookSecrets } from "./webhook-secrets.ts";
@@ -64,6 +65,7 @@ const OPERATIONS = {
   space,
   tokens,
   transcripts,
+  runBlobs,
   versionBlobs,
   versions,
   webhookSecrets,

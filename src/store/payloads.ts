@@ -4,9 +4,20 @@ import type { Run, RunKey } from "../model/run.ts";
 import { packColumns } from "./column-batch.ts";
 import type { ColumnBatch, ColumnSources } from "./column-batch.ts";
 import { read } from "./operation.ts";
+import type { ColumnInsert } from "./operation.ts";
+import { blobOf, packRunBlobs } from "./run-blobs.ts";
 import type { PayloadsTable } from "./schema.ts";
 
 type RunWithPayload = { readonly run: Run; readonly payload: Payload };
+
+/** Payloads as columns, with the blobs that they name. */
+export type PackedPayloads = { readonly rows: ColumnBatch; readonly blobs: ColumnBatch | null };
+
+/**
+ * In the column of an input that lies in a blob: no arguments, so that a service of the release before, which knows
+ * nothing of blobs, does not execute the run without any.
+ */
+export const ELSEWHERE = Buffer.from("this input lies in a blob");
 
 const SOURCES = {
   numbers: {
@@ -22,29 +33,71 @@ const SOURCES = {
   },
 } as const satisfies ColumnSources<RunWithPayload>;
 
+/** Of batches with large inputs: all others are written as if there were none. Results are stored at the end. */
+const WITH_BLOBS = {
+  numbers: { ...SOURCES.numbers, inputBytes: ({ payload }) => payload.inputBlob?.bytes ?? null },
+  texts: { ...SOURCES.texts, inputBlob: ({ payload }) => payload.inputBlob?.hash ?? null },
+  uuids: SOURCES.uuids,
+  blobs: { ...SOURCES.blobs, input: ({ payload }) => (payload.inputBlob ? ELSEWHERE : payload.input) },
+} as const satisfies ColumnSources<RunWithPayload>;
+
 // Compiles only while every column has a source.
-({ ...SOURCES.numbers, ...SOURCES.texts, ...SOURCES.uuids, ...SOURCES.blobs }) satisfies Record<
-  keyof PayloadsTable,
+({ ...WITH_BLOBS.numbers, ...WITH_BLOBS.texts, ...WITH_BLOBS.uuids, ...WITH_BLOBS.blobs }) satisfies Record<
+  Exclude<keyof PayloadsTable, "resultBlob" | "resultBytes">,
   unknown
 >;
 
 /** The columns of a payload that count as stored bytes. */
-export const PAYLOAD_BLOBS = ["input", "result"] as const;
+const COUNTED = ["input", "result"] as const;
+const COUNTED_WITH_BLOBS = [...COUNTED, "inputBytes"] as const;
+
+/** The stored bytes of a payload's row, as SQL. */
+export const PAYLOAD_SIZE =
+  "coalesce(length(input), 0) + coalesce(length(result), 0) + coalesce(input_bytes, 0) + coalesce(result_bytes, 0)";
 
 /** Payloads as columns, ready to travel to the database's thread. */
-export function packPayloads(rows: readonly RunWithPayload[]): ColumnBatch {
-  return packColumns(rows, SOURCES);
+export function packPayloads(rows: readonly RunWithPayload[]): PackedPayloads {
+  const named = rows.flatMap(({ run, payload: { inputBlob } }) =>
+    inputBlob ? { ...run, hash: inputBlob.hash } : [],
+  );
+  if (named.length === 0) return { rows: packColumns(rows, SOURCES), blobs: null };
+  return { rows: packColumns(rows, WITH_BLOBS), blobs: packRunBlobs(named) };
+}
+
+/** The rows of payloads. */
+export function payloadRows({ rows, blobs }: PackedPayloads): ColumnInsert[] {
+  if (!blobs) return [{ table: "payloads", batch: rows, counted: COUNTED }];
+  return [
+    { table: "payloads", batch: rows, counted: COUNTED_WITH_BLOBS },
+    { table: "runBlobs", batch: blobs },
+  ];
 }
 
 /** The columns that make a payload. */
-export const PAYLOAD_COLUMNS = ["input", "result", "contentType", "isBare", "sealedSecret"] as const;
+export const PAYLOAD_COLUMNS = [
+  "input",
+  "result",
+  "contentType",
+  "isBare",
+  "sealedSecret",
+  "inputBlob",
+  "inputBytes",
+  "resultBlob",
+  "resultBytes",
+] as const;
 
 export type PayloadRow = Pick<PayloadsTable, (typeof PAYLOAD_COLUMNS)[number]>;
 
 /** The payload that a row holds; an empty one where the columns were joined and there is none. */
 export function payloadFromRow(row: { [Name in keyof PayloadRow]: PayloadRow[Name] | null }): Payload {
   const { input, result, contentType, isBare, sealedSecret } = row;
-  return { input, result, contentType, isBare: isBare === 1, sealedSecret };
+  const payload = { input, result, contentType, isBare: isBare === 1, sealedSecret };
+  if (!row.inputBlob && !row.resultBlob) return payload;
+  return {
+    ...payload,
+    ...(row.inputBlob && { input: null, inputBlob: blobOf(row.inputBlob, row.inputBytes) }),
+    ...(row.resultBlob && { resultBlob: blobOf(row.resultBlob, row.resultBytes) }),
+  };
 }
 
 /** Inputs and results of runs, while they are kept. */

@@ -1,5 +1,6 @@
 import { chunks } from "./chunks.ts";
 import type { Session } from "./operation.ts";
+import { PAYLOAD_SIZE } from "./payloads.ts";
 import type { Usage } from "./usage.ts";
 
 /** Runs of any apps, by the bytes of their ids. */
@@ -24,19 +25,16 @@ export async function removeTranscripts({ db }: Session, keys: readonly StoredKe
 }
 
 /** Removes the inputs and results of runs. */
-async function removePayloads({ db }: Session, keys: readonly StoredKey[]): Promise<number> {
+async function removePayloads({ db, sql }: Session, keys: readonly StoredKey[]): Promise<number> {
   let bytes = 0;
   for (const { appNumber, ids } of byApp(keys)) {
     const removed = await db
       .deleteFrom("payloads")
       .where("appNumber", "=", appNumber)
       .where("id", "in", ids)
-      .returning(({ fn }) => [
-        fn<number | null>("length", ["input"]).as("input"),
-        fn<number | null>("length", ["result"]).as("result"),
-      ])
+      .returning(sql<number>`${sql.raw(PAYLOAD_SIZE)}`.as("size"))
       .execute();
-    for (const { input, result } of removed) bytes += (input ?? 0) + (result ?? 0);
+    for (const { size } of removed) bytes += size;
   }
   return bytes;
 }

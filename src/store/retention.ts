@@ -2,6 +2,7 @@ import { PENDING } from "./delivery-columns.ts";
 import { oldestRuns } from "./oldest-runs.ts";
 import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
+import { PAYLOAD_SIZE } from "./payloads.ts";
 import { removeContents, removeDeliveries, removeRecords } from "./removal.ts";
 import type { StoredKey } from "./removal.ts";
 import { isOver } from "./run-states.ts";
@@ -126,7 +127,7 @@ async function expirePayloads(session: Session, { appNumber, cutoff, limit }: Ex
       where t.app_number = ${appNumber} and t.id < ${firstIdAt(cutoff)} and ${hasEnded(session, cutoff)}
       order by t.id limit ${limit}
     )
-    returning coalesce(length(input), 0) + coalesce(length(result), 0) as size
+    returning ${sql.raw(PAYLOAD_SIZE)} as size
   `.execute(db);
   return rows;
 }
@@ -147,7 +148,7 @@ async function expireTranscripts(session: Session, { appNumber, cutoff, limit }:
 
 async function expireBodies({ sql, db }: Session, { appNumber, cutoff, limit }: Expiry): Promise<number> {
   const { numAffectedRows } = await sql`
-    update deliveries set body = null where id in (
+    update deliveries set body = null, body_blob = null, body_bytes = null where id in (
       select id from deliveries
       where app_number = ${appNumber} and id < ${firstIdAt(cutoff)} and state <> ${sql.lit(PENDING)} and body is not null
         and updated_at < ${cutoff}

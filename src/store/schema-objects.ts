@@ -6,7 +6,7 @@ const TABLES: Readonly<Record<string, string>> = {
   builds: "app_number created_at id message payload status updated_at",
   changes: "created_at number subject topic txid",
   deliveries:
-    "app_number attempts body content_type created_at id next_at owner run_status sealed_secret state updated_at url",
+    "app_number attempts body body_blob body_bytes content_type created_at id next_at owner run_status sealed_secret state updated_at url",
   delivery_attempts: "delivery_id duration_ms error next_at number request_headers started_at status",
   device_codes: "created_at device_hash expires_at person_id user_hash",
   idempotency_keys: "app_number created_at fingerprint key_hash run_id",
@@ -19,9 +19,11 @@ const TABLES: Readonly<Record<string, string>> = {
   migrations: "name timestamp",
   migrations_lock: "id is_locked",
   owners: "details id lease_until leaving_at url",
-  payloads: "app_number content_type id input is_bare result sealed_secret",
+  payloads:
+    "app_number content_type id input input_blob input_bytes is_bare result result_blob result_bytes sealed_secret",
   people: "created_at email id proven_at sealed_password sign_in_key updated_at",
   projects: "created_at id name",
+  run_blobs: "app_number hash id",
   runs: "app_number attempt completed_at created_at error_code error_message error_traceback fence function_name id interruptions ip is_async is_web_socket method owner queue_ms replica_id replica_started_at request_bytes response_bytes response_ms run_ms started_at state status_code updated_at version_id webhook_endpoint webhook_state",
   secrets: "app_number project_id sealed_map updated_at",
   service_accounts: "created_at description expires_at id last_used_at name project_id revoked_at role",
@@ -32,7 +34,7 @@ const TABLES: Readonly<Record<string, string>> = {
   transcripts: "app_number bytes event_count first_event id",
   usage: "bytes runs slot",
   versions:
-    "app_number bundle_blob bundle_dir bundle_hash config created_at environment environment_blob environment_tag functions id number overrides",
+    "app_number bundle_blob bundle_bytes bundle_dir bundle_hash config created_at environment environment_blob environment_bytes environment_tag functions id number overrides",
   webhook_secrets: "created_at id project_id retired_at sealed_secret",
 };
 

@@ -22,6 +22,7 @@ export type Schema = {
   changes: ChangesTable;
   runs: RunsTable;
   payloads: PayloadsTable;
+  runBlobs: RunBlobsTable;
   transcripts: TranscriptsTable;
   idempotencyKeys: IdempotencyKeysTable;
   deliveries: DeliveriesTable;
@@ -80,7 +81,9 @@ export type VersionsTable = {
   /** `ScalingOverrides` as JSON. */
   overrides: string | null;
   bundleBlob: string | null;
+  bundleBytes: number | null;
   environmentBlob: string | null;
+  environmentBytes: number | null;
   environmentTag: string | null;
 };
 
@@ -147,6 +150,18 @@ export type PayloadsTable = {
   contentType: string | null;
   isBare: number;
   sealedSecret: Uint8Array | null;
+  /** The hash and the length of a blob that holds the input, or the result, in place of the column above. */
+  inputBlob: string | null;
+  inputBytes: number | null;
+  resultBlob: string | null;
+  resultBytes: number | null;
+};
+
+/** Runs that name, or once named, a blob: what their rows say counts. */
+type RunBlobsTable = {
+  hash: string;
+  appNumber: number;
+  id: Uint8Array;
 };
 
 export type TranscriptsTable = {
@@ -172,6 +187,9 @@ export type DeliveriesTable = {
   contentType: string | null;
   runStatus: number;
   body: Uint8Array | null;
+  /** The hash and the length of a blob that holds it instead. */
+  bodyBlob: string | null;
+  bodyBytes: number | null;
   sealedSecret: Uint8Array | null;
   state: number;
   attempts: number;

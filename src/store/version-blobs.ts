@@ -4,20 +4,21 @@ import { read, write } from "./operation.ts";
 
 const COLLECTED_AT = "blobs_collected_at";
 
-type EnvironmentBlob = Pick<VersionBlobs, "environmentBlob" | "environmentTag">;
+/** What holds the packages of a version. */
+export type EnvironmentBlob = Omit<VersionBlobs, "bundleBlob" | "bundleBytes">;
 
 /** Which blobs the versions are kept in. */
 export const versionBlobs = {
   /** Names those of a version, each unless it has one; nothing if there is no such version. */
   add: write(
     async ({ db }, { id, blobs }: { readonly id: string; readonly blobs: VersionBlobs }): Promise<void> => {
-      const { bundleBlob, environmentBlob, environmentTag } = blobs;
+      const { bundleBlob, bundleBytes, environmentBlob, environmentBytes, environmentTag } = blobs;
       const ofVersion = () => db.updateTable("versions").where("id", "=", uuidBytes(id));
       if (bundleBlob !== null)
-        await ofVersion().set({ bundleBlob }).where("bundleBlob", "is", null).execute();
+        await ofVersion().set({ bundleBlob, bundleBytes }).where("bundleBlob", "is", null).execute();
       if (environmentBlob === null) return;
       await ofVersion()
-        .set({ environmentBlob, environmentTag })
+        .set({ environmentBlob, environmentBytes, environmentTag })
         .where("environmentBlob", "is", null)
         .where("environment", "is not", null)
         .execute();
@@ -28,7 +29,7 @@ export const versionBlobs = {
   ofEnvironment: read(async ({ db }, environment: string): Promise<EnvironmentBlob | null> => {
     const row = await db
       .selectFrom("versions")
-      .select(["environmentBlob", "environmentTag"])
+      .select(["environmentBlob", "environmentBytes", "environmentTag"])
       .where("environment", "=", environment)
       .where("environmentBlob", "is not", null)
       .limit(1)

@@ -13,6 +13,8 @@ import type { VersionsTable } from "./schema.ts";
 type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundle" | "createdAt"> &
   Partial<Pick<Version, "environment" | "bundleHash" | "functions" | keyof VersionBlobs>>;
 
+const NO_ENVIRONMENT_BLOB = { environmentBlob: null, environmentBytes: null, environmentTag: null };
+
 /** Versions: the immutable deploys of apps. */
 export const versions = {
   /** Stores a version under the app's next number. Throws `app_not_found` when there is no such app. */
@@ -33,7 +35,9 @@ export const versions = {
     const { bundle: bundleDir, environment = null, bundleHash = null, functions = null, ...rest } = version;
     const row = {
       bundleBlob: null,
+      bundleBytes: null,
       environmentBlob: null,
+      environmentBytes: null,
       environmentTag: null,
       ...rest,
       id: uuidBytes(version.id),
@@ -147,8 +151,7 @@ export const versions = {
     async (
       session,
       { id, environment }: { readonly id: string; readonly environment: string | null },
-    ): Promise<boolean> =>
-      await change(session, id, { environment, environmentBlob: null, environmentTag: null }),
+    ): Promise<boolean> => await change(session, id, { environment, ...NO_ENVIRONMENT_BLOB }),
   ),
 
   /** Records what a replica said can be called. False when there is no such version. */
@@ -165,7 +168,7 @@ async function change(
   session: Session,
   id: string,
   columns: Partial<
-    Pick<VersionsTable, "overrides" | "environment" | "environmentBlob" | "environmentTag" | "functions">
+    Pick<VersionsTable, "overrides" | "environment" | "functions" | keyof typeof NO_ENVIRONMENT_BLOB>
   >,
 ): Promise<boolean> {
   const changed = await session.db

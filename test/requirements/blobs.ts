@@ -39,6 +39,23 @@ export const BLOBS = {
     "blobs.earlier": "Versions of earlier releases are stored in blobs when a service that has them starts.",
     "blobs.collected": "A blob that no version names is removed, a day after it was put at the earliest.",
   }),
+  ...section("issue: Many services, one installation, 4: large payloads", {
+    "payloads.blob":
+      "On Postgres what has more than 1 MiB lies in a blob that is there before a row names it.",
+    "payloads.blob.nodes": "A large input, result and webhook body are the same through every node.",
+    "payloads.blob.before": "A service of the release before does not run a call whose input lies in a blob.",
+    "payloads.blob.away":
+      "While the blob store is away large runs are refused with 503; no end of a run is lost.",
+    "payloads.blob.gone":
+      "A run whose input is gone fails and says so; a gone result is 410 payload_not_kept.",
+    "payloads.blob.killed": "A kill between a blob and its row leaves no run, and the blob is collected.",
+    "payloads.blob.collected": "A payload's blob that no run names is removed, an hour after it was put.",
+    "blobs.length": "A blob whose length is known is read no further: one of another length is damaged.",
+    "blobs.fetch.room":
+      "Files of a version that the disk has no room for are told so; nothing is left of them.",
+    "blobs.environment.size": "An environment of more than 32 GiB is not copied: other nodes build it again.",
+    "blobs.notes.left": "What a killed node left in the blob store to prove itself is removed after a day.",
+  }),
   ...section("issue: Many services, one installation, 4: volumes", {
     "volumes.shared":
       "Volumes are below a directory of blobs, or where MILLRACE_VOLUMES says; else where they were.",

@@ -5,19 +5,25 @@ import { hostPython } from "../../host/host-pythons.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { pythonTag, runsOn, versionOfTag } from "../../host/python-tag.ts";
 import { createFile } from "../../kit/byte-file.ts";
-import { lstat, mkdir, rename, symlink, writeFile } from "../../kit/files.ts";
+import { lstat, mkdir, rename, statfs, symlink, writeFile } from "../../kit/files.ts";
 import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { BadTar } from "../../kit/tar/header.ts";
-import { unpackFolder } from "../../kit/tar/unpack-folder.ts";
+import { NoRoom, unpackFolder } from "../../kit/tar/unpack-folder.ts";
+import type { UnpackLimits } from "../../kit/tar/unpack-folder.ts";
 import { READY, fetchedEnvironment } from "../builds/environments.ts";
 import { fitMoved } from "../builds/moved-environments.ts";
 import { syncTree } from "../builds/python-sync.ts";
 import { smallText } from "../builds/small-text.ts";
 import { makeFolder, syncFolder } from "../bundles/place-folder.ts";
+import { MAX_UNPACKED_BYTES } from "./store-version.ts";
 
-/** Of an environment: the largest that are known have 100,000 files and 20 GB. */
-const LIMITS = { maxEntries: 2_000_000, maxBytes: 256 * 1024 ** 3 };
+const LIMITS = { maxEntries: 2_000_000, maxBytes: MAX_UNPACKED_BYTES };
+/** What is left free on the disk, for everything else that goes on there. */
+const SPARED_BYTES = 256 * 1024 ** 2;
+
+/** A blob, and how long it is where that is known. */
+export type PackedBlob = { readonly hash: string; readonly bytes: number | null };
 
 export type FetchParts = {
   readonly blobs: BlobStore;
@@ -33,16 +39,16 @@ export function fetchingDir(dataDir: string): string {
 
 /** Brings a bundle from its blob to its folder, which then belongs to that user. */
 export async function fetchBundle(
-  hash: string,
+  blob: PackedBlob,
   folder: string,
   user: number | null,
   parts: FetchParts,
   signal: AbortSignal,
 ): Promise<void> {
-  await withPacked(hash, parts, signal, async (packed, aside) => {
+  await withPacked(blob, parts, signal, async (packed, limits, aside) => {
     const bundle = path.join(aside, "bundle");
     await makeFolder(bundle);
-    await unpackFolder(packed, bundle, LIMITS);
+    await unpackFolder(packed, bundle, limits);
     if (user !== null) await giveTree(bundle, user);
     await syncTree(bundle, parts.python);
     await mkdir(path.dirname(folder), { recursive: true, mode: 0o700 });
@@ -53,15 +59,15 @@ export async function fetchBundle(
 
 /** Brings an environment from its blob to its folder, and fits it to that place and to that interpreter. */
 export async function fetchEnvironment(
-  hash: string,
+  blob: PackedBlob,
   folder: string,
   { user, interpreter }: { readonly user: number | null; readonly interpreter: Interpreter },
   parts: FetchParts,
   signal: AbortSignal,
 ): Promise<void> {
-  await withPacked(hash, parts, signal, async (packed) => {
+  await withPacked(blob, parts, signal, async (packed, limits) => {
     await fetchedEnvironment(folder, user, async () => {
-      const madeAt = (await unpackFolder(packed, folder, LIMITS, READY))?.toString("utf8");
+      const madeAt = (await unpackFolder(packed, folder, limits, READY))?.toString("utf8");
       if (madeAt === undefined || !path.isAbsolute(madeAt))
         throw new BadTar("it does not say where it was made");
       await linkInterpreter(folder, interpreter);
@@ -82,27 +88,39 @@ export async function interpreterFor(tag: string, own: Interpreter): Promise<Int
   return null;
 }
 
-/** All of it is here, and compared with its hash, before anything is done with it. */
+/** All of it is here, and compared with its hash, before anything is done with it: within the limits that it gives. */
 async function withPacked(
-  hash: string,
+  { hash, bytes }: PackedBlob,
   { blobs, dataDir }: FetchParts,
   signal: AbortSignal,
-  act: (packed: string, aside: string) => Promise<void>,
+  act: (packed: string, limits: UnpackLimits, aside: string) => Promise<void>,
 ): Promise<void> {
   const aside = path.join(fetchingDir(dataDir), randomUUID());
   const packed = path.join(aside, "packed");
   try {
     await mkdir(aside, { recursive: true, mode: 0o700 });
+    const room = await roomBytes(aside);
+    let needed = bytes ?? 0;
+    if (needed > room) throw new NoRoom(needed, room);
     const sink = await createFile(packed);
     try {
-      for await (const piece of blobs.open(hash, undefined, signal)) await sink.write(piece);
+      for await (const piece of blobs.open(hash, { bytes, signal })) {
+        // One whose length nobody knows may have any.
+        if (bytes === null && (needed += piece.length) > room) throw new NoRoom(needed, room);
+        await sink.write(piece);
+      }
     } finally {
       await sink.abandon();
     }
-    await act(packed, aside);
+    await act(packed, { ...LIMITS, roomBytes: await roomBytes(aside) }, aside);
   } finally {
     await removeTree(aside);
   }
+}
+
+async function roomBytes(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder);
+  return bavail * bsize - SPARED_BYTES;
 }
 
 async function linkInterpreter(folder: string, { path: python, version }: Interpreter): Promise<void> {

@@ -6,6 +6,9 @@ import { readdir, readlink, realpath } from "../../kit/files.ts";
 import { Unpackable, packFolder } from "../../kit/tar/pack-folder.ts";
 import { isOfHost } from "../builds/host-program.ts";
 
+/** Of a bundle or an environment, unpacked: the largest environments that are known have 100,000 files and 20 GB. */
+export const MAX_UNPACKED_BYTES = 32 * 1024 ** 3;
+
 const INTERPRETER = /^python[\d.]*$/;
 
 /** Stores a bundle. */
@@ -34,7 +37,7 @@ export async function storeEnvironment(
   if (tag === null) throw new Unpackable("bin/python", "is no interpreter of this host");
   const links = await interpreterLinks(path.join(folder, "bin"));
   const stored = await blobs.put(
-    packFolder(folder, (name) => links.has(name)),
+    packFolder(folder, { leftOut: (name) => links.has(name), maxBytes: MAX_UNPACKED_BYTES }),
     signal,
   );
   return { ...stored, tag };

@@ -2,26 +2,29 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { BlobDamaged, BlobMissing } from "../../blobs/blob-store.ts";
+import { collectBlobs } from "../../blobs/collect-blobs.ts";
 import type { BlobStore } from "../../blobs/blob-store.ts";
+import { forgetGone } from "../../blobs/prove-shared.ts";
 import { artifactFolders, artifactId } from "../../host/artifacts.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { Unpackable } from "../../kit/tar/pack-folder.ts";
+import { NoRoom } from "../../kit/tar/unpack-folder.ts";
 import type { Version, VersionBlobs } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
 import { PROJECT_ID } from "../../model/names.ts";
 import type { Store } from "../../store/store.ts";
+import type { EnvironmentBlob } from "../../store/version-blobs.ts";
 import { hasEnvironment } from "../builds/environments.ts";
 import type { BuildHost } from "../builds/site.ts";
 import { sizeText } from "../deploys/size-text.ts";
 import { rebuildVersion } from "../rebuild-version.ts";
-import { YOUNG_MS, collectBlobs } from "./collect-blobs.ts";
 import { fetchBundle, fetchEnvironment, fetchingDir, interpreterFor } from "./fetch-version.ts";
 import { storeBundle, storeEnvironment } from "./store-version.ts";
 
 export type VersionFilesParts = BuildHost & {
-  readonly store: Pick<Store, "versions" | "versionBlobs">;
+  readonly store: Pick<Store, "meta" | "nodes" | "versions" | "versionBlobs">;
   readonly blobs: BlobStore;
   readonly clock: Clock;
   readonly log: Log;
@@ -30,6 +33,8 @@ export type VersionFilesParts = BuildHost & {
 /** What a build has made, by folders. */
 type Built = { readonly bundle: string; readonly environment: string | null };
 
+/** So long a blob is left alone after it was put: a build may be about to name it, and may take three hours. */
+const YOUNG_MS = 24 * 60 * 60 * 1000;
 const COLLECT_MS = 60 * 60 * 1000;
 /** Of several nodes one collects; their clocks need not agree about when an hour is over. */
 const COLLECT_GAP_MS = COLLECT_MS / 2;
@@ -74,12 +79,12 @@ export class VersionFiles {
     const sizes = [`the bundle (${sizeText(bundle.bytes)})`];
     const kept =
       built.environment === null ? null : await this.#keepEnvironment(built.environment, say, signal);
-    if (kept?.bytes !== undefined) sizes.push(`the environment (${sizeText(kept.bytes)})`);
+    if (kept?.isNew) sizes.push(`the environment (${sizeText(kept.blob.environmentBytes ?? 0)})`);
     say(`stored ${sizes.join(" and ")} for the other services`);
     return {
       bundleBlob: bundle.hash,
-      environmentBlob: kept?.environmentBlob ?? null,
-      environmentTag: kept?.environmentTag ?? null,
+      bundleBytes: bundle.bytes,
+      ...(kept?.blob ?? { environmentBlob: null, environmentBytes: null, environmentTag: null }),
     };
   }
 
@@ -119,22 +124,23 @@ export class VersionFiles {
   async #fetchBundle(version: Version): Promise<void> {
     const { bundle: folder } = artifactFolders(version, this.#parts.dataDir);
     if (existsSync(folder)) return;
-    if (version.bundleBlob === null) throw new NotStored();
+    const { bundleBlob: hash, bundleBytes: bytes } = version;
+    if (hash === null) throw new NotStored();
     const user = this.#parts.storage.userOf(projectOf(version));
-    await fetchBundle(version.bundleBlob, folder, user, this.#parts, this.#stopping.signal);
+    await fetchBundle({ hash, bytes }, folder, user, this.#parts, this.#stopping.signal);
   }
 
   async #fetchEnvironment(version: Version): Promise<void> {
     const { dataDir, python, storage, log } = this.#parts;
     const { environment: folder } = artifactFolders(version, dataDir);
     if (folder === null || hasEnvironment(folder)) return;
-    const { environmentBlob: hash, environmentTag: tag } = version;
+    const { environmentBlob: hash, environmentBytes: bytes, environmentTag: tag } = version;
     const interpreter = tag === null ? null : await interpreterFor(tag, python);
     if (hash === null || interpreter === null) return await this.#rebuild(version, folder);
     const user = storage.userOf(projectOf(version));
     const { signal } = this.#stopping;
     try {
-      await fetchEnvironment(hash, folder, { user, interpreter }, this.#parts, signal);
+      await fetchEnvironment({ hash, bytes }, folder, { user, interpreter }, this.#parts, signal);
     } catch (error) {
       if (!isGone(error)) throw error;
       log.warn({ err: error, versionId: version.id }, "the packages of a version are in no blob any more");
@@ -159,14 +165,16 @@ export class VersionFiles {
     folder: string,
     say: (text: string) => void,
     signal: AbortSignal,
-  ): Promise<(Omit<VersionBlobs, "bundleBlob"> & { readonly bytes?: number }) | null> {
+  ): Promise<{ readonly blob: EnvironmentBlob; readonly isNew: boolean } | null> {
     const { store, blobs, dataDir } = this.#parts;
     // The same packages are shared by many versions: packing them takes longer than all the rest of a deploy.
     const known = await store.versionBlobs.ofEnvironment(artifactId(folder, dataDir));
-    if (known?.environmentBlob && (await blobs.has(known.environmentBlob))) return known;
+    if (known?.environmentBlob && (await blobs.has(known.environmentBlob)))
+      return { blob: known, isNew: false };
     try {
       const { hash, bytes, tag } = await storeEnvironment(folder, blobs, dataDir, signal);
-      return { environmentBlob: hash, environmentTag: tag, bytes };
+      const blob = { environmentBlob: hash, environmentBytes: bytes, environmentTag: tag };
+      return { blob, isNew: true };
     } catch (error) {
       if (!(error instanceof Unpackable)) throw error;
       say(
@@ -199,8 +207,13 @@ export class VersionFiles {
     this.#do("could not remove blobs that no version names", async () => {
       const { store, blobs, clock, log } = this.#parts;
       if (!(await store.versionBlobs.takeCollection(COLLECT_GAP_MS))) return;
-      const count = await collectBlobs(blobs, store, clock.now() - YOUNG_MS, this.#stopping.signal);
+      const youngSince = clock.now() - YOUNG_MS;
+      const names = { named: store.versionBlobs.named };
+      const count = await collectBlobs(blobs, names, youngSince, this.#stopping.signal);
       if (count > 0) log.info({ count }, "removed blobs that no version names");
+      const instanceId = (await store.meta.get("instance_id")) ?? "";
+      const { living } = await store.nodes.list();
+      await forgetGone(blobs, { instanceId, living: living.map(({ id }) => id), before: youngSince });
     });
   }
 
@@ -238,9 +251,11 @@ function isGone(error: unknown): boolean {
 function notReady({ number }: Version, error: unknown): AppError {
   const why = isGone(error)
     ? "are no longer in the blob store, or damaged there: deploy the app again, or restore a backup"
-    : error instanceof NotStored
-      ? "are on another service, which has not stored them yet: start that service with this release, or deploy the app again"
-      : "could not be fetched: see the service's log";
+    : error instanceof NoRoom
+      ? `do not fit on this service's disk: make room there (${error.message})`
+      : error instanceof NotStored
+        ? "are on another service, which has not stored them yet: start that service with this release, or deploy the app again"
+        : "could not be fetched: see the service's log";
   const message = `The app cannot start: the files of version ${number} ${why}.`;
   return new AppError("app_not_ready", { message, headers: { "retry-after": "1" } }, error);
 }

@@ -4,15 +4,21 @@ import path from "node:path";
 import { systemClock } from "../../kit/clock.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { mkdir, open, unlink } from "../../kit/files.ts";
-import { BLOB_HASH, BlobMissing, MAX_NOTE_BYTES, checkedHash, checkedNote } from "../blob-store.ts";
-import type { BlobContent, BlobStore, ByteRange, StoredBlob } from "../blob-store.ts";
+import {
+  BLOB_HASH,
+  BlobDamaged,
+  BlobMissing,
+  MAX_NOTE_BYTES,
+  checkedHash,
+  checkedNote,
+} from "../blob-store.ts";
+import type { BlobContent, BlobStore, Reading, StoredBlob, StoredNote } from "../blob-store.ts";
 import { Passed, verified } from "../verified.ts";
 import { PART_BYTES, putParts } from "./multipart.ts";
 import { S3Client, isPassing } from "./s3-client.ts";
 import type { S3Address } from "./s3-client.ts";
 import { element, elements } from "./xml.ts";
 
-/** One that was put earlier is put again: whoever collects what nobody names must see that somebody wants it. */
 const FRESH_MS = 12 * 60 * 60 * 1000;
 const UNSATISFIABLE = 416;
 const EXISTS = 412;
@@ -27,6 +33,8 @@ export type S3Options = {
   readonly clock?: Clock;
   /** What is larger is sent in parts; a test has small ones. */
   readonly partBytes?: number;
+  /** One that was put earlier is put again: whoever collects what nobody names must see that somebody wants it. */
+  readonly freshMs?: number;
 };
 
 /** What is to be stored, and what it is. */
@@ -45,6 +53,7 @@ export class S3Blobs implements BlobStore {
   readonly #prefix: string;
   readonly #spoolDir: string;
   readonly #partBytes: number;
+  readonly #freshMs: number;
   readonly #clock: Clock;
 
   private constructor(address: S3Address, options: Required<S3Options>) {
@@ -53,13 +62,14 @@ export class S3Blobs implements BlobStore {
     this.#prefix = address.prefix;
     this.#spoolDir = options.spoolDir;
     this.#partBytes = options.partBytes;
+    this.#freshMs = options.freshMs;
     this.#clock = options.clock;
   }
 
   /** Throws if the bucket cannot be reached with the credentials at hand. */
   static async open(address: S3Address, options: S3Options): Promise<S3Blobs> {
     await mkdir(options.spoolDir, { recursive: true, mode: 0o700 });
-    const defaults = { env: process.env, clock: systemClock, partBytes: PART_BYTES };
+    const defaults = { env: process.env, clock: systemClock, partBytes: PART_BYTES, freshMs: FRESH_MS };
     const blobs = new S3Blobs(address, { ...defaults, ...options });
     await blobs.#page("sha256/", null, 1);
     return blobs;
@@ -76,9 +86,9 @@ export class S3Blobs implements BlobStore {
     });
   }
 
-  async *open(hash: string, range?: ByteRange, signal?: AbortSignal): AsyncGenerator<Buffer, void, void> {
-    const pieces = this.#read(checkedHash(hash), range, signal);
-    yield* range ? pieces : verified(pieces, hash, this.place);
+  async *open(hash: string, reading: Reading = {}): AsyncGenerator<Buffer, void, void> {
+    const pieces = this.#read(checkedHash(hash), reading);
+    yield* reading.range ? pieces : verified(pieces, hash, this.place, reading.bytes);
   }
 
   async has(hash: string): Promise<boolean> {
@@ -94,12 +104,10 @@ export class S3Blobs implements BlobStore {
   }
 
   async *list(prefix = ""): AsyncGenerator<StoredBlob, void, void> {
-    let token: string | null = null;
-    do {
-      const page: Page = await this.#page(`sha256/${prefix}`, token);
-      yield* page.blobs;
-      token = page.next;
-    } while (token !== null);
+    for await (const { name, ...stored } of this.#objects(`sha256/${prefix}`)) {
+      const hash = name.slice("sha256/".length);
+      if (BLOB_HASH.test(hash)) yield { hash, ...stored };
+    }
   }
 
   async tidy(before: number): Promise<void> {
@@ -129,6 +137,11 @@ export class S3Blobs implements BlobStore {
 
   async removeNote(name: string): Promise<void> {
     await this.#client.ask({ method: "DELETE", key: this.#note(name) }, [404]);
+  }
+
+  async *listNotes(folder: string): AsyncGenerator<StoredNote, void, void> {
+    for await (const { name, putAt } of this.#objects(`notes/${checkedNote(folder)}/`))
+      yield { name: name.slice("notes/".length), writtenAt: putAt };
   }
 
   close(): void {
@@ -182,7 +195,7 @@ export class S3Blobs implements BlobStore {
     if (!isThere && status >= 400) await this.#client.ask(asked);
   }
 
-  async *#read(hash: string, range?: ByteRange, signal?: AbortSignal): AsyncGenerator<Buffer, void, void> {
+  async *#read(hash: string, { range, bytes, signal }: Reading): AsyncGenerator<Buffer, void, void> {
     const key = this.#key(hash);
     let at = range?.start ?? 0;
     if (range && range.end <= at) return;
@@ -193,6 +206,8 @@ export class S3Blobs implements BlobStore {
       if (!answer) throw new BlobMissing(hash, this.place);
       try {
         if (answer.statusCode === UNSATISFIABLE) return;
+        if (!isPart && isOtherLength(answer.headers["content-length"], bytes))
+          throw new BlobDamaged(hash, this.place);
         if (isPart && answer.statusCode !== 206) throw new Error(`${this.place} does not serve ranges`);
         for await (const piece of answer as AsyncIterable<Buffer>) {
           at += piece.length;
@@ -211,7 +226,7 @@ export class S3Blobs implements BlobStore {
 
   async #isFresh(hash: string): Promise<boolean> {
     const found = await this.#found(hash);
-    return found !== null && found.putAt > this.#clock.now() - FRESH_MS;
+    return found !== null && found.putAt > this.#clock.now() - this.#freshMs;
   }
 
   async #found(hash: string): Promise<StoredBlob | null> {
@@ -219,6 +234,15 @@ export class S3Blobs implements BlobStore {
     if (status === 404) return null;
     const putAt = Date.parse(headers["last-modified"] ?? "");
     return { hash, bytes: Number(headers["content-length"]), putAt: Number.isNaN(putAt) ? 0 : putAt };
+  }
+
+  async *#objects(prefix: string): AsyncGenerator<StoredObject, void, void> {
+    let token: string | null = null;
+    do {
+      const page: Page = await this.#page(prefix, token);
+      yield* page.objects;
+      token = page.next;
+    } while (token !== null);
   }
 
   async #page(prefix: string, token: string | null, most = 1000): Promise<Page> {
@@ -230,14 +254,13 @@ export class S3Blobs implements BlobStore {
     if (token !== null) query.push(["continuation-token", token]);
     const { body } = await this.#client.ask({ method: "GET", key: "", query });
     const text = body.toString("utf8");
-    const blobs = elements(text, "Contents").flatMap((entry) => {
-      const hash = (element(entry, "Key") ?? "").slice(this.#prefix.length + "sha256/".length);
+    const objects = elements(text, "Contents").flatMap((entry) => {
+      const name = (element(entry, "Key") ?? "").slice(this.#prefix.length);
       const putAt = Date.parse(element(entry, "LastModified") ?? "");
-      if (!BLOB_HASH.test(hash) || Number.isNaN(putAt)) return [];
-      return [{ hash, bytes: Number(element(entry, "Size")), putAt }];
+      return Number.isNaN(putAt) ? [] : { name, bytes: Number(element(entry, "Size")), putAt };
     });
     const isWhole = element(text, "IsTruncated") !== "true";
-    return { blobs, next: isWhole ? null : element(text, "NextContinuationToken") };
+    return { objects, next: isWhole ? null : element(text, "NextContinuationToken") };
   }
 
   /** Only where a test asks for other parts. */
@@ -254,7 +277,14 @@ export class S3Blobs implements BlobStore {
   }
 }
 
-type Page = { readonly blobs: readonly StoredBlob[]; readonly next: string | null };
+/** Whether an answer says that it is longer, or shorter, than it is known to be. */
+function isOtherLength(told: string | undefined, bytes: number | null | undefined): boolean {
+  return told !== undefined && Number(told) !== (bytes ?? Number(told));
+}
+
+/** An object of the bucket, by its name from the prefix on. */
+type StoredObject = { readonly name: string; readonly bytes: number; readonly putAt: number };
+type Page = { readonly objects: readonly StoredObject[]; readonly next: string | null };
 
 async function append(file: FileHandle, piece: Uint8Array): Promise<void> {
   for (let at = 0; at < piece.length;) at += (await file.write(piece, at, piece.length - at)).bytesWritten;

@@ -15,14 +15,24 @@ export class Unpackable extends Error {
   }
 }
 
+export type PackOptions = {
+  /** Names, from the folder on, that are left out with all that is in them. */
+  readonly leftOut?: (name: string) => boolean;
+  /** Of all files together, by what they seem to have: one with holes takes more time and room than its disk says. */
+  readonly maxBytes?: number;
+};
+
+/** What is being packed. */
+type Packing = { readonly tar: TarWriter; readonly leftOut: (name: string) => boolean; leftBytes: number };
+
 /**
  * A folder as a compressed archive, in pieces: the same bytes for the same files, names, rights and times. No link is followed, even
- * one that takes a file's place meanwhile; one that leads out of the folder ends the stream with `Unpackable`. Names, from
- * the folder on, may be left out with all that is in them.
+ * one that takes a file's place meanwhile; one that leads out of the folder ends the stream with `Unpackable`, and so does more
+ * than is to be packed.
  */
 export async function* packFolder(
   folder: string,
-  leftOut: (name: string) => boolean = () => false,
+  { leftOut = () => false, maxBytes = Number.POSITIVE_INFINITY }: PackOptions = {},
 ): AsyncGenerator<Buffer, void, void> {
   const packed = createZstdCompress();
   const write = async (bytes: Buffer): Promise<void> => {
@@ -35,7 +45,7 @@ export async function* packFolder(
   const tar = new TarWriter({ write, finish, abandon: finish });
   const pack = async (): Promise<void> => {
     const top = await open(folder, O_DIRECTORY | O_NOFOLLOW);
-    await addAll(tar, "", top, leftOut);
+    await addAll({ tar, leftOut, leftBytes: maxBytes }, "", top);
     await tar.finish();
   };
   pack().catch((error: unknown) => packed.destroy(error instanceof Error ? error : new Error(String(error))));
@@ -43,12 +53,7 @@ export async function* packFolder(
 }
 
 /** Adds what is in a folder, and closes that. */
-async function addAll(
-  tar: TarWriter,
-  folder: string,
-  held: FileHandle,
-  leftOut: (name: string) => boolean,
-): Promise<void> {
+async function addAll(packing: Packing, folder: string, held: FileHandle): Promise<void> {
   try {
     const here = `/proc/self/fd/${held.fd}`;
     const names = (await readdir(here, { encoding: "buffer" })).map((bytes) => {
@@ -59,26 +64,22 @@ async function addAll(
     });
     for (const entry of names.toSorted()) {
       const name = folder + entry;
-      if (leftOut(name)) continue;
+      if (packing.leftOut(name)) continue;
       if (isTooLong(name)) throw new Unpackable(name, "has a name that is too long");
-      await add(tar, name, `${here}/${entry}`, leftOut);
+      await add(packing, name, `${here}/${entry}`);
     }
   } finally {
     await held.close();
   }
 }
 
-async function add(
-  tar: TarWriter,
-  name: string,
-  source: string,
-  leftOut: (name: string) => boolean,
-): Promise<void> {
+async function add(packing: Packing, name: string, source: string): Promise<void> {
+  const { tar } = packing;
   const found = await lstat(source);
   const modifiedAt = found.mtimeMs / 1000;
   if (found.isDirectory()) {
     await tar.addDirectory(name, found.mode, modifiedAt);
-    await addAll(tar, `${name}/`, await open(source, O_DIRECTORY | O_NOFOLLOW), leftOut);
+    await addAll(packing, `${name}/`, await open(source, O_DIRECTORY | O_NOFOLLOW));
   } else if (found.isSymbolicLink()) {
     const target = await readlink(source);
     if (!staysInside(name, target, 0)) throw new Unpackable(name, `is a link to ${JSON.stringify(target)}`);
@@ -86,7 +87,10 @@ async function add(
   } else {
     const file = await open(source, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     try {
-      if (!(await file.stat()).isFile()) throw new Unpackable(name, "is neither a file, a folder nor a link");
+      const held = await file.stat();
+      if (!held.isFile()) throw new Unpackable(name, "is neither a file, a folder nor a link");
+      packing.leftBytes -= held.size;
+      if (packing.leftBytes < 0) throw new Unpackable(name, "makes the folder too large");
       await tar.addFile(name, file);
     } finally {
       await file.close();

@@ -13,17 +13,30 @@ import type { TarEntry } from "./read.ts";
 const MAX_GIVEN_BYTES = 64 * 1024;
 
 /** How much may come out of an archive. */
-export type UnpackLimits = { readonly maxEntries: number; readonly maxBytes: number };
+export type UnpackLimits = {
+  readonly maxEntries: number;
+  readonly maxBytes: number;
+  /** What the disk has room for. */
+  readonly roomBytes?: number;
+};
+
+/** The disk has no room for what is to be unpacked. */
+export class NoRoom extends Error {
+  constructor(neededBytes: number, roomBytes: number) {
+    super(`${neededBytes} bytes or more are needed on the disk, and ${Math.max(0, roomBytes)} are free`);
+    this.name = "NoRoom";
+  }
+}
 
 /**
  * Unpacks what `packFolder` has packed from a file into a folder that is there and empty. The file named `given` is not
- * written: what it holds is the answer, null if there is none. Throws `BadTar` for anything else, and beyond the limits.
- * Nothing is written outside the folder.
+ * written: what it holds is the answer, null if there is none. Throws `BadTar` for anything else, and beyond the limits;
+ * `NoRoom` before the disk is full. Nothing is written outside the folder.
  */
 export async function unpackFolder(
   file: string,
   into: string,
-  { maxEntries, maxBytes }: UnpackLimits,
+  { maxEntries, maxBytes, roomBytes = Number.POSITIVE_INFINITY }: UnpackLimits,
   given: string | null = null,
 ): Promise<Buffer | null> {
   const unpacked = createZstdDecompress();
@@ -40,6 +53,8 @@ export async function unpackFolder(
     for await (const entry of tar.entries()) {
       bytes += entry.sizeBytes;
       if (names.size >= maxEntries || bytes > maxBytes) throw new BadTar("it holds too much");
+      // Before it is written: a full disk would be everybody's.
+      if (bytes > roomBytes) throw new NoRoom(bytes, roomBytes);
       const name = checkedName(entry, names);
       if (name === given) answer = await wholeOf(entry);
       else if (entry.kind === "file") await writeEntry(path.join(into, name), entry);

@@ -4,7 +4,9 @@ import { insist } from "../../kit/insist.ts";
 import type { Log } from "../../kit/log.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Delivery, DeliveryAttempt, DeliveryState } from "../../model/delivery.ts";
+import type { PayloadBlob } from "../../model/payload.ts";
 import type { Store } from "../../store/store.ts";
+import type { LargePayloads } from "../large-payloads.ts";
 import type { Answer, Sender } from "./attempt.ts";
 import { deliveryHeaders } from "./headers.ts";
 import { nextWaitMs } from "./schedule.ts";
@@ -24,6 +26,8 @@ export type CourierParts = {
   /** What the schedule goes by: nobody can set it. */
   readonly steadyClock: Clock;
   readonly log: Log;
+  /** Null where every body lies in the database. */
+  readonly large?: LargePayloads | null;
   /** Who holds the deliveries. */
   readonly owner: string;
   readonly gapsMs: readonly number[];
@@ -36,6 +40,8 @@ type OnEnd = (hasAnswered: boolean | null) => void;
 const RETRY_MS = 100;
 const MAX_RETRY_MS = 5_000;
 const GONE = 410;
+/** How long a body waits whose blob cannot be read now. */
+const POSTPONE_MS = 10_000;
 
 /** Makes one attempt at a delivery and writes down what came of it. */
 export class Courier {
@@ -56,7 +62,14 @@ export class Courier {
     const startedAt = clock.now();
     const started = clock.monotonic();
     const url = URL.parse(delivery.url);
-    const body = delivery.body ?? new Uint8Array();
+    const { bodyBlob } = delivery;
+    const body = bodyBlob ? await this.#fetched(bodyBlob) : (delivery.body ?? new Uint8Array());
+    if (body === null || body === "later") {
+      onEnd(null);
+      if (body === "later") await this.#postpone(delivery, signal);
+      else await this.putOff(delivery, "body_lost", signal);
+      return;
+    }
     const requestHeaders = await this.#headers(delivery, body, startedAt, signal);
     if (!url || !requestHeaders) {
       onEnd(null);
@@ -68,6 +81,27 @@ export class Courier {
     if (!answer) return;
     const durationMs = Math.round(clock.monotonic() - started);
     await this.#record(delivery, { startedAt, durationMs, requestHeaders }, answer, signal);
+  }
+
+  /** The body from its blob; null if that is gone. Others wait for this place: a blob store that is away is not waited for. */
+  async #fetched(blob: PayloadBlob): Promise<Uint8Array | "later" | null> {
+    const { large, log } = this.#parts;
+    if (!large) return null;
+    return await large.read(blob).catch((error: unknown) => {
+      log.error({ err: error }, "could not read the body of a webhook; retrying");
+      return "later" as const;
+    });
+  }
+
+  async #postpone({ id }: ClaimedDelivery, signal: AbortSignal): Promise<void> {
+    const { store, steadyClock, owner, onPlanned } = this.#parts;
+    const nextAt = steadyClock.now() + POSTPONE_MS;
+    await this.persist(
+      "could not postpone a webhook",
+      () => store.deliveries.postpone({ id, owner, nextAt }),
+      signal,
+    );
+    onPlanned(nextAt);
   }
 
   /** Counts an attempt that was not made. */

@@ -8,6 +8,7 @@ import { within } from "../../kit/within.ts";
 import { isRefusal } from "../../model/errors.ts";
 import type { DeliveryState } from "../../model/delivery.ts";
 import type { Store } from "../../store/store.ts";
+import type { LargePayloads } from "../large-payloads.ts";
 import { Sender } from "./attempt.ts";
 import { Courier } from "./courier.ts";
 import type { ClaimedDelivery } from "./courier.ts";
@@ -29,6 +30,8 @@ export type DelivererOptions = {
   /** For what is due when: the clock that deliveries are written with. Made from the other unless given. */
   readonly steadyClock?: Clock;
   readonly log: Log;
+  /** Null where every body lies in the database. */
+  readonly large?: LargePayloads | null;
   /** Private ranges that webhooks may reach all the same. */
   readonly allow: AddressRanges;
   /** Who claims: the same name as for runs, so that one heartbeat keeps both. */
@@ -340,6 +343,7 @@ export class Deliverer {
   }
 }
 
-function ticketOf({ id, projectId, url, body }: ClaimedDelivery): Ticket {
-  return { id, projectId, origin: URL.parse(url)?.origin ?? "", bodyBytes: body?.byteLength ?? 0 };
+function ticketOf({ id, projectId, url, body, bodyBlob }: ClaimedDelivery): Ticket {
+  const bodyBytes = bodyBlob?.bytes ?? body?.byteLength ?? 0;
+  return { id, projectId, origin: URL.parse(url)?.origin ?? "", bodyBytes };
 }

@@ -27,7 +27,7 @@ export const READ_LIMITS: Readonly<Record<ReadKind, PoolLimits>> = {
 const KINDS: Readonly<Record<Exclude<ReadKind, "places" | "rest">, readonly string[]>> = {
   runs: ["deliveries", "keys", "payloads", "runs", "transcripts"],
   lines: ["auditEntries", "buildLines", "builds", "logs"],
-  own: ["claims", "nodes", "retention"],
+  own: ["claims", "nodes", "retention", "runBlobs"],
 };
 
 const BY_GROUP = new Map(

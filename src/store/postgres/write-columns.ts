@@ -64,7 +64,11 @@ export function columnWriter(db: Kysely<Schema>): ColumnWriter {
 function insertSql({ table, batch, counted = [] }: ColumnInsert): RawBuilder<unknown> {
   const { source, valueOf } = columnTable(batch);
   const names = columnNames(batch);
-  const sizes = counted.map((name) => sql`coalesce(length(${sql.ref(name)}), 0)`);
+  const sizes = counted.map((name) =>
+    batch.blobs.names.includes(name)
+      ? sql`coalesce(length(${sql.ref(name)}), 0)`
+      : sql`coalesce(${sql.ref(name)}, 0)`,
+  );
   return sql`
     insert into ${sql.table(table)} (${sql.join(names.map((name) => sql.ref(name)))})
     select ${sql.join(names.map(valueOf))} from ${source}

@@ -5,6 +5,7 @@ import type { ColumnChange, ColumnInsert, Session, Written } from "../operation.
 import type { Schema } from "../schema.ts";
 import { batchColumns } from "../batch-columns.ts";
 import type { BatchColumn } from "../batch-columns.ts";
+import { bytesIn } from "../column-batch.ts";
 
 /** The one row of `usage`. */
 export const USAGE_SLOT = sql<number>`0`;
@@ -68,19 +69,14 @@ export function columnWriter(
   };
 
   const insert = ({ table, batch, counted = [] }: ColumnInsert): Written => {
-    const { rowCount, blobs } = batch;
+    const { rowCount } = batch;
     const columns = batchColumns(batch);
     const isLong = rowCount >= CHUNK_ROWS && columns.some(({ isConstant }) => !isConstant);
     const rows =
       isLong && insertNew(table, columns, rowCount)
         ? Array.from({ length: rowCount }, (_, row) => row)
         : insertRows(table, columns, 0, rowCount);
-    let bytes = 0;
-    for (const name of counted) {
-      const column = blobs.names.indexOf(name);
-      for (const row of rows) bytes += Math.max(0, blobs.lengths[row * blobs.names.length + column]!);
-    }
-    return { rows: rows.length, bytes };
+    return { rows: rows.length, bytes: bytesIn(batch, counted, rows) };
   };
 
   return {

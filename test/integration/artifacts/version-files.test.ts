@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
-import { lstat, readFile, rm, utimes, writeFile } from "node:fs/promises";
+import { lstat, readFile, rm, truncate, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { collectBlobs } from "../../../src/apps/artifacts/collect-blobs.ts";
+import { collectBlobs } from "../../../src/blobs/collect-blobs.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import { until } from "../../support/until.ts";
 import { testDatabases } from "../../support/databases.ts";
@@ -94,6 +94,26 @@ verifies("blobs.fetch.gone", "a blob that is gone or damaged is told, and leaves
   expect(await files.ensure(site.version)).toBe("fetched");
 });
 
+verifies(
+  ["blobs.length", "blobs.fetch.room"],
+  "the length that a version tells of its blobs is all that is fetched, and must fit on the disk",
+  async () => {
+    const site = await deployed(databases);
+    const { bundleBytes, environmentBytes } = site.version;
+    expect([bundleBytes! > 0, environmentBytes! > 0]).toEqual([true, true]);
+    const { files, database } = await otherNode(site);
+    const packed = fileOf(site.blobs.place, site.version.bundleBlob!);
+    await truncate(packed, 200 * 1024 ** 3);
+    await expect(files.ensure(site.version)).rejects.toThrow("or damaged there");
+    await truncate(packed, bundleBytes!);
+    const vast = { ...site.version, environmentBytes: 2 ** 60 };
+    await expect(files.ensure(vast)).rejects.toThrow("do not fit on this service's disk: make room there");
+    expect(await namesOf(database.dataDir, "fetching")).toEqual([]);
+    expect(await namesOf(database.dataDir, "environments")).toEqual([]);
+    expect(await files.ensure(site.version)).toBe("fetched");
+  },
+);
+
 verifies("blobs.fetch.rebuild", "packages that do not fit this machine are installed again", async () => {
   const site = await deployed(databases);
   const { files, database } = await otherNode(site);
@@ -165,7 +185,7 @@ verifies("blobs.collected", "what no version names goes when it is old, and only
   const [old, young] = [await blobs.put([Buffer.from("old")]), await blobs.put([Buffer.from("young")])];
   for (const hash of [old.hash, version.bundleBlob!, version.environmentBlob!])
     await utimes(fileOf(blobs.place, hash), LONG_AGO, LONG_AGO);
-  expect(await collectBlobs(blobs, store, Date.UTC(2021, 0, 1), signal)).toBe(1);
+  expect(await collectBlobs(blobs, store.versionBlobs, Date.UTC(2021, 0, 1), signal)).toBe(1);
   const kept = [young.hash, version.bundleBlob!, version.environmentBlob!];
   expect(await Promise.all([old.hash, ...kept].map((hash) => blobs.has(hash)))).toEqual([
     false,

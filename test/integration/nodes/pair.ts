@@ -42,8 +42,8 @@ export class Pair {
   }
 }
 
-/** The pair for all tests of a file; the apps are deployed through the first. */
-export function pair(apps: Record<string, TestApp>): Pair {
+/** The pair for all tests of a file; the apps are deployed through the first. Both have the flags. */
+export function pair(apps: Record<string, TestApp>, flags: Record<string, unknown> = {}): Pair {
   const databases = testDatabases();
   let shared: Record<string, unknown> = {};
   let folder = "";
@@ -51,7 +51,7 @@ export function pair(apps: Record<string, TestApp>): Pair {
     const { databaseUrl } = await databases.fresh("postgres");
     folder = await mkdtemp(path.join(tmpdir(), "millrace-blobs-"));
     // However busy the machine is, a node that stops has the time to hand its apps over.
-    shared = { ...WITHOUT_WALLS, databaseUrl, blobs: folder, shutdownGrace: "10m" };
+    shared = { ...WITHOUT_WALLS, databaseUrl, blobs: folder, shutdownGrace: "10m", ...flags };
     return shared;
   });
   const second = sharedService({}, async () => ({

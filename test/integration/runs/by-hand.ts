@@ -13,6 +13,7 @@ import { ClaimRecorder } from "../../../src/runs/claim-recorder.ts";
 import { Dispatcher } from "../../../src/runs/dispatcher.ts";
 import { Executor } from "../../../src/runs/execute.ts";
 import { Journal } from "../../../src/runs/journal.ts";
+import type { LargePayloads } from "../../../src/runs/large-payloads.ts";
 import { LightRecorder } from "../../../src/runs/light-recorder.ts";
 import type { RunRequest } from "../../../src/runs/live-run.ts";
 import type { RunTarget } from "../../../src/replicas/run-target.ts";
@@ -76,7 +77,13 @@ export class ByHand {
   readonly submitter: Submitter;
   readonly executor: Executor;
 
-  constructor(store: Store, appNumber: number, scaling: Partial<ScalingConfig>, owner = "first") {
+  constructor(
+    store: Store,
+    appNumber: number,
+    scaling: Partial<ScalingConfig>,
+    owner = "first",
+    large: LargePayloads | null = null,
+  ) {
     const { config } = readAppConfig({ host: { cpuCount: 2 } });
     this.store = store;
     this.target = {
@@ -91,9 +98,17 @@ export class ByHand {
     const partWriter = new PartWriter(store, log, clock);
     const lightRecorder = new LightRecorder(new Journal(store, log, clock));
     const onReleased = (): void => this.dispatcher.wake(appNumber);
-    this.recorder = new ClaimRecorder({ store, clock, log, onDeliveries: () => undefined, onReleased });
+    this.recorder = new ClaimRecorder({
+      store,
+      clock,
+      log,
+      large,
+      onDeliveries: () => undefined,
+      onReleased,
+    });
     this.executor = new Executor({ clock, store, partWriter }, lightRecorder);
-    const parts = { store, executor: this.executor, recorder: this.recorder, partWriter, clock, log, owner };
+    const basics = { store, partWriter, clock, log, owner, large };
+    const parts = { ...basics, executor: this.executor, recorder: this.recorder };
     this.dispatcher = new Dispatcher({
       ...parts,
       predecessors: [],
@@ -153,10 +168,11 @@ export function partsByHand() {
   return (
     around: (store: Store) => Store = (given) => given,
     scaling: Partial<ScalingConfig> = {},
+    largeOn: (store: Store) => LargePayloads | null = () => null,
   ): ByHand => {
     if (!store) throw new Error("the store is not open yet");
     apps += 1;
-    const parts = new ByHand(around(store), apps, scaling);
+    const parts = new ByHand(around(store), apps, scaling, "first", largeOn(store));
     onTestFinished(async () => {
       parts.dispatcher.stop();
       await parts.recorder.stop();

@@ -205,9 +205,9 @@ describe.each(DATABASE_KINDS)("claims on %s", (kind) => {
   test("a run becomes async for its holder alone", async () => {
     const run = queuedRun({ appNumber: ++lastApp, state: "running", isAsync: false });
     await store.runs.accept([{ run, payload: samplePayload({ input: null }), owner: "one" }]);
-    await store.claims.setAsync({ ...run, fence: 1, owner: "two", input: Buffer.from("no") });
+    await store.claims.setAsync({ ...run, fence: 1, owner: "two", payload: { input: Buffer.from("no") } });
     expect((await store.runs.find(run))?.isAsync).toBe(false);
-    await store.claims.setAsync({ ...run, fence: 1, owner: "one", input: Buffer.from("in") });
+    await store.claims.setAsync({ ...run, fence: 1, owner: "one", payload: { input: Buffer.from("in") } });
     expect(await store.runs.find(run)).toEqual({ ...run, isAsync: true });
   });
 

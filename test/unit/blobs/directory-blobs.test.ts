@@ -1,10 +1,10 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { BlobDamaged } from "../../../src/blobs/blob-store.ts";
+import { BlobDamaged, BlobMissing } from "../../../src/blobs/blob-store.ts";
 import { DirectoryBlobs } from "../../../src/blobs/directory-blobs.ts";
 import { bytesOf, forgetsUnfinished, hashOf, keepsBlobs } from "../../support/blobs/blob-contract.ts";
 import { verifies } from "../../verifies.ts";
@@ -62,6 +62,29 @@ verifies("blobs.hash", "bytes that have changed are told at the end, and a put m
   await expect(bytesOf(blobs.open(hash))).rejects.toThrow(BlobDamaged);
   await blobs.put([TEXT]);
   expect(await bytesOf(blobs.open(hash))).toEqual(TEXT);
+});
+
+verifies("blobs.length", "one that is longer or shorter than it is known to be is not read", async () => {
+  const root = folder();
+  const blobs = await DirectoryBlobs.open(root);
+  const { hash, bytes } = await blobs.put([TEXT]);
+  expect(await bytesOf(blobs.open(hash, { bytes }))).toEqual(TEXT);
+  // It takes up nothing, and would fill the disk of who fetched it.
+  truncateSync(fileOf(root, hash), 200 * 1024 ** 3);
+  const pieces = blobs.open(hash, { bytes });
+  await expect(pieces.next()).rejects.toThrow(BlobDamaged);
+  truncateSync(fileOf(root, hash), bytes - 1);
+  await expect(bytesOf(blobs.open(hash, { bytes }))).rejects.toThrow(BlobDamaged);
+});
+
+verifies("payloads.blob.away", "a place that is not there has lost no blob", async () => {
+  const root = path.join(folder(), "mounted");
+  const blobs = await DirectoryBlobs.open(root);
+  const { hash } = await blobs.put([TEXT]);
+  rmSync(fileOf(root, hash));
+  await expect(bytesOf(blobs.open(hash))).rejects.toThrow(BlobMissing);
+  rmSync(root, { recursive: true });
+  await expect(bytesOf(blobs.open(hash))).rejects.toThrow(`${root} is not there`);
 });
 
 verifies("blobs.private", "nobody else can look into the directory or into a blob", async () => {

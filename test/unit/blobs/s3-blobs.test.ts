@@ -83,6 +83,18 @@ verifies("blobs.hash", "bytes of a store that are not those of the hash are refu
   await expect(bytesOf(blobs.open(hashOf(TEXT)))).rejects.toThrow("is damaged");
 });
 
+verifies("blobs.length", "a store's blob is read no further than it is known to be long", async () => {
+  const read = async (told: Record<string, number>, body: Buffer): Promise<Buffer> => {
+    const { blobs } = await open((_, answer) => answer.writeHead(200, told).end(body));
+    return await bytesOf(blobs.open(hashOf(TEXT), { bytes: TEXT.length }));
+  };
+  expect(await read({ "content-length": TEXT.length }, TEXT)).toEqual(TEXT);
+  const longer = Buffer.concat([TEXT, TEXT]);
+  await expect(read({ "content-length": longer.length }, longer)).rejects.toThrow("is damaged");
+  // One that does not tell its length.
+  await expect(read({}, longer)).rejects.toThrow("is damaged");
+});
+
 verifies(
   "blobs.s3.condition",
   "a blob is put if there is none, and where no store knows conditions",

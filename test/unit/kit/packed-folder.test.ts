@@ -1,5 +1,5 @@
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync } from "node:fs";
-import { statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { statSync, symlinkSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { buffer } from "node:stream/consumers";
@@ -7,7 +7,7 @@ import { zstdCompressSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { BadTar } from "../../../src/kit/tar/header.ts";
 import { Unpackable, packFolder } from "../../../src/kit/tar/pack-folder.ts";
-import { unpackFolder } from "../../../src/kit/tar/unpack-folder.ts";
+import { NoRoom, unpackFolder } from "../../../src/kit/tar/unpack-folder.ts";
 import { TarWriter } from "../../../src/kit/tar/write.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -23,7 +23,7 @@ function scratch(): string {
 /** Packs a folder, and gives a function that unpacks it into a new one. */
 async function packedIn(root: string, from: string, leftOut?: (name: string) => boolean): Promise<string> {
   const file = path.join(root, "packed");
-  writeFileSync(file, await buffer(packFolder(from, leftOut)));
+  writeFileSync(file, await buffer(packFolder(from, leftOut ? { leftOut } : {})));
   return file;
 }
 
@@ -104,6 +104,29 @@ describe("a packed folder", () => {
     writeFileSync(Buffer.concat([Buffer.from(`${from}/`), Buffer.from([0xff, 0xfe])]), "");
     await expect(buffer(packFolder(from))).rejects.toThrow("not UTF-8");
   });
+
+  verifies(
+    "blobs.environment.size",
+    "is none where it seems to hold too much, whatever its disk says",
+    async () => {
+      const from = scratch();
+      writeFileSync(path.join(from, "small"), "1234");
+      expect((await buffer(packFolder(from, { maxBytes: 4 }))).length).toBeGreaterThan(0);
+      truncateSync(path.join(from, "small"), 100 * 1024 ** 3);
+      const packing = buffer(packFolder(from, { maxBytes: 32 * 1024 ** 3 }));
+      await expect(packing).rejects.toThrow('"small" makes the folder too large');
+    },
+  );
+});
+
+verifies("blobs.fetch.room", "what the disk has no room for is not written", async () => {
+  const root = scratch();
+  const file = await archive(root, async (tar) => await tar.addBytes("x", Buffer.alloc(300_000, "y"), 0));
+  const into = emptyIn(root);
+  await expect(unpackFolder(file, into, { ...LIMITS, roomBytes: 299_999 })).rejects.toThrow(NoRoom);
+  expect(readdirSync(into)).toEqual([]);
+  await unpackFolder(file, into, { ...LIMITS, roomBytes: 300_100 });
+  expect(readdirSync(into)).toEqual(["x"]);
 });
 
 const HOSTILE: [string, (tar: TarWriter) => Promise<unknown>][] = [

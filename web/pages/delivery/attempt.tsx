@@ -18,6 +18,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
   tls_failed: "The certificate is not valid, or there is no TLS.",
   bad_answer: "The answer was not valid HTTP.",
   secret_unreadable: "It was not sent: the installation cannot read its signing secret.",
+  body_lost: "It was not sent: its body is no longer in the blob store, or damaged there.",
   bad_url: "It was not sent: the address is not valid.",
 };
 

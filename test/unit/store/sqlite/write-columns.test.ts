@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { uuidBytes } from "../../../../src/kit/ids.ts";
 import type { Payload } from "../../../../src/model/payload.ts";
-import { PAYLOAD_BLOBS, packPayloads, payloads } from "../../../../src/store/payloads.ts";
+import { packPayloads, payloads } from "../../../../src/store/payloads.ts";
 import { packEnded, runs } from "../../../../src/store/runs.ts";
 import { sampleEnd, samplePayload, sampleRun } from "../../../support/sample-run.ts";
 import { sqliteSession } from "../../../support/sqlite-session.ts";
@@ -11,7 +11,7 @@ const session = sqliteSession();
 
 const bytesOf = ({ input, result }: Payload) => (input?.length ?? 0) + (result?.length ?? 0);
 const insert = (rows: Parameters<typeof packPayloads>[0]) =>
-  session().insertColumns("payloads", packPayloads(rows), PAYLOAD_BLOBS);
+  session().insertColumns("payloads", packPayloads(rows).rows, ["input", "result"]);
 
 /** Rows with columns that repeat, that vary, and that are missing, in numbers on both sides of a statement's. */
 const someRows = fc

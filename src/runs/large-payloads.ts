@@ -1,0 +1,172 @@
+import { BlobDamaged, BlobMissing } from "../blobs/blob-store.ts";
+import type { BlobStore } from "../blobs/blob-store.ts";
+import { collectBlobs } from "../blobs/collect-blobs.ts";
+import { Breaker } from "../kit/breaker.ts";
+import type { Clock, Timer } from "../kit/clock.ts";
+import type { Log } from "../kit/log.ts";
+import { AppError } from "../model/errors.ts";
+import type { NewDelivery } from "../model/delivery.ts";
+import type { Payload, PayloadBlob } from "../model/payload.ts";
+import type { RunBlobName } from "../store/run-blobs.ts";
+import type { Store } from "../store/store.ts";
+
+export type LargePayloadsParts = {
+  readonly blobs: BlobStore;
+  readonly store: Pick<Store, "runBlobs">;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Whether every node knows that a payload may lie in a blob: one of the release before does not. */
+  readonly isKnownToAll: () => boolean;
+  /** Whether it is for this node to remove what no run names. */
+  readonly isFirst: () => boolean;
+};
+
+/** What is larger lies in a blob. Below it a row is quicker: it costs no file, and no request. */
+export const LARGE_BYTES = 1024 * 1024;
+/** More than any body may have; a row that says so is not believed. */
+const MAX_BYTES = 2 ** 31 - 1;
+/** Handed over, hashed and written one after the other, so that nobody else waits for a large one. */
+const PIECE_BYTES = 256 * 1024;
+/**
+ * So long a blob is left alone after it was put: a row is about to name it. Whoever could not write that row for 20 minutes
+ * puts the blob again first (`REMAKE_MS` of `claim-recorder.ts`).
+ */
+const YOUNG_MS = 60 * 60 * 1000;
+const COLLECT_MS = 15 * 60 * 1000;
+const NAMES_AT_ONCE = 1_000;
+const NO_BLOB = "0".repeat(64);
+
+/**
+ * Large inputs, results and bodies of webhooks, which lie in the blob store where several nodes share a database: a blob is
+ * durable before the row that names it is written, and removed when no row does. A store that falls silent is given up
+ * after 4.25 s, and while it stays so everybody is refused at once.
+ */
+export class LargePayloads {
+  readonly #parts: LargePayloadsParts;
+  readonly #breaker: Breaker;
+  readonly #stopping = new AbortController();
+  /** Breaks off what was asked of a store that is silent. */
+  #giveUp = new AbortController();
+  #timer: Timer | null = null;
+  #collecting: Promise<void> | null = null;
+
+  constructor(parts: LargePayloadsParts) {
+    const { blobs, clock, log } = parts;
+    this.#parts = parts;
+    this.#breaker = new Breaker({
+      clock,
+      probe: () => blobs.has(NO_BLOB),
+      isSilence: () => false,
+      refusal: () => unavailable(new Error("the blob store does not answer")),
+      onChange: (isOpen) => {
+        if (isOpen) log.error("the blob store does not answer: large payloads are refused");
+        else log.info("the blob store answers again");
+        if (!isOpen) return;
+        this.#giveUp.abort();
+        this.#giveUp = new AbortController();
+      },
+    });
+  }
+
+  /** Removes what no run names, from now on. */
+  start(): void {
+    this.#timer = this.#parts.clock.every(COLLECT_MS, () => void this.collect());
+  }
+
+  /** Breaks off what is under way. */
+  async stop(): Promise<void> {
+    this.#timer?.cancel();
+    this.#breaker.stop();
+    this.#stopping.abort();
+    this.#giveUp.abort();
+    await this.#collecting;
+  }
+
+  /** Whether these bytes are to lie in a blob. */
+  isLarge(bytes: Uint8Array | null): bytes is Uint8Array {
+    return bytes !== null && bytes.length > LARGE_BYTES && this.#parts.isKnownToAll();
+  }
+
+  /** Stores bytes, durably. Throws `storage_unavailable` if the store cannot take them now. */
+  async put(bytes: Uint8Array): Promise<PayloadBlob> {
+    const { hash } = await this.#ask((signal) => this.#parts.blobs.put(piecesOf(bytes), signal));
+    return { hash, bytes: bytes.length };
+  }
+
+  /** A payload whose input lies in a blob. */
+  async withInput(payload: Payload, input: Uint8Array): Promise<Payload> {
+    return { ...payload, input: null, inputBlob: await this.put(input) };
+  }
+
+  /** A delivery whose body lies in a blob, which may be there already. */
+  async withBody(
+    delivery: NewDelivery,
+    body: Uint8Array,
+    there: PayloadBlob | undefined,
+  ): Promise<NewDelivery> {
+    return { ...delivery, body: null, bodyBlob: there ?? (await this.put(body)) };
+  }
+
+  /** The bytes of a blob; null if it is gone, or damaged. Throws `storage_unavailable` if the store cannot say now. */
+  async read({ hash, bytes }: PayloadBlob): Promise<Buffer | null> {
+    try {
+      if (bytes > MAX_BYTES) throw new BlobDamaged(hash, this.#parts.blobs.place);
+      return await this.#ask((signal) => this.#whole(hash, bytes, signal));
+    } catch (error) {
+      if (!isGone(error)) throw error;
+      this.#parts.log.error({ err: error }, "a large payload is gone, or damaged");
+      return null;
+    }
+  }
+
+  /** Removes the blobs that no run names any more; never rejects. */
+  async collect(): Promise<void> {
+    if (!this.#parts.isFirst()) return;
+    this.#collecting ??= this.#collect().finally(() => (this.#collecting = null));
+    await this.#collecting;
+  }
+
+  async #collect(): Promise<void> {
+    const { blobs, store, clock, log } = this.#parts;
+    const { signal } = this.#stopping;
+    try {
+      let last: RunBlobName | null = null;
+      do last = await store.runBlobs.tidy({ after: last, limit: NAMES_AT_ONCE });
+      while (last && !signal.aborted);
+      const count = await collectBlobs(blobs, store.runBlobs, clock.now() - YOUNG_MS, signal);
+      if (count > 0) log.info({ count }, "removed large payloads that no run names");
+    } catch (error) {
+      if (!signal.aborted) log.error({ err: error }, "could not remove large payloads; retrying");
+    }
+  }
+
+  async #whole(hash: string, bytes: number, signal: AbortSignal): Promise<Buffer> {
+    const whole = Buffer.allocUnsafeSlow(bytes);
+    let at = 0;
+    for await (const piece of this.#parts.blobs.open(hash, { bytes, signal })) at += piece.copy(whole, at);
+    return whole;
+  }
+
+  async #ask<Result>(work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+    const { signal } = this.#giveUp;
+    return await this.#breaker
+      .run(() => work(signal))
+      .catch((error: unknown) => {
+        throw isGone(error) || error instanceof AppError ? error : unavailable(error);
+      });
+  }
+}
+
+function* piecesOf(bytes: Uint8Array): Generator<Uint8Array, void, void> {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) yield bytes.subarray(at, at + PIECE_BYTES);
+}
+
+function isGone(error: unknown): boolean {
+  return error instanceof BlobMissing || error instanceof BlobDamaged;
+}
+
+function unavailable(cause: unknown): AppError {
+  const message =
+    "The service cannot reach the blob store, where large payloads are, right now; try again shortly.";
+  return new AppError("storage_unavailable", { message }, cause);
+}
