@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, expect } from "vitest";
-import { drawn, seriousFaults } from "../../support/axe.ts";
+import { IS_WHOLE, drawn, seriousFaults } from "../../support/axe.ts";
 import { SHOWN_APPS, SHOWN_FLAGS, furnish } from "../../support/dashboard-data.ts";
 import type { Furnished } from "../../support/dashboard-data.ts";
 import { dialogField, inDialog, isWhole, pathOf, sharedDashboard } from "../../support/dashboard-site.ts";
@@ -11,8 +11,6 @@ import { verifies } from "../../verifies.ts";
 const SCREENS = path.join(REPOSITORY, "test-output", "screens");
 /** Pictures are for people: they are made when somebody asks for them. */
 const IS_PICTURED = process.env["MILLRACE_SCREENS"] !== undefined;
-/** `npm run test:dashboard`. Else each page is judged once, in light colours on a desk, and only its width on a phone. */
-const IS_WHOLE = process.env["MILLRACE_DASHBOARD_WHOLE"] === "true" || IS_PICTURED;
 const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
 
 // It would send mail, if anybody asked for any.
@@ -227,7 +225,10 @@ async function goTo(page: Page, to: string): Promise<void> {
   await none.waitFor({ state: "detached" });
 }
 
-/** What is wrong with places, each looked at in light colours on a desk and, if whole, in dark ones on a phone. */
+/**
+ * What is wrong with places, each looked at in light colours on a desk. In dark ones on a phone, unless all is asked for,
+ * only its width counts.
+ */
 async function faultsOf(page: Page, places: readonly Place[]): Promise<string[]> {
   const wrong: string[] = [];
   for (const place of places) {
