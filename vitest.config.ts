@@ -1,5 +1,6 @@
 import path from "node:path";
 import { defineConfig } from "vitest/config";
+import type { VitestPluginContext } from "vitest/node";
 import { builtPackage } from "./test/support/built-package.ts";
 import { pathWithPython } from "./test/support/pythons.ts";
 
@@ -14,11 +15,14 @@ const project = (name: string, timeoutMs: number, more: More = {}) => ({
     testTimeout: timeoutMs,
     hookTimeout: timeoutMs,
     setupFiles: ["test/support/setup.ts"],
+    // The projects share most of their modules: each is transformed once for all, and not again while it stays as it is.
+    fsModuleCache: true,
     env: {
       MILLRACE_TEST_PACKAGE: built,
       PATH: searchPath,
       MILLRACE_FAULTS_ALONE: String(isFaultsAlone),
       MILLRACE_WALLS_WHOLE: String(isWalls),
+      MILLRACE_DASHBOARD_WHOLE: String(isDashboard),
     },
     ...more,
   },
@@ -38,6 +42,9 @@ const keptWorkers = path.join(import.meta.dirname, "test", "support", "kept-work
 const threadsAsBuilt = {
   name: "threads-as-built",
   enforce: "pre" as const,
+  // What is below depends on more than the file itself.
+  configureVitest: ({ defineCacheKeyGenerator }: VitestPluginContext) =>
+    defineCacheKeyGenerator(({ id }) => (id.endsWith("/src/config/package-files.ts") ? false : null)),
   resolveId: (source: string, from: string | undefined) =>
     source === "./database-worker.ts" && from?.endsWith("/src/store/sqlite/thread-client.ts")
       ? keptWorkers
@@ -51,11 +58,13 @@ const threadsAsBuilt = {
 };
 
 // Minutes long, about figures more than faults, or in need of podman or S3: only `npm run test:scale`, `test:soak`,
-// `test:walls`, `test:images` and `test:cluster` ask for them.
+// `test:walls`, `test:dashboard`, `test:images` and `test:cluster` ask for them.
 const isScale = process.argv.includes("scale");
 const isWalls = process.argv.includes("walls");
 /** What every test run tries in short, too. */
 const WALLS = ["test/walls/**/*.test.ts", "test/integration/walls/**/*.test.ts"];
+const isDashboard = process.argv.includes("dashboard");
+const DASHBOARD = ["test/integration/dashboard/**/*.test.ts"];
 const isImages = process.argv.includes("images");
 const isCluster = process.argv.includes("cluster");
 const isSoak = process.argv.includes("soak");
@@ -76,6 +85,9 @@ export default defineConfig({
       project("faults", 600_000, { isolate: false, ...shared }),
       ...(isScale ? [project("scale", 3_600_000, shared)] : []),
       ...(isWalls ? [project("walls", 1_800_000, { ...shared, include: WALLS })] : []),
+      ...(isDashboard
+        ? [project("dashboard", 600_000, { isolate: false, ...shared, include: DASHBOARD })]
+        : []),
       ...(isImages ? [project("images", 600_000, shared)] : []),
       ...(isCluster ? [project("cluster", 1_800_000, shared)] : []),
       ...(isSoak ? [project("soak", soakMs, shared)] : []),

@@ -6,7 +6,7 @@ import { S3Blobs } from "../../src/blobs/s3/s3-blobs.ts";
 import { testBucket } from "../support/blobs/test-bucket.ts";
 import { testDatabases } from "../support/databases.ts";
 import { verifies } from "../verifies.ts";
-import { deployed, otherNode } from "../integration/artifacts/site.ts";
+import { deployedCopies, otherNode } from "../integration/artifacts/site.ts";
 import { POLITE, answer, during } from "../integration/moved/site.ts";
 
 const bucket = testBucket();
@@ -14,7 +14,7 @@ const databases = testDatabases();
 
 describe.skipIf(bucket === null)("a bucket", () => {
   verifies(["blobs.fetch", "blobs.shared"], "brings what one node has deployed to another", async () => {
-    const site = await deployed(databases);
+    const site = await deployedCopies(databases)();
     const prefix = `${bucket?.prefix}${randomBytes(6).toString("hex")}/`;
     const spoolDir = path.join(site.folder, "spool");
     const blobs = await S3Blobs.open({ ...bucket!, prefix }, { spoolDir });

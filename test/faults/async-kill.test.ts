@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Run } from "../../src/model/run.ts";
-import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
+import { testDatabases } from "../support/databases.ts";
+import { faultDatabases } from "../support/fault-length.ts";
 import { faultDice } from "../support/dice.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { endLeases } from "../support/leases.ts";
@@ -15,7 +16,7 @@ const RUN_MS = 20;
 
 const databases = testDatabases();
 
-for (const kind of DATABASE_KINDS) {
+for (const kind of faultDatabases("sqlite")) {
   const kills = KILLS[kind];
   test(
     `${kills} times kill -9 during ${RUNS} async runs on ${kind}: none lost, none stuck, none repeated that a kill did not meet`,

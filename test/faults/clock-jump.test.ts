@@ -1,7 +1,8 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
+import { testDatabases } from "../support/databases.ts";
+import { faultDatabases } from "../support/fault-length.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { LEDGER_APP, Ledger, resultOf } from "../support/ledger.ts";
 import { ServiceClock } from "../support/service-clock.ts";
@@ -23,7 +24,7 @@ const APP = {
 
 const databases = testDatabases();
 
-for (const kind of DATABASE_KINDS) {
+for (const kind of faultDatabases("postgres")) {
   test(`jumps of the wall clock break no deadline, lease, schedule or token on ${kind}`, async () => {
     const target = await WebhookTarget.open();
     const env = { MILLRACE_WEBHOOK_ALLOW: "127.0.0.0/8" };

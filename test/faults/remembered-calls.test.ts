@@ -1,5 +1,6 @@
 import { expect } from "vitest";
-import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
+import { testDatabases } from "../support/databases.ts";
+import { faultDatabases } from "../support/fault-length.ts";
 import { KillableService, inPostgres } from "../support/killable-service.ts";
 import { LEDGER_APP, Ledger } from "../support/ledger.ts";
 import { StreamReader } from "../support/stream-reader.ts";
@@ -39,7 +40,7 @@ async function areStored(service: KillableService, ids: readonly string[]): Prom
   return count === ids.length;
 }
 
-for (const kind of DATABASE_KINDS) {
+for (const kind of faultDatabases("sqlite")) {
   verifies(
     ["run.remembered", "run.remembered.transcript", "webhook.sync-remembered"],
     `kill -9 forgets no call that its caller comes back for, or that is forwarded (${kind})`,

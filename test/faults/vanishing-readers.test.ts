@@ -4,6 +4,7 @@ import path from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { expect } from "vitest";
 import { dice } from "../support/dice.ts";
+import { FAULT_LENGTH } from "../support/fault-length.ts";
 import { descriptorsOf } from "../support/process-tree.ts";
 import { serveApps } from "../support/serve-apps.ts";
 import type { ServedApps } from "../support/serve-apps.ts";
@@ -70,8 +71,7 @@ def meet(wanted):
     yield "all here"
 `;
 
-const IS_FULL = process.env["MILLRACE_FAULTS"] === "full";
-const WAVES = IS_FULL ? 20 : 4;
+const WAVES = { glance: 2, short: 4, full: 20 }[FAULT_LENGTH];
 /** How many readers of each app come in a wave, and how many slots it has; 250 readers in all. */
 const APPS = {
   looped: { readers: 224, slots: 200 },

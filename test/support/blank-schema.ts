@@ -1,9 +1,10 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { Client } from "pg";
 import { openSession } from "../../src/store/sqlite/session.ts";
 import { openStore } from "../../src/store/store.ts";
+import type { TestDatabase } from "./databases.ts";
 
 // Hundreds of tests begin with a new database. To make its tables by one migration after the other takes longer than
 // most of them do: they get a copy of one where that has been done. What a first start makes is tested where nothing is
@@ -13,6 +14,12 @@ import { openStore } from "../../src/store/store.ts";
 const TEMPLATE = "millrace_blank";
 /** Who makes it keeps the others waiting by this number. */
 const TEMPLATE_LOCK = 7_051;
+
+/** Has a service begin with the tables of this release; on Postgres a test does so itself (`testDatabases`). */
+export async function prepareDatabase({ databaseUrl, dataDir }: TestDatabase): Promise<void> {
+  const isNew = databaseUrl === null && !existsSync(path.join(dataDir, "millrace.db"));
+  if (isNew) await prepareSqlite(dataDir);
+}
 
 let sqliteFile: Promise<Buffer> | null = null;
 

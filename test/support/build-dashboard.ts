@@ -13,7 +13,8 @@ const VITE = path.join(REPOSITORY, "node_modules", "vite", "bin", "vite.js");
 export async function buildDashboard(): Promise<string> {
   const web = path.join(REPOSITORY, "web");
   const hash = createHash("sha256").update(await readFile(path.join(REPOSITORY, "package-lock.json")));
-  for (const file of [...(await filesBelow(web)), ...(await filesBelow(path.join(REPOSITORY, "client")))]) {
+  const sources = ["web", "src/client", "src/model", "src/shapes"].map((name) => path.join(REPOSITORY, name));
+  for (const file of (await Promise.all(sources.map(filesBelow))).flat()) {
     hash.update(`${path.relative(REPOSITORY, file)}\0`).update(await readFile(file));
   }
   const outDir = path.join(tmpdir(), `millrace-web-${hash.digest("hex").slice(0, 16)}`);

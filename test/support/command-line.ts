@@ -1,6 +1,15 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, symlinkSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
@@ -8,6 +17,7 @@ import { askOperator } from "../../src/cli/ask-operator.ts";
 import { readSettings } from "../../src/config/settings.ts";
 import { Bell } from "../../src/kit/bell.ts";
 import { runtimeDir } from "../../src/kit/runtime-dir.ts";
+import { prepareDatabase } from "./blank-schema.ts";
 import { explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
 import { descriptorsOf } from "./process-tree.ts";
@@ -171,6 +181,7 @@ export async function bootstrap(
 /** What `bootstrap` tells, asked for in this process: for tests whose subject is not the command, which takes a second. */
 export async function installed(dataDir: string, env: Record<string, string> = {}): Promise<BootstrapFields> {
   const { settings } = readSettings({ flags: { dataDir }, env });
+  if (!existsSync(dataDir)) await prepareDatabase(settings);
   const { projectId, token, apiUrl, baseUrl } = await askOperator(settings, "bootstrap");
   return { project_id: projectId, token, api_url: apiUrl, base_url: baseUrl };
 }

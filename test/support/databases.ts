@@ -1,12 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { Client } from "pg";
 import { afterAll, inject } from "vitest";
+import { DATABASE_FILE } from "../../src/store/upkeep.ts";
 import { blankPostgres, prepareSqlite } from "./blank-schema.ts";
 
 /** Both databases: a suite that touches the store runs on each. */
@@ -22,6 +23,8 @@ type TestDatabases = {
   fresh(kind: DatabaseKind): Promise<TestDatabase>;
   /** One without any table, for tests of what makes them. */
   empty(kind: DatabaseKind): Promise<TestDatabase>;
+  /** One that holds the same as another, which nobody uses by now. */
+  copy(of: TestDatabase): Promise<TestDatabase>;
 };
 
 /**
@@ -37,22 +40,38 @@ export function testDatabases(): TestDatabases {
     for (const name of names) await administer(`drop database if exists ${name} with (force)`);
   });
 
-  const make = async (kind: DatabaseKind, isBlank: boolean): Promise<TestDatabase> => {
+  const newFolder = (): string => {
     const dataDir = mkdtempSync(join(tmpdir(), "millrace-data-"));
     dataDirs.push(dataDir);
-    if (kind === "sqlite") {
-      if (isBlank) await prepareSqlite(dataDir);
-      return { databaseUrl: null, dataDir };
-    }
-    const name = `millrace_test_${randomBytes(6).toString("hex")}`;
-    const { url, blank, empty } = await server();
-    names.push(name);
-    await administer(`create database ${name} ${isBlank ? blank : empty}`);
-    const own = new URL(url);
-    own.pathname = `/${name}`;
-    return { databaseUrl: own.href, dataDir };
+    return dataDir;
   };
-  return { fresh: (kind) => make(kind, true), empty: (kind) => make(kind, false) };
+  const newPostgres = async (like: string): Promise<string> => {
+    const name = `millrace_test_${randomBytes(6).toString("hex")}`;
+    names.push(name);
+    await administer(`create database ${name} ${like}`);
+    const own = new URL((await server()).url);
+    own.pathname = `/${name}`;
+    return own.href;
+  };
+  return {
+    fresh: async (kind) => {
+      const dataDir = newFolder();
+      if (kind === "postgres") return { databaseUrl: await newPostgres((await server()).blank), dataDir };
+      await prepareSqlite(dataDir);
+      return { databaseUrl: null, dataDir };
+    },
+    empty: async (kind) => {
+      const databaseUrl = kind === "postgres" ? await newPostgres((await server()).empty) : null;
+      return { databaseUrl, dataDir: newFolder() };
+    },
+    copy: async (of) => {
+      const dataDir = newFolder();
+      if (of.databaseUrl === null)
+        copyFileSync(join(of.dataDir, DATABASE_FILE), join(dataDir, DATABASE_FILE));
+      const template = of.databaseUrl && `template ${new URL(of.databaseUrl).pathname.slice(1)}`;
+      return { databaseUrl: template && (await newPostgres(template)), dataDir };
+    },
+  };
 }
 
 /** The tests' Postgres as this process knows it. */

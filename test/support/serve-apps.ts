@@ -5,6 +5,7 @@ import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import { scratchDirectory, serve } from "./command-line.ts";
 import type { Command } from "./command-line.ts";
+import { prepareDatabase } from "./blank-schema.ts";
 import { writeApp } from "./service.ts";
 import type { TestApp } from "./service.ts";
 
@@ -43,6 +44,7 @@ export async function serveApps(
   const directory = scratchDirectory();
   const dataDir = path.join(directory, "data");
   const settings = testSettings({ dataDir, apiPort: 0, basePort: 0 });
+  await prepareDatabase(settings);
   const service = await startService(settings, { log: createLog("silent") });
   const sources = path.join(directory, "sources");
   for (const [name, app] of Object.entries(apps)) {

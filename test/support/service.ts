@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import path from "node:path";
@@ -11,7 +10,7 @@ import type { Clock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import type { Service, ServiceOptions } from "../../src/main.ts";
-import { prepareSqlite } from "./blank-schema.ts";
+import { prepareDatabase } from "./blank-schema.ts";
 import { withCheapHashes } from "./cheap-hashes.ts";
 import { HandClock } from "./clocks.ts";
 import { Tail, explains } from "./explain.ts";
@@ -161,12 +160,6 @@ export async function testService(
   const test = new TestService(service, settings, directory, logs);
   for (const [name, app] of Object.entries(apps)) await test.deploy(name, app);
   return test;
-}
-
-/** Has a service begin with the tables of this release; on Postgres a test does so itself (`testDatabases`). */
-export async function prepareDatabase({ databaseUrl, dataDir }: Settings): Promise<void> {
-  const isNew = databaseUrl === null && !existsSync(path.join(dataDir, "millrace.db"));
-  if (isNew) await prepareSqlite(dataDir);
 }
 
 /** The same with passwords that are cheap to hash. */

@@ -7,7 +7,8 @@ import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import { Tail, explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { TestService, cheaply, prepareDatabase, stopService, told } from "./service.ts";
+import { prepareDatabase } from "./blank-schema.ts";
+import { TestService, cheaply, stopService, told } from "./service.ts";
 import type { TestApp, TestServiceOptions } from "./service.ts";
 import { testSettings } from "./test-settings.ts";
 

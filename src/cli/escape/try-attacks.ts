@@ -96,13 +96,19 @@ async function tryPlanted(stage: Stage, attack: Attack): Promise<Ended> {
   if (result !== "escaped") return judged(attack, result);
   const { path: planted, times } = attack.thenAsksFor ?? { path: "", times: 0 };
   const secrets = stage.readSecrets().map((secret) => secret.toString("latin1"));
-  for (let time = 0; time < times; time++) {
-    const said = await readStored(stage, `${stage.ownFolder}/${planted}`);
-    if (said === null) return { attack, isStopped: false, result: "the service does not answer" };
-    if (secrets.some((secret) => said.includes(secret)))
-      return { attack, isStopped: false, result: "escaped" };
+  try {
+    for (let time = 0; time < times; time++) {
+      const said = await readStored(stage, `${stage.ownFolder}/${planted}`);
+      if (said === null) return { attack, isStopped: false, result: "the service does not answer" };
+      if (secrets.some((secret) => said.includes(secret)))
+        return { attack, isStopped: false, result: "escaped" };
+    }
+    return { attack, isStopped: true, result: "the service did not read it" };
+  } finally {
+    // What changes it meanwhile takes a whole processor.
+    const code = `open(own + "/${planted.split("/")[0]}-over", "w").close()`;
+    if (times > 1) await stage.call("hostile", "attack", { code, facts: stage.facts });
   }
-  return { attack, isStopped: true, result: "the service did not read it" };
 }
 
 /** What the service gives for a file of the project's storage: its content, or why not; null when it hangs. */

@@ -1,5 +1,7 @@
+import { execFile } from "node:child_process";
 import { copyFile, mkdir, readdir } from "node:fs/promises";
 import path from "node:path";
+import { promisify } from "node:util";
 import { onTestFinished } from "vitest";
 import { VersionFiles } from "../../../src/apps/artifacts/version-files.ts";
 import type { BlobStore } from "../../../src/blobs/blob-store.ts";
@@ -15,31 +17,46 @@ import type { Store } from "../../../src/store/store.ts";
 import type { TestDatabase, testDatabases } from "../../support/databases.ts";
 import { deployPolite, during, scratch } from "../moved/site.ts";
 
+const execute = promisify(execFile);
+
 /** An installation whose first node has deployed an app with packages, and ended. */
 export type Deployed = {
   readonly folder: string;
   readonly first: TestDatabase;
+  /** Its directory when the app was deployed. */
+  readonly madeIn: string;
   readonly blobs: BlobStore;
   readonly store: Store;
   readonly version: Version;
 };
 
-/** Deploys an app on one node, with its blobs in the data directory. */
-export async function deployed(databases: ReturnType<typeof testDatabases>): Promise<Deployed> {
-  const folder = await scratch();
-  const { databaseUrl } = await databases.fresh("postgres");
-  const first = { databaseUrl, dataDir: path.join(folder, "first", "data") };
-  await during(first, async (service) => await deployPolite(service, folder));
-  const store = await openStore(first);
-  onTestFinished(async () => await store.close());
-  const [version] = await store.versions.listAll();
-  return {
-    folder,
-    first,
-    blobs: await DirectoryBlobs.open(path.join(first.dataDir, "blobs")),
-    store,
-    version: version!,
+/**
+ * Installations where an app was deployed on one node, with its blobs in the data directory. To install packages takes
+ * longer than the tests: it is done once, and each of them gets a copy.
+ */
+export function deployedCopies(databases: ReturnType<typeof testDatabases>): () => Promise<Deployed> {
+  let making: Promise<TestDatabase> | null = null;
+  return async () => {
+    making ??= databases.fresh("postgres").then(deploy);
+    const made = await making;
+    const folder = await scratch();
+    const { databaseUrl } = await databases.copy(made);
+    const first = { databaseUrl, dataDir: path.join(folder, "first", "data") };
+    await mkdir(path.dirname(first.dataDir));
+    // With all that belongs to a file: times are part of what is packed.
+    await execute("cp", ["-a", made.dataDir, first.dataDir]);
+    const store = await openStore(first);
+    onTestFinished(async () => await store.close());
+    const [version] = await store.versions.listAll();
+    const blobs = await DirectoryBlobs.open(path.join(first.dataDir, "blobs"));
+    return { folder, first, madeIn: made.dataDir, blobs, store, version: version! };
   };
+}
+
+async function deploy({ databaseUrl, dataDir }: TestDatabase): Promise<TestDatabase> {
+  const database = { databaseUrl, dataDir: path.join(dataDir, "data") };
+  await during(database, async (service) => await deployPolite(service, dataDir));
+  return database;
 }
 
 /** Another node of the installation, as far as files go, in a directory of its own. */

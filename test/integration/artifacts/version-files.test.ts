@@ -9,9 +9,10 @@ import { testDatabases } from "../../support/databases.ts";
 import { inPostgres } from "../../support/killable-service.ts";
 import { verifies } from "../../verifies.ts";
 import { POLITE, answer, deployPolite, during, scratch } from "../moved/site.ts";
-import { deployed, namesOf, otherNode } from "./site.ts";
+import { deployedCopies, namesOf, otherNode } from "./site.ts";
 
 const databases = testDatabases();
+const deployed = deployedCopies(databases);
 const LONG_AGO = new Date(Date.UTC(2020, 0, 1));
 
 function fileOf(place: string, hash: string): string {
@@ -22,7 +23,7 @@ verifies(
   ["blobs.versions", "blobs.fetch"],
   "what one node has deployed another fetches once, and runs in its own place",
   async () => {
-    const site = await deployed(databases);
+    const site = await deployed();
     const { version, blobs } = site;
     expect(version).toMatchObject({
       bundleBlob: expect.stringMatching(/^[0-9a-f]{64}$/),
@@ -43,7 +44,7 @@ verifies(
     await during(database, async (service) => expect(await answer(service)).toEqual(POLITE));
     const script = path.join(database.dataDir, version.environment!, "bin", "polite");
     expect(await readFile(script, "utf8")).toContain(path.join(database.dataDir, version.environment!));
-    expect(await readFile(script, "utf8")).not.toContain(site.first.dataDir);
+    expect(await readFile(script, "utf8")).not.toContain(site.madeIn);
   },
 );
 
@@ -59,7 +60,7 @@ verifies("blobs.versions.alone", "on SQLite there are no blobs", async () => {
 });
 
 verifies("blobs.versions.once", "a second app with the same packages names the same blob", async () => {
-  const site = await deployed(databases);
+  const site = await deployed();
   const packed = fileOf(site.blobs.place, site.version.environmentBlob!);
   await utimes(packed, LONG_AGO, LONG_AGO);
   await during(site.first, async (service) => await deployPolite(service, site.folder, "second"));
@@ -71,7 +72,7 @@ verifies("blobs.versions.once", "a second app with the same packages names the s
 });
 
 verifies("blobs.fetch.gone", "a blob that is gone or damaged is told, and leaves nothing", async () => {
-  const site = await deployed(databases);
+  const site = await deployed();
   const { files, database } = await otherNode(site);
   const packed = fileOf(site.blobs.place, site.version.bundleBlob!);
   const bytes = await readFile(packed);
@@ -115,7 +116,7 @@ verifies(
 );
 
 verifies("blobs.fetch.rebuild", "packages that do not fit this machine are installed again", async () => {
-  const site = await deployed(databases);
+  const site = await deployed();
   const { files, database } = await otherNode(site);
   const environmentTag = "3.11 cpython-311-riscv64-linux-gnu glibc 2.36";
   expect(await files.ensure({ ...site.version, environmentTag })).toBe("fetched");
@@ -139,7 +140,7 @@ verifies("blobs.fetch.rebuild", "packages whose blob is gone are installed again
 test.runIf(process.getuid?.() === 0)(
   "what is fetched belongs to the project's user, all but its marker",
   async () => {
-    const site = await deployed(databases);
+    const site = await deployed();
     const first = 1_900_000_000;
     const { files, database } = await otherNode(site, { first, last: first + 9 });
     expect(await files.ensure(site.version)).toBe("fetched");
@@ -158,7 +159,7 @@ verifies(
   "blobs.earlier",
   "what a service has of versions without blobs is stored when it starts",
   async () => {
-    const site = await deployed(databases);
+    const site = await deployed();
     const { id } = site.version;
     await inPostgres(site.first, async (client) => {
       await client.query(
@@ -180,7 +181,7 @@ verifies(
 );
 
 verifies("blobs.collected", "what no version names goes when it is old, and only once an hour", async () => {
-  const { store, blobs, version } = await deployed(databases);
+  const { store, blobs, version } = await deployed();
   const { signal } = new AbortController();
   const [old, young] = [await blobs.put([Buffer.from("old")]), await blobs.put([Buffer.from("young")])];
   for (const hash of [old.hash, version.bundleBlob!, version.environmentBlob!])

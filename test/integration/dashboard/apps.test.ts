@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Locator, Page } from "playwright-core";
 import { expect } from "vitest";
-import { seriousFaults } from "../../support/axe.ts";
+import { faultsOfState } from "../../support/axe.ts";
 import { addressOf, dialogField, inDialog, says, sharedDashboard } from "../../support/dashboard-site.ts";
 import { DeployClient } from "../../support/deploy-client.ts";
 import { zipOf } from "../../support/zip.ts";
@@ -42,7 +42,7 @@ verifies(
     const cells = await row("hello").getByRole("cell").allInnerTexts();
     expect(cells.slice(0, 5)).toEqual(["hello", "ready", "1", "1", "1"]);
     await row("shop").getByText("cold", { exact: true }).waitFor();
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await faultsOfState(page)).toEqual([]);
 
     await page.getByLabel("Search apps").fill("sho");
     await row("hello").waitFor({ state: "detached" });
@@ -81,7 +81,7 @@ verifies(
       minReplicaCount: "1",
       cooldownPeriodSeconds: "7",
     });
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await faultsOfState(page)).toEqual([]);
     await button(page, "As configured").click();
     await page.getByText("changed since the deploy", { exact: true }).waitFor({ state: "detached" });
     expect((await askAbout("doomed")).json).toMatchObject({
@@ -95,7 +95,7 @@ verifies(
     const typed = page.getByLabel("Type doomed to delete it", { exact: true });
     await typed.fill("doome");
     expect(await remove.isDisabled()).toBe(true);
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await faultsOfState(page)).toEqual([]);
     await typed.fill("doomed");
     await says(page, "doomed is deleted.", () => remove.click());
     await link(page, "hello").waitFor();
@@ -120,7 +120,7 @@ verifies(
     const log = page.getByRole("log", { name: "Build log" });
     await log.getByText("<b>held</b>", { exact: true }).waitFor();
     await page.getByText("following", { exact: true }).waitFor();
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await faultsOfState(page)).toEqual([]);
     const folder = (await log.getByText(/^\//).first().innerText()).trim();
     await writeFile(path.join(folder, "go"), "");
     await log.getByText("let go", { exact: true }).waitFor();
@@ -142,7 +142,7 @@ verifies(
     await says(page, "Version 1 is live.", () => inDialog(page, "Serve version 1").click());
     await button(page, "Serve version 2 again").waitFor();
     expect((await service().call("shop")).json.result).toBe("first");
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await faultsOfState(page)).toEqual([]);
     expect(complaints).toEqual([]);
   },
 );
@@ -169,7 +169,7 @@ verifies(
     await dialogField(page, "Name").fill("SHARED");
     await page.getByText("The project also has a secret with this name").waitFor();
     await dialogField(page, "Value").fill("<script>alert(1)</script>");
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await faultsOfState(page)).toEqual([]);
     await says(page, "SHARED is added.", () => inDialog(page, "Add secret").click());
     await page.getByText("overrides the project’s", { exact: true }).waitFor();
     expect(await page.getByText("<script>").count()).toBe(0);
@@ -181,7 +181,7 @@ verifies(
     await dialogField(page, "Value").fill("two\nlines");
     await says(page, "SHARED is changed.", () => inDialog(page, "Change secret").click());
     expect(await secrets()).toEqual({ SHARED: "two\nlines" });
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await faultsOfState(page)).toEqual([]);
     await button(page, "Remove SHARED").click();
     await inDialog(page, "Remove secret").click();
     await none.waitFor();
@@ -201,7 +201,7 @@ verifies(
     await button(page, "Remove SHARED").waitFor({ state: "detached" });
     const ofAll = await fetch(`${baseUrl}/v2/projects/${owner.projectId}/secrets`, { headers: bearer });
     expect(await ofAll.json()).toEqual({ REGION: "here", EVERYWHERE: "in each app" });
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await faultsOfState(page)).toEqual([]);
     expect(complaints).toEqual([]);
   },
 );

@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
-import { seriousFaults } from "../../support/axe.ts";
+import { faultsOfState } from "../../support/axe.ts";
 import { OWNER, addressOf, sharedDashboard, thereAre } from "../../support/dashboard-site.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -46,7 +46,7 @@ verifies(
     const { page, complaints } = await openPath(`/projects/${await emptyProject()}`);
     await page.getByText("millrace init hi && millrace deploy hi").waitFor();
     await page.getByText("/hi/run").waitFor();
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await faultsOfState(page)).toEqual([]);
 
     for (let i = 0; i < 3; i++) await service().call("hello");
     await service().service.settle();
@@ -67,7 +67,7 @@ verifies(
       0,
     ]);
     expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await faultsOfState(page)).toEqual([]);
 
     const chart = page.getByRole("slider", { name: /^Runs per minute: 4 in all, 1 failure/ });
     await chart.focus();
@@ -114,7 +114,7 @@ verifies(
       .filter({ hasText: /^15 min$/ })
       .waitFor();
     await thereAre(1, ranges.locator("[aria-current]"));
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await faultsOfState(page)).toEqual([]);
     expect(complaints).toEqual([]);
   },
 );

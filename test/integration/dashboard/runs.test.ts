@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { seriousFaults } from "../../support/axe.ts";
+import { faultsOfState } from "../../support/axe.ts";
 import { addressOf, card, inDialog, sharedDashboard, thereAre } from "../../support/dashboard-site.ts";
 import { until } from "../../support/until.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
@@ -80,7 +80,7 @@ verifies(
     expect(await functionField.inputValue()).toBe("count");
     await button("Clear").click();
     await thereAre(4, rows);
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await faultsOfState(page)).toEqual([]);
 
     await mine.getByRole("link").click();
     await page.getByRole("heading", { name: "greeter · run", exact: true }).waitFor();
@@ -127,7 +127,7 @@ verifies(
     await list("Logs").getByText("greeting nobody", { exact: true }).waitFor();
     await list("The run").getByText("Running", { exact: true }).waitFor();
     await list("Deliveries").getByText("answered 204", { exact: true }).waitFor();
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await faultsOfState(page)).toEqual([]);
 
     const endless = await service().call("greeter", {}, { functionName: "forever", suffix: "?async=true" });
     await page.goto(addressOf(service(), `/apps/greeter/runs/${endless.json.run_id}`));
@@ -184,7 +184,7 @@ verifies(
     await button("Python").click();
     const code = page.getByRole("region", { name: "The call as code", exact: true });
     await code.getByText('millrace.run("greeter", {').waitFor();
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await faultsOfState(page)).toEqual([]);
 
     await page.getByRole("combobox", { name: "Function", exact: true }).selectOption("count");
     await argument("upto").fill("500");

@@ -3,7 +3,7 @@ import { readdir, rm, symlink, unlink } from "node:fs/promises";
 import path from "node:path";
 import { expect } from "vitest";
 import type { Finding } from "../../../src/cli/finding.ts";
-import { MILLRACE, run } from "../../support/command-line.ts";
+import { MILLRACE, run, serviceEnvironment } from "../../support/command-line.ts";
 import { writeApp } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 import { POLITE, answer, deployPolite, during, scratch } from "./site.ts";
@@ -12,7 +12,8 @@ async function doctor(
   dataDir: string,
   ...options: string[]
 ): Promise<(check: string) => Finding | undefined> {
-  const env = { MILLRACE_DATA_DIR: dataDir, MILLRACE_API_PORT: "0", MILLRACE_BASE_PORT: "0" };
+  // What is installed here is no subject of these tests, and takes its time to answer.
+  const env = { ...serviceEnvironment(dataDir), MILLRACE_CONTAINER_ENGINE: "none" };
   const { stdout, stderr } = await run(MILLRACE, ["doctor", "--json", ...options], { env });
   if (stdout === "") throw new Error(stderr);
   const findings = JSON.parse(stdout) as Finding[];

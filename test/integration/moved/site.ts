@@ -9,6 +9,7 @@ import { startService } from "../../../src/main.ts";
 import type { Service } from "../../../src/main.ts";
 import type { TestDatabase } from "../../support/databases.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
+import { prepareDatabase } from "../../support/blank-schema.ts";
 import { writeApp } from "../../support/service.ts";
 import { writeWheels } from "../builds/wheels.ts";
 
@@ -40,7 +41,9 @@ function settingsOf({ dataDir, databaseUrl }: TestDatabase): Settings {
 
 /** Starts a service on a directory for as long as something is done with it. */
 export async function during<T>(database: TestDatabase, use: (service: Service) => Promise<T>): Promise<T> {
-  const service = await startService(settingsOf(database), { log: createLog("silent") });
+  const settings = settingsOf(database);
+  await prepareDatabase(settings);
+  const service = await startService(settings, { log: createLog("silent") });
   try {
     return await use(service);
   } finally {

@@ -112,9 +112,10 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
   });
 
   verifies("upgrade.every-schema", "every earlier schema becomes this release's, and no other", async () => {
+    const older = await databases.empty(kind);
     for (const name of KNOWN_MIGRATIONS) {
-      const database = await databases.empty(kind);
-      await makeOldSchema(database, name as OldSchema);
+      await makeOldSchema(older, name as OldSchema);
+      const database = await databases.copy(older);
       await (await openStore(database)).close();
       const report = await inspectDatabase(database, true);
       expect([name, report.objects.toSorted()]).toEqual([name, SCHEMA_OBJECTS.toSorted()]);

@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { runtimeDir } from "../../../src/kit/runtime-dir.ts";
 import { testService } from "../../support/service.ts";
 import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
-import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
+import { LONG_TRIED_RUNGS, TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `
@@ -114,7 +114,7 @@ verifies(
   },
 );
 
-for (const rung of TRIED_RUNGS) {
+for (const rung of LONG_TRIED_RUNGS) {
   verifies("walls.processes", `on ${rung} an app of several processes works`, async (context) => {
     await requireOffered(rung, context);
     const service = await testService({ app: { main: MAIN } }, await onlyUpTo(rung));

@@ -1,5 +1,7 @@
+import { execFile } from "node:child_process";
 import { readdirSync } from "node:fs";
 import path from "node:path";
+import { promisify } from "node:util";
 import { expect, onTestFinished } from "vitest";
 import { apiOf } from "../../../src/cli/chaos/scratch-service.ts";
 import { ATTACKS } from "../../../src/cli/escape/attacks.ts";
@@ -7,6 +9,7 @@ import { Stage } from "../../../src/cli/escape/stage.ts";
 import { tryAttacks } from "../../../src/cli/escape/try-attacks.ts";
 import type { Tried } from "../../../src/cli/escape/try-attacks.ts";
 import { isSound, judge } from "../../../src/cli/escape/verdict.ts";
+import { PYTHON_DIR } from "../../../src/config/package-files.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { RUNGS } from "../../../src/host/walls/rung.ts";
 import { SERVER_PORTS, testService } from "../../support/service.ts";
@@ -57,6 +60,21 @@ for (const level of ATTACKED_LEVELS) {
     },
   );
 }
+
+/** What it leaves running ends with the process that tells of it. */
+const LEAVES = `
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from millrace_escape.hostile import attack_each
+gate, other = os.pipe()
+code = "if os.fork() == 0:\\n    os.close(other)\\n    os.read(gate, 1)\\n    os._exit(0)"
+print(*attack_each([code], {"gate": gate, "other": other}))
+`;
+
+verifies("walls.attacks", "an attack is told of while what it has left running goes on", async () => {
+  const { stdout } = await promisify(execFile)("python3", ["-c", LEAVES, PYTHON_DIR]);
+  expect(stdout).toBe("escaped\n");
+});
 
 verifies("walls.attacks", "the table holds at least 120 attacks, each under a name of its own", () => {
   const names = Object.values(ATTACKS)

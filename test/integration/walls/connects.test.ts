@@ -5,7 +5,7 @@ import { SERVER_PORTS, testService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
 import { NETWORK_APP, datagramStandIn, standIn } from "../../support/walls/stand-ins.ts";
 import { requireJudged } from "../../support/walls/walled.ts";
-import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
+import { LONG_TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
 import { verifies } from "../../verifies.ts";
 
 const METADATA = "127.0.0.66";
@@ -86,7 +86,7 @@ async function requirePorts(service: TestService): Promise<void> {
   expect(await take("192.0.2.1", 0)).toBe("EADDRNOTAVAIL");
 }
 
-for (const rung of TRIED_RUNGS) {
+for (const rung of LONG_TRIED_RUNGS) {
   verifies(
     ["walls.connects", "walls.ports"],
     `on ${rung} no call leads to the management API, to metadata or to another app's port, or takes one of servers`,

@@ -22,10 +22,9 @@ import { TarWriter } from "../../../src/kit/tar/write.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { until } from "../../support/until.ts";
 import { PROJECT, RANGE, WHOSE, openVolumes, startRacer } from "../../support/walls/kept-storage.ts";
+import { RACES } from "../../support/walls/tried-rungs.ts";
 import { verifies } from "../../verifies.ts";
 
-/** What each operation is tried so often with, while an app swaps folders. */
-const TRIES = 6;
 const SECRET = "what belongs to nobody here";
 
 /** Folders that lie too deep, and some whose path is too long. */
@@ -151,7 +150,7 @@ for (const whose of WHOSE) {
       writeFileSync(path.join(folder, "swapped", "file"), "mine");
       give();
       const racer = await startRacer(path.join(folder, "swapped"), outside, user);
-      for (let round = 0; round < TRIES; round++) {
+      for (let round = 0; round < RACES; round++) {
         const [read, listed] = await Promise.all([
           download(volumes, "swapped/file").catch(() => ""),
           volumes.list(PROJECT, "swapped"),
@@ -161,7 +160,7 @@ for (const whose of WHOSE) {
         expect(read).not.toContain(SECRET);
         expect(listed.filter(({ sizeBytes }) => sizeBytes === SECRET.length)).toEqual([]);
       }
-      for (let round = 0; round < TRIES; round++) {
+      for (let round = 0; round < RACES; round++) {
         const file = path.join(scratchDirectory(), "backup.tar");
         const tar = await TarWriter.create(file);
         const add = storageArchiver({ dataDir, uidRange: RANGE, python });
@@ -170,7 +169,7 @@ for (const whose of WHOSE) {
         await tar.finish();
         expect(readFileSync(file, "latin1").split(SECRET)).toHaveLength(2);
       }
-      for (let round = 0; round < TRIES; round++) await codeOf(volumes.remove(PROJECT, "swapped/file"));
+      for (let round = 0; round < RACES; round++) await codeOf(volumes.remove(PROJECT, "swapped/file"));
       await racer.stop();
       await codeOf(volumes.remove(PROJECT, "swapped/"));
       await codeOf(volumes.remove(PROJECT, "swapped-aside/"));

@@ -7,8 +7,11 @@ const planted = (stoppedBy: Wall, name: string, code: string, path: string, time
   thenAsksFor: { path, times },
 });
 
-/** How often the service is asked while something changes under its hands. */
-const RACES = 25;
+/**
+ * How often the service is asked while something changes under its hands. One that looks first and opens then meets a
+ * link every few times; on `uid` each answer takes two processes.
+ */
+const RACES = 10;
 
 /** Ways to have the service itself give away, or stumble over, what an app has put into its storage. */
 export const STORAGE: readonly Attack[] = [
@@ -42,8 +45,8 @@ export const STORAGE: readonly Attack[] = [
     "have it read a file that becomes a link",
     `if os.fork() == 0:
     race, link, file = (own + "/" + name for name in ("race", "race-link", "race-file"))
-    until = time.monotonic() + 3
-    while time.monotonic() < until:
+    until = time.monotonic() + 20
+    while time.monotonic() < until and not os.path.exists(own + "/race-over"):
         os.symlink(master_key, link)
         os.replace(link, race)
         with open(file, "wb") as plain:
@@ -60,8 +63,8 @@ export const STORAGE: readonly Attack[] = [
     swap, link, folder = (own + "/" + name for name in ("swap", "swap-link", "swap-folder"))
     os.mkdir(swap)
     os.symlink(data_dir, link)
-    until = time.monotonic() + 3
-    while time.monotonic() < until:
+    until = time.monotonic() + 20
+    while time.monotonic() < until and not os.path.exists(own + "/swap-over"):
         os.rename(swap, folder)
         os.rename(link, swap)
         os.rename(swap, link)
