@@ -170,7 +170,7 @@ export class Owners {
 
   /** Takes a new app, which nobody else can know, unless it is ours already; false when somebody has it. */
   async takeNew(appNumber: number): Promise<boolean> {
-    await this.#giving.get(appNumber)?.catch(() => false);
+    if (await this.#giving.get(appNumber)?.catch(() => false)) return false;
     if (this.#apps.has(appNumber)) return true;
     return (await this.#take([appNumber])).length > 0;
   }
@@ -323,18 +323,13 @@ export class Owners {
     const fence = this.#apps.fenceOf(appNumber);
     // A deploy may have begun while the other got ready.
     if (fence === undefined || (!this.#isLeaving && !this.#apps.isFree(appNumber))) return;
-    const giving = this.#give({ appNumber, fence }, to).finally(() => this.#giving.delete(appNumber));
+    const giving = this.#moves.give({ appNumber, fence }, to);
     this.#giving.set(appNumber, giving);
-    if (await giving) await this.#moves.tell(to, appNumber);
+    const isGiven = await giving.finally(() => this.#giving.delete(appNumber));
     // It is another's already, or the heir is not there any more: the database tells which.
-    else await this.#sync();
-  }
-
-  async #give(app: OwnedApp, to: ServiceNode): Promise<boolean> {
-    if (!(await this.#moves.give(app, to))) return false;
+    if (!isGiven) return await this.#sync();
     // Its calls go there from now on; those that have begun end here.
-    await this.#apps.loosen(app.appNumber);
-    return true;
+    await Promise.all([this.#apps.loosen(appNumber), this.#moves.tell(to, appNumber)]);
   }
 
   async #safely(what: string, work: () => Promise<void>): Promise<void> {

@@ -166,9 +166,9 @@ verifies(
     const room = new HeldBytes(4 * 32 * 1024);
     const held: boolean[] = [];
     const { passedUrl } = await testHop(
-      async (request, response, from) => {
+      (request, response, from) => {
         held.push(from?.isHeld ?? false);
-        response.end(String((await buffer(request)).length));
+        void (async () => response.end(String((await buffer(request)).length)))();
       },
       {},
       room,
