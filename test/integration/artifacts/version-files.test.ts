@@ -99,7 +99,7 @@ verifies(
   ["blobs.length", "blobs.fetch.room"],
   "the length that a version tells of its blobs is all that is fetched, and must fit on the disk",
   async () => {
-    const site = await deployed(databases);
+    const site = await deployed();
     const { bundleBytes, environmentBytes } = site.version;
     expect([bundleBytes! > 0, environmentBytes! > 0]).toEqual([true, true]);
     const { files, database } = await otherNode(site);
@@ -129,7 +129,7 @@ verifies("blobs.fetch.rebuild", "packages that do not fit this machine are insta
 });
 
 verifies("blobs.fetch.rebuild", "packages whose blob is gone are installed again", async () => {
-  const site = await deployed(databases);
+  const site = await deployed();
   const { files, database } = await otherNode(site);
   await rm(fileOf(site.blobs.place, site.version.environmentBlob!));
   expect(await files.ensure(site.version)).toBe("fetched");
