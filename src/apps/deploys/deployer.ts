@@ -228,7 +228,7 @@ export class Deployer {
       await this.#requireOurs(app.number);
       const kept: Kept = { request: payload };
       // Before it is stored: a sweep takes what is stored and not under way for left behind.
-      await this.#underWay.add(id, app, payload, registryAuth);
+      await this.#underWay.begin(id, app, payload, registryAuth);
       try {
         await store.builds.insert({ id, appNumber: app.number, payload: JSON.stringify(kept), createdAt });
       } catch (error) {
@@ -254,7 +254,7 @@ export class Deployer {
     const app = await this.#parts.store.apps.findByNumber(appNumber);
     if (!app) throw new AppError("build_not_found");
     // Two uploads of it may come at once.
-    if (!this.#underWay.has(id)) await this.#underWay.add(id, app, (JSON.parse(payload) as Kept).request);
+    if (!this.#underWay.has(id)) await this.#underWay.adopt(id, app, (JSON.parse(payload) as Kept).request);
   }
 
   #isOurs(appNumber: number): boolean {
@@ -311,7 +311,7 @@ export class Deployer {
     }
     const app = await store.apps.findByNumber(build.appNumber);
     if (app && isWaiting && !isLate) {
-      if (!this.#underWay.has(build.id)) await this.#underWay.add(build.id, app, request);
+      if (!this.#underWay.has(build.id)) await this.#underWay.adopt(build.id, app, request);
       return;
     }
     const message = isWaiting ? NEVER_CAME : owners ? NODE_ENDED : STOPPED;

@@ -37,7 +37,7 @@ const SHARES = { total: 4, perProject: 2 };
 const MAX_BUILD_MS = 3 * 60 * 60 * 1000;
 const TOOK_TOO_LONG = "the build took longer than three hours";
 /** An upload follows at once: one that does not come for so long keeps no app from moving. */
-const STALE_MS = 60_000;
+const STALE_MS = 10_000;
 /** Builds of each app that are remembered, apart from those whose version is. */
 const KEPT_BUILDS = 100;
 
@@ -78,10 +78,24 @@ export class BuildsUnderWay {
     return open !== undefined && open.work === null && !open.ending.signal.aborted;
   }
 
-  /** Takes a build in; it waits for its source. What opens registries is gone with this process. */
-  async add(id: string, app: App, payload: unknown, registryAuth: RegistryAuth | null = null): Promise<void> {
+  /** Takes in a build that begins; it waits for its source. What opens registries is gone with this process. */
+  async begin(id: string, app: App, payload: unknown, registryAuth: RegistryAuth | null): Promise<void> {
+    await this.#add(id, app, payload, { registryAuth, addedAt: this.#parts.clock.monotonic() });
+  }
+
+  /** Takes in a build that another process began, whose sender may be gone: it keeps no app from moving. */
+  async adopt(id: string, app: App, payload: unknown): Promise<void> {
+    await this.#add(id, app, payload, { registryAuth: null, addedAt: Number.NEGATIVE_INFINITY });
+  }
+
+  async #add(
+    id: string,
+    app: App,
+    payload: unknown,
+    from: Pick<Open, "registryAuth" | "addedAt">,
+  ): Promise<void> {
     const log = await this.#parts.logs.open(id);
-    const given = { id, app, payload, registryAuth, log, addedAt: this.#parts.clock.monotonic() };
+    const given = { id, app, payload, log, ...from };
     this.#open.set(id, { ...given, ending: new AbortController(), work: null, isSwitching: false });
   }
 
