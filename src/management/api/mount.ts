@@ -1,4 +1,4 @@
-import type { FastifyContextConfig, FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { requirePerson, requireRole } from "../../identity/principal.ts";
 import type { Principal } from "../../identity/principal.ts";
@@ -72,6 +72,8 @@ export function refuseOthers(app: FastifyInstance, path: string, methods: readon
 
 function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter): void {
   const admitted = new WeakMap<FastifyRequest, { readonly principal: Principal; readonly turn: Turn }>();
+  const pass = async (request: FastifyRequest, reply: FastifyReply, to: AppKey): Promise<boolean> =>
+    (await porter.passing?.pass(request, reply, to, request.bytes ?? undefined)) ?? false;
   app.route({
     method: operation.method,
     url: urlOf(operation.path),
@@ -80,7 +82,7 @@ function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter)
       const principal = await admit(operation, request, porter);
       // After the token was seen: nobody else makes us look for an app.
       const app = porter.passing && (await appOf(operation, request));
-      if (app && (await porter.passing?.pass(request, reply, app))) return;
+      if (app && (await pass(request, reply, app))) return;
       if (fromPeer(request.raw)?.isHeld) reply.raw.writeContinue();
       if (!principal) return;
       const lane = laneOf(operation, request);
@@ -92,7 +94,7 @@ function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter)
       const query = read(operation.query, request.query, "query");
       const body = read(operation.body, request.body, "body");
       const app = operation.appOfBody?.(params as never, body as never);
-      if (app && (await porter.passing?.pass(request, reply, app, request.bytes ?? undefined))) return reply;
+      if (app && (await pass(request, reply, app))) return reply;
       const { id: requestId } = request;
       const { ip } = request.sender ?? request;
       const known = admitted.get(request) ?? null;
@@ -101,9 +103,21 @@ function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter)
         known?.turn ??
         (await porter.shares.take(reply, laneOf(operation, request), { address: addressKey(ip) }));
       const call = { params, query, body, principal: known?.principal ?? null, requestId, ip, reply };
-      return await turn(() => operation.handle(call as never));
+      try {
+        return await turn(() => operation.handle(call as never));
+      } catch (error) {
+        const moved = isUnsent(error, request) ? (app ?? (await appOf(operation, request))) : null;
+        if (moved && (await pass(request, reply, moved))) return reply;
+        throw error;
+      }
     },
   });
+}
+
+/** Its app has just moved: nothing of it has begun, and its body can still be sent. It is kept, or nobody has read it. */
+function isUnsent(error: unknown, { bytes, raw }: FastifyRequest): boolean {
+  const isMoved = error instanceof AppError && error.code === "app_moved";
+  return isMoved && (Boolean(bytes) || !raw.readableDidRead);
 }
 
 /** The app that a request is about, as far as can be told before its body is read. */
