@@ -11,6 +11,7 @@ import { HARDENING } from "./requirements/hardening.ts";
 import { HOSTED } from "./requirements/hosted.ts";
 import { IDENTITY } from "./requirements/identity.ts";
 import { IMAGES } from "./requirements/images.ts";
+import { KUBERNETES } from "./requirements/kubernetes.ts";
 import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
 import { NODES } from "./requirements/nodes.ts";
@@ -51,6 +52,7 @@ export const TABLES = [
   CHANGES,
   PEERS,
   BLOBS,
+  KUBERNETES,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -80,6 +82,7 @@ export const REQUIREMENTS = {
   ...CHANGES,
   ...PEERS,
   ...BLOBS,
+  ...KUBERNETES,
 };
 
 /** The id of a promise that exists. */

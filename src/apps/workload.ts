@@ -1,6 +1,6 @@
 import type { Limits } from "../host/limits/limits.ts";
 import type { App, Version } from "../model/app.ts";
-import { pythonWish } from "../model/app-config.ts";
+import { isGpu, pythonWish } from "../model/app-config.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import type { Workload } from "../replicas/engine.ts";
 import { appVariables } from "./app-variables.ts";
@@ -25,6 +25,8 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     unixSockets: deployment.unixSockets,
     containerRuntime: deployment.containerRuntime,
     limits: limitsOf(config),
+    cards: cardsOf(config),
+    graceMs: scaling.responseGracePeriodSeconds * 1000,
     server: customRuntime && { entrypoint: customRuntime.entrypoint, port: customRuntime.port },
   };
 }
@@ -35,4 +37,9 @@ export function limitsOf({ named, hardware }: AppConfig): Limits {
   const { cpu = null, memoryGb = null } = named ?? {};
   const memoryBytes = memoryGb === null ? null : Math.round(memoryGb * 1e9);
   return { memoryBytes, cpus: cpu, cpuShare: hardware.cpu };
+}
+
+function cardsOf({ hardware: { compute, gpuCount } }: AppConfig): Workload["cards"] {
+  const names = compute.filter(isGpu);
+  return gpuCount > 0 && names.length > 0 ? { names, count: gpuCount } : null;
 }

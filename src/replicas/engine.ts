@@ -29,6 +29,10 @@ export type Workload = {
   readonly unixSockets: boolean;
   /** The sandbox of its container, where it has one; null for the engine's own choice. */
   readonly containerRuntime: "v1" | "v2" | null;
+  /** The GPUs that it asks for; null for none. */
+  readonly cards: { readonly names: readonly string[]; readonly count: number } | null;
+  /** How long its calls may go on once it is asked to end. */
+  readonly graceMs: number;
   /** How its own server is started; null for an app that offers functions. */
   readonly server: ServerCommand | null;
 };

@@ -147,6 +147,8 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     network: config.deployment.network,
     containerRuntime: null,
     unixSockets: config.deployment.unixSockets,
+    cards: null,
+    graceMs: config.scaling.responseGracePeriodSeconds * 1000,
     server: config.customRuntime,
   };
   const keepMs = config.scaling.templateKeepSeconds * 1000;

@@ -53,6 +53,12 @@ verifies(
         uidRange: { first: 1_900_000_000, last: 1_900_065_535 },
         containerEngine: "auto",
         baseImage: "docker.io/library/python:{python}-slim-bookworm",
+        engine: "process",
+        kubernetesConfig: null,
+        kubernetesNamespace: null,
+        kubernetesImage: null,
+        kubernetesRequestFactor: 0.25,
+        kubernetesPod: { labels: {}, annotations: {}, spec: {} },
         shutdownGraceMs: 30_000,
         authGraceMs: 300_000,
         maxRuns: 10_000_000,
@@ -142,6 +148,12 @@ test("each setting is read from its flag, its variable and its key", () => {
     uid_range: "400000-465535",
     container_engine: "podman",
     base_image: "debian:12",
+    engine: "kubernetes",
+    kubernetes_config: "/srv/kubeconfig",
+    kubernetes_namespace: "apps",
+    kubernetes_image: "registry/worker:{python}",
+    kubernetes_request_factor: "0.5",
+    kubernetes_pod: '{"priorityClassName":"low","labels":{"team":"a"}}',
     shutdown_grace: "1m30s",
     auth_grace: "10m",
     max_runs: "5",
@@ -199,6 +211,12 @@ test("each setting is read from its flag, its variable and its key", () => {
     uidRange: { first: 400_000, last: 465_535 },
     containerEngine: "podman",
     baseImage: "debian:12",
+    engine: "kubernetes",
+    kubernetesConfig: "/srv/kubeconfig",
+    kubernetesNamespace: "apps",
+    kubernetesImage: "registry/worker:{python}",
+    kubernetesRequestFactor: 0.5,
+    kubernetesPod: { labels: { team: "a" }, annotations: {}, spec: { priorityClassName: "low" } },
     shutdownGraceMs: 90_000,
     authGraceMs: 600_000,
     maxRuns: 5,
@@ -229,7 +247,7 @@ test("each setting is read from its flag, its variable and its key", () => {
   const env = Object.fromEntries(names.map((name) => [`MILLRACE_${name.toUpperCase()}`, values[name]]));
   const lines = names.map((name) => {
     const list = /_(labels|allow|deny|origins|proxies)$/.test(name);
-    const raw = /^(\d+|true)$/.test(values[name]!) ? values[name] : JSON.stringify(values[name]);
+    const raw = /^([\d.]+|true)$/.test(values[name]!) ? values[name] : JSON.stringify(values[name]);
     return `${name} = ${list ? JSON.stringify(values[name]!.split(",")) : raw}`;
   });
   const config = file("all.toml", lines.join("\n"));

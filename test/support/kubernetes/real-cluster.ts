@@ -1,0 +1,181 @@
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { parseAllDocuments } from "yaml";
+import { inject, onTestFinished } from "vitest";
+import { Bell } from "../../../src/kit/bell.ts";
+import { KubernetesApi } from "../../../src/host/kubernetes/api.ts";
+import { readKubeconfig } from "../../../src/host/kubernetes/kubeconfig.ts";
+import { REPOSITORY } from "../source-files.ts";
+import { until } from "../until.ts";
+import type { TestCluster } from "./cluster-setup.ts";
+
+/** The cluster of this test run; null where there is none, which was said aloud. */
+export const TEST_CLUSTER: TestCluster | null = inject("testCluster");
+
+type Listed = { readonly items: readonly { readonly metadata: { readonly name: string } }[] };
+
+/** A namespace of a test's own, held to the restricted profile, with an account that may do what our role says. */
+export class TestNamespace {
+  readonly name: string;
+  readonly cluster: TestCluster;
+  /** Of the account of the service. */
+  readonly kubeconfig: string;
+  readonly #admin: KubernetesApi;
+
+  private constructor(cluster: TestCluster, name: string, admin: KubernetesApi, kubeconfig: string) {
+    this.cluster = cluster;
+    this.name = name;
+    this.#admin = admin;
+    this.kubeconfig = kubeconfig;
+  }
+
+  static async make(): Promise<TestNamespace> {
+    if (!TEST_CLUSTER) throw new Error("there is no cluster");
+    const name = `test-${randomUUID().slice(0, 8)}`;
+    const admin = new KubernetesApi({ ...readKubeconfig(TEST_CLUSTER.kubeconfig), namespace: name });
+    const folder = mkdtempSync(path.join(tmpdir(), "millrace-namespace-"));
+    onTestFinished(async () => {
+      rmSync(folder, { recursive: true, force: true });
+      await admin.ask({ method: "DELETE", path: `/api/v1/namespaces/${name}` });
+      admin.close();
+    });
+    const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
+    await admin.ask({
+      method: "POST",
+      path: "/api/v1/namespaces",
+      body: { apiVersion: "v1", kind: "Namespace", metadata: { name, labels } },
+    });
+    const kubeconfig = path.join(folder, "config");
+    const namespace = new TestNamespace(TEST_CLUSTER, name, admin, kubeconfig);
+    await namespace.#makeAccount();
+    return namespace;
+  }
+
+  /** As the operator. */
+  async create(group: string, resource: string, body: object): Promise<unknown> {
+    return await this.#admin.ask({ method: "POST", path: this.#admin.pathOf(group, resource), body });
+  }
+
+  async remove(group: string, resource: string, name: string): Promise<void> {
+    await this.#admin.ask({ method: "DELETE", path: this.#admin.pathOf(group, resource, name) });
+  }
+
+  async patch(group: string, resource: string, name: string, body: object): Promise<void> {
+    const contentType = "application/merge-patch+json";
+    await this.#admin.ask({
+      method: "PATCH",
+      path: this.#admin.pathOf(group, resource, name),
+      body,
+      contentType,
+    });
+  }
+
+  /** What has our labels, as `pods/NAME`. */
+  async left(resources: readonly string[] = ["pods", "secrets"]): Promise<string[]> {
+    const found: string[] = [];
+    for (const resource of resources) {
+      const group = resource === "networkpolicies" ? "apis/networking.k8s.io/v1" : "api/v1";
+      const query = { labelSelector: "app.kubernetes.io/managed-by=millrace" };
+      const { items } = (await this.#admin.ask({
+        method: "GET",
+        path: this.#admin.pathOf(group, resource),
+        query,
+      })) as Listed;
+      found.push(...items.map(({ metadata }) => `${resource}/${metadata.name}`));
+    }
+    return found;
+  }
+
+  /** Waits until no seat has left anything behind. */
+  async untilEmpty(): Promise<void> {
+    await until("nothing is left", async () => (await this.left()).length === 0);
+  }
+
+  async #makeAccount(): Promise<void> {
+    const text = readFileSync(path.join(REPOSITORY, "packaging/kubernetes/role.yaml"), "utf8");
+    const [account, role, binding] = parseAllDocuments(text).map((document) => document.toJS() as object);
+    await this.create("api/v1", "serviceaccounts", account!);
+    await this.create("apis/rbac.authorization.k8s.io/v1", "roles", role!);
+    const subjects = [{ kind: "ServiceAccount", name: "millrace", namespace: this.name }];
+    await this.create("apis/rbac.authorization.k8s.io/v1", "rolebindings", { ...binding, subjects });
+    const answer = (await this.create("api/v1", "serviceaccounts/millrace/token", {
+      apiVersion: "authentication.k8s.io/v1",
+      kind: "TokenRequest",
+      spec: { expirationSeconds: 3_600 },
+    })) as { status: { token: string } };
+    const { server, tls } = readKubeconfig(this.cluster.kubeconfig);
+    const config = {
+      "current-context": "c",
+      contexts: [{ name: "c", context: { cluster: "c", user: "u", namespace: this.name } }],
+      users: [{ name: "u", user: { token: answer.status.token } }],
+      clusters: [
+        {
+          name: "c",
+          cluster: {
+            server: server.href,
+            "insecure-skip-tls-verify": !tls.rejectUnauthorized,
+            ...(tls.ca && { "certificate-authority-data": Buffer.from(tls.ca).toString("base64") }),
+          },
+        },
+      ],
+    };
+    writeFileSync(this.kubeconfig, JSON.stringify(config), { mode: 0o600 });
+  }
+}
+
+/** A pod that has called. */
+export type Caller = {
+  readonly ticket: string;
+  readonly seen: Record<string, unknown>;
+  readonly socket: Socket;
+};
+
+/** Where pods of a test that play agents call. */
+export class CallHome {
+  readonly address: string;
+  readonly #callers: Caller[] = [];
+  readonly #news = new Bell();
+
+  private constructor(address: string) {
+    this.address = address;
+  }
+
+  static async open(): Promise<CallHome> {
+    const server = createServer();
+    const sockets = new Set<Socket>();
+    server.listen(0, "0.0.0.0");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const home = new CallHome(`${TEST_CLUSTER?.hostAddress}:${port}`);
+    server.on("connection", (socket) => {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      let text = "";
+      socket.on("data", (bytes: Buffer) => {
+        text += bytes.toString("utf8");
+        const [ticket = "", seen, rest] = text.split("\n");
+        if (rest === undefined) return;
+        home.#callers.push({ ticket, seen: JSON.parse(seen ?? "") as Record<string, unknown>, socket });
+        text = "";
+        home.#news.ring();
+      });
+    });
+    onTestFinished(async () => {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    });
+    return home;
+  }
+
+  /** Waits for the pod with that ticket. */
+  async caller(ticket: string): Promise<Caller> {
+    const find = (): Caller | undefined => this.#callers.find((each) => each.ticket === ticket);
+    await until(`a call of ${ticket}`, () => find() !== undefined, this.#news);
+    return find()!;
+  }
+}

@@ -1,0 +1,153 @@
+import { expect } from "vitest";
+import { PlayedPlace } from "../../../support/kubernetes/played-place.ts";
+import { containerState, shownPod } from "../../../support/kubernetes/sample.ts";
+import { until } from "../../../support/until.ts";
+import { verifies } from "../../../verifies.ts";
+
+const SCHEDULED = { conditions: [{ type: "PodScheduled", status: "True" }] };
+const RUNNING = containerState({ running: {} }, { phase: "Running", ...SCHEDULED });
+const QUOTA = {
+  kind: "Status",
+  reason: "Forbidden",
+  message: 'pods "x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2',
+};
+
+verifies("kubernetes.ends", "a pod is made with its secret, tells its phases, and its end", async () => {
+  const played = await PlayedPlace.open();
+  const { seat, told } = played.begin("a");
+  expect(seat.placeName).toBe("millrace-seat-a");
+  await played.make("a", shownPod("a"));
+  await played.tell("MODIFIED", shownPod("a", SCHEDULED));
+  await played.tell("MODIFIED", shownPod("a", RUNNING));
+  await until("both phases", () => told.join() === "scheduled,pulled");
+  await played.tell(
+    "MODIFIED",
+    shownPod("a", containerState({ terminated: { exitCode: 1, reason: "Error" } }, { phase: "Failed" })),
+  );
+  expect(await seat.exited).toEqual({ detail: "exit code 1", initFailure: null });
+  // What has ended is removed.
+  const removed = await played.next();
+  expect([removed.method, removed.path]).toEqual(["DELETE", "/api/v1/namespaces/apps/pods/millrace-seat-a"]);
+  removed.answer(404, { reason: "NotFound" });
+});
+
+verifies("kubernetes.ends", "kill removes the pod, and insists while the API fails", async () => {
+  const played = await PlayedPlace.open();
+  const { seat } = played.begin("a");
+  await played.make("a", shownPod("a", RUNNING));
+  seat.kill();
+  (await played.next()).answer(500, {});
+  const next = played.next();
+  let hasCome = false;
+  void next.then(() => (hasCome = true));
+  await until("another try", () => {
+    played.clock.skip(500);
+    return hasCome;
+  });
+  const again = await next;
+  expect(again.body).toMatchObject({ gracePeriodSeconds: 1 });
+  again.answer(200, {});
+  await played.tell("DELETED", shownPod("a", RUNNING));
+  expect((await seat.exited).detail).toBe("ended");
+});
+
+verifies("kubernetes.ends", "one that is killed while it is being made is removed", async () => {
+  const played = await PlayedPlace.open();
+  const { seat } = played.begin("a");
+  const made = await played.next();
+  seat.kill();
+  made.answer(201, shownPod("a"));
+  (await played.next()).answer(201, {});
+  const removed = await played.next();
+  expect(removed.method).toBe("DELETE");
+  removed.answer(404, { reason: "NotFound" });
+  await seat.exited;
+});
+
+verifies(
+  "kubernetes.ends",
+  "a pod whose making was answered by nobody is found, not made twice",
+  async () => {
+    const played = await PlayedPlace.open();
+    const { seat } = played.begin("a");
+    (await played.next()).cut();
+    await until("the obstacle", () => seat.obstacle() !== null);
+    expect(seat.obstacle()).toContain("the Kubernetes API cannot be reached");
+    played.clock.skip(5_000);
+    (await played.next()).answer(409, { reason: "AlreadyExists" });
+    const looked = await played.next();
+    expect([looked.method, looked.path]).toEqual(["GET", "/api/v1/namespaces/apps/pods/millrace-seat-a"]);
+    looked.answer(200, shownPod("a"));
+    const secret = await played.next();
+    expect(secret.body).toMatchObject({ metadata: { ownerReferences: [{ kind: "Pod", uid: "uid-a" }] } });
+    secret.answer(201, {});
+    await until("no obstacle", () => seat.obstacle() === null);
+  },
+);
+
+verifies("kubernetes.ends", "what the cluster refuses for good is told with its words", async () => {
+  const played = await PlayedPlace.open();
+  const { seat, told } = played.begin("a");
+  (await played.next()).answer(422, { reason: "Invalid", message: "spec.tolerations: Invalid value" });
+  const { detail, initFailure } = await seat.exited;
+  expect(detail).toBe("spec.tolerations: Invalid value");
+  expect(initFailure?.message).toContain("Kubernetes refused its pod");
+  expect(told).toEqual(["error: spec.tolerations: Invalid value"]);
+  (await played.next()).answer(404, {});
+});
+
+verifies("kubernetes.quota", "a quota that is used up is waited for, by one at a time", async () => {
+  const played = await PlayedPlace.open();
+  const first = played.begin("a");
+  (await played.next()).answer(403, QUOTA);
+  await until("the reason", () => first.seat.obstacle()?.includes("exceeded quota") === true);
+  const second = played.begin("b");
+  played.clock.skip(1_000);
+  // The one that found no room is behind the other now.
+  await played.make("b", shownPod("b"));
+  await played.make("a", shownPod("a"));
+  await until("room", () => first.seat.obstacle() === null && second.seat.obstacle() === null);
+});
+
+verifies(
+  "kubernetes.outage",
+  "a cut watch ends no seat; one that is missing in a new list is gone",
+  async () => {
+    const played = await PlayedPlace.open();
+    const { seat: stays } = played.begin("a");
+    await played.make("a", shownPod("a", RUNNING));
+    const { seat: goes } = played.begin("b");
+    await played.make("b", shownPod("b", RUNNING));
+    await played.cutWatch();
+    played.pods = [shownPod("a", RUNNING)];
+    await played.expireWatch();
+    expect((await goes.exited).detail).toBe("its pod was deleted");
+    stays.kill();
+    (await played.next()).answer(404, {});
+    expect((await stays.exited).detail).toBe("ended");
+  },
+);
+
+verifies("kubernetes.sweep", "pods of a dead service go, those of a living one stay", async () => {
+  const dead = new Set<string>();
+  const played = await PlayedPlace.open((nodeId) => !dead.has(nodeId));
+  await played.tell("ADDED", shownPod("a", RUNNING, { nodeId: "node-2" }));
+  await played.tell("ADDED", shownPod("b", RUNNING, { nodeId: "node-3" }));
+  const { seat } = played.begin("c");
+  await played.make("c", shownPod("c", RUNNING));
+  played.clock.skip(20_000);
+  dead.add("node-3");
+  played.clock.skip(5_000);
+  const removed = await played.next();
+  expect([removed.method, removed.path]).toEqual(["DELETE", "/api/v1/namespaces/apps/pods/millrace-seat-b"]);
+  // Never one that has its name by then.
+  expect(removed.body).toMatchObject({ preconditions: { uid: "uid-b" } });
+  removed.answer(200, {});
+  await played.tell("DELETED", shownPod("b", RUNNING, { nodeId: "node-3" }));
+  seat.kill();
+  // The next request is that one's: nobody else was touched.
+  const last = await played.next();
+  expect(last.path).toBe("/api/v1/namespaces/apps/pods/millrace-seat-c");
+  last.answer(404, {});
+  await seat.exited;
+});
