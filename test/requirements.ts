@@ -16,6 +16,7 @@ import { MANAGEMENT } from "./requirements/management.ts";
 import { NODES } from "./requirements/nodes.ts";
 import { PEERS } from "./requirements/peers.ts";
 import { RUN } from "./requirements/run.ts";
+import { SEATS } from "./requirements/seats.ts";
 import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
 import { START } from "./requirements/start.ts";
@@ -51,6 +52,7 @@ export const TABLES = [
   CHANGES,
   PEERS,
   BLOBS,
+  SEATS,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -80,6 +82,7 @@ export const REQUIREMENTS = {
   ...CHANGES,
   ...PEERS,
   ...BLOBS,
+  ...SEATS,
 };
 
 /** The id of a promise that exists. */
