@@ -17,6 +17,7 @@ import { MANAGEMENT } from "./requirements/management.ts";
 import { NODES } from "./requirements/nodes.ts";
 import { PEERS } from "./requirements/peers.ts";
 import { RUN } from "./requirements/run.ts";
+import { SEATS } from "./requirements/seats.ts";
 import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
 import { START } from "./requirements/start.ts";
@@ -53,6 +54,7 @@ export const TABLES = [
   PEERS,
   BLOBS,
   KUBERNETES,
+  SEATS,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -83,6 +85,7 @@ export const REQUIREMENTS = {
   ...PEERS,
   ...BLOBS,
   ...KUBERNETES,
+  ...SEATS,
 };
 
 /** The id of a promise that exists. */

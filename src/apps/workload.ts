@@ -8,14 +8,16 @@ import type { SecretMap } from "../model/app.ts";
 
 /** What the replicas of a version run. */
 export function workloadOf(app: App, version: Version, secrets: SecretMap): Workload {
-  const { bundle, environment, config } = version;
+  const { id, appNumber, bundle, environment, config } = version;
+  const { bundleBlob, environmentBlob, environmentTag } = version;
   const { deployment, scaling, limits, customRuntime } = config;
   return {
+    version: { id, appNumber, bundleBlob, environmentBlob, environmentTag },
     projectId: app.projectId,
     bundle,
     environment,
     python: pythonWish(deployment),
-    variables: appVariables(app, { BUILD_ID: version.id }, secrets),
+    variables: appVariables(app, { BUILD_ID: id }, secrets),
     concurrency: scaling.replicaConcurrency,
     ignoreExtra: deployment.extraParams === "ignore",
     maxResultBytes: limits.maxResultBytes,

@@ -1,10 +1,13 @@
 import type { Limits } from "../host/limits/limits.ts";
+import type { Version, VersionBlobs } from "../model/app.ts";
 import type { Network, PythonWish } from "../model/app-config.ts";
 import type { Home } from "./home.ts";
 import type { PrintedLine } from "./log-lines.ts";
 
 /** What is to run: a version of an app, described without naming any machine. An engine turns the ids into folders. */
 export type Workload = {
+  /** Which version of which app it is, and the blobs that hold its files, for engines that have none of this machine's. */
+  readonly version: Pick<Version, "id" | "appNumber" | keyof VersionBlobs>;
   /** Whose it is, and whose storage it sees. */
   readonly projectId: string;
   /** The id of the folder that holds `main.py`. */

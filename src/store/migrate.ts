@@ -16,6 +16,7 @@ import { runTraffic } from "./migrations/0013-run-traffic.ts";
 import { nodes } from "./migrations/0014-nodes.ts";
 import { changes } from "./migrations/0015-changes.ts";
 import { blobs } from "./migrations/0016-blobs.ts";
+import { seats } from "./migrations/0018-seats.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -36,6 +37,7 @@ export const MIGRATIONS = {
   "0014-nodes": nodes,
   "0015-changes": changes,
   "0016-blobs": blobs,
+  "0018-seats": seats,
 } as const;
 
 /** The names of all migrations of this release, in order. */

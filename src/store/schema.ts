@@ -41,6 +41,7 @@ export type Schema = {
   sessions: SessionsTable;
   deviceCodes: DeviceCodesTable;
   auditEntries: AuditEntriesTable;
+  seats: SeatsTable;
   secrets: SecretsTable;
   meta: MetaTable;
 };
@@ -288,6 +289,17 @@ export type AuditEntriesTable = {
   createdAt: number;
   entry: string;
   hash: Uint8Array;
+};
+
+type SeatsTable = {
+  id: string;
+  appNumber: number;
+  versionId: Uint8Array;
+  placeName: string;
+  secretHash: Uint8Array;
+  fence: number;
+  owner: string;
+  createdAt: number;
 };
 
 type SecretsTable = {

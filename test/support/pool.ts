@@ -133,6 +133,13 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
   const python = await findInterpreter(process.env["MILLRACE_PYTHON"] ?? "python3");
   const home = await Home.open(path.join(directory, "run"));
   const workload = {
+    version: {
+      id: randomUUID(),
+      appNumber: 1,
+      bundleBlob: null,
+      environmentBlob: null,
+      environmentTag: null,
+    },
     projectId: "p-test",
     bundle: path.relative(directory, bundleDir),
     environment: null,

@@ -121,7 +121,7 @@ export class TemplateLine {
     };
     const vitals = (pid: number) => begun?.vitals(pid) ?? null;
     const usage = async (pid: number) => (await begun?.usage(pid)) ?? null;
-    const obstacle = () => begun?.obstacle?.() ?? null;
+    const obstacle = () => (begun ?? this.#process).obstacle?.() ?? null;
     const confine = (pid: number) => begun?.confine?.(pid) ?? null;
     const judge = (exit: Exit) => begun?.judge?.(exit) ?? exit;
     return { started: { exited, kill, vitals, usage, obstacle, confine, judge }, waiting };

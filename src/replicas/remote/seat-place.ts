@@ -25,7 +25,7 @@ export type PlacedSeat = {
   readonly placeName: string;
   /** When the place has ended, and how: "OOMKilled", "evicted: …", "deleted". */
   readonly exited: Promise<Exit>;
-  /** Ends it and everything in it; once fenced it may take its time. */
+  /** Ends it and everything in it, however often it is asked to; once fenced it may take its time. */
   kill(): void;
   /** Why it has not started yet, for people ("0/2 nodes are available: 2 Insufficient memory"); null for no reason known. */
   obstacle(): string | null;

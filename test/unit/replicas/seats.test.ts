@@ -11,6 +11,7 @@ import type { Home } from "../../../src/replicas/home.ts";
 import { Seats } from "../../../src/replicas/seats.ts";
 
 const WORKLOAD: Workload = {
+  version: { id: "v", appNumber: 1, bundleBlob: null, environmentBlob: null, environmentTag: null },
   projectId: "p-one",
   bundle: "bundles/one",
   environment: null,

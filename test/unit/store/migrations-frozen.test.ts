@@ -25,6 +25,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "0014-nodes": "a9f1662a7ad0db37",
   "0015-changes": "88cef48d7f02baa9",
   "0016-blobs": "780cc8cde79fba83",
+  "0018-seats": "688c9814f3519908",
 };
 
 verifies("upgrade.frozen", "a committed migration never changes", () => {
