@@ -45,6 +45,7 @@ import { findHost, startHost } from "./host/start-host.ts";
 import { requireSharedVolumes } from "./host/storage/place-volumes.ts";
 import { networkReport } from "./host/walls/network.ts";
 import { joinNodes } from "./nodes/join-nodes.ts";
+import type { JoinedNodes } from "./nodes/join-nodes.ts";
 import { Ownership } from "./nodes/ownership.ts";
 import { startSeatHome } from "./nodes/seat-home.ts";
 import { followSigningSecrets } from "./runs/webhooks/follow-secrets.ts";
@@ -136,7 +137,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   let { shutdownGraceMs: graceMs } = settings;
   let managementPort = settings.basePort;
   const found = await findHost(settings, () => managementPort);
-  const { python, reads, isolated, rung, network, walls } = found;
+  const { python, isolated, rung, network, walls } = found;
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
   const { store, seal, tokens, owner } = installation;
   const sockets = runtimeDir(settings.dataDir);
@@ -151,22 +152,21 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     (opened) => opened.close(),
   );
   const reserve = await startReserve(settings, store, clock, life);
-  const { limits, storage, helper, containers } = await startHost(found, settings, { clock, log }, life);
+  const hosted = await startHost(found, settings, { clock, log }, life);
+  const { limits, storage, helper, containers } = hosted;
   const blobs = await startBlobs(settings, store.kind, clock, life);
   const images = { containers, baseImage: settings.baseImage };
   const ownership = new Ownership(settings.dataDir);
-  const elsewhere = options.seats && {
-    ...options.seats,
-    ...(await startSeatHome({ ...settings, store, seal, clock, log, ownership, node: () => node }, life)),
-  };
-  const machine = { ...settings, python: python.path, rung, reads, limits, network, storage, containers };
+  let node: JoinedNodes | null = null;
+  const seatHome = () =>
+    startSeatHome({ ...settings, store, seal, clock, log, ownership, node: () => node }, life);
   const { engine, ...reached } = await startEngine(
-    { ...machine, home, blobs, clock, log, processes: options.engine, elsewhere },
+    { ...options, ...found, ...hosted, settings, home, blobs, clock, seatHome },
     life,
   );
   const details = { ...ownDetails(settings, clock.now()), ...reached };
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
-  const node = await joinNodes(
+  node = await joinNodes(
     { ...settings, store, seal, clock, log, ownership, details, blobs, requireVolumes },
     life,
   );

@@ -54,6 +54,8 @@ export type JoinedNodes = {
   seatAddresses(): readonly string[];
   /** The same of one of them; null for one that is gone, or has none. */
   seatAddressOf(nodeId: string): string | null;
+  /** Whether that node lives, as far as it can be told: true while no other may be taken for dead. */
+  isAlive(nodeId: string): boolean;
   /** Whether another node can take its apps. */
   hasOthers(): boolean;
   /** Gives its apps to the others. */
@@ -123,6 +125,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
     seatAddresses: () =>
       roster.all.flatMap(({ id, details }) => (id === self.id ? [] : (details.seatAddress ?? []))),
     seatAddressOf: (nodeId) => roster.find(nodeId)?.details.seatAddress ?? null,
+    isAlive: (nodeId) => !node.lease.mayJudge || roster.find(nodeId) !== undefined,
     hasOthers: () => roster.takers.some(({ id }) => id !== self.id),
     leave: async () => {
       await node.leave();

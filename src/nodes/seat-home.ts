@@ -17,7 +17,7 @@ export type SeatHomeParts = Pick<NodeSettings, "seatUrl" | "seatPort"> & {
   readonly log: Log;
   readonly ownership: Ownership;
   /** The others, once it has joined them. */
-  readonly node: () => Pick<JoinedNodes, "seatAddresses" | "seatAddressOf"> | null;
+  readonly node: () => Pick<JoinedNodes, "seatAddresses" | "seatAddressOf" | "isAlive"> | null;
 };
 
 /** What a service needs so that agents of seats elsewhere find it, and its seats are known to the other nodes. */
@@ -27,6 +27,9 @@ export type SeatHome = {
   readonly host: string;
   readonly port: number;
   readonly records: SeatRecords;
+  readonly whose: { readonly installationId: string; readonly nodeId: string };
+  /** Whether the service that began a seat lives; true where that cannot be told. */
+  readonly isHeld: (seat: { readonly nodeId: string }) => boolean;
   /** Where it is reached, as `host:port`, when it listens on that port. */
   addressFor(port: number): string;
   /** Where the other nodes are reached. */
@@ -61,6 +64,11 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle): Prom
   return {
     identity: (await Authority.open({ store, seal, clock })).forSeats(),
     ...listenAt(seatUrl, seatPort),
+    whose: {
+      installationId: (await store.meta.get("instance_id")) ?? "",
+      nodeId: parts.ownership.owner,
+    },
+    isHeld: ({ nodeId }) => parts.node()?.isAlive(nodeId) ?? true,
     records: recordsOf(parts),
     addressFor: (port) => (seatUrl === null ? `127.0.0.1:${port}` : new URL(seatUrl).host),
     others: () => parts.node()?.seatAddresses() ?? [],

@@ -19,9 +19,11 @@ export type PodParts = {
 /** Where the worker image has the agent and the harness. */
 const PYTHON_DIR = "/opt/millrace/python";
 const ORDER_DIR = "/run/millrace";
-/** The agent keeps bundle and environment there; the app's temporary files are apart. */
+/** The agent keeps bundle and environment there. */
 const WORK_DIR = "/work";
 const SCRATCH_DIR = "/tmp";
+/** Where an app finds its project's storage. */
+const STORAGE_DIR = "/persistent-storage";
 /** The user of the worker image. */
 const USER = 10_001;
 /** Of shared memory: what a pod has by itself is too little for PyTorch. It counts as memory. */
@@ -41,6 +43,7 @@ export function podName(seatId: string): string {
 export function podOf(parts: PodParts, ownerUid: string, order: SeatOrder, workload: Workload): object {
   const { whose, overrides } = parts;
   const name = podName(order.seatId);
+  const sizeLimit = String(parts.maxScratchBytes);
   return {
     apiVersion: "v1",
     kind: "Pod",
@@ -74,8 +77,10 @@ export function podOf(parts: PodParts, ownerUid: string, order: SeatOrder, workl
       containers: [containerOf(parts, workload)],
       volumes: [
         { name: "order", secret: { secretName: name, defaultMode: 0o440 } },
-        { name: "work", emptyDir: {} },
-        { name: "scratch", emptyDir: { sizeLimit: String(parts.maxScratchBytes) } },
+        { name: "work", emptyDir: { sizeLimit } },
+        { name: "scratch", emptyDir: { sizeLimit } },
+        // Kept as long as the pod: what is to last longer needs a claim, which there is none for yet.
+        { name: "storage", emptyDir: {} },
         { name: "shared-memory", emptyDir: { medium: "Memory", sizeLimit: SHARED_MEMORY } },
       ],
     },
@@ -107,7 +112,8 @@ function containerOf(parts: PodParts, workload: Workload): object {
     workingDir: WORK_DIR,
     env: [
       { name: "HOME", value: SCRATCH_DIR },
-      { name: "TMPDIR", value: SCRATCH_DIR },
+      // The agent keeps the app's files there.
+      { name: "TMPDIR", value: WORK_DIR },
     ],
     resources: resourcesOf(parts, workload),
     securityContext: {
@@ -119,6 +125,7 @@ function containerOf(parts: PodParts, workload: Workload): object {
       { name: "order", mountPath: ORDER_DIR, readOnly: true },
       { name: "work", mountPath: WORK_DIR },
       { name: "scratch", mountPath: SCRATCH_DIR },
+      { name: "storage", mountPath: STORAGE_DIR },
       { name: "shared-memory", mountPath: "/dev/shm" },
     ],
   };

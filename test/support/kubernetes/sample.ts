@@ -17,6 +17,7 @@ export function orderFor(seatId: string, addresses: readonly string[] = ["10.0.0
 /** An app that names none of its needs. */
 export const WORKLOAD: Workload = {
   projectId: "p-1",
+  version: { id: "v", appNumber: 1, bundleBlob: null, environmentBlob: null, environmentTag: null },
   bundle: "b",
   environment: null,
   python: null,
