@@ -12,7 +12,7 @@ from typing import Any
 
 from millrace_worker import keeper
 
-from . import fit, tag, usage
+from . import fit, looks, tag
 from .channel import trust
 from .child import Child, environment_of
 from .fetch import NotFetched, fetch
@@ -133,12 +133,13 @@ class Agent:
 
     def _lose(self) -> None:
         """No word comes any more. What is being passed on stays so: the way may only have been blocked."""
+        was_heard = self._is_seated and self._over_at is not None
         self._line = None
         self._is_seated = False
         if self._alone_since is None:
             self._alone_since = time.monotonic()
             self._retry_at = 0.0
-        if self._over_at is not None:
+        if was_heard:
             self._loop.stop()
 
     def _hear(self, word: str, value: Any, address: tuple[str, int]) -> None:
@@ -152,8 +153,7 @@ class Agent:
                 self._addresses.insert(self._next_address % len(self._addresses), read_address(value["address"]))
                 self._retry_at = 0.0
             elif word == "look":
-                seen = usage.usage_of(int(value["pid"]))
-                self._say("seen", {"id": int(value["id"]), "usage": seen})
+                self._say("seen", {"id": int(value["id"]), **looks.look_at(int(value["pid"]))})
             elif word == "end":
                 self._end()
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -230,7 +230,7 @@ class Agent:
         sit = self._session.sit
         order = {**sit.order, "address": self._relays.path, "bundle_dir": bundle}
         variables = environment_of(sit.variables, self._storage(sit), environment)
-        self._memory_deaths = usage.times_out_of_memory()
+        self._memory_deaths = looks.times_out_of_memory()
         try:
             self._child = Child(self._loop, python, order, variables, self._tell_printed)
         except (OSError, ValueError, TypeError) as error:
@@ -261,7 +261,7 @@ class Agent:
                 return
             if self._child is not None and pid == self._child.pid and self._over_at is None:
                 keeper.sweep()
-                is_out = usage.times_out_of_memory() > self._memory_deaths
+                is_out = looks.times_out_of_memory() > self._memory_deaths
                 self._leave(("exited", {"code": keeper.exit_code(status), "is_out_of_memory": is_out}))
 
     def _end(self) -> None:

@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 #: The name in the certificate of every service of an installation; nobody looks it up.
 SERVER_NAME = "home.seats.millrace.internal"
 
+#: What goes unanswered for half a minute is lost: something on the way may have forgotten an idle connection.
+_OPTIONS = (
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000),
+)
 _BYTES = 256 * 1024
 _RECORD_BYTES = 16 * 1024
 # One thread works with one channel at a time, and leaves nothing in them.
@@ -70,7 +79,8 @@ class Channel:
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self._descriptor = self._socket.fileno()
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for level, option, value in _OPTIONS:
+            self._socket.setsockopt(level, option, value)
         self._events = IN | OUT
         loop.watch(self._descriptor, self._events, self._act)
         error = self._socket.connect_ex(address)

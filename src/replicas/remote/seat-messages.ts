@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Usage } from "../engine.ts";
+import type { ThreadVitals, Usage, Vitals } from "../engine.ts";
 import { BadFrame } from "../frame-reader.ts";
 
 /** Of one message of an agent: a line that its harness printed, or why it failed. */
@@ -34,12 +34,21 @@ const MAX_EXIT_CODE = 255;
 /** A start may wait for a machine to be bought. */
 const MAX_START_MS = 100_000_000;
 const MAX_LOOKS = 2 ** 31;
+const MAX_THREADS = 64;
 
 const empty = z.strictObject({});
 const since = z.strictObject({ ms: z.number().min(0).max(MAX_START_MS) });
 const usage = z
   .strictObject({ cpu_ms: z.number().min(0), resident_bytes: z.number().min(0) })
   .transform((u): Usage => ({ cpuMs: u.cpu_ms, residentBytes: u.resident_bytes }));
+
+const vitals = z
+  .strictObject({
+    at_ms: z.number().min(0),
+    is_stopped: z.boolean(),
+    threads: z.array(z.tuple([z.int().min(0), z.number().min(0), z.boolean()])).max(MAX_THREADS),
+  })
+  .transform((v): Vitals => ({ atMs: v.at_ms, isStopped: v.is_stopped, threads: threadsOf(v.threads) }));
 
 const MESSAGE = z.union([
   z.strictObject({ beat: empty }),
@@ -55,12 +64,25 @@ const MESSAGE = z.union([
   z.strictObject({
     printed: z.strictObject({ stream: z.enum(["stdout", "stderr"]), text: z.string() }),
   }),
-  z.strictObject({ seen: z.strictObject({ id: z.int().min(0).max(MAX_LOOKS), usage: usage.nullable() }) }),
+  z.strictObject({
+    seen: z.strictObject({
+      id: z.int().min(0).max(MAX_LOOKS),
+      usage: usage.nullable(),
+      vitals: vitals.nullable(),
+    }),
+  }),
   z.strictObject({ leaving: empty }),
 ]);
 
 /** What an agent says of its seat. */
 export type SeatMessage = z.infer<typeof MESSAGE>;
+
+/** What an agent saw of a process. */
+export type Seen = Extract<SeatMessage, { readonly seen: unknown }>["seen"];
+
+function threadsOf(threads: readonly [number, number, boolean][]): Map<number, ThreadVitals> {
+  return new Map(threads.map(([id, usedMs, isRunnable]) => [id, { usedMs, isRunnable }]));
+}
 
 /** Reads one line of an agent; throws `BadFrame` for anything that no agent says. */
 export function parseSeatMessage(line: Buffer): SeatMessage {

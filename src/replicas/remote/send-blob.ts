@@ -20,20 +20,26 @@ export async function sendBlob(blobs: Blobs, hash: string, socket: Socket): Prom
   socket.setTimeout(SILENCE_MS, () => socket.destroy());
   // It has shown what it wants, and says nothing more.
   socket.resume();
+  let isWhole = false;
+  const packed = async function* (): AsyncGenerator<Buffer, void, void> {
+    yield* blobs.open(hash);
+    isWhole = true;
+  };
+  const sealed = async function* (pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, void> {
+    const digest = createHash("sha256");
+    for await (const piece of pieces) {
+      digest.update(piece);
+      yield piece;
+    }
+    // What is unpacked may end before the blob does.
+    if (!isWhole) throw new Error(`the blob ${hash} goes on behind its archive`);
+    yield digest.digest();
+  };
   try {
-    await pipeline(blobs.open(hash), createZstdDecompress(), sealed, socket);
+    await pipeline(packed, createZstdDecompress(), sealed, socket);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     // The agent has gone: it was ended, or its machine was.
     if (code !== "ERR_STREAM_PREMATURE_CLOSE" && code !== "EPIPE" && code !== "ECONNRESET") throw error;
   }
-}
-
-async function* sealed(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, void> {
-  const digest = createHash("sha256");
-  for await (const piece of pieces) {
-    digest.update(piece);
-    yield piece;
-  }
-  yield digest.digest();
 }

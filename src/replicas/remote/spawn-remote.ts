@@ -5,7 +5,7 @@ import { runsOn } from "../../host/python-tag.ts";
 import { describeExit } from "../../host/start-kept.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { randomName, randomTicket } from "../../kit/ids.ts";
-import type { Exit, SeatEvents, Usage } from "../engine.ts";
+import type { Exit, SeatEvents } from "../engine.ts";
 import { orderOf } from "../process/spawn.ts";
 import type { ProcessStart, Spawn, StartedProcess } from "../process/spawn.ts";
 import { Looks } from "./looks.ts";
@@ -92,8 +92,8 @@ class RemoteSeat implements Guest {
     this.process = {
       exited: this.#exited.promise,
       kill: () => this.#kill(),
-      vitals: () => null,
-      usage: (pid) => this.#usage(pid),
+      vitals: (pid) => (this.#line ? this.#looks.vitals(pid) : null),
+      usage: async (pid) => (this.#line ? await this.#looks.usage(pid) : null),
       obstacle: () => this.#obstacle(),
       residentBytes: () => 0,
     };
@@ -175,7 +175,7 @@ class RemoteSeat implements Guest {
     else if ("fetched" in message) this.#tell("fetched");
     else if ("started" in message) this.#tell("started");
     else if ("printed" in message) this.#events.onLog({ ...message.printed, runId: null });
-    else if ("seen" in message) this.#looks.answer(message.seen.id, message.seen.usage);
+    else if ("seen" in message) this.#looks.answer(message.seen);
     else if ("failed" in message) this.#end(refused(message.failed.message));
     else if ("exited" in message) {
       const { code, isOutOfMemory } = message.exited;
@@ -238,10 +238,6 @@ class RemoteSeat implements Guest {
     const { listener } = this.#parts;
     listener.forget(this.id, this.#ticket);
     listener.records.remove(this.id).catch((error: unknown) => this.#events.onError(error));
-  }
-
-  async #usage(pid: number): Promise<Usage | null> {
-    return this.#line ? await this.#looks.ask(pid) : null;
   }
 
   #obstacle(): string | null {

@@ -27,6 +27,8 @@ export class LocalPlace implements SeatPlace {
   /** What agents have said on stderr. */
   readonly words: string[] = [];
   change: (order: SeatOrder) => SeatOrder;
+  /** It ends nothing that it is asked to end, as a machine that nobody reaches. */
+  isDeaf = false;
   readonly #python: string;
   readonly #folder: string;
 
@@ -46,24 +48,19 @@ export class LocalPlace implements SeatPlace {
     });
     child.stdin.on("error", () => {}).end(`${JSON.stringify(order)}\n`);
     child.stderr.setEncoding("utf8").on("data", (text: string) => this.words.push(text));
-    const seat = { ...placed(child), order };
+    const seat = { ...this.#placed(child), order };
     this.seats.push(seat);
     return seat;
   }
-}
 
-function placed(child: ChildProcess): Omit<LocalSeat, "order"> {
-  const exited = new Promise<Exit>((resolve) => {
-    const end = (detail: string): void => resolve({ detail, initFailure: null });
-    child.once("exit", (code, signal) => end(describeExit(code, signal)));
-    child.once("error", ({ message }) => end(message));
-  });
-  const pid = child.pid ?? 0;
-  return {
-    pid,
-    placeName: `process ${pid}`,
-    exited,
-    kill: () => child.kill("SIGTERM"),
-    obstacle: () => null,
-  };
+  #placed(child: ChildProcess): Omit<LocalSeat, "order"> {
+    const exited = new Promise<Exit>((resolve) => {
+      const end = (detail: string): void => resolve({ detail, initFailure: null });
+      child.once("exit", (code, signal) => end(describeExit(code, signal)));
+      child.once("error", ({ message }) => end(message));
+    });
+    const pid = child.pid ?? 0;
+    const kill = (): void => void (this.isDeaf || child.kill("SIGTERM"));
+    return { pid, placeName: `process ${pid}`, exited, kill, obstacle: () => null };
+  }
 }
