@@ -1,6 +1,6 @@
 import type { Settings } from "../config/setting-keys.ts";
 import { KubernetesApi, describeTrouble } from "../host/kubernetes/api.ts";
-import { findCluster } from "../host/kubernetes/cluster-access.ts";
+import { findCluster } from "../host/kubernetes/find-cluster.ts";
 import { PERMISSIONS, describePermission, isAllowed } from "../host/kubernetes/permissions.ts";
 import { fail, ok } from "./finding.ts";
 import type { Finding } from "./finding.ts";

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { podOverrides } from "./pod-overrides.ts";
 import type { PodOverrides } from "./pod-overrides.ts";
-import { decimal, line, mapped, matching, oneOf, optional } from "./readers.ts";
+import { decimal, integer, line, mapped, matching, oneOf, optional } from "./readers.ts";
 import type { SettingKey } from "./setting-key.ts";
 
 /** Where replicas run. */
@@ -10,6 +10,7 @@ const ENGINES = ["process", "kubernetes"] as const;
 /** Where replicas run, and how that place is reached. */
 export type EngineSettings = {
   readonly engine: (typeof ENGINES)[number];
+  readonly replicasPerSeat: number;
   /** Absolute; null means the account that Kubernetes gives to its own pods. */
   readonly kubernetesConfig: string | null;
   /** Null means the one that the configuration or the account names. */
@@ -29,6 +30,13 @@ export const ENGINE_KEYS: { readonly [K in keyof EngineSettings]: SettingKey<Eng
     reader: oneOf(ENGINES),
     default: "process",
     meaning: "Where replicas run: as processes of this machine, or as pods of a Kubernetes cluster.",
+  },
+  replicasPerSeat: {
+    name: "replicas_per_seat",
+    reader: integer(1, 1_000),
+    default: "1",
+    meaning:
+      "How many replicas of a version share a pod. They are forks of one process, so that a further one starts in milliseconds; a pod has cpu and memory for all of them.",
   },
   kubernetesConfig: {
     name: "kubernetes_config",

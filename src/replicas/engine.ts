@@ -197,6 +197,8 @@ export type ServerEvents = {
 /** Where replicas run. An engine only starts things and stops them: calls travel by the wire, or to a server's port. */
 export type Engine = {
   readonly name: string;
+  /** How many replicas a seat holds; absent for any number. */
+  readonly replicasPerSeat?: number;
   /** Opens a seat that is kept for `keepMs` without a replica. Nothing runs there until its first replica starts. */
   open(workload: Workload, keepMs: number, home: Home, owner: SeatOwner): Seat;
   /** Starts the server of a workload that is one. */

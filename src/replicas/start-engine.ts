@@ -68,8 +68,9 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const seatAddress = seatHome.addressFor(listener.port);
   const addresses = () => [seatAddress, ...seatHome.others()];
   const graceMs = seats?.graceMs ?? SEAT_GRACE_MS;
+  const { replicasPerSeat } = settings;
   return {
-    engine: remoteEngine(host, { place, listener, addresses, graceMs, storage: STORAGE }),
+    engine: remoteEngine(host, { place, replicasPerSeat, listener, addresses, graceMs, storage: STORAGE }),
     seatAddress,
   };
 }

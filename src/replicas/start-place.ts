@@ -1,6 +1,6 @@
 import type { Settings } from "../config/setting-keys.ts";
 import { KubernetesApi } from "../host/kubernetes/api.ts";
-import { findCluster } from "../host/kubernetes/cluster-access.ts";
+import { findCluster } from "../host/kubernetes/find-cluster.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import { KubernetesPlace } from "./kubernetes/place.ts";
 import type { KubernetesParts } from "./kubernetes/place.ts";

@@ -5,7 +5,7 @@ import { pino } from "pino";
 import { describe, expect, onTestFinished } from "vitest";
 import { checkKubernetes } from "../../src/cli/check-kubernetes.ts";
 import { KubernetesApi } from "../../src/host/kubernetes/api.ts";
-import { findCluster } from "../../src/host/kubernetes/cluster-access.ts";
+import { findCluster } from "../../src/host/kubernetes/find-cluster.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { KubernetesPlace } from "../../src/replicas/kubernetes/place.ts";
 import type { PlacedSeat } from "../../src/replicas/remote/seat-place.ts";

@@ -3,6 +3,7 @@ import { section } from "./row.ts";
 /** Replicas that are pods. */
 export const KUBERNETES = {
   ...section("issue: Replicas on Kubernetes and on Ray", {
+    "kubernetes.same": "Apps in pods are called, stream, run async, are cancelled and print as everywhere.",
     "kubernetes.access":
       "A kubeconfig with a token or certificates, or a pod's account, says how to reach the cluster; plugins are refused.",
     "kubernetes.walls":

@@ -69,6 +69,7 @@ export class KubernetesPlace implements SeatPlace {
         image,
         python: parts.python,
         requestFactor: settings.kubernetesRequestFactor,
+        replicasPerSeat: settings.replicasPerSeat,
         maxScratchBytes: settings.maxScratchBytes,
         overrides: settings.kubernetesPod,
       },

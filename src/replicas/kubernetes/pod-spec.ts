@@ -12,6 +12,8 @@ export type PodParts = {
   /** The Python of apps that ask for none, such as 3.12. */
   readonly python: string;
   readonly requestFactor: number;
+  /** Each has as much as its app asks for. */
+  readonly replicasPerSeat: number;
   readonly maxScratchBytes: number;
   readonly overrides: PodOverrides;
 };
@@ -137,11 +139,13 @@ function imageFor({ image, python }: PodParts, workload: Workload): string {
 }
 
 /** What it may use is hard; what it reserves is a part of that. */
-function resourcesOf({ requestFactor }: PodParts, { limits, cards }: Workload): object {
+function resourcesOf({ requestFactor, replicasPerSeat }: PodParts, { limits, cards }: Workload): object {
   const { memoryBytes, cpus, cpuShare } = limits;
-  const gpus = cards === null ? {} : { "nvidia.com/gpu": String(cards.count) };
-  const millis = (amount: number): string => `${Math.max(LEAST_CPU_MILLIS, Math.round(amount * 1000))}m`;
-  const bytes = (amount: number): string => String(Math.max(LEAST_MEMORY_BYTES, Math.round(amount)));
+  const millis = (amount: number): string =>
+    `${Math.max(LEAST_CPU_MILLIS, Math.round(amount * replicasPerSeat * 1000))}m`;
+  const bytes = (amount: number): string =>
+    String(Math.max(LEAST_MEMORY_BYTES, Math.round(amount * replicasPerSeat)));
+  const gpus = cards && { "nvidia.com/gpu": String(cards.count * replicasPerSeat) };
   return {
     limits: {
       ...(cpus !== null && { cpu: millis(cpus) }),

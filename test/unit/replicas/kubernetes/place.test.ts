@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import type { Asked } from "../../../support/kubernetes/played-api.ts";
 import { PlayedPlace } from "../../../support/kubernetes/played-place.ts";
 import { containerState, shownPod } from "../../../support/kubernetes/sample.ts";
 import { until } from "../../../support/until.ts";
@@ -37,14 +38,7 @@ verifies("kubernetes.ends", "kill removes the pod, and insists while the API fai
   await played.make("a", shownPod("a", RUNNING));
   seat.kill();
   (await played.next()).answer(500, {});
-  const next = played.next();
-  let hasCome = false;
-  void next.then(() => (hasCome = true));
-  await until("another try", () => {
-    played.clock.skip(500);
-    return hasCome;
-  });
-  const again = await next;
+  const again = await played.nextInTime();
   expect(again.body).toMatchObject({ gracePeriodSeconds: 1 });
   again.answer(200, {});
   await played.tell("DELETED", shownPod("a", RUNNING));
@@ -73,8 +67,7 @@ verifies(
     (await played.next()).cut();
     await until("the obstacle", () => seat.obstacle() !== null);
     expect(seat.obstacle()).toContain("the Kubernetes API cannot be reached");
-    played.clock.skip(5_000);
-    (await played.next()).answer(409, { reason: "AlreadyExists" });
+    (await played.nextInTime()).answer(409, { reason: "AlreadyExists" });
     const looked = await played.next();
     expect([looked.method, looked.path]).toEqual(["GET", "/api/v1/namespaces/apps/pods/millrace-seat-a"]);
     looked.answer(200, shownPod("a"));
@@ -96,17 +89,27 @@ verifies("kubernetes.ends", "what the cluster refuses for good is told with its 
   (await played.next()).answer(404, {});
 });
 
-verifies("kubernetes.quota", "a quota that is used up is waited for, by one at a time", async () => {
+verifies("kubernetes.quota", "a used-up quota is asked for by one at a time, each in its turn", async () => {
   const played = await PlayedPlace.open();
-  const first = played.begin("a");
+  const { seat: first } = played.begin("a");
   (await played.next()).answer(403, QUOTA);
-  await until("the reason", () => first.seat.obstacle()?.includes("exceeded quota") === true);
-  const second = played.begin("b");
-  played.clock.skip(1_000);
-  // The one that found no room is behind the other now.
-  await played.make("b", shownPod("b"));
-  await played.make("a", shownPod("a"));
-  await until("room", () => first.seat.obstacle() === null && second.seat.obstacle() === null);
+  await until("the reason", () => first.obstacle()?.includes("exceeded quota") === true);
+  const { seat: second } = played.begin("b");
+  const seatOf = ({ body }: Asked): string =>
+    (body as { metadata: { labels: Record<string, string> } }).metadata.labels["millrace.dev/seat"] ?? "";
+  const turns: string[] = [];
+  for (let turn = 0; turn < 4; turn += 1) {
+    const asked = await played.nextInTime();
+    turns.push(seatOf(asked));
+    asked.answer(403, QUOTA);
+  }
+  // Nobody is asked for twice before the other was.
+  expect(turns.toSorted()).toEqual(["a", "a", "b", "b"]);
+  const last = await played.nextInTime();
+  last.answer(201, shownPod(seatOf(last)));
+  (await played.next()).answer(201, {});
+  await played.make("the other", shownPod(seatOf(last) === "a" ? "b" : "a"));
+  await until("room", () => first.obstacle() === null && second.obstacle() === null);
 });
 
 verifies(

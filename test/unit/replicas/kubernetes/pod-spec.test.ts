@@ -18,15 +18,15 @@ function pod(workload: Partial<Workload> = {}, env: Record<string, string> = {})
 }
 
 function parts(env: Record<string, string> = {}): PodParts {
-  const { kubernetesImage, kubernetesRequestFactor, maxScratchBytes, kubernetesPod } =
-    kubernetesSettings(env);
+  const settings = kubernetesSettings(env);
   return {
     whose: { installationId: "i1", nodeId: "n1" },
-    image: kubernetesImage ?? "",
+    image: settings.kubernetesImage ?? "",
     python: "3.11.7",
-    requestFactor: kubernetesRequestFactor,
-    maxScratchBytes,
-    overrides: kubernetesPod,
+    requestFactor: settings.kubernetesRequestFactor,
+    replicasPerSeat: settings.replicasPerSeat,
+    maxScratchBytes: settings.maxScratchBytes,
+    overrides: settings.kubernetesPod,
   };
 }
 
@@ -75,6 +75,10 @@ verifies("kubernetes.resources", "limits as the app names them, requests a part 
   const half = { MILLRACE_KUBERNETES_REQUEST_FACTOR: "0.5" };
   expect(pod(named, half).spec.containers[0]?.resources).toMatchObject({
     requests: { cpu: "750m", memory: "1000000000" },
+  });
+  const two = { MILLRACE_REPLICAS_PER_SEAT: "2" };
+  expect(pod(named, two).spec.containers[0]?.resources).toMatchObject({
+    limits: { cpu: "3000m", memory: "4000000000" },
   });
   // What is not named is a share, and no limit.
   expect(pod().spec.containers[0]?.resources).toEqual({ limits: {}, requests: { cpu: "500m" } });

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { findCluster } from "../../../../src/host/kubernetes/cluster-access.ts";
+import { findCluster } from "../../../../src/host/kubernetes/find-cluster.ts";
 import { kubernetesSettings } from "../../../support/kubernetes/sample.ts";
 import { verifies } from "../../../verifies.ts";
 
