@@ -1,6 +1,4 @@
-import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { readFileSync, readdirSync } from "node:fs";
 import { pino } from "pino";
 import { describe, expect, onTestFinished } from "vitest";
 import { checkKubernetes } from "../../src/cli/check-kubernetes.ts";
@@ -10,6 +8,7 @@ import { systemClock } from "../../src/kit/clock.ts";
 import { KubernetesPlace } from "../../src/replicas/kubernetes/place.ts";
 import type { PlacedSeat } from "../../src/replicas/remote/seat-place.ts";
 import type { Workload } from "../../src/replicas/engine.ts";
+import { agentOf } from "../support/kubernetes/pod-process.ts";
 import { CallHome, TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";
 import { WORKLOAD, kubernetesSettings, orderFor } from "../support/kubernetes/sample.ts";
 import { until } from "../support/until.ts";
@@ -115,7 +114,7 @@ describe.skipIf(!TEST_CLUSTER)("pods", () => {
     expect(await full.seat.exited).toMatchObject({ isOutOfMemory: true });
     const killed = begin("stay 1");
     await pods.home.caller("stay 1");
-    process.kill(processOf(killed.seat.placeName), "SIGKILL");
+    process.kill(agentOf(killed.seat.placeName), "SIGKILL");
     expect(await ended(killed)).toBe("killed by SIGKILL");
     const deleted = begin("stay 2");
     await pods.home.caller("stay 2");
@@ -213,16 +212,3 @@ const MISSING = [
   "may not create secrets",
   "may not watch pods",
 ];
-
-/** The agent of a pod, as this machine knows it. */
-function processOf(podName: string): number {
-  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
-    try {
-      if (readFileSync(`/proc/${pid}/environ`, "latin1").includes(`HOSTNAME=${podName}\0`))
-        return Number(pid);
-    } catch {
-      // It has ended.
-    }
-  }
-  throw new Error(`no process of ${podName}: ${execFileSync("ps", ["-e"], { encoding: "utf8" })}`);
-}

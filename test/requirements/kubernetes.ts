@@ -4,6 +4,8 @@ import { section } from "./row.ts";
 export const KUBERNETES = {
   ...section("issue: Replicas on Kubernetes and on Ray", {
     "kubernetes.same": "Apps in pods are called, stream, run async, are cancelled and print as everywhere.",
+    "kubernetes.scale": "Replicas come and go as pods, one each unless set otherwise: none, three, none.",
+    "kubernetes.no-lost-run": "A pod that dies costs only the calls it had; every accepted run ends.",
     "kubernetes.access":
       "A kubeconfig with a token or certificates, or a pod's account, says how to reach the cluster; plugins are refused.",
     "kubernetes.walls":
