@@ -80,8 +80,7 @@ class Agent:
         self._bury()
         if self._loop.signals & {signal.SIGTERM, signal.SIGINT}:
             self._loop.signals.clear()
-            self._say("leaving", {})
-            self._end()
+            self._make_room()
         if self._over_at is not None:
             self._finish(now)
             return
@@ -263,6 +262,13 @@ class Agent:
                 keeper.sweep()
                 is_out = looks.times_out_of_memory() > self._memory_deaths
                 self._leave(("exited", {"code": keeper.exit_code(status), "is_out_of_memory": is_out}))
+
+    def _make_room(self) -> None:
+        """This place is about to end. The service has others take over, and then ends the seat."""
+        if self._is_seated and self._child is not None:
+            self._pass("leaving", {})
+        else:
+            self._end()
 
     def _end(self) -> None:
         """Everything in the seat is to end."""

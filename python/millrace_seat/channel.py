@@ -182,6 +182,8 @@ class Channel:
         if not self._is_open:
             return
         read: Any = self._tls.read
+        incoming = self._incoming
+        more = self._tls.pending
         is_over = False
         while not (is_over or self._is_paused or self._is_closed or self._has_ended):
             at = 0
@@ -192,6 +194,10 @@ class Channel:
                         self._has_ended = True
                         break
                     at += count
+                    # Asking for more than there is would raise an error, which takes as long as all the rest.
+                    if not incoming.pending and not more():
+                        is_over = True
+                        break
             except ssl.SSLWantReadError:
                 is_over = True
             except ssl.SSLZeroReturnError:

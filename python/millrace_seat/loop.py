@@ -27,6 +27,7 @@ class Loop:
         self._woken.setblocking(False)
         self._wake.setblocking(False)
         self._is_over = False
+        self._is_woken = False
         #: Those that have come and that nobody has taken care of yet.
         self.signals: set[int] = set()
         self.watch(self._woken.fileno(), IN, self._rest)
@@ -65,10 +66,9 @@ class Loop:
                 act = waiting.get(descriptor)
                 if act is not None:
                     act(events)
-                    if act == self._rest:
-                        next_at = 0.0
             now = time.monotonic()
-            if now >= next_at:
+            if now >= next_at or self._is_woken:
+                self._is_woken = False
                 next_at = now + _TICK_SECONDS
                 tick(now)
 
@@ -76,6 +76,7 @@ class Loop:
         self._is_over = True
 
     def _rest(self, _events: int) -> None:
+        self._is_woken = True
         try:
             while self._woken.recv(4096):
                 pass

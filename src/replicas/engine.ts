@@ -108,6 +108,8 @@ export type Started = {
   vitals(pid: number): Vitals | null;
   /** What that process uses, with all it started; null where nobody can tell. */
   usage(pid: number): Promise<Usage | null>;
+  /** Resolves when its place is about to end, by whoever has that; absent where places do not. */
+  readonly leaving?: Promise<void>;
   /** Puts the process with this id under its limits, before it is given a call; null where it is under them already. */
   confine?(pid: number): Promise<void> | null;
   /** How it ended, with what only its limits tell. */

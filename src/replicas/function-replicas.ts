@@ -62,6 +62,7 @@ export function functionReplicas(
         replica.attach(kind, socket, pid);
       });
       started = seats.start({ id, ticket });
+      void started.leaving?.then(() => events.onLeaving());
       replica.bindTo(started, deployment.deploymentInitializationTimeoutSeconds);
       return replica;
     },

@@ -28,6 +28,16 @@ export const SEATS = {
     "seats.back":
       "A seat that was out of reach for less than the grace comes back, and no call of it is lost.",
     "seats.alone": "A seat that finds no service ends itself and all it started after the grace.",
+    "seats.session":
+      "A seat's ticket buys a session secret; its hash and fence are stored before it is told.",
+    "seats.order": "What an agent says out of turn, too long or otherwise wrong ends its seat.",
+    "seats.python":
+      "A seat with another Python than an app's packages are for is refused, and both are named.",
+    "seats.beats": "Service and agent give signs of life every 2 s, and take each other for gone after 6 s.",
+    "seats.ends": "A seat ends once, by its place's word or its agent's, and its place is always cleaned up.",
+    "seats.strangers": "Who shows no ticket at the listener for seats gets no answer.",
+    "seats.leaving":
+      "A seat that is about to end takes calls until another is ready, and finishes what it has.",
     "seats.fenced": "A seat that was given up ends when it comes back; what it answers is not heard.",
   }),
 };

@@ -52,6 +52,10 @@ export class TemplateLine {
     this.#idle = idle;
     this.#keepMs = keepMs;
     this.#events = events;
+    void process.leaving?.then(() => {
+      events.onOver();
+      this.detach();
+    });
     this.template = new Template(process, clock, {
       onReady: (forks) => {
         events.onReady();
@@ -124,7 +128,9 @@ export class TemplateLine {
     const obstacle = () => (begun ?? this.#process).obstacle?.() ?? null;
     const confine = (pid: number) => begun?.confine?.(pid) ?? null;
     const judge = (exit: Exit) => begun?.judge?.(exit) ?? exit;
-    return { started: { exited, kill, vitals, usage, obstacle, confine, judge }, waiting };
+    const { leaving } = this.#process;
+    const started = { exited, kill, vitals, usage, obstacle, confine, judge, ...(leaving && { leaving }) };
+    return { started, waiting };
   }
 
   #startForking(): void {

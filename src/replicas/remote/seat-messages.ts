@@ -23,8 +23,8 @@ type Moves = Readonly<Record<SeatPhase, Readonly<Partial<Record<SeatWord, SeatPh
 /** What an agent may say on a connection. On the next one it says again what has happened so far. */
 export const SEAT_MOVES: Moves = {
   greeting: { hello: "fetching" },
-  fetching: { fetched: "starting", failed: "over", exited: "over", beat: "fetching", leaving: "fetching" },
-  starting: { started: "running", failed: "over", exited: "over", beat: "starting", leaving: "starting" },
+  fetching: { fetched: "starting", failed: "over", exited: "over", beat: "fetching" },
+  starting: { started: "running", failed: "over", exited: "over", beat: "starting" },
   running: { exited: "over", beat: "running", leaving: "running", printed: "running", seen: "running" },
   // The last line may still be read from a pipe, and a look be answered, when the end has been told.
   over: { beat: "over", leaving: "over", printed: "over", seen: "over" },

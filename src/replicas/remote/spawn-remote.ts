@@ -57,6 +57,7 @@ class RemoteSeat implements Guest {
   readonly #begunAt: number;
   readonly #fence = 1;
   readonly #exited = Promise.withResolvers<Exit>();
+  readonly #leaving = Promise.withResolvers<void>();
   readonly #looks: Looks;
   readonly #told = new Set<SeatStartPhase>();
   #secret = "";
@@ -93,6 +94,7 @@ class RemoteSeat implements Guest {
     this.#placed.exited.then((exit) => this.#end(exit)).catch((error: unknown) => events.onError(error));
     this.process = {
       exited: this.#exited.promise,
+      leaving: this.#leaving.promise,
       kill: () => this.#kill(),
       vitals: (pid) => (this.#line ? this.#looks.vitals(pid) : null),
       usage: async (pid) => (this.#line ? await this.#looks.usage(pid) : null),
@@ -174,6 +176,7 @@ class RemoteSeat implements Guest {
 
   #hear(message: SeatMessage): void {
     if ("hello" in message) this.#judge(message.hello.python, message.hello.tag);
+    else if ("leaving" in message) this.#leaving.resolve();
     else if ("fetched" in message) this.#tell("fetched");
     else if ("started" in message) this.#tell("started");
     else if ("printed" in message) this.#events.onLog({ ...message.printed, runId: null });

@@ -172,6 +172,24 @@ describe("how many there are", () => {
     },
   );
 
+  verifies("seats.leaving", "one whose place is about to end goes when another is there", async () => {
+    const site = await FleetByHand.open({ minReplicas: 1, maxReplicas: 3 });
+    await site.allReady(1);
+    const [first] = site.fleet.ready;
+    site.seats.replica(0).leave();
+    await until("another is started", () => site.started === 2);
+    expect(site.fleet.ready).toEqual([first]);
+    await site.seats.replica(1).hello();
+    await site.seats.replica(0).hears("STOP");
+    expect(site.fleet.ready).toHaveLength(1);
+    expect(site.fleet.ready).not.toContain(first);
+    // Where none is wanted, none is waited for.
+    site.fleet.setScaling(sampleScaling({ minReplicas: 0 }));
+    site.seats.replica(1).leave();
+    await site.seats.replica(1).hears("STOP");
+    expect(site.started).toBe(2);
+  });
+
   verifies(
     "servers.port-in-code.redeploy",
     "none from when room is asked for until it is given back",
