@@ -37,7 +37,7 @@ async function checkPermissions(api: KubernetesApi): Promise<Finding[]> {
   for (const permission of PERMISSIONS) {
     if (await isAllowed(api, permission)) continue;
     const what = `may not ${describePermission(permission)} in namespace ${api.namespace}`;
-    missing.push(fail(CHECK, what, `kubectl apply -n ${api.namespace} -f packaging/kubernetes/role.yaml`));
+    missing.push(fail(CHECK, what, `grant it to the service's account: packaging/kubernetes/role.yaml`));
   }
   if (missing.length > 0) return missing;
   return [ok(CHECK, `${api.address}, namespace ${api.namespace}: all ${PERMISSIONS.length} permissions`)];

@@ -78,6 +78,21 @@ describe.skipIf(!TEST_CLUSTER)("pods that come and go", () => {
     },
   );
 
+  verifies("kubernetes.drain", "a pod that is told to leave takes calls until another is ready", async () => {
+    const toml = `${SMALL}[scaling]\nmin_replicas = 1\nresponse_grace_period = 120\n`;
+    const { on, namespace } = await podService(databases, { app: { main: MAIN, toml } });
+    const before = await hostOf(on);
+    await namespace.remove("api/v1", "pods", before);
+    // Each throws if it is not answered.
+    await until("another pod answers", async () => (await hostOf(on)) !== before);
+    await until("the first one is gone", async () => {
+      const left = await namespace.left(["pods"]);
+      return !left.includes(`pods/${before}`);
+    });
+    await on.service.stop();
+    await namespace.untilEmpty();
+  });
+
   verifies("kubernetes.reasons", "a call that waits for a pod in vain is told why", async () => {
     const toml = `${SMALL}[deployment]\ndeployment_initialization_timeout = "15s"\n`;
     const flags = { kubernetesImage: "127.0.0.1:1/nowhere/missing:1" };

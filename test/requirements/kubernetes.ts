@@ -6,6 +6,7 @@ export const KUBERNETES = {
     "kubernetes.same": "Apps in pods are called, stream, run async, are cancelled and print as everywhere.",
     "kubernetes.scale": "Replicas come and go as pods, one each unless set otherwise: none, three, none.",
     "kubernetes.no-lost-run": "A pod that dies costs only the calls it had; every accepted run ends.",
+    "kubernetes.drain": "A pod that the cluster asks to leave takes calls until another is ready; no call fails.",
     "kubernetes.access":
       "A kubeconfig with a token or certificates, or a pod's account, says how to reach the cluster; plugins are refused.",
     "kubernetes.walls":
@@ -31,6 +32,7 @@ export const KUBERNETES = {
     "kubernetes.nothing-left": "When everything has ended, no object of the seats is left in the cluster.",
     "kubernetes.role": "packaging/ grants exactly the permissions that the service uses.",
     "kubernetes.doctor": "doctor asks the cluster for each permission by itself.",
+    "kubernetes.document": "The commands of docs/kubernetes.md lead from nothing to a call, as they stand.",
     "kubernetes.image":
       "The worker image is made by a Dockerfile, or without Docker by a script, with the same content.",
   }),

@@ -12,7 +12,7 @@ export function remoteEngine(host: ProcessHost, remote: RemoteParts): Engine {
   const parts = { ...host, idle, spawn: spawnRemote(remote), interpreterOf: () => "python3" };
   return {
     name: remote.place.name,
-    replicasPerSeat: remote.replicasPerSeat,
+    replicasPerSeat: remote.replicasPerSeat ?? 1,
     open: (workload, keepMs, home, owner) => new ProcessSeat(parts, workload, keepMs, home, owner),
     serve: () => notYet(remote.place.name),
   };

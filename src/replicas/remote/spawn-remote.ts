@@ -20,8 +20,8 @@ export type SeatStartPhase = "scheduled" | "pulled" | "connected" | "fetched" | 
 export type RemoteParts = {
   readonly place: SeatPlace;
   readonly listener: SeatListener;
-  /** How many replicas of a version share a seat. */
-  readonly replicasPerSeat: number;
+  /** How many replicas of a version share a seat; absent for one. */
+  readonly replicasPerSeat?: number;
   /** Where agents reach services: this one first. */
   readonly addresses: () => readonly string[];
   /** How long an agent without a service looks for one, and how long a service waits for it. */

@@ -8,7 +8,7 @@ import path from "node:path";
 import { parseAllDocuments } from "yaml";
 import { inject, onTestFinished } from "vitest";
 import { Bell } from "../../../src/kit/bell.ts";
-import { KubernetesApi } from "../../../src/host/kubernetes/api.ts";
+import { ApiError, KubernetesApi } from "../../../src/host/kubernetes/api.ts";
 import { readKubeconfig } from "../../../src/host/kubernetes/kubeconfig.ts";
 import { REPOSITORY } from "../source-files.ts";
 import { until } from "../until.ts";
@@ -35,25 +35,36 @@ export class TestNamespace {
   }
 
   static async make(): Promise<TestNamespace> {
-    if (!TEST_CLUSTER) throw new Error("there is no cluster");
-    const name = `test-${randomUUID().slice(0, 8)}`;
-    const admin = new KubernetesApi({ ...readKubeconfig(TEST_CLUSTER.kubeconfig), namespace: name });
-    const folder = mkdtempSync(path.join(tmpdir(), "millrace-namespace-"));
-    onTestFinished(async () => {
-      rmSync(folder, { recursive: true, force: true });
-      await admin.ask({ method: "DELETE", path: `/api/v1/namespaces/${name}` });
-      admin.close();
-    });
+    const namespace = await TestNamespace.use(`test-${randomUUID().slice(0, 8)}`);
     const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
-    await admin.ask({
+    await namespace.#admin.ask({
       method: "POST",
       path: "/api/v1/namespaces",
-      body: { apiVersion: "v1", kind: "Namespace", metadata: { name, labels } },
+      body: { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace.name, labels } },
     });
-    const kubeconfig = path.join(folder, "config");
-    const namespace = new TestNamespace(TEST_CLUSTER, name, admin, kubeconfig);
     await namespace.#makeAccount();
     return namespace;
+  }
+
+  /** One that the test makes itself. It is removed at its end. */
+  static async use(name: string): Promise<TestNamespace> {
+    if (!TEST_CLUSTER) throw new Error("there is no cluster");
+    const admin = new KubernetesApi({ ...readKubeconfig(TEST_CLUSTER.kubeconfig), namespace: name });
+    const folder = mkdtempSync(path.join(tmpdir(), "millrace-namespace-"));
+    const whole = `/api/v1/namespaces/${name}`;
+    const isGone = async (): Promise<boolean> =>
+      await admin.ask({ method: "GET", path: whole }).then(
+        () => false,
+        (error: unknown) => error instanceof ApiError && error.status === 404,
+      );
+    // Of a test before it.
+    await until("no namespace has that name", isGone);
+    onTestFinished(async () => {
+      rmSync(folder, { recursive: true, force: true });
+      await admin.ask({ method: "DELETE", path: whole });
+      admin.close();
+    });
+    return new TestNamespace(TEST_CLUSTER, name, admin, path.join(folder, "config"));
   }
 
   /** As the operator. */
@@ -98,11 +109,13 @@ export class TestNamespace {
 
   async #makeAccount(): Promise<void> {
     const text = readFileSync(path.join(REPOSITORY, "packaging/kubernetes/role.yaml"), "utf8");
-    const [account, role, binding] = parseAllDocuments(text).map((document) => document.toJS() as object);
+    // The same in a namespace by another name.
+    const [, account, role, binding] = parseAllDocuments(
+      text.replaceAll("namespace: millrace", `namespace: ${this.name}`),
+    ).map((document) => document.toJS() as object);
     await this.create("api/v1", "serviceaccounts", account!);
     await this.create("apis/rbac.authorization.k8s.io/v1", "roles", role!);
-    const subjects = [{ kind: "ServiceAccount", name: "millrace", namespace: this.name }];
-    await this.create("apis/rbac.authorization.k8s.io/v1", "rolebindings", { ...binding, subjects });
+    await this.create("apis/rbac.authorization.k8s.io/v1", "rolebindings", binding!);
     const answer = (await this.create("api/v1", "serviceaccounts/millrace/token", {
       apiVersion: "authentication.k8s.io/v1",
       kind: "TokenRequest",

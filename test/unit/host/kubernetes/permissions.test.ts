@@ -13,7 +13,7 @@ type Role = { kind: string; rules: { apiGroups: string[]; resources: string[]; v
 verifies("kubernetes.role", "the role grants what the service uses, and nothing more", () => {
   const text = readFileSync(path.join(REPOSITORY, "packaging/kubernetes/role.yaml"), "utf8");
   const objects = parseAllDocuments(text).map((document) => document.toJS() as Role);
-  expect(objects.map(({ kind }) => kind)).toEqual(["ServiceAccount", "Role", "RoleBinding"]);
+  expect(objects.map(({ kind }) => kind)).toEqual(["Namespace", "ServiceAccount", "Role", "RoleBinding"]);
   const granted = objects
     .filter(({ kind }) => kind === "Role")
     .flatMap(({ rules }) => rules)

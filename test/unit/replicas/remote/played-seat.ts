@@ -44,6 +44,8 @@ const WORKLOAD: Workload = {
   network: true,
   containerRuntime: null,
   unixSockets: false,
+  cards: null,
+  graceMs: 0,
   server: null,
 };
 
