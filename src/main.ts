@@ -160,7 +160,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   let node: JoinedNodes | null = null;
   const seatHome = () =>
     startSeatHome({ ...settings, store, seal, clock, log, ownership, node: () => node }, life);
-  const { engine, ...reached } = await startEngine(
+  const { engine, seatStarts, reached } = await startEngine(
     { ...options, ...found, ...hosted, settings, home, blobs, clock, seatHome },
     life,
   );
@@ -228,6 +228,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         network: networkReport(network),
         ...apps,
         ...deploys,
+        seatStarts,
         glances: glancesBy(node, catalog),
         ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details, ...catalog.load() }),
         apiPort: () => gateway.port,

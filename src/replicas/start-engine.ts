@@ -2,6 +2,7 @@ import type { Settings } from "../config/setting-keys.ts";
 import type { Containers } from "../host/containers/containers.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
+import { SpanCounts } from "../kit/span-counts.ts";
 import { containerEngine } from "./container/engine.ts";
 import type { Engine } from "./engine.ts";
 import type { Home } from "./home.ts";
@@ -18,6 +19,8 @@ import type { PlaceParts } from "./start-place.ts";
 
 /** How long an agent that has lost its service looks for one, and how long a service waits for it. */
 const SEAT_GRACE_MS = 30_000;
+/** From a warm machine to one that pulls a large image. */
+const START_BOUNDS_MS = [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000];
 /** Where pods and actors have a project's storage. */
 const STORAGE = "/persistent-storage";
 
@@ -46,8 +49,13 @@ type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
   readonly python: { readonly path: string; readonly version: string };
 };
 
-/** What runs apps, and where the agents of seats elsewhere reach this service; nowhere if there are none. */
-type StartedEngine = { readonly engine: Engine; readonly seatAddress?: string };
+type StartedEngine = {
+  readonly engine: Engine;
+  /** How long seats elsewhere took to reach each phase of their start. */
+  readonly seatStarts: ReadonlyMap<string, SpanCounts>;
+  /** Where the agents of seats elsewhere reach this service; absent where there are none. */
+  readonly reached: { readonly seatAddress?: string };
+};
 
 /** Makes the engine that apps run on. */
 export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<StartedEngine> {
@@ -55,7 +63,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const { dataDir, serverPorts } = settings;
   const host = { ...parts, dataDir, python: python.path, ports: new Ports(serverPorts) };
   if (!seats && settings.engine === "process")
-    return { engine: containerEngine(host, containers, engine(host)) };
+    return { engine: containerEngine(host, containers, engine(host)), seatStarts: new Map(), reached: {} };
   const seatHome = await parts.seatHome();
   if (!blobs) throw new Error("replicas on other machines are fetched from blobs, and there are none");
   const place = seats?.place ?? (await startPlace({ ...parts, ...seatHome, python: python.version }, life));
@@ -69,8 +77,12 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const addresses = () => [seatAddress, ...seatHome.others()];
   const graceMs = seats?.graceMs ?? SEAT_GRACE_MS;
   const { replicasPerSeat } = settings;
-  return {
-    engine: remoteEngine(host, { place, replicasPerSeat, listener, addresses, graceMs, storage: STORAGE }),
-    seatAddress,
+  const seatStarts = new Map<string, SpanCounts>();
+  const onPhase = (phase: string, ms: number): void => {
+    const spans = seatStarts.get(phase) ?? new SpanCounts(START_BOUNDS_MS);
+    seatStarts.set(phase, spans);
+    spans.add(ms);
   };
+  const remote = { place, replicasPerSeat, listener, addresses, graceMs, storage: STORAGE, onPhase };
+  return { engine: remoteEngine(host, remote), seatStarts, reached: { seatAddress } };
 }
