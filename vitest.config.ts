@@ -63,7 +63,10 @@ const isSoak = process.argv.includes("soak");
 /** Beside the load: for the last runs and webhooks to end, which may wait for another try. */
 const SOAK_END_MS = 900_000;
 const soakMs = Number(process.env["MILLRACE_SOAK_MINUTES"] ?? 1) * 60_000 + SOAK_END_MS;
+const hasCluster = Boolean(process.env["MILLRACE_TEST_CLUSTER"]);
 const withCluster = {
+  // Where there is a cluster, every test run tries in short what is tried whole if that is asked for.
+  include: [isKubernetes ? "test/kubernetes/**/*.test.ts" : "test/kubernetes/apps.test.ts"],
   globalSetup: [
     "test/support/shared-postgres.ts",
     "test/support/made-once.ts",
@@ -86,7 +89,7 @@ export default defineConfig({
       ...(isWalls ? [project("walls", 1_800_000, { ...shared, include: WALLS })] : []),
       ...(isImages ? [project("images", 600_000, shared)] : []),
       ...(isCluster ? [project("cluster", 1_800_000, shared)] : []),
-      ...(isKubernetes ? [project("kubernetes", 900_000, withCluster)] : []),
+      ...(isKubernetes || hasCluster ? [project("kubernetes", 900_000, withCluster)] : []),
       ...(isSoak ? [project("soak", soakMs, shared)] : []),
     ],
   },

@@ -96,7 +96,8 @@ export class KubernetesApi {
     const search = new URLSearchParams(query).toString();
     const given = token();
     const text = body === undefined ? undefined : JSON.stringify(body);
-    const base = server.pathname.replace(/\/+$/, "");
+    const { pathname } = server;
+    const base = pathname.endsWith("/") ? pathname.slice(0, -1) : pathname;
     const sent = request(server, {
       ...tls,
       method,

@@ -21,11 +21,6 @@ export class Leftovers {
     this.#parts = parts;
   }
 
-  /** How many there are. */
-  get size(): number {
-    return this.#pods.size;
-  }
-
   see(pod: SeenPod): void {
     this.#pods.set(pod.name, pod);
   }
