@@ -303,7 +303,10 @@ class Agent:
         self._relays.close()
         if self._line is not None:
             self._line.close()
-        print("millrace: the seat ends: " + why, file=sys.stderr)
+        try:
+            os.write(2, ("millrace: the seat ends: %s\n" % why).encode())
+        except OSError:
+            pass  # Nobody reads it.
         self._code = _LOST
         self._loop.stop()
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+import traceback
 
 from millrace_worker import keeper, linux
 
@@ -26,11 +27,12 @@ def main() -> None:
     try:
         os.chdir(folder)
         code = Agent(order, folder).run()
+    except BaseException:  # noqa: BLE001 - the last frame of the process: say it, then end
+        traceback.print_exc()
     finally:
         keeper.sweep()
         _remove(folder)
         # Not by a return: a thread may still fetch what nobody wants any more.
-        sys.stderr.flush()
         os._exit(code)
 
 

@@ -27,7 +27,7 @@ def unpack(file: str, into: str, given: str | None = None) -> bytes | None:
     folders: list[tuple[str, tarfile.TarInfo]] = []
     left = _MAX_BYTES
     is_sealed = False
-    with tarfile.open(file, "r:", encoding="utf-8", errors="strict") as archive:
+    with tarfile.open(file, "r:", encoding="utf-8", errors="surrogateescape") as archive:
         for entry in archive:
             if is_sealed:
                 raise BadArchive("something stands behind its end")
@@ -79,7 +79,9 @@ def _checked_name(entry: tarfile.TarInfo, names: set[str]) -> str:
     name = entry.name
     steps = name.split("/")
     is_plain = "\0" not in name and not any(step in ("", ".", "..") for step in steps)
-    is_short = len(name.encode("utf-8", "surrogateescape")) <= _MAX_NAME_BYTES and len(steps) <= _MAX_DEPTH
+    # A name that was cut in its header, in the middle of a character, stands whole in the entry before it.
+    is_text = not any("\ud800" <= character <= "\udfff" for character in name)
+    is_short = is_text and len(name.encode()) <= _MAX_NAME_BYTES and len(steps) <= _MAX_DEPTH
     if not is_plain or not is_short or name in names:
         raise BadArchive("an entry has the invalid name %r" % name[:200])
     names.add(name)

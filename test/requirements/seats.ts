@@ -38,6 +38,14 @@ export const SEATS = {
     "seats.strangers": "Who shows no ticket at the listener for seats gets no answer.",
     "seats.leaving":
       "A seat that is about to end takes calls until another is ready, and finishes what it has.",
+    "seats.files": "An agent unpacks names, rights, times and links as the services pack them.",
+    "seats.hostile-files":
+      "An archive that no service makes is refused, and nothing is written outside its folder.",
+    "seats.hung":
+      "A replica elsewhere that does not answer and does nothing is ended, and another takes over.",
+    "seats.elsewhere": "Seats of several nodes work side by side, each with the addresses of all.",
+    "seats.restart":
+      "A restarted service does not know the seats of the one before: they are fenced, and end.",
     "seats.fenced": "A seat that was given up ends when it comes back; what it answers is not heard.",
   }),
 };
