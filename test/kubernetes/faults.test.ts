@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import { testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
-import { MAY_BREAK, killApiServer } from "../support/kubernetes/control-plane.ts";
+import { isReady, killApiServer, killPart, mayKill } from "../support/kubernetes/control-plane.ts";
 import { agentOf } from "../support/kubernetes/pod-process.ts";
 import { podFlags, podService } from "../support/kubernetes/pod-service.ts";
 import { TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";
@@ -107,7 +107,7 @@ describe.skipIf(!TEST_CLUSTER)("pods that come and go", () => {
   });
 
   verifies("kubernetes.outage", "calls are answered while the API server is away", async (context) => {
-    if (!MAY_BREAK) context.skip();
+    if (!mayKill("apiserver")) context.skip();
     const { on, namespace } = await podService(databases, { app: APP });
     const host = await hostOf(on);
     const waiting = await on.call("app", {}, { functionName: "wait", suffix: "?async=true" });
@@ -122,6 +122,24 @@ describe.skipIf(!TEST_CLUSTER)("pods that come and go", () => {
     await restart();
     expect((await next).json.result).not.toBe(host);
     await until("none is left", () => on.ready("app") === 0);
+    await namespace.untilEmpty();
+  });
+
+  verifies("kubernetes.not-ready", "pods of a machine that is not ready go on", async (context) => {
+    if (!mayKill("kubelet2")) context.skip();
+    const nodeSelector = { "kubernetes.io/hostname": "hk-node2" };
+    const flags = { kubernetesPod: JSON.stringify({ nodeSelector }) };
+    const toml = `${SMALL}[scaling]\nmin_replicas = 1\n`;
+    const { on, namespace } = await podService(databases, { app: { main: MAIN, toml } }, flags);
+    const host = await hostOf(on);
+    const restarts = ["kubelet2", "containerd2"].map(killPart);
+    await until("the machine is not ready", async () => !(await isReady("hk-node2")));
+    // The cluster says so of the pod, too; whoever answers is alive.
+    for (let n = 0; n < 20; n += 1) expect(await hostOf(on)).toBe(host);
+    for (const restart of restarts.toReversed()) restart();
+    await until("the machine is back", async () => await isReady("hk-node2"));
+    expect(await hostOf(on)).toBe(host);
+    await on.service.stop();
     await namespace.untilEmpty();
   });
 

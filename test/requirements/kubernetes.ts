@@ -6,6 +6,7 @@ export const KUBERNETES = {
     "kubernetes.same": "Apps in pods are called, stream, run async, are cancelled and print as everywhere.",
     "kubernetes.scale": "Replicas come and go as pods, one each unless set otherwise: none, three, none.",
     "kubernetes.no-lost-run": "A pod that dies costs only the calls it had; every accepted run ends.",
+    "kubernetes.not-ready": "A machine that is not ready is not dead: its pods go on as long as they answer.",
     "kubernetes.drain":
       "A pod that the cluster asks to leave takes calls until another is ready; no call fails.",
     "kubernetes.access":
