@@ -14,6 +14,8 @@ export type ImagePlan = {
   readonly layers: readonly string[];
   readonly name: string;
   readonly out: string;
+  /** An interpreter of the image's version, to compile bytecode with; absent for none. */
+  readonly python?: string;
 };
 
 type Manifest = { Config: string; RepoTags: string[]; Layers: string[] }[];
@@ -36,7 +38,9 @@ const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "
 export async function makeWorkerImage(plan: ImagePlan): Promise<void> {
   const folder = mkdtempSync(path.join(tmpdir(), "millrace-worker-"));
   try {
-    await makeImage({ ...plan, layers: [...plan.layers, await ownRoot(folder)] });
+    const own = await ownRoot(folder);
+    if (plan.python !== undefined) compileBytecode(plan.python, own, TARGET);
+    await makeImage({ ...plan, layers: [...plan.layers, own] });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -72,6 +76,12 @@ export async function makeImage({ base, layers: roots, name, out }: ImagePlan): 
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** Compiles what is in a folder below a root, for good: the file system of a seat is read-only, and each start would. */
+export function compileBytecode(python: string, root: string, folder: string): void {
+  const args = ["-I", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"];
+  execFileSync(python, [...args, "-s", root, "-p", "/", path.join(root, folder)]);
 }
 
 function blank(): { config: Config; layers: string[] } {
@@ -120,13 +130,14 @@ if (import.meta.main) {
       layer: { type: "string", multiple: true, default: [] },
       name: { type: "string" },
       out: { type: "string" },
+      python: { type: "string" },
     },
   });
-  const { base = null, layer, name, out } = values;
+  const { base = null, layer, name, out, python } = values;
   if (!name || !out || (base === null && layer.length === 0)) {
     process.stderr.write(
-      "usage: worker-image.ts [--base IMAGE.tar] [--layer FOLDER]… --name NAME:TAG --out OUT.tar\n",
+      "usage: worker-image.ts [--base IMAGE.tar] [--layer FOLDER]… [--python PYTHON] --name NAME:TAG --out OUT.tar\n",
     );
     process.exitCode = 2;
-  } else await makeWorkerImage({ base, layers: layer, name, out });
+  } else await makeWorkerImage({ base, layers: layer, name, out, ...(python !== undefined && { python }) });
 }

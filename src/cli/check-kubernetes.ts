@@ -1,6 +1,5 @@
 import type { Settings } from "../config/setting-keys.ts";
 import { KubernetesApi, describeTrouble } from "../host/kubernetes/api.ts";
-import { findCluster } from "../host/kubernetes/find-cluster.ts";
 import { PERMISSIONS, describePermission, isAllowed } from "../host/kubernetes/permissions.ts";
 import { fail, ok } from "./finding.ts";
 import type { Finding } from "./finding.ts";
@@ -13,6 +12,8 @@ export async function checkKubernetes(settings: Settings, env: NodeJS.ProcessEnv
   if (settings.engine !== "kubernetes") return [ok(CHECK, "not used: MILLRACE_ENGINE is process")];
   let api: KubernetesApi;
   try {
+    // Read only where it is needed: it takes a tenth of a second.
+    const { findCluster } = await import("../host/kubernetes/find-cluster.ts");
     api = new KubernetesApi(findCluster(settings, env));
   } catch (error) {
     return [fail(CHECK, (error as Error).message, "set MILLRACE_KUBERNETES_CONFIG to a kubeconfig file")];

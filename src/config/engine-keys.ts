@@ -18,10 +18,14 @@ export type EngineSettings = {
   /** `{python}` stands for a version such as 3.12. */
   readonly kubernetesImage: string | null;
   readonly kubernetesRequestFactor: number;
+  /** Null means that what apps store lasts as long as their pod. */
+  readonly kubernetesStorage: string | null;
   readonly kubernetesPod: PodOverrides;
 };
 
 const NAMESPACE = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+const CLAIM = /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/;
 
 /** Their rows, among those of all settings. */
 export const ENGINE_KEYS: { readonly [K in keyof EngineSettings]: SettingKey<EngineSettings[K]> } = {
@@ -64,6 +68,13 @@ export const ENGINE_KEYS: { readonly [K in keyof EngineSettings]: SettingKey<Eng
     reader: decimal(0.01, 1),
     default: "0.25",
     meaning: "How much of an app's cpu and memory its pods reserve on a machine; the rest is shared.",
+  },
+  kubernetesStorage: {
+    name: "kubernetes_storage",
+    reader: optional(matching("the name of a claim", (text) => CLAIM.test(text))),
+    default: null,
+    meaning:
+      "A ReadWriteMany claim in that namespace for the persistent storage of projects, each in a folder by its id; best the file system of MILLRACE_VOLUMES. If unset, what an app stores lasts as long as its pod.",
   },
   kubernetesPod: {
     name: "kubernetes_pod",

@@ -14,7 +14,6 @@ import { SeatListener } from "./remote/seat-listener.ts";
 import type { SeatListenerParts } from "./remote/seat-listener.ts";
 import type { SeatPlace } from "./remote/seat-place.ts";
 import type { Blobs } from "./remote/send-blob.ts";
-import { startPlace } from "./start-place.ts";
 import type { PlaceParts } from "./start-place.ts";
 
 /** How long an agent that has lost its service looks for one, and how long a service waits for it. */
@@ -66,7 +65,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
     return { engine: containerEngine(host, containers, engine(host)), seatStarts: new Map(), reached: {} };
   const seatHome = await parts.seatHome();
   if (!blobs) throw new Error("replicas on other machines are fetched from blobs, and there are none");
-  const place = seats?.place ?? (await startPlace({ ...parts, ...seatHome, python: python.version }, life));
+  const place = seats?.place ?? (await openPlace({ ...parts, ...seatHome, python: python.version }, life));
   const onError = (error: unknown): void => log.error({ err: error }, "could not serve a seat");
   const listener = await life.start(
     "listener for seats",
@@ -85,4 +84,10 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   };
   const remote = { place, replicasPerSeat, listener, addresses, graceMs, storage: STORAGE, onPhase };
   return { engine: remoteEngine(host, remote), seatStarts, reached: { seatAddress } };
+}
+
+/** Read only where it is needed: it takes a tenth of a second. */
+async function openPlace(parts: PlaceParts, life: Lifecycle): Promise<SeatPlace> {
+  const { startPlace } = await import("./start-place.ts");
+  return await startPlace(parts, life);
 }

@@ -1,7 +1,10 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
 import { describe, expect } from "vitest";
 import { testDatabases } from "../support/databases.ts";
-import { podService } from "../support/kubernetes/pod-service.ts";
-import { TEST_CLUSTER } from "../support/kubernetes/real-cluster.ts";
+import { podFlags, podService } from "../support/kubernetes/pod-service.ts";
+import { TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";
+import { testService } from "../support/service.ts";
 import { openStream } from "../support/stream-reader.ts";
 import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
@@ -59,4 +62,25 @@ describe.skipIf(!TEST_CLUSTER)("apps in pods", () => {
       await namespace.untilEmpty();
     },
   );
+
+  verifies("kubernetes.storage", "what an app stores outlives its pod", async () => {
+    const namespace = await TestNamespace.make();
+    const folder = await namespace.claim("volumes");
+    const main = `
+import os, pathlib
+PLACE = pathlib.Path(os.environ["PERSISTENT_STORAGE"]) / "kept"
+def run(text=None):
+    if text is not None:
+        PLACE.write_text(text)
+    return {"text": PLACE.read_text(), "host": os.uname().nodename}
+`;
+    const { databaseUrl } = await databases.fresh("postgres");
+    const flags = { databaseUrl, ...(await podFlags(namespace)), kubernetesStorage: "volumes" };
+    const on = await testService({ app: { main, toml: APP.toml } }, flags);
+    const first = (await on.call("app", { text: "kept" })).json.result;
+    expect(readFileSync(path.join(folder, on.service.owner.projectId, "kept"), "utf8")).toBe("kept");
+    await until("its pod is gone", () => on.ready("app") === 0);
+    const second = (await on.call("app")).json.result;
+    expect([second.text, second.host === first.host]).toEqual(["kept", false]);
+  });
 });

@@ -15,6 +15,8 @@ export const KUBERNETES = {
       "A seat's pod has the restricted profile: no root, no escalation, no token, a read-only image.",
     "kubernetes.resources":
       "A pod's limits are the app's, its requests a part of them; GPUs choose machines that have the card.",
+    "kubernetes.storage":
+      "Projects keep their storage in a claim, each in a folder of its own, if the operator names one.",
     "kubernetes.network":
       "Nobody connects to a pod, and it connects only where `network` of its app allows it.",
     "kubernetes.no-secrets":

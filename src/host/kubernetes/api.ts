@@ -111,6 +111,8 @@ export class KubernetesApi {
       timeout: silenceMs,
       ...(signal && { signal }),
     });
+    // Whoever reads the answer is told by that; the request would tell nobody, and end the service.
+    sent.on("error", () => {});
     sent.once("timeout", () => sent.destroy(new Error(`no answer for ${silenceMs / 1000} s`)));
     sent.end(text);
     const [answer] = (await once(sent, "response")) as [IncomingMessage];

@@ -71,6 +71,7 @@ export class KubernetesPlace implements SeatPlace {
         requestFactor: settings.kubernetesRequestFactor,
         replicasPerSeat: settings.replicasPerSeat,
         maxScratchBytes: settings.maxScratchBytes,
+        storage: settings.kubernetesStorage,
         overrides: settings.kubernetesPod,
       },
       policies: { ...settings, seatAddresses: parts.seatAddresses },

@@ -15,6 +15,8 @@ export type PodParts = {
   /** Each has as much as its app asks for. */
   readonly replicasPerSeat: number;
   readonly maxScratchBytes: number;
+  /** The claim for the storage of projects; null for none. */
+  readonly storage: string | null;
   readonly overrides: PodOverrides;
 };
 
@@ -81,8 +83,7 @@ export function podOf(parts: PodParts, ownerUid: string, order: SeatOrder, workl
         { name: "order", secret: { secretName: name, defaultMode: 0o440 } },
         { name: "work", emptyDir: { sizeLimit } },
         { name: "scratch", emptyDir: { sizeLimit } },
-        // Kept as long as the pod: what is to last longer needs a claim, which there is none for yet.
-        { name: "storage", emptyDir: {} },
+        { name: "storage", ...storageOf(parts) },
         { name: "shared-memory", emptyDir: { medium: "Memory", sizeLimit: SHARED_MEMORY } },
       ],
     },
@@ -127,7 +128,7 @@ function containerOf(parts: PodParts, workload: Workload): object {
       { name: "order", mountPath: ORDER_DIR, readOnly: true },
       { name: "work", mountPath: WORK_DIR },
       { name: "scratch", mountPath: SCRATCH_DIR },
-      { name: "storage", mountPath: STORAGE_DIR },
+      { name: "storage", mountPath: STORAGE_DIR, ...(parts.storage && { subPath: workload.projectId }) },
       { name: "shared-memory", mountPath: "/dev/shm" },
     ],
   };
@@ -158,6 +159,11 @@ function resourcesOf({ requestFactor, replicasPerSeat }: PodParts, { limits, car
       ...gpus,
     },
   };
+}
+
+/** Without a claim it is gone with the pod. */
+function storageOf({ storage }: PodParts): object {
+  return storage === null ? { emptyDir: {} } : { persistentVolumeClaim: { claimName: storage } };
 }
 
 /** On machines with one of its cards, and in its sandbox. */

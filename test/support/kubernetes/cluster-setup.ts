@@ -3,7 +3,8 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import path from "node:path";
 import type { TestProject } from "vitest/node";
-import { makeImage, makeWorkerImage } from "../../../scripts/worker-image.ts";
+import { compileBytecode, makeImage, makeWorkerImage } from "../../../scripts/worker-image.ts";
+import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { fill } from "../images/base-image.ts";
 import { STAND_IN } from "./stand-in.ts";
 
@@ -91,9 +92,12 @@ async function importImages(home: string): Promise<void> {
     const root = path.join(folder, "root");
     mkdirSync(root);
     await fill(root);
+    const { path: python } = await findInterpreter("python3");
+    const library = execFileSync(python, ["-I", "-c", "import os; print(os.path.dirname(os.__file__))"]);
+    compileBytecode(python, root, library.toString().trim());
     const layers = [root];
     const out = (name: string): string => path.join(folder, `${name}.tar`);
-    await makeWorkerImage({ base: null, layers, name: WORKER, out: out("worker") });
+    await makeWorkerImage({ base: null, layers, name: WORKER, out: out("worker"), python });
     await makeImage({ base: null, layers: [root, STAND_IN], name: STANDING_IN, out: out("stand-in") });
     for (const machine of machines(home))
       for (const name of ["worker", "stand-in"]) importImage(home, machine, out(name));

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -84,6 +84,36 @@ export class TestNamespace {
       body,
       contentType,
     });
+  }
+
+  /** Makes a claim by that name for a folder of this machine, which anybody may write to; gives the folder. */
+  async claim(name: string): Promise<string> {
+    const folder = mkdtempSync(path.join(tmpdir(), "millrace-claim-"));
+    chmodSync(folder, 0o777);
+    const volume = `${this.name}-${name}`;
+    const place = "/api/v1/persistentvolumes";
+    onTestFinished(async () => {
+      await this.#admin.ask({ method: "DELETE", path: `${place}/${volume}` });
+      rmSync(folder, { recursive: true, force: true });
+    });
+    const spec = { accessModes: ["ReadWriteMany"], storageClassName: "" };
+    await this.#admin.ask({
+      method: "POST",
+      path: place,
+      body: {
+        apiVersion: "v1",
+        kind: "PersistentVolume",
+        metadata: { name: volume },
+        spec: { ...spec, capacity: { storage: "1Gi" }, hostPath: { path: folder } },
+      },
+    });
+    await this.create("api/v1", "persistentvolumeclaims", {
+      apiVersion: "v1",
+      kind: "PersistentVolumeClaim",
+      metadata: { name },
+      spec: { ...spec, volumeName: volume, resources: { requests: { storage: "1Gi" } } },
+    });
+    return folder;
   }
 
   /** What has our labels, as `pods/NAME`. */

@@ -26,6 +26,7 @@ function parts(env: Record<string, string> = {}): PodParts {
     requestFactor: settings.kubernetesRequestFactor,
     replicasPerSeat: settings.replicasPerSeat,
     maxScratchBytes: settings.maxScratchBytes,
+    storage: settings.kubernetesStorage,
     overrides: settings.kubernetesPod,
   };
 }
@@ -145,4 +146,11 @@ verifies("kubernetes.overrides", "what would open the walls is refused at the st
   expect(kubernetesSettings({ MILLRACE_KUBERNETES_POD: '{"hostUsers":false}' }).kubernetesPod.spec).toEqual({
     hostUsers: false,
   });
+});
+
+verifies("kubernetes.storage", "a claim holds the storage of projects, each sees its own folder", () => {
+  expect(JSON.stringify(pod().spec)).toContain('{"name":"storage","emptyDir":{}}');
+  const text = JSON.stringify(pod({}, { MILLRACE_KUBERNETES_STORAGE: "volumes" }).spec);
+  expect(text).toContain('{"name":"storage","persistentVolumeClaim":{"claimName":"volumes"}}');
+  expect(text).toContain('{"name":"storage","mountPath":"/persistent-storage","subPath":"p-1"}');
 });
