@@ -52,10 +52,7 @@ export class TemplateLine {
     this.#idle = idle;
     this.#keepMs = keepMs;
     this.#events = events;
-    void process.leaving?.then(() => {
-      events.onOver();
-      this.detach();
-    });
+    void process.leaving?.then(() => this.#giveWay());
     this.template = new Template(process, clock, {
       onReady: (forks) => {
         events.onReady();
@@ -96,6 +93,12 @@ export class TemplateLine {
 
   stop(): void {
     this.#retireTimer?.cancel();
+  }
+
+  /** Its place is about to end. */
+  #giveWay(): void {
+    this.#events.onOver();
+    this.detach();
   }
 
   #prepare(replica: ReplicaStart): { started: Started; waiting: Waiting } {

@@ -15,7 +15,7 @@ import type { SeatMessage, Session } from "./seat-messages.ts";
 import type { PlacedSeat, SeatPlace } from "./seat-place.ts";
 
 /** The phases of a start, each told once, with the milliseconds since it was asked for. */
-export type SeatStartPhase = "scheduled" | "pulled" | "connected" | "fetched" | "started";
+type SeatStartPhase = "scheduled" | "pulled" | "connected" | "fetched" | "started";
 
 export type RemoteParts = {
   readonly place: SeatPlace;

@@ -2,8 +2,13 @@ import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import path from "node:path";
 import { describeExit } from "../../../src/host/start-kept.ts";
-import type { Exit } from "../../../src/replicas/engine.ts";
-import type { PlacedSeat, SeatOrder, SeatPlace } from "../../../src/replicas/remote/seat-place.ts";
+import type { Exit, Workload } from "../../../src/replicas/engine.ts";
+import type {
+  PlacedSeat,
+  SeatOrder,
+  SeatPlace,
+  SeatPlaceEvents,
+} from "../../../src/replicas/remote/seat-place.ts";
 import { REPOSITORY } from "../source-files.ts";
 
 const AGENT = path.join(REPOSITORY, "python", "millrace_seat");
@@ -38,7 +43,7 @@ export class LocalPlace implements SeatPlace {
     this.change = change;
   }
 
-  begin(given: SeatOrder): PlacedSeat {
+  begin(given: SeatOrder, _workload: Workload, events: SeatPlaceEvents): PlacedSeat {
     const order = this.change(given);
     const child = spawn(this.#python, ["-I", AGENT], {
       cwd: this.#folder,
@@ -46,6 +51,7 @@ export class LocalPlace implements SeatPlace {
       stdio: ["pipe", "ignore", "pipe"],
       detached: true,
     });
+    child.once("spawn", () => events.onPhase("scheduled", Date.now()));
     child.stdin.on("error", () => {}).end(`${JSON.stringify(order)}\n`);
     child.stderr.setEncoding("utf8").on("data", (text: string) => this.words.push(text));
     const seat = { ...this.#placed(child), order };

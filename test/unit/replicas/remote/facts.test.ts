@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { ALLOWED } from "../../../../src/host/app-environment.ts";
-import { Authority } from "../../../../src/nodes/authority.ts";
+import type { Authority } from "../../../../src/nodes/authority.ts";
 import { REPOSITORY } from "../../../support/source-files.ts";
 import { testAuthority } from "../../../support/nodes/hop.ts";
 import { X509Certificate } from "node:crypto";
