@@ -24,6 +24,7 @@ import { streamText } from "./stream-report.ts";
 import { judgeStream } from "./stream-targets.ts";
 import { measureStream } from "./stream.ts";
 import type { StreamSettings } from "./stream.ts";
+import { judgeSeats, measureSeats } from "./seats/seats.ts";
 import { serverText } from "./server-report.ts";
 import { judgeServer } from "./server-targets.ts";
 import { measureTraffic } from "./server-traffic.ts";
@@ -37,17 +38,18 @@ import { wallsText } from "./walls-report.ts";
 import { judgeWalls } from "./walls-targets.ts";
 import { measureWalls } from "./walls.ts";
 
-const USAGE = `usage: npm run bench sync|server|cluster|cold|stream|async|deploy|walls [-- options]
+const USAGE = `usage: npm run bench sync|server|cluster|seats|cold|stream|async|deploy|walls [-- options]
   sync          calls/s and latency beside the floor and FastAPI
   server        FastAPI as a server app beside a bare pass-through and alone: calls, bodies, streams, WebSockets
   cluster       calls and streams of an app that another node has, beside a bare pass-through to that node
+  seats         calls of an app in a seat elsewhere, beside a bare TLS pass-through to the replica
   cold          from zero replicas to the answer, and scaling out
   stream        messages/s, delays and memory of streams beside the floor and FastAPI
   async         durable 202s/s, runs finished and dispatch delays beside the bare group commit
   deploy        from a zip to the first answer, new and again, beside a bare start of the same function
   walls         what walls around apps cost: calls, first starts, starts from a kept template
-  --rounds N    rounds of each measurement (sync, server, cluster 15, quick 3; cold 5, 3; stream, async 3, 1; deploy, walls 20, 5)
-  --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync, server and cluster 1, quick 0.7)
+  --rounds N    rounds of each measurement (sync, server, cluster, seats 15, quick 3; cold 5, 3; stream, async 3, 1; deploy, walls 20, 5)
+  --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync, server, cluster and seats 1, quick 0.7)
   --database D  async only: ${DATABASES.join(" or ")} (default ${DATABASES[0]})
   --part P      stream only, may be repeated: ${PART_IDS.join(", ")}
   --profile DIR stream, async: CPU profiles of the service, and its busiest functions in the report
@@ -61,6 +63,7 @@ const ROUNDS: Readonly<Record<string, readonly [number, number]>> = {
   sync: [15, 3],
   server: [15, 3],
   cluster: [15, 3],
+  seats: [15, 3],
   cold: [5, 3],
   stream: [3, 1],
   async: [3, 1],
@@ -90,7 +93,7 @@ async function main(): Promise<boolean> {
   const isLong = isStream || isAsync;
   const [usual, quick] = ROUNDS[what ?? ""] ?? [0, 0];
   const rounds = Number(values.rounds ?? (values.quick ? quick : usual));
-  const isSync = what === "sync" || what === "server" || what === "cluster";
+  const isSync = ["sync", "server", "cluster", "seats"].includes(what ?? "");
   const usualSeconds = isSync || what === "walls" ? 1 : 2;
   const measureMs = Number(values.seconds ?? (values.quick ? 0.7 : usualSeconds)) * 1000;
   const parts = (values.part ?? [...PART_IDS]).filter((part): part is PartId =>
@@ -109,6 +112,7 @@ async function main(): Promise<boolean> {
   if (isSound && isSync) {
     const settings = { rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 };
     if (what === "cluster") return cluster(settings, values.json);
+    if (what === "seats") return seats(settings, values.json);
     return what === "sync" ? sync(settings, values.json) : server(settings, values.json);
   }
   if (isSound && what === "walls") {
@@ -164,6 +168,18 @@ async function cluster(settings: SyncSettings, asJson: boolean): Promise<boolean
   );
   const all = [...figures.subjects, ...figures.streams.flatMap(({ subjects }) => subjects)];
   return all.every(({ status }) => status === "measured") && noneMissed(verdicts);
+}
+
+async function seats(settings: SyncSettings, asJson: boolean): Promise<boolean> {
+  const machine = await describeMachine();
+  const subjects = await measureSeats(settings);
+  const verdicts = judgeSeats(subjects);
+  print(
+    asJson
+      ? JSON.stringify({ machine, settings, subjects, verdicts })
+      : syncText(machine, settings, subjects, verdicts),
+  );
+  return subjects.every(({ status }) => status === "measured") && noneMissed(verdicts);
 }
 
 async function cold(repeats: number, asJson: boolean): Promise<boolean> {

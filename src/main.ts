@@ -38,15 +38,16 @@ import type { Others } from "./nodes/elsewhere.ts";
 import type { PeerRoutes } from "./nodes/peer-listener.ts";
 import { Home } from "./replicas/home.ts";
 import type { Engine } from "./replicas/engine.ts";
-import { containerEngine } from "./replicas/container/engine.ts";
-import { processEngine } from "./replicas/process/engine.ts";
 import type { ProcessHost } from "./replicas/process/host.ts";
-import { Ports } from "./replicas/process/server/ports.ts";
+import type { SeatPlace } from "./replicas/remote/seat-place.ts";
+import { startEngine } from "./replicas/start-engine.ts";
 import { findHost, startHost } from "./host/start-host.ts";
 import { requireSharedVolumes } from "./host/storage/place-volumes.ts";
 import { networkReport } from "./host/walls/network.ts";
 import { joinNodes } from "./nodes/join-nodes.ts";
+import type { JoinedNodes } from "./nodes/join-nodes.ts";
 import { Ownership } from "./nodes/ownership.ts";
+import { startSeatHome } from "./nodes/seat-home.ts";
 import { followSigningSecrets } from "./runs/webhooks/follow-secrets.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import type { AppHolder } from "./store/app-owners.ts";
@@ -89,6 +90,8 @@ export type ServiceOptions = {
   readonly aroundStore?: (store: Store) => Store;
   /** Runs apps in place of the usual engine; a test that plays their processes uses it. */
   readonly engine?: (host: ProcessHost) => Engine;
+  /** Where replicas run that are not on this machine. */
+  readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number };
   /** The other nodes; a test that plays them uses it. */
   readonly others?: Others;
   /** The time of everything but what runs in threads and in Python; a test moves it. */
@@ -128,13 +131,13 @@ export async function startService(settings: Settings, options: ServiceOptions):
 }
 
 async function start(settings: Settings, options: ServiceOptions, life: Lifecycle): Promise<Service> {
-  const { log, onAppLog, webDir, guideDir, aroundStore, engine: engineOf } = options;
+  const { log, onAppLog, webDir, guideDir, aroundStore } = options;
   const { clock = systemClock } = options;
   const { host } = settings;
   let { shutdownGraceMs: graceMs } = settings;
   let managementPort = settings.basePort;
   const found = await findHost(settings, () => managementPort);
-  const { python, reads, isolated, rung, network, walls } = found;
+  const { python, isolated, rung, network, walls } = found;
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
   const { store, seal, tokens, owner } = installation;
   const sockets = runtimeDir(settings.dataDir);
@@ -149,25 +152,21 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     (opened) => opened.close(),
   );
   const reserve = await startReserve(settings, store, clock, life);
-  const { limits, storage, helper, containers } = await startHost(found, settings, { clock, log }, life);
+  const hosted = await startHost(found, settings, { clock, log }, life);
+  const { limits, storage, helper, containers } = hosted;
   const blobs = await startBlobs(settings, store.kind, clock, life);
   const images = { containers, baseImage: settings.baseImage };
-  const processHost = {
-    python: python.path,
-    dataDir: settings.dataDir,
-    rung,
-    reads,
-    limits,
-    network,
-    storage,
-    ports: new Ports(settings.serverPorts),
-    clock,
-  };
-  const engine = containerEngine(processHost, containers, (engineOf ?? processEngine)(processHost));
-  const details = ownDetails(settings, clock.now());
   const ownership = new Ownership(settings.dataDir);
+  let node: JoinedNodes | null = null;
+  const seatHome = () =>
+    startSeatHome({ ...settings, store, seal, clock, log, ownership, node: () => node }, life);
+  const { engine, seatStarts, reached } = await startEngine(
+    { ...options, ...found, ...hosted, ...blobs, settings, home, clock, seatHome },
+    life,
+  );
+  const details = { ...ownDetails(settings, clock.now()), ...reached };
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
-  const node = await joinNodes(
+  node = await joinNodes(
     { ...settings, store, seal, clock, log, ownership, details, ...blobs, requireVolumes },
     life,
   );
@@ -229,6 +228,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         network: networkReport(network),
         ...apps,
         ...deploys,
+        seatStarts,
         glances: glancesBy(node, catalog),
         ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details, ...catalog.load() }),
         apiPort: () => gateway.port,

@@ -11,11 +11,13 @@ import { HARDENING } from "./requirements/hardening.ts";
 import { HOSTED } from "./requirements/hosted.ts";
 import { IDENTITY } from "./requirements/identity.ts";
 import { IMAGES } from "./requirements/images.ts";
+import { KUBERNETES } from "./requirements/kubernetes.ts";
 import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
 import { NODES } from "./requirements/nodes.ts";
 import { PEERS } from "./requirements/peers.ts";
 import { RUN } from "./requirements/run.ts";
+import { SEATS } from "./requirements/seats.ts";
 import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
 import { START } from "./requirements/start.ts";
@@ -51,6 +53,8 @@ export const TABLES = [
   CHANGES,
   PEERS,
   BLOBS,
+  KUBERNETES,
+  SEATS,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -80,6 +84,8 @@ export const REQUIREMENTS = {
   ...CHANGES,
   ...PEERS,
   ...BLOBS,
+  ...KUBERNETES,
+  ...SEATS,
 };
 
 /** The id of a promise that exists. */

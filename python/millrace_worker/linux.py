@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -31,6 +32,11 @@ def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
 def adopt_orphans() -> None:
     """Makes this process the parent of every descendant whose own parent dies, daemons included."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def keep_private() -> None:
+    """Has no other process of the same user look into the memory of this one."""
+    _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def close_inherited(first: int) -> None:

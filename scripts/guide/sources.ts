@@ -32,6 +32,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   "Run it": [
     "docs/operations.md",
     "docs/cluster.md",
+    "docs/kubernetes.md",
     "docs/scale.md",
     "docs/accounts.md",
     "docs/management.md",

@@ -10,6 +10,7 @@ import { DATABASE_FILE, inspectDatabase } from "../store/upkeep.ts";
 import type { DatabaseReport } from "../store/database-report.ts";
 import { SilentServiceError, askService } from "./ask-service.ts";
 import { checkApps } from "./check-apps.ts";
+import { checkKubernetes } from "./check-kubernetes.ts";
 import { checkMasterKey, checkNodes } from "./check-nodes.ts";
 import { checkStorage } from "./check-storage.ts";
 import {
@@ -74,6 +75,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     await checkLimits(settings, walls, enforcement),
     await checkNetwork(settings, walls),
     await checkImages(settings, process.env),
+    ...(await checkKubernetes(settings, process.env)),
     await checkPorts(settings, holder),
     ...(await checkNodes(settings, report)),
     checkClock(report, Date.now()),

@@ -15,6 +15,10 @@ export type NodeSettings = {
   /** Null means the host's name. */
   readonly nodeName: string | null;
   readonly nodeLabels: Readonly<Record<string, string>>;
+  /** Null means the loopback address and any free port. */
+  readonly seatUrl: string | null;
+  /** Null means the port of `seatUrl`. */
+  readonly seatPort: number | null;
 };
 
 /** Every node reads those of all others. */
@@ -74,5 +78,19 @@ export const NODE_KEYS: { readonly [K in keyof NodeSettings]: SettingKey<NodeSet
     reader: labels,
     default: "",
     meaning: "What `millrace nodes` and the dashboard say of this service, such as zone=a,disk=fast.",
+  },
+  seatUrl: {
+    name: "seat_url",
+    reader: optional(nodeUrl),
+    default: null,
+    meaning:
+      "With an engine that runs replicas on other machines: the address at which they reach this service, such as https://10.0.0.5:4300. If unset, only those of the same machine can.",
+  },
+  seatPort: {
+    name: "seat_port",
+    reader: optional(port()),
+    default: null,
+    meaning:
+      "With an engine that runs replicas on other machines: the port on which this service listens for them. If unset, the one of seat_url, or a free one.",
   },
 };

@@ -4,6 +4,8 @@ import type { BlobAddress } from "./blob-address.ts";
 import { readSender } from "../kit/smtp/message.ts";
 import { cidr, integer, line, listOf, mapped, matching } from "./readers.ts";
 import { oneOf, optional, publicUrl, size } from "./readers.ts";
+import { ENGINE_KEYS } from "./engine-keys.ts";
+import type { EngineSettings } from "./engine-keys.ts";
 import { NODE_KEYS } from "./node-keys.ts";
 import type { NodeSettings } from "./node-keys.ts";
 import type { SettingKey } from "./setting-key.ts";
@@ -22,7 +24,8 @@ import { WALL_KEYS } from "./wall-keys.ts";
 import type { WallSettings } from "./wall-keys.ts";
 
 /** How the service runs, every default filled in. */
-export type Settings = NodeSettings &
+export type Settings = EngineSettings &
+  NodeSettings &
   WallSettings & {
     /** Absolute. */
     readonly dataDir: string;
@@ -170,6 +173,7 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     meaning: "Private address ranges that webhooks may reach.",
   },
   ...WALL_KEYS,
+  ...ENGINE_KEYS,
   shutdownGraceMs: {
     name: "shutdown_grace",
     reader: milliseconds("0s", "1h"),

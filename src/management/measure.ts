@@ -2,6 +2,7 @@ import { readdirSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import type { Clock } from "../kit/clock.ts";
+import type { SpanCounts } from "../kit/span-counts.ts";
 import { AppError } from "../model/errors.ts";
 import type { RunTally } from "../model/run-tally.ts";
 import type { DeliveryState } from "../model/delivery.ts";
@@ -17,6 +18,8 @@ export type MeasuredParts = {
   readonly tallies: readonly RunTally[];
   readonly deliverer: { readonly attempts: Readonly<Record<DeliveryState, number>> };
   readonly deployer: { readonly ended: ReadonlyMap<string, number> };
+  /** How long seats on other machines took to reach each phase of their start. */
+  readonly seatStarts: ReadonlyMap<string, SpanCounts>;
   readonly clock: Clock;
   readonly build: { readonly version: string; readonly python: string };
 };

@@ -64,6 +64,11 @@ export const METRICS = {
     labels: OF_APP,
     help: "Replicas that ended unexpectedly.",
   },
+  millrace_seat_start_seconds: {
+    kind: "histogram",
+    labels: ["phase"],
+    help: "With an engine elsewhere: time from asking for a seat until it was scheduled, pulled, connected, fetched and started.",
+  },
   millrace_builds_total: {
     kind: "counter",
     labels: ["status"],

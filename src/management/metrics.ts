@@ -19,34 +19,47 @@ export function metricsRoutes(app: FastifyInstance, parts: MetricsParts): void {
   app.addHook("onClose", () => meter.stop());
   app.get("/metrics", async (request, reply) => {
     await parts.authorizeOperator(request);
-    return reply.type(CONTENT_TYPE).send(exposition(await meter.measure(), parts.store.commits));
+    return reply.type(CONTENT_TYPE).send(exposition(await meter.measure(), histogramsOf(parts)));
   });
   refuseOthers(app, "/metrics", ["GET"]);
 }
 
+/** How long things took, each with what tells it apart. */
+type Histograms = Readonly<Partial<Record<MetricName, readonly Histogram[]>>>;
+type Histogram = { readonly labels: Sample["labels"]; readonly spans: SpanCounts };
+
+function histogramsOf({ store, seatStarts }: MetricsParts): Histograms {
+  return {
+    millrace_commit_seconds: [{ labels: {}, spans: store.commits }],
+    millrace_seat_start_seconds: Array.from(seatStarts, ([phase, spans]) => ({ labels: { phase }, spans })),
+  };
+}
+
 /** The text: each metric's meaning and type, then its values. One without labels always has a value. */
-export function exposition({ byName }: Samples, commits: SpanCounts): string {
-  const parts = Object.entries<Metric>(METRICS).map(([name, { kind, labels, help }]) => {
+export function exposition({ byName }: Samples, histograms: Histograms): string {
+  const parts = Object.entries<Metric>(METRICS).map(([key, { kind, labels, help }]) => {
+    const name = key as MetricName;
     const zero = labels.length === 0 ? [{ labels: {}, value: 0 }] : [];
     const lines =
       kind === "histogram"
-        ? histogram(name, commits)
-        : (byName.get(name as MetricName) ?? zero).map((sample) => line(name, sample));
+        ? (histograms[name] ?? []).flatMap((each) => linesOf(name, each))
+        : (byName.get(name) ?? zero).map((sample) => line(name, sample));
     return [`# HELP ${name} ${help}`, `# TYPE ${name} ${kind}`, ...lines].join("\n");
   });
   return `${parts.join("\n\n")}\n`;
 }
 
-function histogram(name: string, { boundsMs, counts, count, sumMs }: SpanCounts): string[] {
+function linesOf(name: string, { labels, spans: { boundsMs, counts, count, sumMs } }: Histogram): string[] {
   let total = 0;
   const buckets = boundsMs.map((bound, i) => {
     total += counts[i] ?? 0;
-    return { labels: { le: String(bound / 1000) }, value: total };
+    return { labels: { ...labels, le: String(bound / 1000) }, value: total };
   });
+  const all = { labels: { ...labels, le: "+Inf" }, value: count };
   return [
-    ...[...buckets, { labels: { le: "+Inf" }, value: count }].map((sample) => line(`${name}_bucket`, sample)),
-    line(`${name}_sum`, { labels: {}, value: sumMs / 1000 }),
-    line(`${name}_count`, { labels: {}, value: count }),
+    ...[...buckets, all].map((sample) => line(`${name}_bucket`, sample)),
+    line(`${name}_sum`, { labels, value: sumMs / 1000 }),
+    line(`${name}_count`, { labels, value: count }),
   ];
 }
 

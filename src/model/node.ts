@@ -10,6 +10,8 @@ export type NodeDetails = {
   /** What its replicas were executing at its last sign of life. */
   readonly runs: number;
   readonly startedAt: number;
+  /** Where agents of seats elsewhere reach it, as `host:port`; absent where it has none. */
+  readonly seatAddress?: string;
 };
 
 /** What its machine has. */

@@ -8,6 +8,9 @@ import { hostOf } from "./node-name.ts";
 /** By what a node proves to others which one it is: its certificate and key, and the authority that both sides trust. */
 export type Identity = Certified & { readonly nodeId: string; readonly authority: string };
 
+/** What every service shows to the agents of seats elsewhere, whatever its address; no node's name. */
+const SEATS_HOST = "home.seats.millrace.internal";
+
 /** Also where the key is kept: in that row of `meta`. */
 const KEY = "authority";
 const CONTEXT = "meta/authority";
@@ -48,11 +51,20 @@ export class Authority {
 
   /** A new key for that node, and a certificate of it. The key is in memory alone. */
   issue(nodeId: string): Identity {
+    return { ...this.#certify(hostOf(nodeId)), nodeId };
+  }
+
+  /** The same for where the agents of seats elsewhere call. No node takes it for another. */
+  forSeats(): Omit<Identity, "nodeId"> {
+    return this.#certify(SEATS_HOST);
+  }
+
+  #certify(name: string): Omit<Identity, "nodeId"> {
     const leaf = makeLeaf(
-      { name: hostOf(nodeId), from: FROM, until: new Date(this.#clock.now() + LEAF_MS) },
+      { name, from: FROM, until: new Date(this.#clock.now() + LEAF_MS) },
       { name: NAME, certificate: this.certificate, key: this.#key },
     );
-    return { ...leaf, nodeId, authority: this.certificate };
+    return { ...leaf, authority: this.certificate };
   }
 }
 

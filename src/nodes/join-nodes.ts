@@ -12,6 +12,7 @@ import { Authority } from "./authority.ts";
 import type { Changes } from "./changes.ts";
 import type { Elsewhere } from "./elsewhere.ts";
 import { NodeLease } from "./lease.ts";
+import { listenAt } from "./listen-at.ts";
 import { meetOthers } from "./meet-others.ts";
 import { OwnNode } from "./own-node.ts";
 import type { NodeWork } from "./own-node.ts";
@@ -53,6 +54,12 @@ export type JoinedNodes = {
   glances(projectId: string): Promise<readonly Glance[]>;
   /** Takes requests from others from now on, and apps. */
   serve(work: NodeWork & Omit<Answering, "owners" | "greet">, routes: Omit<PeerRoutes, "own">): Promise<void>;
+  /** Where the agents of seats elsewhere reach the other nodes. */
+  seatAddresses(): readonly string[];
+  /** The same of one of them; null for one that is gone, or has none. */
+  seatAddressOf(nodeId: string): string | null;
+  /** Whether that node lives, as far as it can be told: true while no other may be taken for dead. */
+  isAlive(nodeId: string): boolean;
   /** Whether another node can take its apps. */
   hasOthers(): boolean;
   /** Gives its apps to the others. */
@@ -73,7 +80,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
   const identity = (await Authority.open({ store, seal, clock })).issue(ownership.owner);
   const listener = await life.start(
     "listener for other nodes",
-    () => PeerListener.listen({ identity, ...addressOf(parts), log }),
+    () => PeerListener.listen({ identity, ...listenAt(parts.nodeUrl, parts.nodePort), log }),
     (started) => started.close(),
   );
   const peers = await life.start(
@@ -126,6 +133,10 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
       });
       ownership.settle();
     },
+    seatAddresses: () =>
+      roster.all.flatMap(({ id, details }) => (id === self.id ? [] : (details.seatAddress ?? []))),
+    seatAddressOf: (nodeId) => roster.find(nodeId)?.details.seatAddress ?? null,
+    isAlive: (nodeId) => !node.lease.mayJudge || roster.find(nodeId) !== undefined,
     hasOthers: () => roster.takers.some(({ id }) => id !== self.id),
     leave: async () => {
       await node.leave();
@@ -153,12 +164,4 @@ async function sharingOf({ blobs, store, ownership, clock, log }: JoinParts) {
       if (blobs) await endSharing(blobs, of);
     },
   };
-}
-
-/** Where it listens: for this machine alone where only that is told to the others, else at every address it has. */
-function addressOf({ nodeUrl, nodePort }: JoinParts): { readonly host: string; readonly port: number } {
-  if (nodeUrl === null) return { host: "127.0.0.1", port: nodePort ?? 0 };
-  const { hostname, port } = new URL(nodeUrl);
-  const isLoopback = /^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname);
-  return { host: isLoopback ? hostname.replace(/^\[(.*)\]$/, "$1") : "::", port: nodePort ?? Number(port) };
 }

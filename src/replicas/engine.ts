@@ -1,10 +1,13 @@
 import type { Limits } from "../host/limits/limits.ts";
+import type { Version } from "../model/app.ts";
 import type { Network, PythonWish } from "../model/app-config.ts";
 import type { Home } from "./home.ts";
 import type { PrintedLine } from "./log-lines.ts";
 
 /** What is to run: a version of an app, described without naming any machine. An engine turns the ids into folders. */
 export type Workload = {
+  /** Which version of which app it is, and the blobs that hold its files, for engines that have none of this machine's. */
+  readonly version: Pick<Version, "id" | "appNumber" | "bundleBlob" | "environmentBlob" | "environmentTag">;
   /** Whose it is, and whose storage it sees. */
   readonly projectId: string;
   /** The id of the folder that holds `main.py`. */
@@ -29,6 +32,10 @@ export type Workload = {
   readonly unixSockets: boolean;
   /** The sandbox of its container, where it has one; null for the engine's own choice. */
   readonly containerRuntime: "v1" | "v2" | null;
+  /** The GPUs that it asks for; null for none. */
+  readonly cards: { readonly names: readonly string[]; readonly count: number } | null;
+  /** How long its calls may go on once it is asked to end. */
+  readonly graceMs: number;
   /** How its own server is started; null for an app that offers functions. */
   readonly server: ServerCommand | null;
 };
@@ -101,6 +108,8 @@ export type Started = {
   vitals(pid: number): Vitals | null;
   /** What that process uses, with all it started; null where nobody can tell. */
   usage(pid: number): Promise<Usage | null>;
+  /** Resolves when its place is about to end, by whoever has that; absent where places do not. */
+  readonly leaving?: Promise<void>;
   /** Puts the process with this id under its limits, before it is given a call; null where it is under them already. */
   confine?(pid: number): Promise<void> | null;
   /** How it ended, with what only its limits tell. */
@@ -190,6 +199,8 @@ export type ServerEvents = {
 /** Where replicas run. An engine only starts things and stops them: calls travel by the wire, or to a server's port. */
 export type Engine = {
   readonly name: string;
+  /** How many replicas a seat holds; absent for any number. */
+  readonly replicasPerSeat?: number;
   /** Opens a seat that is kept for `keepMs` without a replica. Nothing runs there until its first replica starts. */
   open(workload: Workload, keepMs: number, home: Home, owner: SeatOwner): Seat;
   /** Starts the server of a workload that is one. */

@@ -40,6 +40,8 @@ export type ReplicaEvents<C> = {
   onWithdrawn(call: C): void;
   /** The process is ending of its own accord; how, and what it held, `onGone` tells a moment later. */
   onEnding(): void;
+  /** Its place is about to end: another is to take over before it goes. */
+  onLeaving(): void;
   /** It does not answer, and is to have no more calls; or it does again. */
   onSilence(isSilent: boolean): void;
   /** The process is gone. Of the calls it held, oldest first, some may have begun and the others have not. */

@@ -43,6 +43,8 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   /** One replica is all there can be; null until the first one has told, and then there is no second before that. */
   #single: boolean | null;
   readonly #emptied = Promise.withResolvers<void>();
+  /** Those whose place is about to end. Each takes calls until another is there in its place. */
+  readonly #leaving = new Set<R>();
   /** No replica is to start. */
   #isVacant = false;
   /** A replica is gone. */
@@ -108,8 +110,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     const desired = Math.min(most, wanted);
     let living = 0;
     // Where there is room for one, another starts only when the last is gone.
-    for (const { state } of this.replicas)
-      if (state === "starting" || state === "ready" || this.isSingle) living += 1;
+    for (const replica of this.replicas) if (this.#isLasting(replica) || this.isSingle) living += 1;
     const waitMs = this.#crashes.waitMs(now);
     if (living < desired && waitMs > 0) this.#lookAgainIn(waitMs);
     else for (; living < desired; living++) this.#start();
@@ -135,6 +136,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   /** Takes a replica out of service; it finishes what it holds and exits. */
   retire(replica: R): void {
     replica.isCondemned = true;
+    this.#leaving.delete(replica);
     this.#withdraw(replica);
     replica.stop(this.#stopSeconds());
   }
@@ -177,6 +179,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
       onOutcome: (call, outcome) => this.#events.onOutcome(call, outcome),
       onWithdrawn: (call) => this.#events.onReturned([call]),
       onEnding: () => this.#withdraw(replica),
+      onLeaving: () => this.#onLeaving(replica),
       onSilence: (isSilent) => this.#onSilence(isSilent),
       onGone: (exit, begun, waiting) => this.#onGone(replica, startedAt, exit, { begun, waiting }),
       onLog: (line) => this.#events.onLog(replica, line),
@@ -195,9 +198,24 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#rounds.start();
     this.readyClock.set(true, this.#clock.monotonic());
     this.#events.onReady(functions);
+    const [relieved] = this.#leaving.has(replica) ? [] : this.#leaving;
+    if (relieved) this.retire(relieved);
     this.noteIdle();
     // Those that calls have asked for meanwhile.
     if (isFirst) this.scale();
+  }
+
+  #isLasting(replica: R): boolean {
+    return (replica.state === "starting" || replica.state === "ready") && !this.#leaving.has(replica);
+  }
+
+  #onLeaving(replica: R): void {
+    if (replica.state === "gone" || this.#isStopping) return;
+    this.#leaving.add(replica);
+    this.scale();
+    const isReplaced = [...this.replicas].some((each) => each.state === "starting" && this.#isLasting(each));
+    // Where nobody is to come, there is nobody to wait for.
+    if (!isReplaced) this.retire(replica);
   }
 
   /** Its free slots are of no use meanwhile. */
@@ -234,6 +252,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
 
   #onGone(replica: R, startedAt: number, exit: Exit, { begun, waiting }: Divided<C>): void {
     this.replicas.delete(replica);
+    this.#leaving.delete(replica);
     if (this.replicas.size === 0) {
       this.#rounds.stop();
       this.#meter.stop();

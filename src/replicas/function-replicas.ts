@@ -41,8 +41,11 @@ export function functionReplicas(
           },
           onGone: (exit, lost, unread) => {
             home.forget(ticket);
-            // Calls begin in order, and a result is sent before the next call begins: only these can have begun.
-            const begun = lost.slice(0, scaling.replicaConcurrency).filter((call) => call !== unread);
+            // Calls begin in order, and a result is sent before the next call begins: only these can have begun. On
+            // the way from elsewhere results may have been lost, so that any of them can.
+            const begun = isElsewhere
+              ? lost
+              : lost.slice(0, scaling.replicaConcurrency).filter((call) => call !== unread);
             const waiting = lost.filter((call) => !begun.includes(call));
             for (const call of waiting) call.wireId = 0;
             // Its connections may have ended long before the news of how it did.
@@ -51,12 +54,15 @@ export function functionReplicas(
           },
         },
       });
+      let isElsewhere = false;
       const ticket = home.expect((kind, socket, pid) => {
+        isElsewhere ||= socket.remoteAddress !== undefined;
         // Of a failure whoever waits for it below hears.
         if (pid !== null) confine(pid)?.catch(() => {});
         replica.attach(kind, socket, pid);
       });
       started = seats.start({ id, ticket });
+      void started.leaving?.then(() => events.onLeaving());
       replica.bindTo(started, deployment.deploymentInitializationTimeoutSeconds);
       return replica;
     },

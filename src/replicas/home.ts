@@ -23,6 +23,9 @@ const PREFACE_TIMEOUT_MS = 10_000;
 /** Connections without a ticket. A harness sends it first thing, so the connection that has waited longest has none. */
 const MAX_STRANGERS = 256;
 
+/** Takes a connection whose first line is no replica's; false if it is nothing to it either. */
+export type Usher = (preface: string, socket: Socket) => boolean;
+
 /** A way in besides the first. */
 export type Door = { readonly address: string; close(): Promise<void> };
 
@@ -71,6 +74,11 @@ export class Home {
     };
   }
 
+  /** Takes a connection that came elsewhere: by another listener, from another machine. */
+  welcome(socket: Socket, usher: Usher): void {
+    this.#greet(socket, usher);
+  }
+
   /** Connections that have not shown a ticket yet. */
   get strangerCount(): number {
     return this.#strangers.size;
@@ -105,7 +113,7 @@ export class Home {
     return server;
   }
 
-  #greet(socket: Socket): void {
+  #greet(socket: Socket, usher: Usher = () => false): void {
     this.#sockets.add(socket);
     socket.on("close", () => {
       this.#sockets.delete(socket);
@@ -127,7 +135,7 @@ export class Home {
       socket.pause();
       this.#recognise(socket);
       if (end + 1 < data.length) socket.unshift(data.subarray(end + 1));
-      this.#admit(socket, seen.take().toString("latin1"));
+      this.#admit(socket, seen.take().toString("latin1"), usher);
     };
     socket.on("data", onData);
   }
@@ -151,11 +159,11 @@ export class Home {
     this.#strangers.delete(socket);
   }
 
-  #admit(socket: Socket, preface: string): void {
+  #admit(socket: Socket, preface: string, usher: Usher): void {
     const [, kind, ticket = "", pid] = PREFACE.exec(preface) ?? [];
     const known = this.#tickets.get(ticket);
     if (!known || known.used.has(kind as ConnectionKind)) {
-      socket.destroy();
+      if (kind !== undefined || !usher(preface, socket)) socket.destroy();
       return;
     }
     known.used.add(kind as ConnectionKind);

@@ -5,7 +5,7 @@ import type { ReplicaEvents } from "./fleet-events.ts";
 import type { PayloadLimits } from "./wire-limits.ts";
 
 /** What is learned from a replica that takes its calls by the wire. */
-export type WireReplicaEvents = Omit<ReplicaEvents<Call>, "onGone" | "onSingle"> & {
+export type WireReplicaEvents = Omit<ReplicaEvents<Call>, "onGone" | "onSingle" | "onLeaving"> & {
   /** The process is gone; `lost` are the calls it held, oldest first, and `unread` is one that it cannot have begun. */
   onGone(exit: Exit, lost: readonly Call[], unread: Call | null): void;
 };

@@ -14,8 +14,8 @@ const NEVER_STARTED: Started & StartedServer = {
 };
 
 /**
- * The seats of one version. The next replica starts where the version's template sits; once a template may not fork,
- * each replica gets a seat of its own.
+ * The seats of one version. The next replica starts where a template of the version sits, if that has room; once a
+ * template may not fork, each replica gets a seat of its own.
  */
 export class Seats {
   readonly #engine: Engine;
@@ -25,8 +25,8 @@ export class Seats {
   readonly #open = new Set<Seat>();
   /** The app's own servers that have not ended. */
   readonly #servers = new Set<StartedServer>();
-  /** The one that takes more replicas. */
-  #current: Seat | null = null;
+  /** Those that take more replicas, with how many they have. */
+  readonly #taking = new Map<Seat, number>();
   #workload: Workload;
   #keepMs: number;
   #forks: boolean;
@@ -45,8 +45,11 @@ export class Seats {
   start(replica: ReplicaStart): Started {
     if (this.#isClosed) return NEVER_STARTED;
     if (!this.#forks) return this.#single(this.#workload).start(replica);
-    this.#current ??= this.#openSeat(this.#workload);
-    return this.#current.start(replica);
+    const seat = this.#withRoom() ?? this.#openSeat(this.#workload);
+    this.#count(seat, 1);
+    const started = seat.start(replica);
+    void started.exited.then(() => this.#count(seat, -1));
+    return started;
   }
 
   /** Starts the server of a version that is one: each is a seat of its own. */
@@ -64,12 +67,12 @@ export class Seats {
     this.#workload = workload;
     this.#keepMs = keepMs;
     if (isSame) {
-      this.#current?.keepFor(keepMs);
+      for (const seat of this.#taking.keys()) seat.keepFor(keepMs);
       return;
     }
-    const before = this.#current;
-    this.#current = null;
-    before?.leave();
+    const before = [...this.#taking.keys()];
+    this.#taking.clear();
+    for (const seat of before) seat.leave();
   }
 
   /** Ends what is left of the version, kept templates too. */
@@ -80,6 +83,24 @@ export class Seats {
       ...Array.from(this.#open, (seat) => seat.close()),
       ...Array.from(this.#servers, ({ exited }) => exited),
     ]);
+  }
+
+  /** The fullest that has room, so that others become empty; undefined where there is none. */
+  #withRoom(): Seat | undefined {
+    const { replicasPerSeat = Number.POSITIVE_INFINITY } = this.#engine;
+    const open = [...this.#taking].filter(([, count]) => count < replicasPerSeat);
+    return open.toSorted(([, one], [, other]) => other - one)[0]?.[0];
+  }
+
+  #count(seat: Seat, change: number): void {
+    const before = this.#taking.get(seat);
+    if (before === undefined) return;
+    const isSpare = before + change === 0 && [...this.#taking.values()].includes(0);
+    this.#taking.set(seat, before + change);
+    if (!isSpare) return;
+    // One empty seat is enough for a fast start: each holds its part of some machine.
+    this.#taking.delete(seat);
+    seat.leave();
   }
 
   #single(workload: Workload): Seat {
@@ -93,12 +114,11 @@ export class Seats {
       // In a template's place, if it was dead, and else beside it.
       elsewhere: (replica) =>
         this.#forks || this.#isClosed ? this.start(replica) : this.#single(workload).start(replica),
-      onOver: () => {
-        if (this.#current === seat) this.#current = null;
-      },
+      onOver: () => this.#taking.delete(seat),
       onEnded: () => this.#open.delete(seat),
     });
     this.#open.add(seat);
+    if (workload.mayFork) this.#taking.set(seat, 0);
     return seat;
   }
 }

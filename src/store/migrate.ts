@@ -17,6 +17,7 @@ import { nodes } from "./migrations/0014-nodes.ts";
 import { changes } from "./migrations/0015-changes.ts";
 import { blobs } from "./migrations/0016-blobs.ts";
 import { largePayloads } from "./migrations/0017-large-payloads.ts";
+import { seats } from "./migrations/0018-seats.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -38,6 +39,7 @@ export const MIGRATIONS = {
   "0015-changes": changes,
   "0016-blobs": blobs,
   "0017-large-payloads": largePayloads,
+  "0018-seats": seats,
 } as const;
 
 /** The names of all migrations of this release, in order. */

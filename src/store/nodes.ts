@@ -102,8 +102,8 @@ function nodeOf({ id, url, details: text, leavingAt, leaseMs }: NodeRow): Servic
 function readDetails(text: string): NodeDetails | null {
   try {
     const details = JSON.parse(text) as NodeDetails;
-    const { name, home, release, capacity, labels } = details;
-    const texts = [name, home, release, ...Object.values(labels)];
+    const { name, home, release, capacity, labels, seatAddress = "" } = details;
+    const texts = [name, home, release, seatAddress, ...Object.values(labels)];
     const isSound = texts.every((each) => typeof each === "string") && capacity.cpus > 0;
     return isSound ? details : null;
   } catch {

@@ -23,6 +23,7 @@ import { projects } from "./projects.ts";
 import { retention } from "./retention.ts";
 import { runFigures } from "./run-figures.ts";
 import { runs } from "./runs.ts";
+import { seats } from "./seats.ts";
 import { secrets } from "./secrets.ts";
 import { sessions } from "./sessions.ts";
 import { signingKeys } from "./signing-keys.ts";
@@ -59,6 +60,7 @@ const OPERATIONS = {
   retention,
   runFigures,
   runs,
+  seats,
   secrets,
   sessions,
   signingKeys,

@@ -42,6 +42,7 @@ export type Schema = {
   sessions: SessionsTable;
   deviceCodes: DeviceCodesTable;
   auditEntries: AuditEntriesTable;
+  seats: SeatsTable;
   secrets: SecretsTable;
   meta: MetaTable;
 };
@@ -306,6 +307,17 @@ export type AuditEntriesTable = {
   createdAt: number;
   entry: string;
   hash: Uint8Array;
+};
+
+type SeatsTable = {
+  id: string;
+  appNumber: number;
+  versionId: Uint8Array;
+  placeName: string;
+  secretHash: Uint8Array;
+  fence: number;
+  owner: string;
+  createdAt: number;
 };
 
 type SecretsTable = {

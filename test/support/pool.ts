@@ -133,6 +133,13 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
   const python = await findInterpreter(process.env["MILLRACE_PYTHON"] ?? "python3");
   const home = await Home.open(path.join(directory, "run"));
   const workload = {
+    version: {
+      id: randomUUID(),
+      appNumber: 1,
+      bundleBlob: null,
+      environmentBlob: null,
+      environmentTag: null,
+    },
     projectId: "p-test",
     bundle: path.relative(directory, bundleDir),
     environment: null,
@@ -147,6 +154,8 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     network: config.deployment.network,
     containerRuntime: null,
     unixSockets: config.deployment.unixSockets,
+    cards: null,
+    graceMs: config.scaling.responseGracePeriodSeconds * 1000,
     server: config.customRuntime,
   };
   const keepMs = config.scaling.templateKeepSeconds * 1000;

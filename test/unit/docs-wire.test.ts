@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { FRAME, HEAD_BYTES, INITIAL_CREDIT_BYTES } from "../../src/replicas/frames.ts";
 import { CONNECTION_KINDS } from "../../src/replicas/home.ts";
 import { parseFailure, parseHello, parseTemplateMessage } from "../../src/replicas/messages.ts";
+import { SEAT_MOVES, parseSeatMessage } from "../../src/replicas/remote/seat-messages.ts";
 import { WIRE_LIMITS } from "../../src/replicas/wire-limits.ts";
 import { CALL_MOVES, CONTROL_MOVES, WIRE_MOVES } from "../../src/replicas/wire-order.ts";
 import { REPOSITORY } from "../support/source-files.ts";
@@ -188,4 +189,16 @@ test("the messages of a template are those that are shown, sent and understood",
   const obeyed = [...python.matchAll(/"(\w+)" in message/g)].map(([, name = ""]) => name);
   expect(sent.toSorted()).toEqual(named("from").toSorted());
   expect(obeyed.toSorted()).toEqual(named("to").toSorted());
+});
+
+test("the messages of an agent are those that are shown, and both sides understand them", () => {
+  const rows = [...DOCUMENT.matchAll(/^\| `(\w+)` \| (to the agent|from the agent|both) \|/gm)];
+  const named = (other: string) => rows.filter(([, , way]) => way !== other).map(([, name = ""]) => name);
+  const shown = examples("agent").map((line) => Object.keys(parseSeatMessage(Buffer.from(line)))[0] ?? "");
+  expect(shown.toSorted()).toEqual(named("to the agent").toSorted());
+  const legal = new Set(Object.values(SEAT_MOVES).flatMap((moves) => Object.keys(moves)));
+  expect([...legal].toSorted()).toEqual(shown.toSorted());
+  const [, moves = ""] = /^_MOVES = \{\n(.*?)^\}/ms.exec(read("python/millrace_seat/line.py")) ?? [];
+  const heard = new Set([...moves.matchAll(/"(\w+)": "/g)].map(([, name = ""]) => name));
+  expect([...heard].toSorted()).toEqual(named("from the agent").toSorted());
 });

@@ -5,7 +5,7 @@ import { NO_NETWORK } from "./network-fields.ts";
 import type { NetworkFields } from "./network-fields.ts";
 
 /** Where clouds tell a machine its own secrets. */
-const METADATA = [
+export const METADATA = [
   "169.254.169.254/32", // nearly all of them
   "fd00:ec2::254/128", // AWS
   "169.254.170.2/32", // AWS, for containers

@@ -52,6 +52,7 @@ export class TemplateLine {
     this.#idle = idle;
     this.#keepMs = keepMs;
     this.#events = events;
+    void process.leaving?.then(() => this.#giveWay());
     this.template = new Template(process, clock, {
       onReady: (forks) => {
         events.onReady();
@@ -94,6 +95,12 @@ export class TemplateLine {
     this.#retireTimer?.cancel();
   }
 
+  /** Its place is about to end. */
+  #giveWay(): void {
+    this.#events.onOver();
+    this.detach();
+  }
+
   #prepare(replica: ReplicaStart): { started: Started; waiting: Waiting } {
     let begun: Started | null = null;
     let isKilled = false;
@@ -121,10 +128,12 @@ export class TemplateLine {
     };
     const vitals = (pid: number) => begun?.vitals(pid) ?? null;
     const usage = async (pid: number) => (await begun?.usage(pid)) ?? null;
-    const obstacle = () => begun?.obstacle?.() ?? null;
+    const obstacle = () => (begun ?? this.#process).obstacle?.() ?? null;
     const confine = (pid: number) => begun?.confine?.(pid) ?? null;
     const judge = (exit: Exit) => begun?.judge?.(exit) ?? exit;
-    return { started: { exited, kill, vitals, usage, obstacle, confine, judge }, waiting };
+    const { leaving } = this.#process;
+    const started = { exited, kill, vitals, usage, obstacle, confine, judge, ...(leaving && { leaving }) };
+    return { started, waiting };
   }
 
   #startForking(): void {

@@ -235,6 +235,8 @@ export class Template {
 
   #leave(exit: Exit): void {
     this.#rounds.stop();
+    // From elsewhere its end may never come by itself.
+    this.#home?.destroy();
     for (const resolve of this.#children.values())
       resolve({ detail: "its template ended", initFailure: null });
     this.#children.clear();

@@ -62,6 +62,7 @@ for (const kind of DATABASE_KINDS) {
         `limits ${walls}`,
         `network ${walls}`,
         "images ok",
+        "kubernetes ok",
         "ports ok",
         "node address ok",
         "other nodes ok",

@@ -1,7 +1,5 @@
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { expect } from "vitest";
 import { WebSocket as Client } from "ws";
@@ -12,19 +10,11 @@ import { socketApp } from "../../support/servers/socket-app.ts";
 import { WITHOUT_WALLS } from "../../support/service.ts";
 import type { TestApp } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
+import { freePort } from "../../support/free-port.ts";
 import { zipOf } from "../../support/zip.ts";
 import { verifies } from "../../verifies.ts";
 
 const site = sharedService({}, WITHOUT_WALLS);
-
-/** A port of this machine that nobody has now. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 /** A server that listens on that port whatever it is told, and tells its version. */
 function stubborn(port: number, version: number): TestApp {

@@ -39,7 +39,8 @@ export async function removeBaseImage(tools: readonly ContainerTool[]): Promise<
   for (const { program } of tools) await promisify(execFile)(program, ["rmi", "-f", BASE_IMAGE], { env });
 }
 
-async function fill(folder: string): Promise<void> {
+/** Puts this host's own Python, a shell and a few programs into a folder that becomes the root of an image. */
+export async function fill(folder: string): Promise<void> {
   for (const name of ["bin", "dev", "etc", "proc", "sys", "tmp", "usr/bin", "var/tmp"])
     mkdirSync(path.join(folder, name), { recursive: true, mode: 0o755 });
   for (const program of PROGRAMS) copyProgram(program, folder);

@@ -17,7 +17,12 @@ verifies("operations.metrics", "the text has every metric, in the form that Prom
   samples.add("process_cpu_seconds_total", {}, 1.5);
   const commits = new SpanCounts([1, 5]);
   for (const ms of [0.5, 3, 4, 100]) commits.add(ms);
-  const text = exposition(samples, commits);
+  const starts = new SpanCounts([1_000]);
+  starts.add(2_000);
+  const text = exposition(samples, {
+    millrace_commit_seconds: [{ labels: {}, spans: commits }],
+    millrace_seat_start_seconds: [{ labels: { phase: "pulled" }, spans: starts }],
+  });
 
   expect(text.endsWith("\n") && !text.endsWith("\n\n")).toBe(true);
   const heads = Object.entries<Metric>(METRICS).map(
@@ -41,5 +46,11 @@ verifies("operations.metrics", "the text has every metric, in the form that Prom
     'millrace_commit_seconds_bucket{le="+Inf"} 4',
     "millrace_commit_seconds_sum 0.1075",
     "millrace_commit_seconds_count 4",
+  ]);
+  expect(partOf(text, "millrace_seat_start_seconds")?.split("\n").slice(2)).toEqual([
+    'millrace_seat_start_seconds_bucket{phase="pulled",le="1"} 0',
+    'millrace_seat_start_seconds_bucket{phase="pulled",le="+Inf"} 1',
+    'millrace_seat_start_seconds_sum{phase="pulled"} 2',
+    'millrace_seat_start_seconds_count{phase="pulled"} 1',
   ]);
 });

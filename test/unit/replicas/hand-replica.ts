@@ -31,6 +31,9 @@ const RUN = {
 /** A replica's process as a test plays it: it calls home by real sockets, and says there what the test wants. */
 export class HandReplica implements Started {
   readonly exited: Promise<Exit>;
+  readonly leaving: Promise<void>;
+  /** Its place is about to end. */
+  readonly leave: () => void;
   /** How often it was to be ended at once. */
   kills = 0;
   /** It answers no PING. */
@@ -55,6 +58,9 @@ export class HandReplica implements Started {
     const { promise, resolve } = Promise.withResolvers<Exit>();
     this.exited = promise;
     this.#exit = resolve;
+    const leaving = Promise.withResolvers<void>();
+    this.leaving = leaving.promise;
+    this.leave = leaving.resolve;
   }
 
   /** It begins to import the app. Its connection tells at once when it ends. */

@@ -1,16 +1,10 @@
 import { expect, test } from "vitest";
-import type {
-  Engine,
-  Exit,
-  ReplicaStart,
-  SeatOwner,
-  Started,
-  Workload,
-} from "../../../src/replicas/engine.ts";
+import type { Engine, Exit, ReplicaStart, SeatOwner, Workload } from "../../../src/replicas/engine.ts";
 import type { Home } from "../../../src/replicas/home.ts";
 import { Seats } from "../../../src/replicas/seats.ts";
 
 const WORKLOAD: Workload = {
+  version: { id: "v", appNumber: 1, bundleBlob: null, environmentBlob: null, environmentTag: null },
   projectId: "p-one",
   bundle: "bundles/one",
   environment: null,
@@ -25,16 +19,20 @@ const WORKLOAD: Workload = {
   network: true,
   containerRuntime: null,
   unixSockets: false,
+  cards: null,
+  graceMs: 0,
   server: null,
 };
 
 type Played = { readonly workload: Workload; readonly owner: SeatOwner; readonly told: string[] };
 
 /** Seats whose engine a test plays. */
-function playedSeats() {
+function playedSeats(replicasPerSeat = Number.POSITIVE_INFINITY) {
   const opened: Played[] = [];
+  const ends = new Map<string, () => void>();
   const engine: Engine = {
     name: "played",
+    replicasPerSeat,
     serve: () => {
       throw new Error("no server is played here");
     },
@@ -44,7 +42,9 @@ function playedSeats() {
       return {
         start: ({ id }) => {
           told.push(`start ${id}`);
-          return started();
+          const { promise, resolve } = Promise.withResolvers<Exit>();
+          ends.set(id, () => resolve({ detail: "ended", initFailure: null }));
+          return { exited: promise, kill: () => {}, vitals: () => null, usage: async () => null };
         },
         keepFor: (ms) => void told.push(`kept for ${ms}`),
         leave: () => void told.push("left"),
@@ -55,11 +55,12 @@ function playedSeats() {
   const events = { onLog: () => {}, onFault: () => {}, onSilence: () => {}, onError: () => {} };
   // oxlint-disable-next-line no-unsafe-type-assertion
   const seats = new Seats(engine, {} as Home, WORKLOAD, 7, events);
-  return { seats, opened };
-}
-
-function started(): Started {
-  return { exited: new Promise<Exit>(() => {}), kill: () => {}, vitals: () => null, usage: async () => null };
+  /** Ends a replica, and lets everybody learn of it. */
+  const end = async (id: string): Promise<void> => {
+    ends.get(id)?.();
+    await Promise.resolve();
+  };
+  return { seats, opened, end };
 }
 
 const replica = (id: string): ReplicaStart => ({ id, ticket: `ticket of ${id}` });
@@ -122,4 +123,25 @@ test("a seat that is over is not started in again, and all that is left is close
   opened[0]?.owner.onEnded();
   await seats.close();
   expect(opened.map(({ told }) => told.slice(1))).toEqual([["start a"], ["start b", "closed"]]);
+});
+
+test("a seat holds only so many; the fullest with room gets the next, and one empty seat is kept", async () => {
+  const { seats, opened, end } = playedSeats(2);
+  for (const id of ["a", "b", "c", "d", "e"]) seats.start(replica(id));
+  expect(opened.map(({ told }) => told.slice(1))).toEqual([
+    ["start a", "start b"],
+    ["start c", "start d"],
+    ["start e"],
+  ]);
+  await end("a");
+  await end("e");
+  seats.start(replica("f"));
+  expect(opened[0]?.told.at(-1)).toBe("start f");
+  await end("c");
+  await end("d");
+  // The third is empty already.
+  expect(opened.map(({ told }) => told.at(-1))).toEqual(["start f", "left", "start e"]);
+  seats.start(replica("g"));
+  seats.update({ ...WORKLOAD, variables: { KEY: "other" } }, 9);
+  expect(opened.map(({ told }) => told.at(-1))).toEqual(["left", "left", "left"]);
 });

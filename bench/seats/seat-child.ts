@@ -1,0 +1,92 @@
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { readSettings } from "../../src/config/settings.ts";
+import { systemClock } from "../../src/kit/clock.ts";
+import { createLog } from "../../src/kit/log.ts";
+import { Seal } from "../../src/kit/seal.ts";
+import { packFolder } from "../../src/kit/tar/pack-folder.ts";
+import { startService } from "../../src/main.ts";
+import { Authority } from "../../src/nodes/authority.ts";
+import type { Engine, Workload } from "../../src/replicas/engine.ts";
+import type { Home } from "../../src/replicas/home.ts";
+import { processEngine } from "../../src/replicas/process/engine.ts";
+import type { ProcessHost } from "../../src/replicas/process/host.ts";
+import { spawnPython } from "../../src/replicas/process/spawn.ts";
+import { remoteEngine } from "../../src/replicas/remote/engine.ts";
+import { SeatListener } from "../../src/replicas/remote/seat-listener.ts";
+import { LocalPlace } from "../../test/support/remote/local-place.ts";
+import { endWithParent, tellMemory } from "../child-side.ts";
+
+// A service that reaches its replicas by TLS: `node seat-child.ts passthrough|millrace DIRECTORY APP_FOLDER`. It prints
+// one line, {"url": where the app is called, "token": the owner's token}.
+
+const [way = "", directory = "", appFolder = ""] = process.argv.slice(2);
+const HASH = "0".repeat(64);
+const log = createLog("error");
+
+/** The service's own: known when its first seat is opened. */
+let home: Home | null = null;
+let bundle = "";
+const meta = { get: async () => null, setIfAbsent: async ({ value }: { value: string }) => value };
+const authority = await Authority.open({
+  store: { meta },
+  seal: new Seal(randomBytes(32)),
+  clock: systemClock,
+});
+const listener = await SeatListener.listen({
+  identity: authority.forSeats(),
+  host: "127.0.0.1",
+  port: 0,
+  home: { welcome: (...given: Parameters<Home["welcome"]>) => home?.welcome(...given) } as Home,
+  blobs: { open: () => packFolder(bundle) },
+  records: { add: async () => {}, remove: async () => {}, addressOf: async () => null },
+  clock: systemClock,
+  onError: (error) => log.error({ err: error }, "seat"),
+});
+
+/** An engine that learns where replicas call home. */
+function knowing(host: ProcessHost, engine: Engine): Engine {
+  return {
+    ...engine,
+    open: (workload, keepMs, given, owner) => {
+      home = given;
+      bundle = join(host.dataDir, workload.bundle);
+      return engine.open(inBlobs(workload), keepMs, given, owner);
+    },
+  };
+}
+
+function inBlobs(workload: Workload): Workload {
+  return { ...workload, version: { ...workload.version, bundleBlob: HASH } };
+}
+
+function seats(host: ProcessHost): Engine {
+  const place = new LocalPlace({ folder: directory });
+  const addresses = () => [`127.0.0.1:${listener.port}`];
+  return remoteEngine(host, { place, listener, addresses, graceMs: 30_000, storage: "" });
+}
+
+async function passThrough(): Promise<(host: ProcessHost) => Engine> {
+  const address = join(directory, "pass.sock");
+  const script = join(import.meta.dirname, "pass-tls.ts");
+  const child = spawn(process.execPath, [script, address, String(listener.port)], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  child.stdin.end(authority.certificate);
+  await once(createInterface({ input: child.stdout }), "line");
+  return (host) =>
+    processEngine(host, (start, clock, events) => spawnPython({ ...start, address }, clock, events));
+}
+
+const engineOf = way === "millrace" ? seats : await passThrough();
+const flags = { dataDir: join(directory, "data"), apiPort: "0", basePort: "0", isolation: "none" };
+const { settings } = readSettings({ flags, env: {} });
+const service = await startService(settings, { log, engine: (host) => knowing(host, engineOf(host)) });
+endWithParent(() => service.stop());
+const { app } = await service.install(appFolder);
+const { projectId, token } = service.owner;
+console.log(JSON.stringify({ url: `${service.apiUrl}/v4/${projectId}/${app.name}/run`, token }));
+tellMemory();

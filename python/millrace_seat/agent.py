@@ -1,0 +1,319 @@
+"""A seat's life: found a service, fetched the app, started the harness, passed its connections on, ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+from millrace_worker import keeper
+
+from . import fit, looks, tag
+from .channel import trust
+from .child import Child, environment_of
+from .fetch import NotFetched, fetch
+from .line import Line
+from .loop import Loop
+from .order import SeatOrder, Session, Sitting, read_address
+from .relay import Relays
+from .unpack import BadArchive, unpack
+
+_BEAT_SECONDS = 2.0
+_SILENCE_SECONDS = 6.0
+#: Between two tries to reach a service.
+_PAUSE_SECONDS = 0.5
+#: How long a keeper has to end all below it.
+_KEEPER_SECONDS = 5.0
+#: How long the last word may take.
+_LAST_WORD_SECONDS = 2.0
+_MESSAGE_CHARS = 2_000
+
+_DONE = 0
+#: It was fenced, or found no service: nothing of it counts any more.
+_LOST = 3
+
+
+class Agent:
+    """One seat. Everything but fetching happens in one thread."""
+
+    def __init__(self, order: SeatOrder, folder: str) -> None:
+        self._order = order
+        self._folder = folder
+        self._loop = Loop()
+        self._context = trust(order.authority)
+        self._relays = Relays(self._loop, self._context, os.path.join(folder, "h"))
+        self._began_at = time.monotonic()
+        self._addresses = list(order.addresses)
+        self._next_address = 0
+        self._line: Line | None = None
+        self._session: Session | None = None
+        self._grace_seconds = order.grace_seconds
+        self._is_seated = False
+        self._heard_at = self._said_at = self._began_at
+        #: Since when there is no service; none at the start.
+        self._alone_since: float | None = self._began_at
+        self._retry_at = 0.0
+        #: What a service has to know of what has happened so far, in its order.
+        self._milestones: list[tuple[str, Any]] = []
+        self._fetching: threading.Thread | None = None
+        self._fetched: tuple[str, str, str | None] | Exception | None = None
+        self._child: Child | None = None
+        self._memory_deaths = 0
+        self._killed_at: float | None = None
+        self._over_at: float | None = None
+        self._code = _DONE
+
+    def run(self) -> int:
+        """Lives until the seat is over; gives how."""
+        self._loop.catch(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
+        self._loop.run(self._tick)
+        self._relays.close()
+        return self._code
+
+    # Time.
+
+    def _tick(self, now: float) -> None:
+        self._bury()
+        if self._loop.signals & {signal.SIGTERM, signal.SIGINT}:
+            self._loop.signals.clear()
+            self._make_room()
+        if self._over_at is not None:
+            self._finish(now)
+            return
+        if self._fetched is not None:
+            self._start()
+        if self._killed_at is not None and now - self._killed_at > _KEEPER_SECONDS:
+            keeper.sweep()
+            self._leave(("exited", {"code": 128 + signal.SIGKILL, "is_out_of_memory": False}))
+        self._keep_in_touch(now)
+
+    def _keep_in_touch(self, now: float) -> None:
+        if self._line is None:
+            if self._alone_since is not None and now - self._alone_since > self._grace_seconds:
+                self._fence("no service was found for %d s" % self._grace_seconds)
+            elif now >= self._retry_at:
+                self._call(now)
+        elif now - self._heard_at > _SILENCE_SECONDS:
+            self._line.close()
+            self._lose()
+        elif self._is_seated and now - self._said_at >= _BEAT_SECONDS:
+            self._say("beat", {})
+
+    # The service.
+
+    def _call(self, now: float) -> None:
+        address = self._addresses[self._next_address % len(self._addresses)]
+        self._next_address += 1
+        self._heard_at = now
+        self._retry_at = now + _PAUSE_SECONDS
+        session = self._session
+        preface = (
+            "millrace 1 seat %s" % self._order.ticket
+            if session is None
+            else "millrace 1 back %s %s %d" % (self._order.seat_id, session.secret, session.fence)
+        )
+        try:
+            found = socket.getaddrinfo(address[0], address[1], type=socket.SOCK_STREAM)[0][4]
+            numeric = (str(found[0]), int(found[1]))
+            self._line = Line(
+                self._loop,
+                self._context,
+                numeric,
+                preface,
+                lambda word, value: self._hear(word, value, numeric),
+                self._lose,
+            )
+        except OSError:
+            self._line = None
+
+    def _lose(self) -> None:
+        """No word comes any more. What is being passed on stays so: the way may only have been blocked."""
+        was_heard = self._is_seated and self._over_at is not None
+        self._line = None
+        self._is_seated = False
+        if self._alone_since is None:
+            self._alone_since = time.monotonic()
+            self._retry_at = 0.0
+        if was_heard:
+            self._loop.stop()
+
+    def _hear(self, word: str, value: Any, address: tuple[str, int]) -> None:
+        self._heard_at = time.monotonic()
+        try:
+            if word == "session":
+                self._sit(Session(value), address)
+            elif word == "fenced":
+                self._fence("a service said that it has been replaced")
+            elif word == "elsewhere":
+                self._addresses.insert(self._next_address % len(self._addresses), read_address(value["address"]))
+                self._retry_at = 0.0
+            elif word == "look":
+                self._say("seen", {"id": int(value["id"]), **looks.look_at(int(value["pid"]))})
+            elif word == "end":
+                self._end()
+        except (KeyError, TypeError, ValueError, AttributeError):
+            self._fence("a service said what was not understood")
+
+    def _sit(self, session: Session, address: tuple[str, int]) -> None:
+        is_first = self._session is None
+        self._session = session
+        self._grace_seconds = session.grace_seconds
+        if session.addresses:
+            self._addresses = session.addresses
+        self._is_seated = True
+        self._alone_since = None
+        self._relays.address = address
+        self._say("hello", {"python": "%d.%d.%d" % sys.version_info[:3], "tag": tag.own_tag()})
+        for word, value in self._milestones:
+            self._say(word, value)
+        if is_first:
+            self._fetching = threading.Thread(target=self._fetch, args=(session, address), daemon=True)
+            self._fetching.start()
+
+    def _say(self, word: str, value: Any) -> None:
+        if self._line is not None and self._is_seated:
+            self._said_at = time.monotonic()
+            self._line.say(word, value)
+
+    def _pass(self, word: str, value: Any) -> None:
+        """Something that a service has to know, now or when there is one again."""
+        self._milestones.append((word, value))
+        self._say(word, value)
+
+    def _since_begin(self) -> dict[str, int]:
+        return {"ms": round((time.monotonic() - self._began_at) * 1000)}
+
+    # The app.
+
+    def _fetch(self, session: Session, address: tuple[str, int]) -> None:
+        """In a thread of its own."""
+        try:
+            self._fetched = self._bring(session, address)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the service is told
+            self._fetched = error
+        self._loop.wake()
+
+    def _bring(self, session: Session, address: tuple[str, int]) -> tuple[str, str, str | None]:
+        """Gives where the bundle is, the app's interpreter, and where its environment is."""
+        packed = os.path.join(self._folder, "packed")
+        bundle = os.path.join(self._folder, "bundle")
+        environment = os.path.join(self._folder, "environment")
+
+        def bring(blob: str, to: str, given: str | None = None) -> bytes | None:
+            preface = "millrace 1 blob %s %s %s" % (self._order.seat_id, session.secret, blob)
+            fetch(self._context, address, preface, packed)
+            os.mkdir(to, 0o755)
+            answer = unpack(packed, to, given)
+            os.unlink(packed)
+            return answer
+
+        bring(session.sit.bundle, bundle)
+        if session.sit.environment is None:
+            return bundle, os.path.realpath(sys.executable), None
+        made_at = bring(session.sit.environment, environment, fit.READY)
+        return bundle, fit.fit(environment, made_at), environment
+
+    def _start(self) -> None:
+        fetched, self._fetched = self._fetched, None
+        if self._session is None or fetched is None or self._killed_at is not None:
+            return
+        if isinstance(fetched, Exception):
+            self._fail("its files could not be fetched: %s" % _describe(fetched))
+            return
+        self._pass("fetched", self._since_begin())
+        bundle, python, environment = fetched
+        sit = self._session.sit
+        order = {**sit.order, "address": self._relays.path, "bundle_dir": bundle}
+        variables = environment_of(sit.variables, self._storage(sit), environment)
+        self._memory_deaths = looks.times_out_of_memory()
+        try:
+            self._child = Child(self._loop, python, order, variables, self._tell_printed)
+        except (OSError, ValueError, TypeError) as error:
+            self._fail("its process could not be started: %s" % _describe(error))
+            return
+        self._pass("started", self._since_begin())
+
+    def _storage(self, sit: Sitting) -> str:
+        if os.path.isdir(sit.storage) and os.access(sit.storage, os.W_OK):
+            return sit.storage
+        own = os.path.join(self._folder, "storage")
+        os.makedirs(own, exist_ok=True)
+        return own
+
+    def _tell_printed(self, stream: str, text: str) -> None:
+        self._say("printed", {"stream": stream, "text": text})
+
+    # The end.
+
+    def _bury(self) -> None:
+        """Everything whose parent has ended is a child of this process."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if self._child is not None and pid == self._child.pid and self._over_at is None:
+                keeper.sweep()
+                is_out = looks.times_out_of_memory() > self._memory_deaths
+                self._leave(("exited", {"code": keeper.exit_code(status), "is_out_of_memory": is_out}))
+
+    def _make_room(self) -> None:
+        """This place is about to end. The service has others take over, and then ends the seat."""
+        if self._is_seated and self._child is not None:
+            self._pass("leaving", {})
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        """Everything in the seat is to end."""
+        if self._over_at is not None or self._killed_at is not None:
+            return
+        self._killed_at = time.monotonic()
+        if self._child is None:
+            self._leave(("exited", {"code": 128 + signal.SIGTERM, "is_out_of_memory": False}))
+        else:
+            self._child.end()
+
+    def _fail(self, message: str) -> None:
+        self._leave(("failed", {"message": message[:_MESSAGE_CHARS]}))
+
+    def _leave(self, milestone: tuple[str, Any]) -> None:
+        """Says how it ended, and goes. Without a service it goes as soon as one has heard it, or its grace is over."""
+        self._over_at = time.monotonic()
+        self._pass(*milestone)
+
+    def _finish(self, now: float) -> None:
+        if self._line is None:
+            self._keep_in_touch(now)
+        elif self._is_seated:
+            # The service closes the line when it has read it.
+            if self._over_at is not None and now - max(self._over_at, self._said_at) > _LAST_WORD_SECONDS:
+                self._loop.stop()
+        else:
+            self._keep_in_touch(now)
+
+    def _fence(self, why: str) -> None:
+        """Nothing that happens here counts any more: first nobody hears of it, then it ends."""
+        self._relays.close()
+        if self._line is not None:
+            self._line.close()
+        try:
+            os.write(2, ("millrace: the seat ends: %s\n" % why).encode())
+        except OSError:
+            pass  # Nobody reads it.
+        self._code = _LOST
+        self._loop.stop()
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, (NotFetched, BadArchive)):
+        return str(error)
+    if isinstance(error, OSError) and error.errno == 7:
+        return "its secrets are too large to pass as environment variables"
+    return "%s: %s" % (type(error).__name__, error)

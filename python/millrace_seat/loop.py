@@ -1,0 +1,84 @@
+"""One thread that waits for descriptors, for signals and for the time of the next tick."""
+
+from __future__ import annotations
+
+import select
+import signal
+import socket
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+IN = select.EPOLLIN
+OUT = select.EPOLLOUT
+
+_TICK_SECONDS = 0.5
+
+
+class Loop:
+    """Calls whoever waits for a descriptor that is ready, and `tick` at least twice a second."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._waiting: dict[int, Callable[[int], None]] = {}
+        self._woken, self._wake = socket.socketpair()
+        self._woken.setblocking(False)
+        self._wake.setblocking(False)
+        self._is_over = False
+        self._is_woken = False
+        #: Those that have come and that nobody has taken care of yet.
+        self.signals: set[int] = set()
+        self.watch(self._woken.fileno(), IN, self._rest)
+
+    def catch(self, *numbers: int) -> None:
+        """From now on these signals wake the loop, and the next tick finds them in `signals`."""
+        for number in numbers:
+            signal.signal(number, lambda number, frame: self.signals.add(number))
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+
+    def wake(self) -> None:
+        """Has the next tick come at once; any thread may call it."""
+        try:
+            self._wake.send(b"\0")
+        except OSError:
+            pass  # It is awake already, or over.
+
+    def watch(self, descriptor: int, events: int, act: Callable[[int], None]) -> None:
+        self._waiting[descriptor] = act
+        self._epoll.register(descriptor, events)
+
+    def change(self, descriptor: int, events: int) -> None:
+        self._epoll.modify(descriptor, events)
+
+    def forget(self, descriptor: int) -> None:
+        """Before it is closed."""
+        if self._waiting.pop(descriptor, None) is not None:
+            self._epoll.unregister(descriptor)
+
+    def run(self, tick: Callable[[float], None]) -> None:
+        poll = self._epoll.poll
+        waiting = self._waiting
+        next_at = 0.0
+        while not self._is_over:
+            for descriptor, events in poll(_TICK_SECONDS):
+                act = waiting.get(descriptor)
+                if act is not None:
+                    act(events)
+            now = time.monotonic()
+            if now >= next_at or self._is_woken:
+                self._is_woken = False
+                next_at = now + _TICK_SECONDS
+                tick(now)
+
+    def stop(self) -> None:
+        self._is_over = True
+
+    def _rest(self, _events: int) -> None:
+        self._is_woken = True
+        try:
+            while self._woken.recv(4096):
+                pass
+        except BlockingIOError:
+            pass

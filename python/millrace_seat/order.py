@@ -1,0 +1,58 @@
+"""What an agent is given where it starts, and what a service tells it then."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_HEX = re.compile(r"[0-9a-f]{32}\Z")
+_HASH = re.compile(r"[0-9a-f]{64}\Z")
+_MAX_ADDRESSES = 64
+
+
+class SeatOrder:
+    """Nothing of this is worth anything once its ticket has been used."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.seat_id: str = fields["seatId"]
+        self.addresses: list[tuple[str, int]] = [read_address(text) for text in fields["addresses"]]
+        self.authority: str = fields["authority"]
+        self.ticket: str = fields["ticket"]
+        self.grace_seconds: float = fields["graceMs"] / 1000
+
+
+class Session:
+    """By what the seat is known from now on. Raises ValueError, KeyError or TypeError for what is no session."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.secret = _matching(_HEX, fields["secret"])
+        self.fence = int(fields["fence"])
+        self.grace_seconds = float(fields["grace_ms"]) / 1000
+        self.addresses = [read_address(text) for text in fields["addresses"][:_MAX_ADDRESSES]]
+        self.sit = Sitting(fields["sit"])
+
+
+class Sitting:
+    """What is to run in the seat."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.bundle = _matching(_HASH, fields["bundle"])
+        environment = fields["environment"]
+        self.environment = None if environment is None else _matching(_HASH, environment)
+        #: Where the project's storage is in this place, if it is there.
+        self.storage: str = fields["storage"]
+        self.variables: dict[str, str] = fields["variables"]
+        #: For the harness; where it calls home and where the app is, the agent fills in.
+        self.order: dict[str, Any] = fields["order"]
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """`host:port`, with brackets around the host if it has colons."""
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _matching(pattern: re.Pattern[str], text: str) -> str:
+    if not pattern.match(text):
+        raise ValueError("not as expected")
+    return text

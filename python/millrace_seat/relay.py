@@ -1,0 +1,195 @@
+"""Connections of the harness, passed on to the service as they are: bytes in both directions, held back in both.
+
+The end of one direction goes on behind the last byte of it: the service closes a wire behind the last call, and the
+replica still has to answer.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+
+from .channel import Channel
+from .loop import IN, OUT, Loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+#: Four for each replica, three for a template; an app could open them without end.
+_MAX_RELAYS = 4096
+_BACKLOG = 1024
+_BYTES = 256 * 1024
+_buffer = bytearray(_BYTES)
+_view = memoryview(_buffer)
+
+
+class Relays:
+    """A socket in a folder of this process's user, and what came there."""
+
+    def __init__(self, loop: Loop, context: ssl.SSLContext, folder: str) -> None:
+        self._loop = loop
+        self._context = context
+        self._relays: set[_Relay] = set()
+        #: Where the service is that the seat belongs to; None while there is none.
+        self.address: tuple[str, int] | None = None
+        os.mkdir(folder, 0o700)
+        self.path = os.path.join(folder, "s")
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        self._listener.bind(self.path)
+        self._listener.listen(_BACKLOG)
+        loop.watch(self._listener.fileno(), IN, self._accept)
+
+    def close(self) -> None:
+        """Nothing is passed on from now on."""
+        self._loop.forget(self._listener.fileno())
+        self._listener.close()
+        for relay in list(self._relays):
+            relay.close()
+
+    def _accept(self, _events: int) -> None:
+        try:
+            local, _ = self._listener.accept()
+        except OSError:
+            return  # It has gone again, or no descriptors are left.
+        if self.address is None or len(self._relays) >= _MAX_RELAYS:
+            local.close()
+            return
+        local.setblocking(False)
+        relay = _Relay(self._loop, self._context, self.address, local, self._relays.discard)
+        self._relays.add(relay)
+
+
+class _Relay:
+    """One connection on both sides."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        context: ssl.SSLContext,
+        address: tuple[str, int],
+        local: socket.socket,
+        on_closed: Callable[[_Relay], None],
+    ) -> None:
+        self._loop = loop
+        self._local = local
+        self._on_closed = on_closed
+        self._descriptor = local.fileno()
+        #: What the harness has not taken yet.
+        self._unsent = b""
+        self._is_local_over = False
+        self._is_home_over = False
+        #: It takes nothing any more; it may still have something to say.
+        self._is_deaf = False
+        self._is_closed = False
+        self._events = 0
+        self._home = Channel(loop, context, address, b"", self)
+
+    def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._home.close()
+        self._loop.forget(self._descriptor)
+        self._local.close()
+        self._on_closed(self)
+
+    # What the channel tells.
+
+    def on_open(self) -> None:
+        self._listen(True)
+
+    def on_data(self, data: memoryview) -> bool:
+        if self._is_deaf:
+            return True
+        try:
+            sent = self._local.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._is_deaf = True
+            return True
+        if sent == len(data):
+            return True
+        self._unsent = bytes(data[sent:])
+        self._set_events(self._events | OUT)
+        return False
+
+    def on_drained(self) -> None:
+        self._listen(True)
+
+    def on_end(self, is_orderly: bool) -> None:
+        self._is_home_over = True
+        if not is_orderly or self._is_local_over:
+            self.close()
+            return
+        try:
+            self._local.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # It was faster.
+
+    # What the harness does.
+
+    def _act(self, events: int) -> None:
+        if events & OUT:
+            self._drain()
+        if events & IN:
+            self._read()
+        elif events & ~OUT:
+            # Gone in both directions, while the service was too slow: what it said last is read when there is room.
+            self._is_deaf = True
+            self._set_events(0)
+
+    def _read(self) -> None:
+        try:
+            count = self._local.recv_into(_buffer)
+        except BlockingIOError:
+            return
+        except OSError:
+            count = 0
+        if count == 0:
+            self._finish()
+            return
+        self._home.send(_view[:count])
+        if self._home.is_full:
+            self._listen(False)
+
+    def _finish(self) -> None:
+        """The harness has said all it had to say, and listens no more."""
+        self._is_local_over = True
+        self._is_deaf = True
+        self._set_events(0)
+        self._home.end()
+        if self._unsent:
+            self._unsent = b""
+            self._home.resume()
+
+    def _drain(self) -> None:
+        try:
+            sent = self._local.send(self._unsent)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._is_deaf = True
+            sent = len(self._unsent)
+        self._unsent = self._unsent[sent:]
+        if not self._unsent:
+            self._set_events(self._events & ~OUT)
+            self._home.resume()
+
+    def _listen(self, is_listening: bool) -> None:
+        if not self._is_local_over:
+            self._set_events(self._events | IN if is_listening else self._events & ~IN)
+
+    def _set_events(self, events: int) -> None:
+        """With none at all it is not watched: its end would wake the loop again and again."""
+        if events == self._events or self._is_closed:
+            return
+        if events == 0:
+            self._loop.forget(self._descriptor)
+        elif self._events == 0:
+            self._loop.watch(self._descriptor, events, self._act)
+        else:
+            self._loop.change(self._descriptor, events)
+        self._events = events

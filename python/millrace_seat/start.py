@@ -1,0 +1,58 @@
+"""Where an agent begins: it reads its order, and lives by it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import traceback
+
+from millrace_worker import keeper, linux
+
+from .agent import Agent
+from .order import SeatOrder
+
+_MAX_ORDER_BYTES = 64 * 1024
+
+
+def main() -> None:
+    """Reads the order from the file that is named, or from stdin. Ends with everything that it has started."""
+    linux.keep_private()
+    linux.adopt_orphans()
+    order = SeatOrder(json.loads(_read()))
+    folder = tempfile.mkdtemp(prefix="millrace-seat-")
+    code = 1
+    try:
+        os.chdir(folder)
+        code = Agent(order, folder).run()
+    except BaseException:  # noqa: BLE001 - the last frame of the process: say it, then end
+        traceback.print_exc()
+    finally:
+        keeper.sweep()
+        _remove(folder)
+        # Not by a return: a thread may still fetch what nobody wants any more.
+        os._exit(code)
+
+
+def _read() -> bytes:
+    if len(sys.argv) > 1:
+        with open(sys.argv[1], "rb") as file:
+            text = file.read(_MAX_ORDER_BYTES)
+    else:
+        text = sys.stdin.buffer.readline(_MAX_ORDER_BYTES)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    return text
+
+
+def _remove(folder: str) -> None:
+    os.chdir("/")
+    for place, _, _ in os.walk(folder):
+        try:
+            os.chmod(place, 0o700)
+        except OSError:
+            pass  # What cannot be removed is the place's to remove.
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,114 @@
+"""Unpacks the archives that services make of bundles and environments: nothing is written outside the folder."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+
+_MAX_ENTRIES = 2_000_000
+_MAX_BYTES = 256 * 1024**3
+_MAX_NAME_BYTES = 3_000
+_MAX_DEPTH = 500
+_MAX_GIVEN_BYTES = 64 * 1024
+_PIECE_BYTES = 1024 * 1024
+#: The last entry: the hash of every byte before it, which whoever fetched the archive has compared already.
+_SEAL_NAME = "sha256"
+
+
+class BadArchive(Exception):
+    """It is not one of ours."""
+
+
+def unpack(file: str, into: str, given: str | None = None) -> bytes | None:
+    """Unpacks a file into a folder that is there and empty. The entry named `given` is not written, but the answer."""
+    answer: bytes | None = None
+    names: set[str] = set()
+    links: list[tuple[str, str]] = []
+    folders: list[tuple[str, tarfile.TarInfo]] = []
+    left = _MAX_BYTES
+    is_sealed = False
+    with tarfile.open(file, "r:", encoding="utf-8", errors="surrogateescape") as archive:
+        for entry in archive:
+            if is_sealed:
+                raise BadArchive("something stands behind its end")
+            if entry.name == _SEAL_NAME:
+                is_sealed = True
+                continue
+            name = _checked_name(entry, names)
+            left -= entry.size
+            if left < 0 or len(names) > _MAX_ENTRIES:
+                raise BadArchive("it holds too much")
+            if name == given:
+                answer = _whole_of(archive, entry)
+            elif entry.isreg():
+                _write(archive, entry, os.path.join(into, name))
+            elif entry.issym():
+                links.append((name, entry.linkname))
+            else:
+                os.mkdir(os.path.join(into, name), 0o700)
+                folders.append((os.path.join(into, name), entry))
+            # Else it remembers each of them.
+            archive.members = []  # pyright: ignore[reportAttributeAccessIssue] - every Python has it
+    if not is_sealed:
+        raise BadArchive("its end is missing")
+    # Links come last, so that no file is written through one; folders get their rights when they are full.
+    for name, target in links:
+        if not stays_inside(name, target):
+            raise BadArchive("the link %r leads outside" % name)
+        os.symlink(target, os.path.join(into, name))
+    for folder, entry in reversed(folders):
+        os.chmod(folder, entry.mode & 0o777)
+        os.utime(folder, (entry.mtime, entry.mtime))
+    return answer
+
+
+def stays_inside(name: str, target: str) -> bool:
+    """Whether a link goes up first, no higher than the folder, and never up again."""
+    if target == "" or target.startswith("/") or "\0" in target:
+        return False
+    steps = target.split("/")
+    ups = 0
+    while ups < len(steps) and steps[ups] == "..":
+        ups += 1
+    return name.count("/") >= ups and ".." not in steps[ups:]
+
+
+def _checked_name(entry: tarfile.TarInfo, names: set[str]) -> str:
+    if not (entry.isreg() or entry.isdir() or entry.issym()) or entry.issparse():
+        raise BadArchive("an entry of a kind that is not allowed")
+    name = entry.name
+    steps = name.split("/")
+    is_plain = "\0" not in name and not any(step in ("", ".", "..") for step in steps)
+    # A name that was cut in its header, in the middle of a character, stands whole in the entry before it.
+    is_text = not any("\ud800" <= character <= "\udfff" for character in name)
+    is_short = is_text and len(name.encode()) <= _MAX_NAME_BYTES and len(steps) <= _MAX_DEPTH
+    if not is_plain or not is_short or name in names:
+        raise BadArchive("an entry has the invalid name %r" % name[:200])
+    names.add(name)
+    return name
+
+
+def _write(archive: tarfile.TarFile, entry: tarfile.TarInfo, target: str) -> None:
+    mode = entry.mode & 0o777
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode | 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        content = archive.extractfile(entry)
+        if content is None:
+            raise BadArchive("an entry has no content")
+        count = 0
+        while piece := content.read(_PIECE_BYTES):
+            count += len(piece)
+            file.write(piece)
+        if count != entry.size:
+            raise BadArchive("it ends too early")
+        file.flush()
+        os.fchmod(descriptor, mode)
+        # Python compares it with what its compiled code says.
+        os.utime(descriptor, (entry.mtime, entry.mtime))
+
+
+def _whole_of(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
+    content = archive.extractfile(entry) if entry.isreg() and entry.size <= _MAX_GIVEN_BYTES else None
+    if content is None:
+        raise BadArchive("it holds too much")
+    return content.read()

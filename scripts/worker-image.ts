@@ -1,0 +1,143 @@
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { createReadStream, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cp, rename } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { parseArgs } from "node:util";
+
+/** An image that is made without Docker. Images are archives as `docker save` writes them. */
+export type ImagePlan = {
+  /** An archive of the image to begin from; null to begin from nothing. */
+  readonly base: string | null;
+  /** What is laid over it, each folder as the root of a file system. */
+  readonly layers: readonly string[];
+  readonly name: string;
+  readonly out: string;
+  /** An interpreter of the image's version, to compile bytecode with; absent for none. */
+  readonly python?: string;
+};
+
+type Manifest = { Config: string; RepoTags: string[]; Layers: string[] }[];
+type Config = {
+  config?: Record<string, unknown>;
+  rootfs: { type: string; diff_ids: string[] };
+  history?: object[];
+  [more: string]: unknown;
+};
+
+const REPOSITORY = path.join(import.meta.dirname, "..");
+/** What the image holds of ours; the same as in packaging/worker/Dockerfile. */
+const PACKAGES = ["millrace_seat", "millrace_worker"];
+const TARGET = "opt/millrace/python";
+const USER = "10001:10001";
+const REPRODUCIBLE = ["--numeric-owner", "--owner=0", "--group=0", "--mtime=@0", "--sort=name"];
+const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
+
+/** Makes an image with one more layer: the agent and the harness. What is below it has to hold a Python. */
+export async function makeWorkerImage(plan: ImagePlan): Promise<void> {
+  const folder = mkdtempSync(path.join(tmpdir(), "millrace-worker-"));
+  try {
+    const own = await ownRoot(folder);
+    if (plan.python !== undefined) compileBytecode(plan.python, own, TARGET);
+    await makeImage({ ...plan, layers: [...plan.layers, own] });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Makes an image that runs a seat's agent, from what is in the layers. */
+export async function makeImage({ base, layers: roots, name, out }: ImagePlan): Promise<void> {
+  const folder = mkdtempSync(path.join(tmpdir(), "millrace-image-"));
+  try {
+    const { config, layers } = base === null ? blank() : unpack(base, folder);
+    for (const root of roots) {
+      const { diffId, layer } = await addLayer(folder, root);
+      layers.push(layer);
+      config.rootfs.diff_ids.push(diffId);
+      config.history = [...(config.history ?? []), { created_by: "millrace worker-image" }];
+    }
+    config.config = {
+      Env: ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+      ...config.config,
+      User: USER,
+      WorkingDir: "/work",
+      Entrypoint: null,
+      Cmd: ["python3", "-I", `/${TARGET}/millrace_seat`],
+    };
+    const text = JSON.stringify(config);
+    const configName = `${createHash("sha256").update(text).digest("hex")}.json`;
+    writeFileSync(path.join(folder, configName), text);
+    const manifest: Manifest = [{ Config: configName, RepoTags: [name], Layers: layers }];
+    writeFileSync(path.join(folder, "manifest.json"), JSON.stringify(manifest));
+    // First the short ones, which tell what is in the others.
+    const files = ["manifest.json", configName, ...new Set(layers)];
+    execFileSync("tar", ["-C", folder, ...REPRODUCIBLE, "-cf", path.resolve(out), ...files]);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Compiles what is in a folder below a root, for good: the file system of a seat is read-only, and each start would. */
+export function compileBytecode(python: string, root: string, folder: string): void {
+  const args = ["-I", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"];
+  execFileSync(python, [...args, "-s", root, "-p", "/", path.join(root, folder)]);
+}
+
+function blank(): { config: Config; layers: string[] } {
+  const architecture = ARCHITECTURES[process.arch] ?? process.arch;
+  return { config: { architecture, os: "linux", rootfs: { type: "layers", diff_ids: [] } }, layers: [] };
+}
+
+function unpack(base: string, folder: string): { config: Config; layers: string[] } {
+  execFileSync("tar", ["-C", folder, "-xf", base]);
+  const [image] = JSON.parse(readFileSync(path.join(folder, "manifest.json"), "utf8")) as Manifest;
+  if (!image) throw new Error(`${base} holds no image`);
+  const config = JSON.parse(readFileSync(path.join(folder, image.Config), "utf8")) as Config;
+  return { config, layers: [...image.Layers] };
+}
+
+/** A folder with our own files where the image has them. */
+async function ownRoot(folder: string): Promise<string> {
+  const root = path.join(folder, "own-root");
+  for (const name of PACKAGES) {
+    await cp(path.join(REPOSITORY, "python", name), path.join(root, TARGET, name), {
+      recursive: true,
+      filter: (source) => !source.includes("__pycache__"),
+    });
+  }
+  execFileSync("chmod", ["-R", "u=rwX,go=rX", root]);
+  return root;
+}
+
+/** Packs a folder as a layer, which is named by what is in it. */
+async function addLayer(folder: string, root: string): Promise<{ diffId: string; layer: string }> {
+  const packed = path.join(folder, "layer.part");
+  execFileSync("tar", ["-C", root, ...REPRODUCIBLE, "-cf", packed, "."]);
+  const hash = createHash("sha256");
+  for await (const piece of createReadStream(packed)) hash.update(piece as Buffer);
+  const digest = hash.digest("hex");
+  mkdirSync(path.join(folder, digest), { recursive: true });
+  const layer = `${digest}/layer.tar`;
+  await rename(packed, path.join(folder, layer));
+  return { diffId: `sha256:${digest}`, layer };
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({
+    options: {
+      base: { type: "string" },
+      layer: { type: "string", multiple: true, default: [] },
+      name: { type: "string" },
+      out: { type: "string" },
+      python: { type: "string" },
+    },
+  });
+  const { base = null, layer, name, out, python } = values;
+  if (!name || !out || (base === null && layer.length === 0)) {
+    process.stderr.write(
+      "usage: worker-image.ts [--base IMAGE.tar] [--layer FOLDER]… [--python PYTHON] --name NAME:TAG --out OUT.tar\n",
+    );
+    process.exitCode = 2;
+  } else await makeWorkerImage({ base, layers: layer, name, out, ...(python !== undefined && { python }) });
+}

@@ -1,0 +1,85 @@
+import { resolve } from "node:path";
+import { podOverrides } from "./pod-overrides.ts";
+import type { PodOverrides } from "./pod-overrides.ts";
+import { decimal, integer, line, mapped, matching, oneOf, optional } from "./readers.ts";
+import type { SettingKey } from "./setting-key.ts";
+
+/** Where replicas run. */
+const ENGINES = ["process", "kubernetes"] as const;
+
+/** Where replicas run, and how that place is reached. */
+export type EngineSettings = {
+  readonly engine: (typeof ENGINES)[number];
+  readonly replicasPerSeat: number;
+  /** Absolute; null means the account that Kubernetes gives to its own pods. */
+  readonly kubernetesConfig: string | null;
+  /** Null means the one that the configuration or the account names. */
+  readonly kubernetesNamespace: string | null;
+  /** `{python}` stands for a version such as 3.12. */
+  readonly kubernetesImage: string | null;
+  readonly kubernetesRequestFactor: number;
+  /** Null means that what apps store lasts as long as their pod. */
+  readonly kubernetesStorage: string | null;
+  readonly kubernetesPod: PodOverrides;
+};
+
+const NAMESPACE = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+const CLAIM = /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/;
+
+/** Their rows, among those of all settings. */
+export const ENGINE_KEYS: { readonly [K in keyof EngineSettings]: SettingKey<EngineSettings[K]> } = {
+  engine: {
+    name: "engine",
+    reader: oneOf(ENGINES),
+    default: "process",
+    meaning: "Where replicas run: as processes of this machine, or as pods of a Kubernetes cluster.",
+  },
+  replicasPerSeat: {
+    name: "replicas_per_seat",
+    reader: integer(1, 1_000),
+    default: "1",
+    meaning:
+      "How many replicas of a version share a pod. They are forks of one process, so that a further one starts in milliseconds; a pod has cpu and memory for all of them.",
+  },
+  kubernetesConfig: {
+    name: "kubernetes_config",
+    reader: optional(mapped(line(4096), (path) => resolve(path))),
+    default: null,
+    meaning:
+      "The kubeconfig file that says how to reach Kubernetes. If unset, the service account of the pod that the service runs in.",
+  },
+  kubernetesNamespace: {
+    name: "kubernetes_namespace",
+    reader: optional(matching("the name of a namespace", (text) => NAMESPACE.test(text))),
+    default: null,
+    meaning:
+      "The namespace for the pods of apps. If unset, the one of the kubeconfig or the service account.",
+  },
+  kubernetesImage: {
+    name: "kubernetes_image",
+    reader: optional(line(2048)),
+    default: null,
+    meaning:
+      "The worker image that pods run, required with engine = kubernetes; `{python}` stands for the Python version of the app, such as 3.12.",
+  },
+  kubernetesRequestFactor: {
+    name: "kubernetes_request_factor",
+    reader: decimal(0.01, 1),
+    default: "0.25",
+    meaning: "How much of an app's cpu and memory its pods reserve on a machine; the rest is shared.",
+  },
+  kubernetesStorage: {
+    name: "kubernetes_storage",
+    reader: optional(matching("the name of a claim", (text) => CLAIM.test(text))),
+    default: null,
+    meaning:
+      "A ReadWriteMany claim in that namespace for the persistent storage of projects, each in a folder by its id; best the file system of MILLRACE_VOLUMES. If unset, what an app stores lasts as long as its pod.",
+  },
+  kubernetesPod: {
+    name: "kubernetes_pod",
+    reader: podOverrides,
+    default: "{}",
+    meaning: "What to add to every pod of an app, such as tolerations or a priority class.",
+  },
+};

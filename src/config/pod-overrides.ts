@@ -1,0 +1,60 @@
+import type { Reader } from "./readers.ts";
+
+/** What an operator may add to the pods of seats. Values go to Kubernetes as they are, which checks them itself. */
+export type PodOverrides = {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  /** Fields of a pod's `spec`, each of `SPEC_FIELDS`. */
+  readonly spec: Readonly<Record<string, unknown>>;
+};
+
+/** Where pods run and how they are pulled; nothing that opens their walls or changes what runs in them. */
+const SPEC_FIELDS: ReadonlySet<string> = new Set([
+  "dnsConfig",
+  "dnsPolicy",
+  "hostAliases",
+  "hostUsers",
+  "imagePullSecrets",
+  "nodeSelector",
+  "priorityClassName",
+  "schedulerName",
+  "tolerations",
+  "topologySpreadConstraints",
+]);
+/** Ours say whose a pod is, and which network it has. */
+const OWN_PREFIX = "millrace.dev/";
+const MAX_CHARS = 16_384;
+
+/** Takes an object whose members are all known. */
+export const podOverrides: Reader<PodOverrides> = {
+  expects: `a JSON object with any of labels, annotations, ${[...SPEC_FIELDS].join(", ")}`,
+  read(given) {
+    const raw = typeof given === "string" ? parseJson(given) : given;
+    if (!isObject(raw) || JSON.stringify(raw).length > MAX_CHARS) return undefined;
+    const { labels = {}, annotations = {}, ...spec } = raw;
+    if (!isOthersMap(labels) || !isOthersMap(annotations)) return undefined;
+    // A host's users are kept out of pods, never let in.
+    const isSafe = Object.keys(spec).every((name) => SPEC_FIELDS.has(name)) && spec["hostUsers"] !== true;
+    return isSafe ? { labels, annotations, spec } : undefined;
+  },
+  fromText: (text) => text,
+};
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isOthersMap(value: unknown): value is Record<string, string> {
+  if (!isObject(value)) return false;
+  return Object.entries(value).every(
+    ([name, text]) => typeof text === "string" && !name.startsWith(OWN_PREFIX),
+  );
+}

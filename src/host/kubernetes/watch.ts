@@ -1,0 +1,154 @@
+import { backoffMs } from "../../kit/backoff.ts";
+import type { Clock } from "../../kit/clock.ts";
+import { LineCutter } from "../../kit/line-cutter.ts";
+import { pause } from "../../kit/pause.ts";
+import { ApiError, statusWords } from "./api.ts";
+import type { KubernetesApi } from "./api.ts";
+
+/** What is watched. */
+export type Watched = {
+  readonly api: KubernetesApi;
+  readonly clock: Clock;
+  readonly path: string;
+  readonly labelSelector: string;
+};
+
+/** What a watcher learns; objects are as the API server sent them. */
+export type WatchEvents = {
+  /** Asks for all there are. What its answer lacks was there before only if it was made before this. */
+  onListing(): void;
+  /** All there are: at the beginning, and whenever it is not known what happened in between. */
+  onList(objects: readonly unknown[]): void;
+  onChange(change: "ADDED" | "MODIFIED" | "DELETED", object: unknown): void;
+  /** The watch was cut, or could not begin; it is tried again. Null when it runs. */
+  onTrouble(error: unknown): void;
+};
+
+const PAGE = "500";
+/** The server ends a watch after so many seconds: connections spread over its replicas again. */
+const WATCH_SECONDS = "290";
+const FIRST_WAIT_MS = 200;
+const LONGEST_WAIT_MS = 5_000;
+/** An object of Kubernetes has at most 1.5 MB, and some more as JSON. */
+const MAX_LINE_BYTES = 8 * 1024 * 1024;
+const GONE = 410;
+
+/**
+ * Follows all objects with a label: one list, then a watch from the version of the list. A watch that was cut goes on
+ * from the last version it saw; where the server no longer knows that, there is a new list.
+ */
+export class Watch {
+  readonly #watched: Watched;
+  readonly #events: WatchEvents;
+  readonly #stopped = new AbortController();
+  /** The last version that was seen; null when there has to be a list. */
+  #version: string | null = null;
+  #failures = 0;
+  readonly #running: Promise<void>;
+
+  constructor(watched: Watched, events: WatchEvents) {
+    this.#watched = watched;
+    this.#events = events;
+    this.#running = this.#run();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopped;
+    const { clock } = this.#watched;
+    while (!signal.aborted) {
+      try {
+        this.#version ??= await this.#list();
+        await this.#follow(this.#version);
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#failures += 1;
+        if (error instanceof ApiError && error.status === GONE) this.#version = null;
+        else this.#events.onTrouble(error);
+      }
+      // Also after a watch that the server has ended, which it may do at once.
+      await pause(clock, backoffMs(Math.max(1, this.#failures), FIRST_WAIT_MS, LONGEST_WAIT_MS), signal);
+    }
+  }
+
+  async #list(): Promise<string> {
+    const { api, path, labelSelector } = this.#watched;
+    const { signal } = this.#stopped;
+    this.#events.onListing();
+    const objects: unknown[] = [];
+    let after = "";
+    for (;;) {
+      const query = { labelSelector, limit: PAGE, ...(after !== "" && { continue: after }) };
+      const page = readPage(await api.ask({ method: "GET", path, query, signal }));
+      objects.push(...page.items);
+      after = page.after;
+      if (after !== "") continue;
+      this.#events.onList(objects);
+      return page.version;
+    }
+  }
+
+  async #follow(version: string): Promise<void> {
+    const { api, path, labelSelector } = this.#watched;
+    const { signal } = this.#stopped;
+    const query = {
+      watch: "1",
+      labelSelector,
+      allowWatchBookmarks: "true",
+      resourceVersion: version,
+      timeoutSeconds: WATCH_SECONDS,
+    };
+    const answer = await api.watch({ method: "GET", path, query, signal });
+    this.#failures = 0;
+    this.#events.onTrouble(null);
+    try {
+      const lines = new LineCutter({ maxBytes: MAX_LINE_BYTES }, (bytes, isPiece) => {
+        if (isPiece) throw new Error("the Kubernetes API sent a line that is too long");
+        if (bytes.length > 0) this.#take(bytes.toString("utf8"));
+      });
+      for await (const piece of answer as AsyncIterable<Buffer>) {
+        lines.push(piece);
+        lines.cut();
+      }
+    } finally {
+      answer.destroy();
+    }
+  }
+
+  #take(line: string): void {
+    const { type, object } = JSON.parse(line) as { type?: unknown; object?: unknown };
+    if (type === "ERROR") throw errorOf(object);
+    const version = versionOf(object);
+    if (type === "ADDED" || type === "MODIFIED" || type === "DELETED") this.#events.onChange(type, object);
+    // After it was taken: what was not is sent again.
+    if (version !== null) this.#version = version;
+  }
+}
+
+type Meta = { readonly resourceVersion?: unknown; readonly continue?: unknown };
+
+function metaOf(object: unknown): Meta {
+  return (object as { metadata?: Meta } | null)?.metadata ?? {};
+}
+
+function versionOf(object: unknown): string | null {
+  const { resourceVersion } = metaOf(object);
+  return typeof resourceVersion === "string" && resourceVersion.length <= 64 ? resourceVersion : null;
+}
+
+function readPage(answer: unknown): { items: readonly unknown[]; after: string; version: string } {
+  const { items } = (answer ?? {}) as { items?: unknown };
+  const version = versionOf(answer);
+  if (!Array.isArray(items) || version === null) throw new Error("the Kubernetes API sent no list");
+  const after = metaOf(answer).continue;
+  return { items, after: typeof after === "string" ? after : "", version };
+}
+
+function errorOf(object: unknown): ApiError {
+  const { code } = (object ?? {}) as { code?: unknown };
+  return new ApiError(typeof code === "number" ? code : 500, statusWords(object, "the watch was ended"));
+}

@@ -1,0 +1,84 @@
+import { isIP } from "node:net";
+import type { WallSettings } from "../../config/wall-keys.ts";
+import { METADATA } from "../../host/walls/network.ts";
+import { AddressRanges } from "../../kit/address-ranges.ts";
+import { SPECIAL_4, SPECIAL_6 } from "../../kit/special-addresses.ts";
+import { INSTALLATION, NETWORK, labelsOf, ownerName } from "./labels.ts";
+
+/** What decides where pods may connect to. */
+export type PolicyParts = Pick<WallSettings, "egressAllow" | "networkDeny"> & {
+  readonly installationId: string;
+  /** Where agents call: `host:port`. */
+  readonly seatAddresses: readonly string[];
+};
+
+type Kind = "none" | "egress" | "open";
+const KINDS: readonly Kind[] = ["none", "egress", "open"];
+const ALL = ["0.0.0.0/0", "::/0"] as const;
+
+/** One policy for each kind of `network`. Nobody connects to a pod: it always calls home itself. */
+export function networkPolicies(parts: PolicyParts, ownerUid: string): { name: string; object: object }[] {
+  const owner = ownerName(parts.installationId);
+  return KINDS.map((kind) => {
+    const name = `${owner}-${kind}`;
+    const object = {
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata: {
+        name,
+        labels: labelsOf(parts.installationId),
+        ownerReferences: [{ apiVersion: "v1", kind: "ConfigMap", name: owner, uid: ownerUid }],
+      },
+      spec: {
+        podSelector: { matchLabels: { [INSTALLATION]: parts.installationId, [NETWORK]: kind } },
+        policyTypes: ["Ingress", "Egress"],
+        egress: [home(parts), ...rules(kind, parts)],
+      },
+    };
+    return { name, object };
+  });
+}
+
+/**
+ * By port alone: the address of a Service is another one by the time that most clusters look at it, and names are not
+ * looked at at all.
+ */
+function home({ seatAddresses }: PolicyParts): object {
+  const hosts = seatAddresses.map((address) => address.slice(0, address.lastIndexOf(":")));
+  const ports = new Set(seatAddresses.map((address) => Number(address.slice(address.lastIndexOf(":") + 1))));
+  const isNamed = hosts.some((host) => isIP(host.replaceAll(/^\[|\]$/g, "")) === 0);
+  return {
+    ports: [...[...ports].map((port) => ({ protocol: "TCP", port })), ...(isNamed ? DNS : [])],
+  };
+}
+
+const DNS = ["UDP", "TCP"].map((protocol) => ({ protocol, port: 53 }));
+
+function rules(kind: Kind, { egressAllow, networkDeny }: PolicyParts): object[] {
+  if (kind === "none") return [];
+  const never = [...METADATA, ...networkDeny];
+  if (kind === "open") return [{ to: blocks(ALL, never) }];
+  const closed = [...SPECIAL_4, ...SPECIAL_6, ...never];
+  return [{ to: [...blocks(ALL, closed), ...blocks(egressAllow, never)] }, { ports: DNS }];
+}
+
+/** Ranges with holes. Kubernetes takes only holes that lie inside of their range. */
+function blocks(ranges: readonly string[], holes: readonly string[]): object[] {
+  return ranges
+    .filter((cidr) => !holes.some((hole) => isInside(cidr, hole)))
+    .map((cidr) => {
+      const except = [...new Set(holes.filter((hole) => isInside(hole, cidr)))];
+      return { ipBlock: { cidr, ...(except.length > 0 && { except }) } };
+    });
+}
+
+/** Whether a range lies in another, or is the same. */
+function isInside(inner: string, outer: string): boolean {
+  const [network = "", prefix] = inner.split("/");
+  const [other = "", least] = outer.split("/");
+  return (
+    isIP(network) === isIP(other) &&
+    Number(prefix) >= Number(least) &&
+    new AddressRanges([outer]).includes(network)
+  );
+}

@@ -1,0 +1,161 @@
+import { ApiError, describeTrouble } from "../../host/kubernetes/api.ts";
+import type { Exit, Workload } from "../engine.ts";
+import type { PlacedSeat, SeatOrder, SeatPlaceEvents } from "../remote/seat-place.ts";
+import type { PodApi } from "./pod-api.ts";
+import type { PodQueue, QueuedPod } from "./pod-queue.ts";
+import { exitOf } from "./pod-state.ts";
+import type { SeenPod } from "./pod-state.ts";
+import { podName } from "./pod-spec.ts";
+
+/** What a pod needs of its place. */
+export type PodSeatParts = {
+  readonly pods: PodApi;
+  readonly queue: PodQueue;
+  readonly now: () => number;
+  /** It has ended, and nothing of it is in the cluster any more. */
+  readonly onGone: (seat: PodSeat) => void;
+};
+
+/**
+ * A seat that is a pod.
+ *
+ * waiting → asked for → there → ended; waiting → ended when nobody wants it any more; asked for → waiting when the
+ * cluster had no room; asked for → ended when the cluster refused it. One that has ended is removed from the cluster.
+ */
+export class PodSeat implements PlacedSeat, QueuedPod {
+  readonly placeName: string;
+  readonly exited: Promise<Exit>;
+  readonly #parts: PodSeatParts;
+  readonly #order: SeatOrder;
+  readonly #workload: Workload;
+  readonly #events: SeatPlaceEvents;
+  readonly #resolve: (exit: Exit) => void;
+  #wasAskedFor = false;
+  #isBeingMade = false;
+  /** The cluster has said that it is there. */
+  #isThere = false;
+  #isKilled = false;
+  #hasEnded = false;
+  #isLeaving = false;
+  #obstacle: string | null = null;
+  readonly #phases = new Set<string>();
+
+  constructor(parts: PodSeatParts, order: SeatOrder, workload: Workload, events: SeatPlaceEvents) {
+    this.#parts = parts;
+    this.#order = order;
+    this.#workload = workload;
+    this.#events = events;
+    this.placeName = podName(order.seatId);
+    const { promise, resolve } = Promise.withResolvers<Exit>();
+    this.exited = promise;
+    this.#resolve = resolve;
+    parts.queue.add(this);
+  }
+
+  /** It was there before a list that lacks it: it is gone. */
+  get isThere(): boolean {
+    return this.#isThere;
+  }
+
+  get isKilled(): boolean {
+    return this.#isKilled;
+  }
+
+  obstacle(): string | null {
+    return this.#obstacle;
+  }
+
+  kill(): void {
+    if (this.#isKilled || this.#hasEnded) return;
+    this.#isKilled = true;
+    if (this.#parts.queue.remove(this)) this.#giveUp();
+    // One that is being made is removed as soon as that is settled.
+    else if (!this.#isBeingMade) void this.#remove();
+  }
+
+  async make(): Promise<"done" | "later"> {
+    this.#wasAskedFor = true;
+    this.#isBeingMade = true;
+    try {
+      await this.#parts.pods.create(this.#order, this.#workload);
+    } catch (error) {
+      return this.#refused(error);
+    } finally {
+      this.#isBeingMade = false;
+    }
+    this.#isThere = true;
+    this.#obstacle = null;
+    if (this.#isKilled) void this.#remove();
+    return "done";
+  }
+
+  /** Takes what the cluster says of it. */
+  see(pod: SeenPod): void {
+    this.#isThere = true;
+    this.#obstacle = pod.obstacle;
+    if (pod.isScheduled) this.#tell("scheduled");
+    if (pod.hasStarted) this.#tell("pulled");
+    if (!pod.end) return;
+    this.#end(exitOf(pod.end, this.#workload.limits));
+    // What has ended stays in the cluster until somebody removes it.
+    void this.#remove();
+  }
+
+  /** It is not in the cluster any more. */
+  seeGone(): void {
+    this.#isThere = false;
+    this.#end({ detail: this.#isKilled ? "ended" : "its pod was deleted", initFailure: null });
+    this.#parts.onGone(this);
+  }
+
+  #refused(error: unknown): "done" | "later" {
+    this.#obstacle = describeTrouble(error);
+    if (!isFinal(error)) {
+      if (!this.#isKilled) return "later";
+      this.#giveUp();
+      return "done";
+    }
+    this.#events.onError(error);
+    const message = `The app cannot start: Kubernetes refused its pod: ${this.#obstacle}`;
+    this.#end({ detail: this.#obstacle, initFailure: { message, traceback: message } });
+    void this.#remove();
+    return "done";
+  }
+
+  #giveUp(): void {
+    this.#end({ detail: "stopped before it started", initFailure: null });
+    // An answer may have been lost, and not the request.
+    if (this.#wasAskedFor) void this.#remove();
+    else this.#parts.onGone(this);
+  }
+
+  /** Insists until the cluster says that it goes, or is gone. */
+  async #remove(): Promise<void> {
+    if (this.#isLeaving) return;
+    this.#isLeaving = true;
+    if (await this.#parts.pods.remove(this.placeName)) this.seeGone();
+  }
+
+  #tell(phase: "scheduled" | "pulled"): void {
+    if (this.#phases.has(phase)) return;
+    this.#phases.add(phase);
+    this.#events.onPhase(phase, this.#parts.now());
+  }
+
+  #end(exit: Exit): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#obstacle = null;
+    this.#resolve(exit);
+  }
+}
+
+/** A token that is renewed just now, and somebody else's change at the same moment. */
+const MAY_PASS: ReadonlySet<number> = new Set([401, 409]);
+
+/** Whether asking again is of no use. A quota is used up only for a while. */
+function isFinal(error: unknown): boolean {
+  if (!(error instanceof ApiError) || error.isPassing) return false;
+  const isQuota = error.status === 403 && error.message.includes("exceeded quota");
+  return !isQuota && !MAY_PASS.has(error.status);
+}

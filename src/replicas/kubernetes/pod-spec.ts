@@ -1,0 +1,199 @@
+import type { PodOverrides } from "../../config/pod-overrides.ts";
+import type { SeatOrder } from "../remote/seat-place.ts";
+import type { Workload } from "../engine.ts";
+import { COMPUTE, NETWORK, NODE, SEAT, labelsOf, networkLabel, ownerName } from "./labels.ts";
+import type { Whose } from "./labels.ts";
+
+/** What the pods of an installation have in common. */
+export type PodParts = {
+  readonly whose: Whose;
+  /** The worker image; `{python}` stands for a version such as 3.12. */
+  readonly image: string;
+  /** The Python of apps that ask for none, such as 3.12. */
+  readonly python: string;
+  readonly requestFactor: number;
+  /** Each has as much as its app asks for. */
+  readonly replicasPerSeat: number;
+  readonly maxScratchBytes: number;
+  /** The claim for the storage of projects; null for none. */
+  readonly storage: string | null;
+  readonly overrides: PodOverrides;
+};
+
+/** Where the worker image has the agent and the harness. */
+const PYTHON_DIR = "/opt/millrace/python";
+const ORDER_DIR = "/run/millrace";
+/** The agent keeps bundle and environment there. */
+const WORK_DIR = "/work";
+const SCRATCH_DIR = "/tmp";
+/** Where an app finds its project's storage. */
+const STORAGE_DIR = "/persistent-storage";
+/** The user of the worker image. */
+const USER = 10_001;
+/** Of shared memory: what a pod has by itself is too little for PyTorch. It counts as memory. */
+const SHARED_MEMORY = "2Gi";
+/** What `container_runtime` is called in a cluster; the first is what it has by itself. */
+const RUNTIME_CLASSES = { v1: null, v2: "gvisor" } as const;
+/** Nothing fits into less: the agent and the harness themselves take that. */
+const LEAST_MEMORY_BYTES = 32 * 1024 * 1024;
+const LEAST_CPU_MILLIS = 10;
+
+/** The name of a seat's pod, and of the secret beside it: the same however often it is asked for. */
+export function podName(seatId: string): string {
+  return `millrace-seat-${seatId}`;
+}
+
+/** The pod that is to be a seat. Nothing of the app is in it but its size; the rest comes over the wire. */
+export function podOf(parts: PodParts, ownerUid: string, order: SeatOrder, workload: Workload): object {
+  const { whose, overrides } = parts;
+  const name = podName(order.seatId);
+  const sizeLimit = String(parts.maxScratchBytes);
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name,
+      labels: {
+        ...overrides.labels,
+        ...labelsOf(whose.installationId),
+        [NODE]: whose.nodeId,
+        [SEAT]: order.seatId,
+        [NETWORK]: networkLabel(workload.network),
+      },
+      annotations: overrides.annotations,
+      ownerReferences: [ownerOf("ConfigMap", ownerName(whose.installationId), ownerUid)],
+    },
+    spec: {
+      ...overrides.spec,
+      ...placementOf(workload, overrides),
+      // A seat that has ended is replaced by another, and never comes back as itself.
+      restartPolicy: "Never",
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      terminationGracePeriodSeconds: Math.ceil(workload.graceMs / 1000),
+      securityContext: {
+        runAsNonRoot: true,
+        runAsUser: USER,
+        runAsGroup: USER,
+        fsGroup: USER,
+        seccompProfile: { type: "RuntimeDefault" },
+      },
+      containers: [containerOf(parts, workload)],
+      volumes: [
+        { name: "order", secret: { secretName: name, defaultMode: 0o440 } },
+        { name: "work", emptyDir: { sizeLimit } },
+        { name: "scratch", emptyDir: { sizeLimit } },
+        { name: "storage", ...storageOf(parts) },
+        { name: "shared-memory", emptyDir: { medium: "Memory", sizeLimit: SHARED_MEMORY } },
+      ],
+    },
+  };
+}
+
+/** The secret that holds a seat's order. It goes when the pod goes. */
+export function secretOf({ whose }: PodParts, podUid: string, order: SeatOrder): object {
+  const name = podName(order.seatId);
+  return {
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: {
+      name,
+      labels: { ...labelsOf(whose.installationId), [NODE]: whose.nodeId, [SEAT]: order.seatId },
+      ownerReferences: [ownerOf("Pod", name, podUid)],
+    },
+    immutable: true,
+    stringData: { "order.json": JSON.stringify(order) },
+  };
+}
+
+function containerOf(parts: PodParts, workload: Workload): object {
+  return {
+    name: "seat",
+    image: imageFor(parts, workload),
+    imagePullPolicy: "IfNotPresent",
+    command: ["python3", "-I", `${PYTHON_DIR}/millrace_seat`, `${ORDER_DIR}/order.json`],
+    workingDir: WORK_DIR,
+    env: [
+      { name: "HOME", value: SCRATCH_DIR },
+      // The agent keeps the app's files there.
+      { name: "TMPDIR", value: WORK_DIR },
+    ],
+    resources: resourcesOf(parts, workload),
+    securityContext: {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
+    },
+    volumeMounts: [
+      { name: "order", mountPath: ORDER_DIR, readOnly: true },
+      { name: "work", mountPath: WORK_DIR },
+      { name: "scratch", mountPath: SCRATCH_DIR },
+      { name: "storage", mountPath: STORAGE_DIR, ...(parts.storage && { subPath: workload.projectId }) },
+      { name: "shared-memory", mountPath: "/dev/shm" },
+    ],
+  };
+}
+
+function imageFor({ image, python }: PodParts, workload: Workload): string {
+  const [major, minor] = (workload.python?.version ?? python).split(".");
+  return image.replaceAll("{python}", `${major}.${minor}`);
+}
+
+/** What it may use is hard; what it reserves is a part of that. */
+function resourcesOf({ requestFactor, replicasPerSeat }: PodParts, { limits, cards }: Workload): object {
+  const { memoryBytes, cpus, cpuShare } = limits;
+  const millis = (amount: number): string =>
+    `${Math.max(LEAST_CPU_MILLIS, Math.round(amount * replicasPerSeat * 1000))}m`;
+  const bytes = (amount: number): string =>
+    String(Math.max(LEAST_MEMORY_BYTES, Math.round(amount * replicasPerSeat)));
+  const gpus = cards && { "nvidia.com/gpu": String(cards.count * replicasPerSeat) };
+  return {
+    limits: {
+      ...(cpus !== null && { cpu: millis(cpus) }),
+      ...(memoryBytes !== null && { memory: bytes(memoryBytes) }),
+      ...gpus,
+    },
+    requests: {
+      cpu: millis((cpus ?? cpuShare) * requestFactor),
+      ...(memoryBytes !== null && { memory: bytes(memoryBytes * requestFactor) }),
+      ...gpus,
+    },
+  };
+}
+
+/** Without a claim it is gone with the pod. */
+function storageOf({ storage }: PodParts): object {
+  return storage === null ? { emptyDir: {} } : { persistentVolumeClaim: { claimName: storage } };
+}
+
+/** On machines with one of its cards, and in its sandbox. */
+function placementOf({ cards, containerRuntime }: Workload, { spec }: PodOverrides): object {
+  const runtimeClassName = containerRuntime && RUNTIME_CLASSES[containerRuntime];
+  const machines = cards && {
+    nodeAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: {
+        nodeSelectorTerms: [
+          { matchExpressions: [{ key: COMPUTE, operator: "In", values: cards.names.map(labelValue) }] },
+        ],
+      },
+    },
+  };
+  const tolerations = (spec["tolerations"] as unknown[] | undefined) ?? [];
+  const forCards = { key: "nvidia.com/gpu", operator: "Exists", effect: "NoSchedule" };
+  return {
+    ...(runtimeClassName !== null && { runtimeClassName }),
+    ...(machines && { affinity: machines, tolerations: [...tolerations, forCards] }),
+  };
+}
+
+/** What a label may hold. */
+function labelValue(name: string): string {
+  return name
+    .replaceAll(/[^A-Za-z0-9._-]/g, "-")
+    .slice(0, 63)
+    .replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, "");
+}
+
+function ownerOf(kind: string, name: string, uid: string): object {
+  return { apiVersion: "v1", kind, name, uid };
+}

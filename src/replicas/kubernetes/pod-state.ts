@@ -1,0 +1,152 @@
+import * as z from "zod/mini";
+import { describeRunOut } from "../../host/limits/limits.ts";
+import type { Limits } from "../../host/limits/limits.ts";
+import { describeExit } from "../../host/start-kept.ts";
+import type { Exit } from "../engine.ts";
+import { NODE, SEAT } from "./labels.ts";
+
+/** Of what the cluster tells, for people. */
+const MAX_WORDS = 500;
+const words = z.pipe(
+  z.string(),
+  z.transform((text) => text.slice(0, MAX_WORDS)),
+);
+const id = z.string().check(z.maxLength(253));
+
+const WAITING = z.object({ reason: z.optional(words), message: z.optional(words) });
+const TERMINATED = z.object({ exitCode: z.int(), reason: z.optional(words), message: z.optional(words) });
+const STATE = z.object({
+  waiting: z.nullish(WAITING),
+  running: z.nullish(z.object({})),
+  terminated: z.nullish(TERMINATED),
+});
+const CONDITION = z.object({
+  type: words,
+  status: words,
+  reason: z.optional(words),
+  message: z.optional(words),
+});
+
+const POD = z.object({
+  metadata: z.object({
+    name: id,
+    uid: id,
+    labels: z.object({ [NODE]: id, [SEAT]: id }),
+    deletionTimestamp: z.optional(id),
+  }),
+  status: z.optional(
+    z.object({
+      phase: z.optional(words),
+      reason: z.optional(words),
+      message: z.optional(words),
+      conditions: z.optional(z.array(CONDITION).check(z.maxLength(64))),
+      containerStatuses: z.optional(z.array(z.object({ state: z.optional(STATE) })).check(z.maxLength(16))),
+    }),
+  ),
+});
+
+/** What is read of a pod. */
+export type SeenPod = {
+  readonly name: string;
+  readonly uid: string;
+  /** The service that made it. */
+  readonly nodeId: string;
+  readonly seatId: string;
+  readonly isScheduled: boolean;
+  /** Its image is there, and its container has started. */
+  readonly hasStarted: boolean;
+  /** Why it does not start, for people; null where nothing is known. */
+  readonly obstacle: string | null;
+  /** How it ended; null while it may still run. A machine that is not ready is not a reason. */
+  readonly end: PodEnd | null;
+};
+
+export type PodEnd = { readonly kind: "memory" } | { readonly kind: "other"; readonly detail: string };
+
+type Status = NonNullable<z.infer<typeof POD>["status"]>;
+
+/** Null for what is no pod of ours. */
+export function readPod(object: unknown): SeenPod | null {
+  const { success, data } = POD.safeParse(object);
+  if (!success) return null;
+  const { metadata, status = {} } = data;
+  const state = status.containerStatuses?.[0]?.state;
+  return {
+    name: metadata.name,
+    uid: metadata.uid,
+    nodeId: metadata.labels[NODE],
+    seatId: metadata.labels[SEAT],
+    isScheduled:
+      status.conditions?.some((each) => each.type === "PodScheduled" && each.status === "True") ?? false,
+    hasStarted: Boolean(state?.running ?? state?.terminated),
+    obstacle: obstacleOf(status),
+    end: endOf(status),
+  };
+}
+
+/** The end of a pod as that of a process. */
+export function exitOf(end: PodEnd, limits: Limits): Exit {
+  if (end.kind === "other") return { detail: end.detail, initFailure: null };
+  return { detail: describeRunOut(limits), initFailure: null, isOutOfMemory: true };
+}
+
+/** Reasons of a waiting container that are only steps on its way. */
+const ON_ITS_WAY: ReadonlySet<string> = new Set(["ContainerCreating", "PodInitializing"]);
+const WHAT_FAILED: Readonly<Record<string, string>> = {
+  ErrImagePull: "its image cannot be pulled",
+  ImagePullBackOff: "its image cannot be pulled",
+  ErrImageNeverPull: "its image is not on the machine",
+  InvalidImageName: "its image has a name that is none",
+  CreateContainerConfigError: "its container cannot be set up",
+  CreateContainerError: "its container cannot be made",
+  RunContainerError: "its container cannot be started",
+};
+
+function obstacleOf({ conditions = [], containerStatuses = [] }: Status): string | null {
+  const waiting = containerStatuses[0]?.state?.waiting;
+  if (waiting?.reason && !ON_ITS_WAY.has(waiting.reason)) {
+    return join(WHAT_FAILED[waiting.reason] ?? `its container waits (${waiting.reason})`, waiting.message);
+  }
+  const scheduled = conditions.find(({ type }) => type === "PodScheduled");
+  if (scheduled?.status === "False") return join("its pod has no machine yet", scheduled.message);
+  return null;
+}
+
+function endOf({ phase, reason, message, containerStatuses = [] }: Status): PodEnd | null {
+  if (phase !== "Failed" && phase !== "Succeeded") return null;
+  // The cluster ended it: evicted, preempted, lost with its machine.
+  if (reason) return { kind: "other", detail: join(plain(reason), message) };
+  const terminated = containerStatuses[0]?.state?.terminated;
+  if (!terminated) return { kind: "other", detail: `its pod ended as ${phase}` };
+  if (terminated.reason === "OOMKilled") return { kind: "memory" };
+  const isOwn = terminated.reason === "Error" || terminated.reason === "Completed";
+  const detail = describeExit(terminated.exitCode, null);
+  return {
+    kind: "other",
+    detail:
+      isOwn || !terminated.reason ? detail : join(plain(terminated.reason), terminated.message ?? detail),
+  };
+}
+
+const PLAIN: Readonly<Record<string, string>> = {
+  Evicted: "evicted by the cluster",
+  Preempting: "preempted by a pod of higher priority",
+  NodeLost: "lost with its machine",
+  NodeShutdown: "its machine was shut down",
+  Terminated: "its machine was shut down",
+  UnexpectedAdmissionError: "refused by its machine",
+  OutOfcpu: "refused by its machine for want of processors",
+  OutOfmemory: "refused by its machine for want of memory",
+  StartError: "its container could not start",
+  ContainerCannotRun: "its container could not start",
+  ContainerStatusUnknown: "lost with its machine",
+  DeadlineExceeded: "ended by a deadline",
+};
+
+function plain(reason: string): string {
+  return PLAIN[reason] ?? reason;
+}
+
+function join(what: string, message: string | undefined): string {
+  return message ? `${what}: ${message}`.slice(0, MAX_WORDS) : what;
+}

@@ -1,0 +1,78 @@
+import type { Socket } from "node:net";
+import type { Clock, Timer } from "../../kit/clock.ts";
+import { LineCutter } from "../../kit/line-cutter.ts";
+import { BadFrame } from "../frame-reader.ts";
+import { MAX_LINE_BYTES, parseSeatMessage, seatMove } from "./seat-messages.ts";
+import type { SeatMessage, SeatPhase, ServiceMessage } from "./seat-messages.ts";
+
+/** Each side gives a sign of life so often, and takes the other for gone after a silence of three. */
+const BEAT_MS = 2_000;
+const SILENCE_MS = 3 * BEAT_MS;
+/** What is said to an agent is little, but for its first message. */
+const MAX_UNREAD_BYTES = 32 * 1024 * 1024;
+
+export type LineEvents = {
+  onMessage(message: SeatMessage): void;
+  /** It broke the protocol; it ends next. */
+  onFault(fault: string): void;
+  onError(error: unknown): void;
+  /** It has ended, or nothing came for too long. Once. */
+  onEnded(): void;
+};
+
+/** The connection that a seat's agent and its service talk on: lines of JSON in an order that is checked, and beats. */
+export class SeatLine {
+  readonly #socket: Socket;
+  readonly #events: LineEvents;
+  readonly #beats: Timer;
+  readonly #silence: Timer;
+  #phase: SeatPhase = "greeting";
+  #isOver = false;
+  readonly #cutter = new LineCutter({ maxBytes: MAX_LINE_BYTES }, (line, isPiece) => {
+    if (isPiece) throw new BadFrame(`a line of more than ${MAX_LINE_BYTES} bytes`);
+    const message = parseSeatMessage(line);
+    this.#phase = seatMove(this.#phase, message);
+    this.#events.onMessage(message);
+  });
+
+  constructor(socket: Socket, clock: Clock, events: LineEvents) {
+    this.#socket = socket;
+    this.#events = events;
+    this.#beats = clock.every(BEAT_MS, () => this.say({ beat: {} }));
+    this.#silence = clock.after(SILENCE_MS, () => this.close());
+    socket.on("close", () => this.close());
+    socket.on("data", (data: Buffer) => this.#read(data));
+    socket.resume();
+  }
+
+  say(message: ServiceMessage): void {
+    if (this.#isOver) return;
+    this.#socket.write(`${JSON.stringify(message)}\n`);
+    if (this.#socket.writableLength > MAX_UNREAD_BYTES) this.close();
+  }
+
+  /** Ends it; with a last word, behind that. */
+  close(lastWord?: ServiceMessage): void {
+    if (this.#isOver) return;
+    if (lastWord) this.say(lastWord);
+    this.#isOver = true;
+    this.#beats.cancel();
+    this.#silence.cancel();
+    if (lastWord) this.#socket.end(() => this.#socket.destroy());
+    else this.#socket.destroy();
+    this.#events.onEnded();
+  }
+
+  #read(data: Buffer): void {
+    if (this.#isOver) return;
+    this.#silence.restart();
+    try {
+      this.#cutter.push(data);
+      this.#cutter.cut(() => !this.#isOver);
+    } catch (error) {
+      if (error instanceof BadFrame) this.#events.onFault(error.message);
+      else this.#events.onError(error);
+      this.close();
+    }
+  }
+}

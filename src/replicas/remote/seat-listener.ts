@@ -1,0 +1,191 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { AddressInfo, Socket } from "node:net";
+import { createServer } from "node:tls";
+import type { Server, TLSSocket } from "node:tls";
+import type { Clock } from "../../kit/clock.ts";
+import { randomTicket } from "../../kit/ids.ts";
+import { BACKLOG } from "../../kit/listener/listening.ts";
+import type { Home } from "../home.ts";
+import { sendBlob } from "./send-blob.ts";
+import type { Blobs } from "./send-blob.ts";
+import type { SeatRecords } from "./seat-records.ts";
+
+export type SeatListenerParts = {
+  /** What every service of the installation shows, whatever its address. */
+  readonly identity: { readonly certificate: string; readonly key: string; readonly authority: string };
+  readonly host: string;
+  /** 0: a free one. */
+  readonly port: number;
+  /** Where replicas of seats call, as all others do. */
+  readonly home: Home;
+  readonly blobs: Blobs;
+  readonly records: SeatRecords;
+  readonly clock: Clock;
+  readonly onError: (error: unknown) => void;
+};
+
+/** A seat whose agent is expected, or has come. */
+export type Guest = {
+  readonly id: string;
+  /** Takes the agent's first connection; gives false if it could not, so that the ticket is still good. */
+  admit(socket: Socket): Promise<boolean>;
+  /** Takes another connection of the agent; false if it is over. */
+  takeBack(socket: Socket, fence: number): boolean;
+  /** Of the session's secret; null before there is one. */
+  readonly secretHash: Buffer | null;
+  /** Whether that blob belongs to what it runs. */
+  uses(blob: string): boolean;
+};
+
+const HANDSHAKE_MS = 5_000;
+/** Connections whose handshake is not over: of more, the one goes that has taken longest. */
+const MAX_STRANGERS = 256;
+const KEEP_ALIVE_MS = 10_000;
+/** For the last word to one that must not come back. */
+const LAST_WORD_MS = 5_000;
+
+const PREFACE =
+  /^millrace 1 (?:seat ([0-9a-f]{32})|(back|blob) (s-[a-z0-9]{12}) ([0-9a-f]{32}) ([0-9a-f]+))$/;
+const BLOB = /^[0-9a-f]{64}$/;
+const FENCE = /^[1-9][0-9]{0,14}$/;
+
+/**
+ * Where seats elsewhere reach this service, by TLS. What shows the ticket of a replica or template is passed on to `Home`;
+ * agents show the ticket of a seat once, and then the secret that it bought.
+ */
+export class SeatListener {
+  readonly #parts: SeatListenerParts;
+  readonly #server: Server;
+  readonly #tickets = new Map<string, Guest>();
+  readonly #guests = new Map<string, Guest>();
+  /** By address and port; a `TLSSocket` does not tell which socket it is around. */
+  readonly #strangers = new Map<string, Socket>();
+
+  private constructor(parts: SeatListenerParts) {
+    this.#parts = parts;
+    const { identity, home } = parts;
+    this.#server = createServer({
+      key: identity.key,
+      cert: identity.certificate,
+      minVersion: "TLSv1.3",
+      handshakeTimeout: HANDSHAKE_MS,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: KEEP_ALIVE_MS,
+    });
+    this.#server.on("connection", (socket: Socket) => this.#meet(socket));
+    this.#server.on("tlsClientError", (_, socket: TLSSocket) => socket.destroy());
+    this.#server.on("secureConnection", (socket: TLSSocket) => {
+      this.#strangers.delete(keyOf(socket));
+      home.welcome(socket, (preface, from) => this.#usher(preface, from));
+    });
+  }
+
+  static async listen(parts: SeatListenerParts): Promise<SeatListener> {
+    const listener = new SeatListener(parts);
+    const server = listener.#server;
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen({ host: parts.host, port: parts.port, backlog: BACKLOG }, resolve);
+    });
+    // One that could not be accepted, for want of descriptors: whoever called sees it.
+    server.on("error", () => {});
+    return listener;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** What agents have to trust, as PEM. */
+  get authority(): string {
+    return this.#parts.identity.authority;
+  }
+
+  get records(): SeatRecords {
+    return this.#parts.records;
+  }
+
+  /** Expects the agent of a seat; gives the ticket that it has to show. */
+  expect(guest: Guest): string {
+    const ticket = randomTicket();
+    this.#tickets.set(ticket, guest);
+    this.#guests.set(guest.id, guest);
+    return ticket;
+  }
+
+  /** Nobody with that ticket, or with the secret of that seat, is let in again. */
+  forget(seatId: string, ticket: string): void {
+    this.#tickets.delete(ticket);
+    this.#guests.delete(seatId);
+  }
+
+  /** Ends what has not been handed to anybody; the rest ends with whoever has it. */
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    for (const socket of this.#strangers.values()) socket.destroy();
+    await closed;
+  }
+
+  #meet(socket: Socket): void {
+    const [oldest] = this.#strangers.values();
+    if (oldest && this.#strangers.size >= MAX_STRANGERS) oldest.destroy();
+    const key = keyOf(socket);
+    this.#strangers.set(key, socket);
+    socket.once("close", () => this.#strangers.delete(key));
+  }
+
+  #usher(preface: string, socket: Socket): boolean {
+    const [, ticket, what, seatId = "", secret = "", last = ""] = PREFACE.exec(preface) ?? [];
+    if (ticket !== undefined) return this.#admit(ticket, socket);
+    const hash = createHash("sha256").update(secret).digest();
+    if (what === "blob" && BLOB.test(last)) return this.#giveBlob(this.#known(seatId, hash), last, socket);
+    if (what !== "back" || !FENCE.test(last)) return false;
+    if (this.#known(seatId, hash)?.takeBack(socket, Number(last))) return true;
+    this.#turnAway(socket, seatId, hash, Number(last)).catch((error: unknown) => {
+      // While the database cannot be asked, nobody is told to end.
+      socket.destroy();
+      this.#parts.onError(error);
+    });
+    return true;
+  }
+
+  #admit(ticket: string, socket: Socket): boolean {
+    const guest = this.#tickets.get(ticket);
+    if (!guest) return false;
+    // At once: it is good for one.
+    this.#tickets.delete(ticket);
+    this.#seat(guest, ticket, socket).catch(this.#parts.onError);
+    return true;
+  }
+
+  async #seat(guest: Guest, ticket: string, socket: Socket): Promise<void> {
+    const isIn = await guest.admit(socket);
+    if (!isIn && this.#guests.get(guest.id) === guest) this.#tickets.set(ticket, guest);
+  }
+
+  #known(seatId: string, secretHash: Buffer): Guest | null {
+    const guest = this.#guests.get(seatId);
+    return guest?.secretHash && timingSafeEqual(guest.secretHash, secretHash) ? guest : null;
+  }
+
+  #giveBlob(guest: Guest | null, blob: string, socket: Socket): boolean {
+    if (!guest?.uses(blob)) return false;
+    sendBlob(this.#parts.blobs, blob, socket).catch(this.#parts.onError);
+    return true;
+  }
+
+  /** It is another node's, or nobody's any more. */
+  async #turnAway(socket: Socket, seatId: string, secretHash: Buffer, fence: number): Promise<void> {
+    const { records, clock } = this.#parts;
+    const address = await records.addressOf({ id: seatId, secretHash, fence });
+    const answer = address === null ? { fenced: {} } : { elsewhere: { address } };
+    const late = clock.after(LAST_WORD_MS, () => socket.destroy());
+    socket.once("close", () => late.cancel());
+    socket.resume().end(`${JSON.stringify(answer)}\n`);
+  }
+}
+
+function keyOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}

@@ -1,0 +1,136 @@
+import { z } from "zod";
+import type { ThreadVitals, Usage, Vitals } from "../engine.ts";
+import { BadFrame } from "../frame-reader.ts";
+
+/** Of one message of an agent: a line that its harness printed, or why it failed. */
+export const MAX_LINE_BYTES = 64 * 1024;
+
+/** Where an agent is: what it may say next follows from that. */
+export type SeatPhase = "greeting" | "fetching" | "starting" | "running" | "over";
+
+type SeatWord =
+  | "hello"
+  | "fetched"
+  | "started"
+  | "exited"
+  | "failed"
+  | "beat"
+  | "printed"
+  | "seen"
+  | "leaving";
+type Moves = Readonly<Record<SeatPhase, Readonly<Partial<Record<SeatWord, SeatPhase>>>>>;
+
+/** What an agent may say on a connection. On the next one it says again what has happened so far. */
+export const SEAT_MOVES: Moves = {
+  greeting: { hello: "fetching" },
+  fetching: { fetched: "starting", failed: "over", exited: "over", beat: "fetching" },
+  starting: { started: "running", failed: "over", exited: "over", beat: "starting" },
+  running: { exited: "over", beat: "running", leaving: "running", printed: "running", seen: "running" },
+  // The last line may still be read from a pipe, and a look be answered, when the end has been told.
+  over: { beat: "over", leaving: "over", printed: "over", seen: "over" },
+};
+
+const MAX_EXIT_CODE = 255;
+/** A start may wait for a machine to be bought. */
+const MAX_START_MS = 100_000_000;
+const MAX_LOOKS = 2 ** 31;
+const MAX_THREADS = 64;
+
+const empty = z.strictObject({});
+const since = z.strictObject({ ms: z.number().min(0).max(MAX_START_MS) });
+const usage = z
+  .strictObject({ cpu_ms: z.number().min(0), resident_bytes: z.number().min(0) })
+  .transform((u): Usage => ({ cpuMs: u.cpu_ms, residentBytes: u.resident_bytes }));
+
+const vitals = z
+  .strictObject({
+    at_ms: z.number().min(0),
+    is_stopped: z.boolean(),
+    threads: z.array(z.tuple([z.int().min(0), z.number().min(0), z.boolean()])).max(MAX_THREADS),
+  })
+  .transform((v): Vitals => ({ atMs: v.at_ms, isStopped: v.is_stopped, threads: threadsOf(v.threads) }));
+
+const MESSAGE = z.union([
+  z.strictObject({ beat: empty }),
+  z.strictObject({ hello: z.strictObject({ python: z.string().max(32), tag: z.string().max(200) }) }),
+  z.strictObject({ fetched: since }),
+  z.strictObject({ started: since }),
+  z.strictObject({ failed: z.strictObject({ message: z.string().max(4_000) }) }),
+  z.strictObject({
+    exited: z
+      .strictObject({ code: z.int().min(0).max(MAX_EXIT_CODE), is_out_of_memory: z.boolean() })
+      .transform(({ code, is_out_of_memory }) => ({ code, isOutOfMemory: is_out_of_memory })),
+  }),
+  z.strictObject({
+    printed: z.strictObject({ stream: z.enum(["stdout", "stderr"]), text: z.string() }),
+  }),
+  z.strictObject({
+    seen: z.strictObject({
+      id: z.int().min(0).max(MAX_LOOKS),
+      usage: usage.nullable(),
+      vitals: vitals.nullable(),
+    }),
+  }),
+  z.strictObject({ leaving: empty }),
+]);
+
+/** What an agent says of its seat. */
+export type SeatMessage = z.infer<typeof MESSAGE>;
+
+/** What an agent saw of a process. */
+export type Seen = Extract<SeatMessage, { readonly seen: unknown }>["seen"];
+
+function threadsOf(threads: readonly [number, number, boolean][]): Map<number, ThreadVitals> {
+  return new Map(threads.map(([id, usedMs, isRunnable]) => [id, { usedMs, isRunnable }]));
+}
+
+/** Reads one line of an agent; throws `BadFrame` for anything that no agent says. */
+export function parseSeatMessage(line: Buffer): SeatMessage {
+  let value: unknown;
+  try {
+    value = JSON.parse(line.toString("utf8"));
+  } catch {
+    throw new BadFrame("a line that is not JSON");
+  }
+  const result = MESSAGE.safeParse(value);
+  if (!result.success) throw new BadFrame("a message that no agent sends");
+  return result.data;
+}
+
+/** The phase after a message; throws `BadFrame` where it may not come. */
+export function seatMove(phase: SeatPhase, message: SeatMessage): SeatPhase {
+  const [word] = Object.keys(message) as [SeatWord];
+  const next = SEAT_MOVES[phase][word];
+  if (!next) throw new BadFrame(`"${word}" out of turn`);
+  return next;
+}
+
+/** What a service tells an agent to do. */
+type Sitting = {
+  /** Hashes of blobs. */
+  readonly bundle: string;
+  readonly environment: string | null;
+  /** Where the project's storage is in such places. */
+  readonly storage: string;
+  readonly variables: Readonly<Record<string, string>>;
+  /** What the harness is told, but for what the agent fills in. */
+  readonly order: unknown;
+};
+
+/** By what an agent and a service know each other from then on. */
+export type Session = {
+  readonly secret: string;
+  readonly fence: number;
+  readonly grace_ms: number;
+  readonly addresses: readonly string[];
+  readonly sit: Sitting;
+};
+
+/** What a service says. */
+export type ServiceMessage =
+  | { readonly session: Session }
+  | { readonly beat: Record<string, never> }
+  | { readonly look: { readonly id: number; readonly pid: number } }
+  | { readonly end: Record<string, never> }
+  | { readonly fenced: Record<string, never> }
+  | { readonly elsewhere: { readonly address: string } };

@@ -1,0 +1,37 @@
+import type { Exit, Workload } from "../engine.ts";
+
+/** Where agents are started: pods, actors, or processes of this machine in tests. */
+export type SeatPlace = {
+  readonly name: string;
+  /** Starts an agent for a workload; it calls home with the order's ticket. */
+  begin(order: SeatOrder, workload: Workload, events: SeatPlaceEvents): PlacedSeat;
+};
+
+/** What an agent is given: nothing of it is worth anything to who reads it later. */
+export type SeatOrder = {
+  readonly seatId: string;
+  /** Where services of the installation take agents: `host:port`, any of them will do. */
+  readonly addresses: readonly string[];
+  /** The certificate of the installation's authority, as PEM. */
+  readonly authority: string;
+  /** Good once; it buys the secret of the seat's session. */
+  readonly ticket: string;
+  /** How long it looks for a service before it ends itself. */
+  readonly graceMs: number;
+};
+
+export type PlacedSeat = {
+  /** The name it has there, for people and for the database: a pod's name. */
+  readonly placeName: string;
+  /** When the place has ended, and how: "OOMKilled", "evicted: …", "deleted". */
+  readonly exited: Promise<Exit>;
+  /** Ends it and everything in it, however often it is asked to; once fenced it may take its time. */
+  kill(): void;
+  /** Why it has not started yet, for people ("0/2 nodes are available: 2 Insufficient memory"); null for no reason known. */
+  obstacle(): string | null;
+};
+
+export type SeatPlaceEvents = {
+  onPhase(phase: "scheduled" | "pulled", atMs: number): void;
+  onError(error: unknown): void;
+};

@@ -1,0 +1,93 @@
+import type { Settings } from "../config/setting-keys.ts";
+import type { Containers } from "../host/containers/containers.ts";
+import type { Lifecycle } from "../kit/lifecycle.ts";
+import type { Log } from "../kit/log.ts";
+import { SpanCounts } from "../kit/span-counts.ts";
+import { containerEngine } from "./container/engine.ts";
+import type { Engine } from "./engine.ts";
+import type { Home } from "./home.ts";
+import { processEngine } from "./process/engine.ts";
+import type { ProcessHost } from "./process/host.ts";
+import { Ports } from "./process/server/ports.ts";
+import { remoteEngine } from "./remote/engine.ts";
+import { SeatListener } from "./remote/seat-listener.ts";
+import type { SeatListenerParts } from "./remote/seat-listener.ts";
+import type { SeatPlace } from "./remote/seat-place.ts";
+import type { Blobs } from "./remote/send-blob.ts";
+import type { PlaceParts } from "./start-place.ts";
+
+/** How long an agent that has lost its service looks for one, and how long a service waits for it. */
+const SEAT_GRACE_MS = 30_000;
+/** From a warm machine to one that pulls a large image. */
+const START_BOUNDS_MS = [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000];
+/** Where pods and actors have a project's storage. */
+const STORAGE = "/persistent-storage";
+
+/** How agents of seats elsewhere reach this service and the others, and whose their places are. */
+type SeatHome = Pick<SeatListenerParts, "identity" | "host" | "port" | "records"> &
+  Pick<PlaceParts, "whose" | "isHeld"> & {
+    /** `host:port`, when it listens on that port. */
+    readonly addressFor: (port: number) => string;
+    /** Of the other services. */
+    readonly others: () => readonly string[];
+  };
+
+type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
+  readonly settings: Settings;
+  readonly home: Home;
+  readonly blobs: Blobs | null;
+  readonly containers: Containers;
+  readonly log: Log;
+  /** In place of the usual engine of this machine; absent for that. */
+  readonly engine?: ((host: ProcessHost) => Engine) | undefined;
+  /** Where replicas run that are not on this machine; absent for what the settings say. */
+  readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number } | undefined;
+  /** Prepares for those; throws where the installation cannot have any. */
+  readonly seatHome: () => Promise<SeatHome>;
+  /** This machine's interpreter. */
+  readonly python: { readonly path: string; readonly version: string };
+};
+
+type StartedEngine = {
+  readonly engine: Engine;
+  /** How long seats elsewhere took to reach each phase of their start. */
+  readonly seatStarts: ReadonlyMap<string, SpanCounts>;
+  /** Where the agents of seats elsewhere reach this service; absent where there are none. */
+  readonly reached: { readonly seatAddress?: string };
+};
+
+/** Makes the engine that apps run on. */
+export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<StartedEngine> {
+  const { settings, containers, engine = processEngine, seats, home, blobs, clock, log, python } = parts;
+  const { dataDir, serverPorts } = settings;
+  const host = { ...parts, dataDir, python: python.path, ports: new Ports(serverPorts) };
+  if (!seats && settings.engine === "process")
+    return { engine: containerEngine(host, containers, engine(host)), seatStarts: new Map(), reached: {} };
+  const seatHome = await parts.seatHome();
+  if (!blobs) throw new Error("replicas on other machines are fetched from blobs, and there are none");
+  const place = seats?.place ?? (await openPlace({ ...parts, ...seatHome, python: python.version }, life));
+  const onError = (error: unknown): void => log.error({ err: error }, "could not serve a seat");
+  const listener = await life.start(
+    "listener for seats",
+    () => SeatListener.listen({ ...seatHome, home, blobs, clock, onError }),
+    (started) => started.close(),
+  );
+  const seatAddress = seatHome.addressFor(listener.port);
+  const addresses = () => [seatAddress, ...seatHome.others()];
+  const graceMs = seats?.graceMs ?? SEAT_GRACE_MS;
+  const { replicasPerSeat } = settings;
+  const seatStarts = new Map<string, SpanCounts>();
+  const onPhase = (phase: string, ms: number): void => {
+    const spans = seatStarts.get(phase) ?? new SpanCounts(START_BOUNDS_MS);
+    seatStarts.set(phase, spans);
+    spans.add(ms);
+  };
+  const remote = { place, replicasPerSeat, listener, addresses, graceMs, storage: STORAGE, onPhase };
+  return { engine: remoteEngine(host, remote), seatStarts, reached: { seatAddress } };
+}
+
+/** Read only where it is needed: it takes a tenth of a second. */
+async function openPlace(parts: PlaceParts, life: Lifecycle): Promise<SeatPlace> {
+  const { startPlace } = await import("./start-place.ts");
+  return await startPlace(parts, life);
+}

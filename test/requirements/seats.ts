@@ -1,0 +1,51 @@
+import { section } from "./row.ts";
+
+/** Replicas on other machines: seats elsewhere. */
+export const SEATS = {
+  ...section("issue: Replicas on Kubernetes and on Ray", {
+    "seats.same":
+      "An app in a seat elsewhere is called, streamed, run async, cancelled and logged as everywhere.",
+    "seats.relay":
+      "What passes through a seat is as large as everywhere, and is held back in both directions.",
+    "seats.variables":
+      "An app in a seat elsewhere sees its variables and secrets, and none of the service's own.",
+    "seats.scale":
+      "Replicas of a seat elsewhere are forks of one template there, and come and go with the load.",
+    "seats.packages":
+      "A seat fetches bundle and environment, and fits the environment to its place and Python.",
+    "seats.init-failure": "An import that fails in a seat elsewhere is told as everywhere.",
+    "seats.single":
+      "A template elsewhere that may not fork is one replica, and each further one has its own seat.",
+    "seats.ticket": "The ticket of a seat is good once; a wrong ticket, secret or blob opens nothing.",
+    "seats.secret":
+      "What an agent is given where it starts holds no secret of its app, nor does its command line.",
+    "seats.verified": "A seat uses nothing of a blob whose bytes are not those of its hash, and says why.",
+    "seats.postgres": "Without Postgres there are no seats elsewhere, and the service says so at its start.",
+    "seats.killed":
+      "kill -9 of an agent ends all below it, costs the calls in it, and the next call is answered.",
+    "seats.cut":
+      "When every connection of a seat is cut, its calls fail once, and the next call has a seat again.",
+    "seats.back":
+      "A seat that was out of reach for less than the grace comes back, and no call of it is lost.",
+    "seats.alone": "A seat that finds no service ends itself and all it started after the grace.",
+    "seats.session":
+      "A seat's ticket buys a session secret; its hash and fence are stored before it is told.",
+    "seats.order": "What an agent says out of turn, too long or otherwise wrong ends its seat.",
+    "seats.python":
+      "A seat with another Python than an app's packages are for is refused, and both are named.",
+    "seats.beats": "Service and agent give signs of life every 2 s, and take each other for gone after 6 s.",
+    "seats.ends": "A seat ends once, by its place's word or its agent's, and its place is always cleaned up.",
+    "seats.strangers": "Who shows no ticket at the listener for seats gets no answer.",
+    "seats.leaving":
+      "A seat that is about to end takes calls until another is ready, and finishes what it has.",
+    "seats.files": "An agent unpacks names, rights, times and links as the services pack them.",
+    "seats.hostile-files":
+      "An archive that no service makes is refused, and nothing is written outside its folder.",
+    "seats.hung":
+      "A replica elsewhere that does not answer and does nothing is ended, and another takes over.",
+    "seats.elsewhere": "Seats of several nodes work side by side, each with the addresses of all.",
+    "seats.restart":
+      "A restarted service does not know the seats of the one before: they are fenced, and end.",
+    "seats.fenced": "A seat that was given up ends when it comes back; what it answers is not heard.",
+  }),
+};

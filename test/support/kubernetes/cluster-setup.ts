@@ -1,0 +1,120 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { homedir, tmpdir } from "node:os";
+import path from "node:path";
+import type { TestProject } from "vitest/node";
+import { compileBytecode, makeImage, makeWorkerImage } from "../../../scripts/worker-image.ts";
+import { findInterpreter } from "../../../src/host/interpreter.ts";
+import { fill } from "../images/base-image.ts";
+import { STAND_IN } from "./stand-in.ts";
+
+/** A real cluster that tests may use. */
+export type TestCluster = {
+  /** The operator's kubeconfig. */
+  readonly kubeconfig: string;
+  /** How a pod reaches this machine. */
+  readonly hostAddress: string;
+  /** A worker image, and one whose agent does what its ticket says. */
+  readonly workerImage: string;
+  readonly standInImage: string;
+  /** Holds a `NAME.pid` for each part of the control plane; null where that is not ours to break. */
+  readonly folder: string | null;
+};
+
+declare module "vitest" {
+  // oxlint-disable-next-line consistent-type-definitions
+  interface ProvidedContext {
+    /** Null where there is none. */
+    readonly testCluster: TestCluster | null;
+  }
+}
+
+const WORKER = "localhost/millrace-worker:test";
+const STANDING_IN = "localhost/millrace-stand-in:test";
+/** The bridge of the first machine, which is this one. */
+const BRIDGE = "10.88.81.1";
+
+/**
+ * The cluster of `MILLRACE_TEST_CLUSTER`, a folder with a `kube-up.sh`, which is started unless it runs; else that of
+ * `KUBECONFIG`, whose images somebody has pushed before. Vitest calls this before the first test, and what it returns
+ * after the last.
+ */
+export async function setup({ provide }: TestProject): Promise<() => void> {
+  const { MILLRACE_TEST_CLUSTER: folder, KUBECONFIG: kubeconfig } = process.env;
+  if (folder) {
+    const { cluster, stop } = await startCluster(path.join(folder, "kube-up.sh"));
+    provide("testCluster", cluster);
+    return stop;
+  }
+  provide("testCluster", kubeconfig ? given(kubeconfig) : null);
+  if (!kubeconfig) {
+    process.stderr.write(
+      "\nskipped: there is no Kubernetes. Set KUBECONFIG, or MILLRACE_TEST_CLUSTER to a folder with kube-up.sh\n",
+    );
+  }
+  return () => {};
+}
+
+function given(kubeconfig: string): TestCluster {
+  const need = (name: string): string => {
+    const value = process.env[name];
+    if (!value) throw new Error(`with KUBECONFIG, tests need ${name}: see CONTRIBUTING.md`);
+    return value;
+  };
+  return {
+    kubeconfig,
+    hostAddress: need("MILLRACE_TEST_HOST"),
+    workerImage: need("MILLRACE_TEST_WORKER_IMAGE"),
+    standInImage: need("MILLRACE_TEST_STAND_IN_IMAGE"),
+    folder: null,
+  };
+}
+
+async function startCluster(script: string): Promise<{ cluster: TestCluster; stop: () => void }> {
+  const cache = process.env["XDG_CACHE_HOME"] ?? path.join(homedir(), ".cache");
+  const home = process.env["KUBE_HOME"] ?? path.join(cache, "millrace-cluster");
+  const folder = path.join(home, "kr");
+  const kubeconfig = path.join(folder, "admin.conf");
+  const isOurs = !existsSync(kubeconfig);
+  if (isOurs) execFileSync("bash", [script, "up"], { stdio: "inherit" });
+  await importImages(home);
+  const stop = (): void => {
+    if (isOurs) execFileSync("bash", [script, "down"], { stdio: "inherit" });
+  };
+  const images = { workerImage: WORKER, standInImage: STANDING_IN };
+  return { cluster: { kubeconfig, folder, hostAddress: BRIDGE, ...images }, stop };
+}
+
+/** Makes both images of this host's own Python, and gives them to every machine of the cluster. */
+async function importImages(home: string): Promise<void> {
+  const folder = mkdtempSync(path.join(tmpdir(), "millrace-cluster-images-"));
+  try {
+    const root = path.join(folder, "root");
+    mkdirSync(root);
+    await fill(root);
+    const { path: python } = await findInterpreter("python3");
+    const library = execFileSync(python, ["-I", "-c", "import os; print(os.path.dirname(os.__file__))"]);
+    compileBytecode(python, root, library.toString().trim());
+    const layers = [root];
+    const out = (name: string): string => path.join(folder, `${name}.tar`);
+    await makeWorkerImage({ base: null, layers, name: WORKER, out: out("worker"), python });
+    await makeImage({ base: null, layers: [root, STAND_IN], name: STANDING_IN, out: out("stand-in") });
+    for (const machine of machines(home))
+      for (const name of ["worker", "stand-in"]) importImage(home, machine, out(name));
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function machines(home: string): string[] {
+  return [1, 2, 3]
+    .map((n) => path.join(home, "kr", `n${n}`, "containerd.sock"))
+    .filter((each) => existsSync(each));
+}
+
+function importImage(home: string, socket: string, archive: string): void {
+  const tools = path.join(home, "dtool");
+  execFileSync(path.join(tools, "usr/bin/ctr"), ["-a", socket, "-n", "k8s.io", "images", "import", archive], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+}

@@ -1,0 +1,76 @@
+import { spawn } from "node:child_process";
+import { existsSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { onTestFinished } from "vitest";
+import { KubernetesApi } from "../../../src/host/kubernetes/api.ts";
+import { readKubeconfig } from "../../../src/host/kubernetes/kubeconfig.ts";
+import { until } from "../until.ts";
+import { TEST_CLUSTER } from "./real-cluster.ts";
+
+const FOLDER = TEST_CLUSTER?.folder ?? null;
+
+/** Whether a part of the cluster is ours to kill: `apiserver`, `kubelet2`. */
+export function mayKill(part: string): boolean {
+  return FOLDER !== null && existsSync(path.join(FOLDER, `${part}.pid`));
+}
+
+/** Kills the API server, and waits until it is gone. Gives a function that starts it again. */
+export async function killApiServer(): Promise<() => Promise<void>> {
+  const restart = killPart("apiserver");
+  await until("the API server is gone", async () => (await ask("/api/v1/namespaces/default")) === null);
+  return async () => {
+    restart();
+    await until("the API server answers", async () => (await ask("/api/v1/namespaces/default")) !== null);
+  };
+}
+
+/** Kills a part of the cluster. Gives a function that starts it again, which happens at the test's end if nobody did. */
+export function killPart(part: string): () => void {
+  const folder = FOLDER ?? "";
+  const pidFile = path.join(folder, `${part}.pid`);
+  const pid = Number(readFileSync(pidFile, "utf8"));
+  const [program = "", ...args] = wordsOf(`/proc/${pid}/cmdline`);
+  const env = Object.fromEntries(
+    wordsOf(`/proc/${pid}/environ`).map((word) => {
+      const at = word.indexOf("=");
+      return [word.slice(0, at), word.slice(at + 1)];
+    }),
+  );
+  process.kill(pid, "SIGKILL");
+  let isBack = false;
+  const restart = (): void => {
+    if (isBack) return;
+    isBack = true;
+    const log = openSync(path.join(folder, `${part}.log`), "a");
+    // It is the cluster's, and goes on when the test is over.
+    const child = spawn(program, args, { env, detached: true, stdio: ["ignore", log, log] });
+    child.unref();
+    writeFileSync(pidFile, String(child.pid));
+  };
+  onTestFinished(restart);
+  return restart;
+}
+
+/** Whether a machine of the cluster is ready, as the cluster sees it. */
+export async function isReady(machine: string): Promise<boolean> {
+  const node = (await ask(`/api/v1/nodes/${machine}`)) as {
+    status: { conditions: { type: string; status: string }[] };
+  } | null;
+  return node?.status.conditions.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
+}
+
+function wordsOf(file: string): string[] {
+  return readFileSync(file, "utf8").split("\0").slice(0, -1);
+}
+
+/** As the operator; null where nobody answers. */
+async function ask(place: string): Promise<unknown> {
+  const api = new KubernetesApi(readKubeconfig(TEST_CLUSTER?.kubeconfig ?? ""));
+  try {
+    return await api.ask({ method: "GET", path: place });
+  } catch {
+    return null;
+  } finally {
+    api.close();
+  }
+}

@@ -1,0 +1,40 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import type { testDatabases } from "../databases.ts";
+import { testService } from "../service.ts";
+import type { TestApp, TestService } from "../service.ts";
+import { TestNamespace } from "./real-cluster.ts";
+
+/** A service whose replicas are pods of a real cluster, in a namespace of the test's own. */
+export type PodService = { readonly on: TestService; readonly namespace: TestNamespace };
+
+/** Starts one with some apps. */
+export async function podService(
+  databases: ReturnType<typeof testDatabases>,
+  apps: Record<string, TestApp>,
+  flags: Record<string, unknown> = {},
+): Promise<PodService> {
+  const namespace = await TestNamespace.make();
+  const { databaseUrl } = await databases.fresh("postgres");
+  const on = await testService(apps, { databaseUrl, ...(await podFlags(namespace)), ...flags });
+  return { on, namespace };
+}
+
+/** The settings of a service that has its replicas there. */
+export async function podFlags(namespace: TestNamespace): Promise<Record<string, string>> {
+  return {
+    engine: "kubernetes",
+    kubernetesConfig: namespace.kubeconfig,
+    kubernetesImage: namespace.cluster.workerImage,
+    seatUrl: `https://${namespace.cluster.hostAddress}:${await freePort()}`,
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "::");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

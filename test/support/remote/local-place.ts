@@ -1,0 +1,72 @@
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import path from "node:path";
+import { describeExit } from "../../../src/host/start-kept.ts";
+import type { Exit, Workload } from "../../../src/replicas/engine.ts";
+import type {
+  PlacedSeat,
+  SeatOrder,
+  SeatPlace,
+  SeatPlaceEvents,
+} from "../../../src/replicas/remote/seat-place.ts";
+import { REPOSITORY } from "../source-files.ts";
+
+const AGENT = path.join(REPOSITORY, "python", "millrace_seat");
+
+/** One agent of such a place. */
+export type LocalSeat = PlacedSeat & { readonly pid: number; readonly order: SeatOrder };
+
+export type LocalPlaceOptions = {
+  readonly python?: string;
+  /** Where agents keep their files; `assertNothingLeft` finds what was left there. */
+  readonly folder: string;
+  /** What an agent is told instead. */
+  readonly change?: (order: SeatOrder) => SeatOrder;
+};
+
+/** A place for seats on this machine: each agent is a process, and reaches the service by TLS as any other does. */
+export class LocalPlace implements SeatPlace {
+  readonly name = "this machine";
+  /** All that were begun, the oldest first. */
+  readonly seats: LocalSeat[] = [];
+  /** What agents have said on stderr. */
+  readonly words: string[] = [];
+  change: (order: SeatOrder) => SeatOrder;
+  /** It ends nothing that it is asked to end, as a machine that nobody reaches. */
+  isDeaf = false;
+  readonly #python: string;
+  readonly #folder: string;
+
+  constructor({ folder, python = "python3", change = (order) => order }: LocalPlaceOptions) {
+    this.#folder = folder;
+    this.#python = python;
+    this.change = change;
+  }
+
+  begin(given: SeatOrder, _workload: Workload, events: SeatPlaceEvents): PlacedSeat {
+    const order = this.change(given);
+    const child = spawn(this.#python, ["-I", AGENT], {
+      cwd: this.#folder,
+      env: { PATH: process.env["PATH"], TMPDIR: this.#folder },
+      stdio: ["pipe", "ignore", "pipe"],
+      detached: true,
+    });
+    child.once("spawn", () => events.onPhase("scheduled", Date.now()));
+    child.stdin.on("error", () => {}).end(`${JSON.stringify(order)}\n`);
+    child.stderr.setEncoding("utf8").on("data", (text: string) => this.words.push(text));
+    const seat = { ...this.#placed(child), order };
+    this.seats.push(seat);
+    return seat;
+  }
+
+  #placed(child: ChildProcess): Omit<LocalSeat, "order"> {
+    const exited = new Promise<Exit>((resolve) => {
+      const end = (detail: string): void => resolve({ detail, initFailure: null });
+      child.once("exit", (code, signal) => end(describeExit(code, signal)));
+      child.once("error", ({ message }) => end(message));
+    });
+    const pid = child.pid ?? 0;
+    const kill = (): void => void (this.isDeaf || child.kill("SIGTERM"));
+    return { pid, placeName: `process ${pid}`, exited, kill, obstacle: () => null };
+  }
+}

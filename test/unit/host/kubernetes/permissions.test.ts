@@ -1,0 +1,58 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { expect, onTestFinished } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { KubernetesApi } from "../../../../src/host/kubernetes/api.ts";
+import { PERMISSIONS, describePermission, isAllowed } from "../../../../src/host/kubernetes/permissions.ts";
+import { PlayedApi } from "../../../support/kubernetes/played-api.ts";
+import { REPOSITORY, readSources } from "../../../support/source-files.ts";
+import { verifies } from "../../../verifies.ts";
+
+type Role = { kind: string; rules: { apiGroups: string[]; resources: string[]; verbs: string[] }[] };
+
+verifies("kubernetes.role", "the role grants what the service uses, and nothing more", () => {
+  const text = readFileSync(path.join(REPOSITORY, "packaging/kubernetes/role.yaml"), "utf8");
+  const objects = parseAllDocuments(text).map((document) => document.toJS() as Role);
+  expect(objects.map(({ kind }) => kind)).toEqual(["Namespace", "ServiceAccount", "Role", "RoleBinding"]);
+  const granted = objects
+    .filter(({ kind }) => kind === "Role")
+    .flatMap(({ rules }) => rules)
+    .flatMap(({ apiGroups, resources, verbs }) =>
+      apiGroups.flatMap((group) =>
+        resources.flatMap((resource) => verbs.map((verb) => describePermission({ verb, group, resource }))),
+      ),
+    );
+  expect(granted.toSorted()).toEqual(PERMISSIONS.map(describePermission).toSorted());
+});
+
+verifies("kubernetes.role", "every request that the engine makes is among them", () => {
+  // As the sources name them: `api.pathOf(CORE, "pods")` with the method before it or the patch after it.
+  const files = readSources(["src/replicas/kubernetes"], [".ts"]);
+  const used = new Set(
+    [...files.values()].flatMap((text) =>
+      [...text.matchAll(/pathOf\((?:\w+|"[^"]+"), "(\w+)"/g)].map(([, resource = ""]) => resource),
+    ),
+  );
+  expect([...used].toSorted()).toEqual([...new Set(PERMISSIONS.map(({ resource }) => resource))].toSorted());
+});
+
+verifies("kubernetes.doctor", "the cluster is asked for one permission at a time", async () => {
+  const played = await PlayedApi.open();
+  const api = new KubernetesApi(played.access);
+  onTestFinished(() => api.close());
+  const asking = isAllowed(api, { verb: "patch", group: "networking.k8s.io", resource: "networkpolicies" });
+  const asked = await played.next();
+  expect(asked.path).toBe("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
+  expect(asked.body).toMatchObject({
+    spec: {
+      resourceAttributes: {
+        namespace: "apps",
+        verb: "patch",
+        group: "networking.k8s.io",
+        resource: "networkpolicies",
+      },
+    },
+  });
+  asked.answer(201, { status: { allowed: false } });
+  expect(await asking).toBe(false);
+});

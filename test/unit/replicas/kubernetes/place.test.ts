@@ -1,0 +1,156 @@
+import { expect } from "vitest";
+import type { Asked } from "../../../support/kubernetes/played-api.ts";
+import { PlayedPlace } from "../../../support/kubernetes/played-place.ts";
+import { containerState, shownPod } from "../../../support/kubernetes/sample.ts";
+import { until } from "../../../support/until.ts";
+import { verifies } from "../../../verifies.ts";
+
+const SCHEDULED = { conditions: [{ type: "PodScheduled", status: "True" }] };
+const RUNNING = containerState({ running: {} }, { phase: "Running", ...SCHEDULED });
+const QUOTA = {
+  kind: "Status",
+  reason: "Forbidden",
+  message: 'pods "x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2',
+};
+
+verifies("kubernetes.ends", "a pod is made with its secret, tells its phases, and its end", async () => {
+  const played = await PlayedPlace.open();
+  const { seat, told } = played.begin("a");
+  expect(seat.placeName).toBe("millrace-seat-a");
+  await played.make("a", shownPod("a"));
+  await played.tell("MODIFIED", shownPod("a", SCHEDULED));
+  await played.tell("MODIFIED", shownPod("a", RUNNING));
+  await until("both phases", () => told.join() === "scheduled,pulled");
+  await played.tell(
+    "MODIFIED",
+    shownPod("a", containerState({ terminated: { exitCode: 1, reason: "Error" } }, { phase: "Failed" })),
+  );
+  expect(await seat.exited).toEqual({ detail: "exit code 1", initFailure: null });
+  // What has ended is removed.
+  const removed = await played.next();
+  expect([removed.method, removed.path]).toEqual(["DELETE", "/api/v1/namespaces/apps/pods/millrace-seat-a"]);
+  removed.answer(404, { reason: "NotFound" });
+});
+
+verifies("kubernetes.ends", "kill removes the pod, and insists while the API fails", async () => {
+  const played = await PlayedPlace.open();
+  const { seat } = played.begin("a");
+  await played.make("a", shownPod("a", RUNNING));
+  seat.kill();
+  (await played.next()).answer(500, {});
+  const again = await played.nextInTime();
+  expect(again.body).toMatchObject({ gracePeriodSeconds: 1 });
+  again.answer(200, {});
+  await played.tell("DELETED", shownPod("a", RUNNING));
+  expect((await seat.exited).detail).toBe("ended");
+});
+
+verifies("kubernetes.ends", "one that is killed while it is being made is removed", async () => {
+  const played = await PlayedPlace.open();
+  const { seat } = played.begin("a");
+  const made = await played.next();
+  seat.kill();
+  made.answer(201, shownPod("a"));
+  (await played.next()).answer(201, {});
+  const removed = await played.next();
+  expect(removed.method).toBe("DELETE");
+  removed.answer(404, { reason: "NotFound" });
+  await seat.exited;
+});
+
+verifies(
+  "kubernetes.ends",
+  "a pod whose making was answered by nobody is found, not made twice",
+  async () => {
+    const played = await PlayedPlace.open();
+    const { seat } = played.begin("a");
+    (await played.next()).cut();
+    await until("the obstacle", () => seat.obstacle() !== null);
+    expect(seat.obstacle()).toContain("the Kubernetes API cannot be reached");
+    (await played.nextInTime()).answer(409, { reason: "AlreadyExists" });
+    const looked = await played.next();
+    expect([looked.method, looked.path]).toEqual(["GET", "/api/v1/namespaces/apps/pods/millrace-seat-a"]);
+    looked.answer(200, shownPod("a"));
+    const secret = await played.next();
+    expect(secret.body).toMatchObject({ metadata: { ownerReferences: [{ kind: "Pod", uid: "uid-a" }] } });
+    secret.answer(201, {});
+    await until("no obstacle", () => seat.obstacle() === null);
+  },
+);
+
+verifies("kubernetes.ends", "what the cluster refuses for good is told with its words", async () => {
+  const played = await PlayedPlace.open();
+  const { seat, told } = played.begin("a");
+  (await played.next()).answer(422, { reason: "Invalid", message: "spec.tolerations: Invalid value" });
+  const { detail, initFailure } = await seat.exited;
+  expect(detail).toBe("spec.tolerations: Invalid value");
+  expect(initFailure?.message).toContain("Kubernetes refused its pod");
+  expect(told).toEqual(["error: spec.tolerations: Invalid value"]);
+  (await played.next()).answer(404, {});
+});
+
+verifies("kubernetes.quota", "a used-up quota is asked for by one at a time, each in its turn", async () => {
+  const played = await PlayedPlace.open();
+  const { seat: first } = played.begin("a");
+  (await played.next()).answer(403, QUOTA);
+  await until("the reason", () => first.obstacle()?.includes("exceeded quota") === true);
+  const { seat: second } = played.begin("b");
+  const seatOf = ({ body }: Asked): string =>
+    (body as { metadata: { labels: Record<string, string> } }).metadata.labels["millrace.dev/seat"] ?? "";
+  const turns: string[] = [];
+  for (let turn = 0; turn < 4; turn += 1) {
+    const asked = await played.nextInTime();
+    turns.push(seatOf(asked));
+    asked.answer(403, QUOTA);
+  }
+  // Nobody is asked for twice before the other was.
+  expect(turns.toSorted()).toEqual(["a", "a", "b", "b"]);
+  const last = await played.nextInTime();
+  last.answer(201, shownPod(seatOf(last)));
+  (await played.next()).answer(201, {});
+  await played.make("the other", shownPod(seatOf(last) === "a" ? "b" : "a"));
+  await until("room", () => first.obstacle() === null && second.obstacle() === null);
+});
+
+verifies(
+  "kubernetes.outage",
+  "a cut watch ends no seat; one that is missing in a new list is gone",
+  async () => {
+    const played = await PlayedPlace.open();
+    const { seat: stays } = played.begin("a");
+    await played.make("a", shownPod("a", RUNNING));
+    const { seat: goes } = played.begin("b");
+    await played.make("b", shownPod("b", RUNNING));
+    await played.cutWatch();
+    played.pods = [shownPod("a", RUNNING)];
+    await played.expireWatch();
+    expect((await goes.exited).detail).toBe("its pod was deleted");
+    stays.kill();
+    (await played.next()).answer(404, {});
+    expect((await stays.exited).detail).toBe("ended");
+  },
+);
+
+verifies("kubernetes.sweep", "pods of a dead service go, those of a living one stay", async () => {
+  const dead = new Set<string>();
+  const played = await PlayedPlace.open((nodeId) => !dead.has(nodeId));
+  await played.tell("ADDED", shownPod("a", RUNNING, { nodeId: "node-2" }));
+  await played.tell("ADDED", shownPod("b", RUNNING, { nodeId: "node-3" }));
+  const { seat } = played.begin("c");
+  await played.make("c", shownPod("c", RUNNING));
+  played.clock.skip(20_000);
+  dead.add("node-3");
+  played.clock.skip(5_000);
+  const removed = await played.next();
+  expect([removed.method, removed.path]).toEqual(["DELETE", "/api/v1/namespaces/apps/pods/millrace-seat-b"]);
+  // Never one that has its name by then.
+  expect(removed.body).toMatchObject({ preconditions: { uid: "uid-b" } });
+  removed.answer(200, {});
+  await played.tell("DELETED", shownPod("b", RUNNING, { nodeId: "node-3" }));
+  seat.kill();
+  // The next request is that one's: nobody else was touched.
+  const last = await played.next();
+  expect(last.path).toBe("/api/v1/namespaces/apps/pods/millrace-seat-c");
+  last.answer(404, {});
+  await seat.exited;
+});

@@ -1,0 +1,156 @@
+import { expect } from "vitest";
+import { podOf, secretOf } from "../../../../src/replicas/kubernetes/pod-spec.ts";
+import type { PodParts } from "../../../../src/replicas/kubernetes/pod-spec.ts";
+import type { Workload } from "../../../../src/replicas/engine.ts";
+import { readSettings } from "../../../../src/config/settings.ts";
+import { WORKLOAD, kubernetesSettings, orderFor } from "../../../support/kubernetes/sample.ts";
+import { verifies } from "../../../verifies.ts";
+
+type Pod = {
+  metadata: { name: string; labels: Record<string, string>; ownerReferences: object[] };
+  spec: Record<string, unknown> & {
+    containers: { image: string; env: { name: string }[]; resources: object; securityContext: object }[];
+  };
+};
+
+function pod(workload: Partial<Workload> = {}, env: Record<string, string> = {}): Pod {
+  return podOf(parts(env), "owner-uid", orderFor("s1"), { ...WORKLOAD, ...workload }) as Pod;
+}
+
+function parts(env: Record<string, string> = {}): PodParts {
+  const settings = kubernetesSettings(env);
+  return {
+    whose: { installationId: "i1", nodeId: "n1" },
+    image: settings.kubernetesImage ?? "",
+    python: "3.11.7",
+    requestFactor: settings.kubernetesRequestFactor,
+    replicasPerSeat: settings.replicasPerSeat,
+    maxScratchBytes: settings.maxScratchBytes,
+    storage: settings.kubernetesStorage,
+    overrides: settings.kubernetesPod,
+  };
+}
+
+verifies("kubernetes.walls", "the restricted profile, and nothing of the cluster's in it", () => {
+  const { spec, metadata } = pod();
+  expect(spec).toMatchObject({
+    restartPolicy: "Never",
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    terminationGracePeriodSeconds: 8,
+    securityContext: { runAsNonRoot: true, runAsUser: 10_001, seccompProfile: { type: "RuntimeDefault" } },
+  });
+  expect(spec.containers).toHaveLength(1);
+  expect(spec.containers[0]?.securityContext).toEqual({
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ["ALL"] },
+  });
+  expect(metadata.ownerReferences).toEqual([
+    { apiVersion: "v1", kind: "ConfigMap", name: "millrace-i1", uid: "owner-uid" },
+  ]);
+  expect(spec).not.toHaveProperty("runtimeClassName");
+  expect(pod({ containerRuntime: "v2" }).spec["runtimeClassName"]).toBe("gvisor");
+});
+
+verifies("kubernetes.no-secrets", "neither variables nor ticket nor ids of the app are in the pod", () => {
+  const text = JSON.stringify(pod());
+  for (const secret of ["s3cret", "API_KEY", "ticket-of", "BEGIN"]) expect(text).not.toContain(secret);
+  const secret = secretOf(parts(), "pod-uid", orderFor("s1")) as {
+    metadata: { name: string; ownerReferences: object[] };
+    stringData: Record<string, string>;
+  };
+  expect(secret.metadata.name).toBe(pod().metadata.name);
+  expect(secret.metadata.ownerReferences).toEqual([
+    { apiVersion: "v1", kind: "Pod", name: pod().metadata.name, uid: "pod-uid" },
+  ]);
+  expect(JSON.parse(secret.stringData["order.json"] ?? "")).toEqual(orderFor("s1"));
+});
+
+verifies("kubernetes.resources", "limits as the app names them, requests a part of them", () => {
+  const named = { limits: { memoryBytes: 2e9, cpus: 1.5, cpuShare: 1.5 } };
+  expect(pod(named).spec.containers[0]?.resources).toEqual({
+    limits: { cpu: "1500m", memory: "2000000000" },
+    requests: { cpu: "375m", memory: "500000000" },
+  });
+  const half = { MILLRACE_KUBERNETES_REQUEST_FACTOR: "0.5" };
+  expect(pod(named, half).spec.containers[0]?.resources).toMatchObject({
+    requests: { cpu: "750m", memory: "1000000000" },
+  });
+  const two = { MILLRACE_REPLICAS_PER_SEAT: "2" };
+  expect(pod(named, two).spec.containers[0]?.resources).toMatchObject({
+    limits: { cpu: "3000m", memory: "4000000000" },
+  });
+  // What is not named is a share, and no limit.
+  expect(pod().spec.containers[0]?.resources).toEqual({ limits: {}, requests: { cpu: "500m" } });
+});
+
+verifies("kubernetes.resources", "GPUs, on machines with one of the cards", () => {
+  const overrides = { MILLRACE_KUBERNETES_POD: '{"tolerations":[{"key":"spot"}]}' };
+  const { spec } = pod({ cards: { names: ["AMPERE_A10", "Tesla T4"], count: 2 } }, overrides);
+  expect(spec.containers[0]?.resources).toMatchObject({
+    limits: { "nvidia.com/gpu": "2" },
+    requests: { "nvidia.com/gpu": "2" },
+  });
+  expect(JSON.stringify(spec["affinity"])).toContain(
+    '{"key":"millrace.dev/compute","operator":"In","values":["AMPERE_A10","Tesla-T4"]}',
+  );
+  expect(spec["tolerations"]).toEqual([
+    { key: "spot" },
+    { key: "nvidia.com/gpu", operator: "Exists", effect: "NoSchedule" },
+  ]);
+});
+
+verifies("kubernetes.image", "the image of the app's Python, else of the service's", () => {
+  const image = (workload: Partial<Workload>): string | undefined => pod(workload).spec.containers[0]?.image;
+  expect(image({})).toBe("worker:3.11");
+  expect(image({ python: { version: "3.12.4", isStrict: false } })).toBe("worker:3.12");
+});
+
+verifies("kubernetes.overrides", "what is allowed is added, and ours stays ours", () => {
+  const given = {
+    labels: { team: "a" },
+    annotations: { note: "b" },
+    priorityClassName: "low",
+    nodeSelector: { pool: "apps" },
+  };
+  const { spec, metadata } = pod({}, { MILLRACE_KUBERNETES_POD: JSON.stringify(given) });
+  expect(spec).toMatchObject({ priorityClassName: "low", nodeSelector: { pool: "apps" } });
+  expect(metadata).toMatchObject({
+    labels: { team: "a", "millrace.dev/installation": "i1", "millrace.dev/node": "n1" },
+    annotations: { note: "b" },
+  });
+});
+
+verifies("kubernetes.overrides", "what would open the walls is refused at the start", () => {
+  const refused = [
+    { hostNetwork: true },
+    { hostPID: true },
+    { securityContext: {} },
+    { containers: [] },
+    { volumes: [] },
+    { serviceAccountName: "admin" },
+    { automountServiceAccountToken: true },
+    { runtimeClassName: "runc" },
+    { hostUsers: true },
+    { labels: { "millrace.dev/network": "open" } },
+    { labels: { a: 1 } },
+    [],
+    "no json",
+  ];
+  for (const given of refused) {
+    const text = typeof given === "string" ? given : JSON.stringify(given);
+    const read = (): unknown => readSettings({ flags: {}, env: { MILLRACE_KUBERNETES_POD: text } });
+    expect(read).toThrow("MILLRACE_KUBERNETES_POD");
+  }
+  expect(kubernetesSettings({ MILLRACE_KUBERNETES_POD: '{"hostUsers":false}' }).kubernetesPod.spec).toEqual({
+    hostUsers: false,
+  });
+});
+
+verifies("kubernetes.storage", "a claim holds the storage of projects, each sees its own folder", () => {
+  expect(JSON.stringify(pod().spec)).toContain('{"name":"storage","emptyDir":{}}');
+  const text = JSON.stringify(pod({}, { MILLRACE_KUBERNETES_STORAGE: "volumes" }).spec);
+  expect(text).toContain('{"name":"storage","persistentVolumeClaim":{"claimName":"volumes"}}');
+  expect(text).toContain('{"name":"storage","mountPath":"/persistent-storage","subPath":"p-1"}');
+});

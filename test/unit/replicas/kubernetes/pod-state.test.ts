@@ -1,0 +1,71 @@
+import { expect } from "vitest";
+import { exitOf, readPod } from "../../../../src/replicas/kubernetes/pod-state.ts";
+import { containerState, shownPod } from "../../../support/kubernetes/sample.ts";
+import { verifies } from "../../../verifies.ts";
+
+const LIMITS = { memoryBytes: 1e9, cpus: null, cpuShare: 1 };
+const obstacle = (status: object): string | null | undefined => readPod(shownPod("s", status))?.obstacle;
+const detail = (status: object): string | undefined => {
+  const end = readPod(shownPod("s", status))?.end;
+  return end ? exitOf(end, LIMITS).detail : undefined;
+};
+
+verifies("kubernetes.reasons", "what keeps a pod from starting", () => {
+  const message = "0/2 nodes are available: 2 Insufficient memory.";
+  const unscheduled = { type: "PodScheduled", status: "False", reason: "Unschedulable", message };
+  expect(obstacle({ phase: "Pending", conditions: [unscheduled] })).toBe(
+    `its pod has no machine yet: ${message}`,
+  );
+  const waiting = (reason: string, text = "why") =>
+    obstacle(containerState({ waiting: { reason, message: text } }, { phase: "Pending" }));
+  expect(waiting("ImagePullBackOff")).toBe("its image cannot be pulled: why");
+  expect(waiting("CreateContainerConfigError")).toBe("its container cannot be set up: why");
+  expect(waiting("SomethingNew")).toBe("its container waits (SomethingNew): why");
+  expect(waiting("ImagePullBackOff", "x".repeat(5_000))).toHaveLength(500);
+  expect(obstacle(containerState({ waiting: { reason: "ContainerCreating" } }))).toBeNull();
+  expect(obstacle({})).toBeNull();
+});
+
+verifies("kubernetes.reasons", "how a pod ended", () => {
+  const ended = (terminated: object, more: object = {}) =>
+    detail(containerState({ terminated }, { phase: "Failed", ...more }));
+  expect(ended({ exitCode: 3, reason: "Error" })).toBe("exit code 3");
+  expect(ended({ exitCode: 137, reason: "Error" })).toBe("killed by SIGKILL");
+  expect(ended({ exitCode: 137, reason: "OOMKilled" })).toBe("it used more than its memory = 1 GB");
+  expect(ended({ exitCode: 128, reason: "StartError", message: "no such file" })).toBe(
+    "its container could not start: no such file",
+  );
+  const evicted = { reason: "Evicted", message: "The node was low on resource: memory." };
+  expect(ended({ exitCode: 137, reason: "Error" }, evicted)).toBe(
+    `evicted by the cluster: ${evicted.message}`,
+  );
+  expect(detail({ phase: "Failed" })).toBe("its pod ended as Failed");
+  const oom = readPod(
+    shownPod(
+      "s",
+      containerState({ terminated: { exitCode: 137, reason: "OOMKilled" } }, { phase: "Failed" }),
+    ),
+  );
+  expect(oom?.end && exitOf(oom.end, LIMITS).isOutOfMemory).toBe(true);
+});
+
+verifies(
+  "kubernetes.reasons",
+  "a machine that is not ready is no end, and neither is a pod that is asked to go",
+  () => {
+    const conditions = [
+      { type: "Ready", status: "False", reason: "NodeNotReady" },
+      { type: "DisruptionTarget", status: "True", reason: "DeletionByTaintManager" },
+    ];
+    const status = containerState({ running: {} }, { phase: "Running", conditions });
+    expect(readPod(shownPod("s", status))).toMatchObject({ end: null, hasStarted: true, obstacle: null });
+  },
+);
+
+verifies("kubernetes.reasons", "what is no pod of ours is passed over", () => {
+  const good = shownPod("s") as { metadata: { labels: object } };
+  expect(readPod(good)).toMatchObject({ name: "millrace-seat-s", seatId: "s", nodeId: "node-1" });
+  const bad: unknown[] = [null, 7, {}, { ...good, metadata: { ...good.metadata, labels: {} } }];
+  bad.push(shownPod("s", { conditions: "many" }), shownPod("x".repeat(300)));
+  for (const object of bad) expect(readPod(object)).toBeNull();
+});

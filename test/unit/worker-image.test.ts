@@ -1,0 +1,75 @@
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { expect, onTestFinished } from "vitest";
+import { makeImage, makeWorkerImage } from "../../scripts/worker-image.ts";
+import { REPOSITORY } from "../support/source-files.ts";
+import { verifies } from "../verifies.ts";
+
+type Config = { config: Record<string, unknown>; rootfs: { diff_ids: string[] } };
+
+function scratch(): string {
+  const folder = mkdtempSync(path.join(tmpdir(), "millrace-image-test-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** What is in an archive of an image. */
+function unpacked(archive: string) {
+  const folder = scratch();
+  execFileSync("tar", ["-C", folder, "-xf", archive]);
+  const read = (name: string): Buffer => readFileSync(path.join(folder, name));
+  const [image] = JSON.parse(read("manifest.json").toString()) as {
+    Config: string;
+    RepoTags: string[];
+    Layers: string[];
+  }[];
+  const config = JSON.parse(read(image!.Config).toString()) as Config;
+  const files = image!.Layers.map((layer) =>
+    execFileSync("tar", ["-tf", path.join(folder, layer)], { encoding: "utf8" }).split("\n"),
+  );
+  const hashes = image!.Layers.map(
+    (layer) => `sha256:${createHash("sha256").update(read(layer)).digest("hex")}`,
+  );
+  return { image: image!, config, files, hashes };
+}
+
+verifies(
+  "kubernetes.image",
+  "the script lays the agent and the harness over an image, the same each time",
+  async () => {
+    const folder = scratch();
+    const root = path.join(folder, "root");
+    mkdirSync(path.join(root, "etc"), { recursive: true });
+    writeFileSync(path.join(root, "etc", "base"), "base");
+    const [base, out, again] = ["base.tar", "out.tar", "again.tar"].map((name) => path.join(folder, name));
+    await makeImage({ base: null, layers: [root], name: "base:1", out: base! });
+    const plan = { base: base!, layers: [], name: "worker:1" };
+    await makeWorkerImage({ ...plan, out: out! });
+    await makeWorkerImage({ ...plan, out: again! });
+    expect(readFileSync(out!).equals(readFileSync(again!))).toBe(true);
+    const { image, config, files, hashes } = unpacked(out!);
+    expect(image.RepoTags).toEqual(["worker:1"]);
+    expect(config.rootfs.diff_ids).toEqual(hashes);
+    expect(files[0]).toContain("./etc/base");
+    expect(files[1]).toContain("./opt/millrace/python/millrace_seat/__main__.py");
+    expect(files[1]?.some((name) => name.includes("__pycache__"))).toBe(false);
+  },
+);
+
+verifies("kubernetes.image", "the Dockerfile makes the same of a Python image", async () => {
+  const folder = scratch();
+  const out = path.join(folder, "out.tar");
+  await makeWorkerImage({ base: null, layers: [], name: "worker:1", out });
+  const { config, files } = unpacked(out);
+  const text = readFileSync(path.join(REPOSITORY, "packaging/worker/Dockerfile"), "utf8");
+  const copied = [...text.matchAll(/^COPY python\/(\S+) \/opt\/millrace\/python\/(\S+)$/gm)];
+  expect(copied.map(([, from]) => from)).toEqual(copied.map(([, , to]) => to));
+  const packages = files[0]?.flatMap((name) => /^\.\/opt\/millrace\/python\/(\w+)\/$/.exec(name)?.[1] ?? []);
+  expect(packages).toEqual(copied.map(([, from]) => from));
+  expect(/^USER (.*)$/m.exec(text)?.[1]).toBe(config.config["User"]);
+  expect(/^WORKDIR (.*)$/m.exec(text)?.[1]).toBe(config.config["WorkingDir"]);
+  expect(JSON.parse(/^CMD (.*)$/m.exec(text)?.[1] ?? "")).toEqual(config.config["Cmd"]);
+});
