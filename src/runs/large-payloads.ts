@@ -140,7 +140,7 @@ export class LargePayloads {
       let last: RunBlobName | null = null;
       do last = await store.runBlobs.tidy({ after: last, limit: NAMES_AT_ONCE });
       while (last && !signal.aborted);
-      const count = await collectBlobs(blobs, store.runBlobs, clock.now() - YOUNG_MS, signal);
+      const count = await collectBlobs(blobs, store.runBlobs.named, clock.now() - YOUNG_MS, signal);
       if (count > 0) log.info({ count }, "removed large payloads that no run names");
     } catch (error) {
       if (!signal.aborted) log.error({ err: error }, "could not remove large payloads; retrying");
