@@ -1,19 +1,14 @@
 import type { BlobStore } from "./blob-store.ts";
 
-/** Who says which blobs are wanted. */
-export type Names = {
-  /** Of these hashes, those that something names. */
-  readonly named: (hashes: readonly string[]) => Promise<readonly string[]>;
-  /** These blobs are gone. */
-  readonly forget?: (hashes: readonly string[]) => Promise<void>;
-};
+/** Of these hashes, those that something names. */
+type Named = (hashes: readonly string[]) => Promise<readonly string[]>;
 
 const AT_ONCE = 500;
 
 /** Removes every blob that was put before that time and that nothing names; gives how many. */
 export async function collectBlobs(
   blobs: BlobStore,
-  { named, forget }: Names,
+  named: Named,
   putBefore: number,
   signal: AbortSignal,
 ): Promise<number> {
@@ -22,11 +17,8 @@ export async function collectBlobs(
   const collect = async (): Promise<void> => {
     if (old.length === 0) return;
     const wanted = new Set(await named(old));
-    const gone: string[] = [];
     for (const hash of old.filter((each) => !wanted.has(each)))
-      if (await blobs.remove(hash, putBefore)) gone.push(hash);
-    if (gone.length > 0) await forget?.(gone);
-    count += gone.length;
+      if (await blobs.remove(hash, putBefore)) count += 1;
     old = [];
   };
   for await (const { hash, putAt } of blobs.list()) {

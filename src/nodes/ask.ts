@@ -14,7 +14,7 @@ const PATIENCE_MS = 5_000;
 /** A node did not answer, or refused: the message says which of it. */
 export class PeerFailure extends Error {}
 
-/** How to ask: for how long to wait, and whether on a connection that is made for it. */
+/** How to ask: for how long to wait, and whether on a connection that is made for it, and closed after it. */
 export type Asking = { readonly patienceMs?: number; readonly isFresh?: boolean };
 
 /** Says something to another node, a path and a value as JSON, and gives its answer; throws `PeerFailure`. */
@@ -48,6 +48,7 @@ class Question implements ConnectionUser, ResponseEvents {
   readonly #kept = new KeptBody(MAX_ANSWER_BYTES);
   #connection: Connection | null = null;
   #late: Timer | null = null;
+  #isFresh = false;
   #status = 0;
 
   constructor(
@@ -66,6 +67,7 @@ class Question implements ConnectionUser, ResponseEvents {
 
   start(clock: Clock, patienceMs: number, isFresh: boolean): void {
     this.#late = clock.after(patienceMs, () => this.#fail("it did not answer in time"));
+    this.#isFresh = isFresh;
     const idle = isFresh ? null : this.#peers.take(this.#peer, this);
     this.#connection = idle ?? this.#peers.open(this.#peer, this);
     if (idle) this.onOpen();
@@ -111,7 +113,8 @@ class Question implements ConnectionUser, ResponseEvents {
     }
     this.#connection = null;
     this.#late?.cancel();
-    if (isReusable) this.#peers.release(this.#peer, connection);
+    // A node is greeted for as long as a stream lasts there: each greeting would leave a connection behind.
+    if (isReusable && !this.#isFresh) this.#peers.release(this.#peer, connection);
     else connection.socket.destroy();
     try {
       this.#resolve(JSON.parse(text));

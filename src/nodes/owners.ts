@@ -262,10 +262,11 @@ export class Owners {
     const gone = before.filter(
       ({ appNumber, fence }) => !numbers.has(appNumber) && this.#apps.fenceOf(appNumber) === fence,
     );
-    // First what others have by now: opening may take long.
-    await Promise.all(gone.map(({ appNumber }) => this.#apps.loosen(appNumber)));
+    // First what others have by now. Neither is waited for: opening may take minutes, in which more may be lost.
+    for (const { appNumber } of gone)
+      void this.#safely("let go of an app", () => this.#apps.loosen(appNumber));
     this.#comparedAt = comparedAt;
-    await this.#apps.serve(given);
+    void this.#safely("serve apps that have come", () => this.#apps.serve(given));
   }
 
   async #review(): Promise<void> {

@@ -125,13 +125,24 @@ export class PeerListener {
     await closed;
   }
 
-  /** Counts a connection until its handshake is over. Of too many, the one goes that has taken longest. */
+  /** Counts a connection until its handshake is over. */
   #meet(socket: Socket): void {
-    const [oldest] = this.#strangers.values();
-    if (oldest && this.#strangers.size >= MAX_STRANGERS) oldest.destroy();
+    if (this.#strangers.size >= MAX_STRANGERS) this.#turnAway();
     const key = keyOf(socket);
     this.#strangers.set(key, socket);
     socket.once("close", () => this.#strangers.delete(key));
+  }
+
+  /** Of too many, the oldest of the address with most of them goes: who sends a flood turns away no other node. */
+  #turnAway(): void {
+    const byAddress = Map.groupBy(this.#strangers.keys(), (key) => key.slice(0, key.lastIndexOf(" ")));
+    const crowd = [...byAddress.values()].reduce(
+      (most, keys) => (keys.length > most.length ? keys : most),
+      [],
+    );
+    const [oldest = ""] = crowd;
+    this.#strangers.get(oldest)?.destroy();
+    this.#strangers.delete(oldest);
   }
 
   /** Before any request on it: this listener was added last, and Node's own reads later. */

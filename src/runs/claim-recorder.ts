@@ -1,5 +1,6 @@
 import { Batcher } from "../kit/batcher.ts";
 import type { Clock } from "../kit/clock.ts";
+import { Counts } from "../kit/counts.ts";
 import { insist } from "../kit/insist.ts";
 import type { Log } from "../kit/log.ts";
 
@@ -26,6 +27,8 @@ const BATCH = 256;
 const RETRY_MS = 1_000;
 /** An end that could not be stored for so long is made anew: its blobs, which no row names yet, are put again. */
 const REMAKE_MS = 20 * 60 * 1000;
+/** What ends may hold that are not stored yet; beyond it, apps that have such ends begin no more runs. */
+export const MAX_UNSTORED_BYTES = 64 * 1024 * 1024;
 
 /**
  * Records the ends of runs that are in the store before they end: their final state, their result and their delivery are one
@@ -39,6 +42,10 @@ export class ClaimRecorder implements RunRecorder {
   readonly #finished: Batcher<FinishedClaim, Set<string>>;
   readonly #released: Batcher<ReleasedClaim, void>;
   readonly #recording = new Set<Promise<void>>();
+  /** The ends of each app that are not stored yet. */
+  readonly #unstored = new Counts<number>();
+  /** What all of them hold. */
+  #unstoredBytes = 0;
   #isStopping = false;
 
   constructor(parts: ClaimRecorderParts) {
@@ -51,15 +58,27 @@ export class ClaimRecorder implements RunRecorder {
   record(run: LiveRun, end: RunEnd): void {
     const { claim } = run;
     if (!claim) throw new Error(`the run ${run.request.id} is recorded by its claim and has none`);
-    const recorded = this.#record(run, end, claim)
+    const bytes = end.response.body.length;
+    this.#unstoredBytes += bytes;
+    const recorded = this.#unstored
+      .during(run.request.target.appNumber, () => this.#record(run, end, claim))
       .catch((error: unknown) =>
         this.#parts.log.error({ err: error, runId: run.request.id }, "could not end a run"),
       )
       .finally(() => {
+        this.#unstoredBytes -= bytes;
         this.#recording.delete(recorded);
         run.settle();
       });
     this.#recording.add(recorded);
+  }
+
+  /**
+   * Whether runs of the app may begin that are stored at their end. Results wait in memory while the store does not take
+   * them, or takes them more slowly than they come.
+   */
+  hasRoom(appNumber: number): boolean {
+    return this.#unstoredBytes < MAX_UNSTORED_BYTES || !this.#unstored.has(appNumber);
   }
 
   /** Resolves when the end of every run that has ended is written down. */

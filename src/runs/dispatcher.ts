@@ -9,7 +9,7 @@ import type { Store } from "../store/store.ts";
 import { BackgroundReader } from "./background.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Executor } from "./execute.ts";
-import { fetchInput } from "./fetch-input.ts";
+import { BACK, withInputs } from "./fetch-input.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
@@ -57,6 +57,8 @@ type Backlog = {
   hasMore: boolean;
   /** A claim may have been done though it failed: some runs may be ours without our knowing. */
   isInDoubt: boolean;
+  /** Monotonic; until then nothing is claimed, because the arguments of the next run could not be read. */
+  restsUntil: number;
 };
 
 /** How soon a backlog that found no room is looked at again, if nothing else happens. */
@@ -67,6 +69,8 @@ const REVIEW_MS = 60_000;
 const MAX_CLAIM_BYTES = 8 * 1024 * 1024;
 /** A run under which the service ended so often is given up: it may be the reason. */
 const MAX_INTERRUPTIONS = 20;
+/** How soon a run is tried again whose arguments could not be read. */
+const REST_MS = 1_000;
 
 /**
  * Takes accepted runs from the store to the replicas, each app's in order of arrival and as many as its slots have
@@ -77,7 +81,7 @@ export class Dispatcher {
   readonly #backlogs = new Map<number, Backlog>();
   #timers: Timer[] = [];
   #looking: Promise<void> | null = null;
-  readonly #stopping = new AbortController();
+  #isStopping = false;
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts;
@@ -98,7 +102,7 @@ export class Dispatcher {
 
   /** Takes nothing more; what is under way goes on, and stays ours. */
   stop(): void {
-    this.#stopping.abort();
+    this.#isStopping = true;
     for (const timer of this.#timers) timer.cancel();
   }
 
@@ -117,7 +121,7 @@ export class Dispatcher {
     const backlog = this.#backlog(appNumber);
     if (this.#isStopping || backlog.hasMore || backlog.isClaiming || backlog.arriving > 0) return false;
     // Of an app that may be another's by now, runs go into the queue, where its owner finds them.
-    if (!this.#parts.mayClaim(appNumber)) return false;
+    if (!this.#parts.mayClaim(appNumber) || !this.#parts.recorder.hasRoom(appNumber)) return false;
     if (slots.backlogRoom <= backlog.reserved) return false;
     backlog.reserved += 1;
     return true;
@@ -174,15 +178,11 @@ export class Dispatcher {
     this.#pump(appNumber, backlog);
   }
 
-  get #isStopping(): boolean {
-    return this.#stopping.signal.aborted;
-  }
-
   #backlog(appNumber: number): Backlog {
     const known = this.#backlogs.get(appNumber);
     if (known) return known;
     const counts = { held: 0, elsewhere: 0, reserved: 0, arriving: 0 };
-    const backlog = { ...counts, isClaiming: false, hasMore: false, isInDoubt: false };
+    const backlog = { ...counts, isClaiming: false, hasMore: false, isInDoubt: false, restsUntil: 0 };
     this.#backlogs.set(appNumber, backlog);
     return backlog;
   }
@@ -202,7 +202,8 @@ export class Dispatcher {
     }
     // What waits for an earlier version takes the place of what could wait for this one: neither piles up.
     const room = target.slots.backlogRoom - backlog.elsewhere;
-    if (room <= 0) return;
+    if (room <= 0 || !this.#parts.recorder.hasRoom(appNumber)) return;
+    if (this.#parts.clock.monotonic() < backlog.restsUntil) return;
     const { maxReplicas, replicaConcurrency } = target.config.scaling;
     // Many at once, where many wait ahead: a claim for each of a thousand short runs would cost more than they
     // do. A slot that nothing waits for is filled at once.
@@ -264,25 +265,26 @@ export class Dispatcher {
     }
   }
 
-  async #claim(target: RunTarget, backlog: Backlog, limit: number): Promise<void> {
-    const { store, owner } = this.#parts;
+  async #claim(target: RunTarget, backlog: Backlog, room: number): Promise<void> {
+    const { store, owner, clock } = this.#parts;
     const { appNumber } = target;
-    const { signal } = this.#stopping;
+    const wasAway = backlog.restsUntil > 0;
+    backlog.restsUntil = 0;
     const { runs, hasMore, isRefused } = await store.claims.claim({
       appNumber,
       owner,
       holder: this.#parts.holderOf(appNumber),
-      limit,
+      // One finds out whether the blob store is back.
+      limit: wasAway ? 1 : room,
       maxBytes: MAX_CLAIM_BYTES,
     });
     if (isRefused) this.#parts.onRefused();
     if (hasMore) backlog.hasMore = true;
-    for (const run of runs) {
-      const { inputBlob: blob } = run.payload;
-      // Runs of an app begin in their order: the next one waits for its arguments too.
-      const { claimed, end } = blob
-        ? await fetchInput(run, blob, this.#parts, signal)
-        : { claimed: run, end: null };
+    for await (const { claimed, end } of withInputs(runs, this.#parts)) {
+      if (end === BACK) {
+        backlog.restsUntil = clock.monotonic() + REST_MS;
+        backlog.hasMore = true;
+      }
       const current = this.#parts.target(appNumber) ?? target;
       if (end || claimed.run.versionId === current.versionId) this.#begin(claimed, current, end);
       else await this.#beginEarlier(claimed, current);
@@ -296,7 +298,7 @@ export class Dispatcher {
       this.#begin(claimed, (await this.#parts.versionTarget(appNumber, versionId)) ?? current);
     } catch (error) {
       this.#parts.log.error({ err: error, versionId }, "could not look up the version of a run");
-      this.#begin(claimed, current, { kind: "refused", code: "draining" });
+      this.#begin(claimed, current, BACK);
     }
   }
 

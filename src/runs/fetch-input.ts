@@ -1,48 +1,51 @@
-import type { Clock } from "../kit/clock.ts";
-import { insist } from "../kit/insist.ts";
 import type { Log } from "../kit/log.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { PayloadBlob } from "../model/payload.ts";
 import type { ClaimedRun } from "../store/claims.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 
-type FetchParts = {
-  readonly large: LargePayloads | null;
-  readonly clock: Clock;
-  readonly log: Log;
-};
+type FetchParts = { readonly large: LargePayloads | null; readonly log: Log };
 
 /** A run that may be executed, or how it ends without. */
 type Fetched = { readonly claimed: ClaimedRun; readonly end: Outcome | null };
 
-const RETRY_MS = 1_000;
+/** It goes back into the queue. */
+export const BACK: Outcome = { kind: "refused", code: "draining" };
 const LOST: Outcome = {
   kind: "lost",
   message: "The run's arguments are no longer in the blob store, or damaged there: send them again.",
 };
 
 /**
- * A claimed run with its arguments, which lie in a blob. While the blob store is away they are waited for, as the database
- * would be; when the signal says that the service stops, the run goes back into the queue.
+ * Claimed runs in their order, with arguments that lie in blobs. If some cannot be read now, their run and all after it go
+ * back: nobody waits with runs in his hands, which could not be cancelled, nor go to a node that reaches the blob store.
  */
-export async function fetchInput(
+export async function* withInputs(
+  runs: readonly ClaimedRun[],
+  parts: FetchParts,
+): AsyncGenerator<Fetched, void, void> {
+  let isAway = false;
+  for (const claimed of runs) {
+    const { inputBlob: blob } = claimed.payload;
+    const fetched: Fetched | null =
+      blob && !isAway ? await fetchInput(claimed, blob, parts) : { claimed, end: null };
+    isAway ||= fetched === null;
+    yield isAway || !fetched ? { claimed, end: BACK } : fetched;
+  }
+}
+
+/** Null while the blob store is away. */
+async function fetchInput(
   claimed: ClaimedRun,
   blob: PayloadBlob,
-  { large, clock, log }: FetchParts,
-  signal: AbortSignal,
-): Promise<Fetched> {
-  const { id: runId } = claimed.run;
-  const read = await insist(async () => ({ input: (await large?.read(blob)) ?? null }), {
-    clock,
-    gapMs: () => RETRY_MS,
-    goesOn: (error) => {
-      log.error({ err: error, runId }, "could not read the arguments of a run; retrying");
-      return !signal.aborted;
-    },
-    signal,
-  });
-  if (!read) return { claimed, end: { kind: "refused", code: "draining" } };
-  const { input } = read;
-  if (!input) return { claimed, end: LOST };
-  return { claimed: { ...claimed, payload: { ...claimed.payload, input } }, end: null };
+  { large, log }: FetchParts,
+): Promise<Fetched | null> {
+  try {
+    const input = (await large?.read(blob)) ?? null;
+    if (!input) return { claimed, end: LOST };
+    return { claimed: { ...claimed, payload: { ...claimed.payload, input } }, end: null };
+  } catch (error) {
+    log.error({ err: error, runId: claimed.run.id }, "could not read the arguments of a run; retrying");
+    return null;
+  }
 }

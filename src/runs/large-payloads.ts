@@ -9,9 +9,11 @@ import type { NewDelivery } from "../model/delivery.ts";
 import type { Payload, PayloadBlob } from "../model/payload.ts";
 import type { RunBlobName } from "../store/run-blobs.ts";
 import type { Store } from "../store/store.ts";
+import type { PayloadPlace } from "./payload-place.ts";
 
 export type LargePayloadsParts = {
   readonly blobs: BlobStore;
+  readonly place: Pick<PayloadPlace, "check">;
   readonly store: Pick<Store, "runBlobs">;
   readonly clock: Clock;
   readonly log: Log;
@@ -89,7 +91,11 @@ export class LargePayloads {
 
   /** Stores bytes, durably. Throws `storage_unavailable` if the store cannot take them now. */
   async put(bytes: Uint8Array): Promise<PayloadBlob> {
-    const { hash } = await this.#ask((signal) => this.#parts.blobs.put(piecesOf(bytes), signal));
+    const { blobs, place } = this.#parts;
+    const { hash } = await this.#ask(async (signal) => {
+      await place.check();
+      return await blobs.put(piecesOf(bytes), signal);
+    });
     return { hash, bytes: bytes.length };
   }
 
@@ -114,6 +120,7 @@ export class LargePayloads {
       return await this.#ask((signal) => this.#whole(hash, bytes, signal));
     } catch (error) {
       if (!isGone(error)) throw error;
+      await this.#ask(() => this.#parts.place.check());
       this.#parts.log.error({ err: error }, "a large payload is gone, or damaged");
       return null;
     }
@@ -133,7 +140,7 @@ export class LargePayloads {
       let last: RunBlobName | null = null;
       do last = await store.runBlobs.tidy({ after: last, limit: NAMES_AT_ONCE });
       while (last && !signal.aborted);
-      const count = await collectBlobs(blobs, store.runBlobs, clock.now() - YOUNG_MS, signal);
+      const count = await collectBlobs(blobs, store.runBlobs.named, clock.now() - YOUNG_MS, signal);
       if (count > 0) log.info({ count }, "removed large payloads that no run names");
     } catch (error) {
       if (!signal.aborted) log.error({ err: error }, "could not remove large payloads; retrying");

@@ -26,6 +26,7 @@ import { LargePayloads } from "./large-payloads.ts";
 import { LightRecorder } from "./light-recorder.ts";
 import { RunLookup } from "./lookup.ts";
 import { PartWriter } from "./part-writer.ts";
+import { PayloadPlace } from "./payload-place.ts";
 import { Submitter } from "./submit.ts";
 import { Sweeper } from "./sweeper.ts";
 import { Deliverer } from "./webhooks/deliverer.ts";
@@ -80,9 +81,10 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const isFirst = (): boolean => owners?.isFirst ?? true;
   const isKnownToAll = (): boolean => owners?.isOfOneRelease ?? true;
   const { payloadBlobs: blobs } = parts;
+  const place = blobs && (await PayloadPlace.open(blobs, store));
   const large = await life.start(
     "large payloads",
-    () => blobs && new LargePayloads({ blobs, store, clock, log, isKnownToAll, isFirst }),
+    () => blobs && place && new LargePayloads({ blobs, place, store, clock, log, isKnownToAll, isFirst }),
     async (started) => await started?.stop(),
   );
   large?.start();

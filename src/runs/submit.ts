@@ -46,6 +46,7 @@ export type Keyed =
   | { readonly kind: "different" };
 
 const KEY_KEPT_MS = 24 * 3600 * 1000;
+const NO_ROOM = "The results of earlier runs of this app could not be stored yet; try again shortly.";
 
 /** Where a run becomes a promise: it is in the store, durably, before anybody is told so. */
 export class Submitter {
@@ -98,7 +99,7 @@ export class Submitter {
     reader: RunReader,
   ): Promise<Keyed & { readonly live?: LiveRun }> {
     const { owner, executor } = this.#parts;
-    this.#checkReserve();
+    this.#checkRoom(request);
     const claim = this.#claim(false, key.keyHash);
     const run = acceptedRecord(request, false, true, claim.createdAt);
     const accepted = { run, payload: withoutInput(request), owner };
@@ -113,7 +114,7 @@ export class Submitter {
 
   /** Executes a run for its caller that is asked for, or forwarded, later: it is in the store before it starts. */
   async executeKept(request: RunRequest, reader: RunReader): Promise<LiveRun> {
-    this.#checkReserve();
+    this.#checkRoom(request);
     const claim = this.#claim(false);
     const run = acceptedRecord(request, false, true, claim.createdAt);
     const accepted = { run, payload: withoutInput(request), owner: this.#parts.owner };
@@ -250,6 +251,13 @@ export class Submitter {
   #checkReserve(): void {
     const message = this.#parts.reserve.shortage;
     if (message !== null) throw new AppError("storage_unavailable", { message });
+  }
+
+  /** A run that begins at once is stored at its end: others wait in the queue while there is no room for their ends. */
+  #checkRoom({ target }: RunRequest): void {
+    this.#checkReserve();
+    if (!this.#parts.recorder.hasRoom(target.appNumber))
+      throw new AppError("storage_unavailable", { message: NO_ROOM });
   }
 
   async #acceptKeyed(accepted: AcceptedRun, key: RunKeyMark): Promise<Keyed> {

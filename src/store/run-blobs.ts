@@ -73,11 +73,6 @@ export const runBlobs = {
       return last;
     },
   ),
-
-  /** Forgets who named blobs that are gone. */
-  forget: write(async ({ db }, hashes: readonly string[]): Promise<void> => {
-    await db.deleteFrom("runBlobs").where("hash", "in", hashes).execute();
-  }),
 };
 
 /** Whether the run of the row `n` still names its blob. */

@@ -5,6 +5,7 @@ import { DirectoryBlobs } from "../../src/blobs/directory-blobs.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { LARGE_BYTES, LargePayloads } from "../../src/runs/large-payloads.ts";
+import { PayloadPlace } from "../../src/runs/payload-place.ts";
 import { openStore } from "../../src/store/store.ts";
 import { testProgram } from "../support/command-line.ts";
 import { testDatabases } from "../support/databases.ts";
@@ -53,7 +54,8 @@ verifies(
     const kept = (await agedBlobs(blobs)).filter((hash) => !lost.includes(hash));
     expect(kept).toHaveLength(1);
     const store = await openStore(database);
-    const given = { blobs, store, clock: systemClock, log: createLog("silent") };
+    const place = await PayloadPlace.open(blobs, store);
+    const given = { blobs, place, store, clock: systemClock, log: createLog("silent") };
     const large = new LargePayloads({ ...given, isKnownToAll: () => true, isFirst: () => true });
     await large.collect();
     await store.close();

@@ -46,6 +46,12 @@ export const BLOBS = {
     "payloads.blob.before": "A service of the release before does not run a call whose input lies in a blob.",
     "payloads.blob.away":
       "While the blob store is away large runs are refused with 503; no end of a run is lost.",
+    "payloads.blob.wait":
+      "While the blob store is away queued runs with large inputs stay in the queue, in their order.",
+    "payloads.blob.room":
+      "While results cannot be stored, runs of their apps wait in the queue once 64 MiB are held.",
+    "payloads.blob.place":
+      "A blob store without the installation's mark, not mounted or another, counts as away, not as empty.",
     "payloads.blob.gone":
       "A run whose input is gone fails and says so; a gone result is 410 payload_not_kept.",
     "payloads.blob.killed": "A kill between a blob and its row leaves no run, and the blob is collected.",

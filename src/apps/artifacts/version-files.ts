@@ -208,8 +208,8 @@ export class VersionFiles {
       const { store, blobs, clock, log } = this.#parts;
       if (!(await store.versionBlobs.takeCollection(COLLECT_GAP_MS))) return;
       const youngSince = clock.now() - YOUNG_MS;
-      const names = { named: store.versionBlobs.named };
-      const count = await collectBlobs(blobs, names, youngSince, this.#stopping.signal);
+      const { named } = store.versionBlobs;
+      const count = await collectBlobs(blobs, named, youngSince, this.#stopping.signal);
       if (count > 0) log.info({ count }, "removed blobs that no version names");
       const instanceId = (await store.meta.get("instance_id")) ?? "";
       const { living } = await store.nodes.list();

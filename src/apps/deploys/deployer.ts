@@ -128,7 +128,7 @@ export class Deployer {
       }
       await this.#arriving.during(id, async () => {
         const source = await this.#uploads.receive(id, from);
-        await this.#take(build, source);
+        await this.#orDiscard(source, () => this.#take(build, source));
       });
       return build;
     });
@@ -139,14 +139,11 @@ export class Deployer {
     const request = readDeployRequest({ name }, thisHost(this.#parts));
     const id = this.#newId();
     const source = await this.#uploads.receive(id, from);
-    try {
+    return await this.#orDiscard(source, async () => {
       const begun = await this.#insert(projectId, request, id);
       await this.#take({ ...begun.build, payload: JSON.stringify({ request: request.payload }) }, source);
       return begun;
-    } catch (error) {
-      await this.#uploads.discard(source);
-      throw error;
-    }
+    });
   }
 
   /**
@@ -261,6 +258,16 @@ export class Deployer {
     return this.#parts.owners?.has(appNumber) ?? true;
   }
 
+  /** A bundle that could not be taken is not left on the disk. */
+  async #orDiscard<Taken>(source: ZipSource, take: () => Promise<Taken>): Promise<Taken> {
+    try {
+      return await take();
+    } catch (error) {
+      await this.#uploads.discard(source);
+      throw error;
+    }
+  }
+
   /** The first whole upload of a build is its bundle. */
   async #take({ id, payload }: StoredBuild, source: ZipSource): Promise<void> {
     const { store } = this.#parts;
@@ -305,8 +312,8 @@ export class Deployer {
     const isWaiting = build.status === "pending" && !hasUpload;
     const isLate = clock.now() >= build.createdAt + UPLOAD_LIFE_MS;
     if (this.#underWay.has(build.id)) {
-      const isArriving = this.#arriving.has(build.id);
-      if (isWaiting && isLate && !isArriving) await this.#underWay.giveUp(build.id, NEVER_CAME);
+      // Also one that is said to have its upload, and waits: whoever sent it was told that it could not be taken.
+      if (isLate && !this.#arriving.has(build.id)) await this.#underWay.giveUp(build.id, NEVER_CAME);
       return;
     }
     const app = await store.apps.findByNumber(build.appNumber);

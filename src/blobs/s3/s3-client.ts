@@ -82,6 +82,8 @@ export class S3Client {
   readonly #region: string;
   readonly #credentials: Credentials;
   readonly #agent: Agent;
+  /** Of questions that have neither a body nor an answer: they do not wait for a connection behind what is large. */
+  readonly #headAgent: Agent;
   readonly #clock: Clock;
 
   constructor(address: S3Address, env: NodeJS.ProcessEnv, clock: Clock) {
@@ -92,7 +94,9 @@ export class S3Client {
     this.#credentials = new Credentials(env, clock);
     this.#clock = clock;
     const options = { keepAlive: true, maxSockets: MAX_CONNECTIONS };
-    this.#agent = this.#origin.protocol === "https:" ? new SecureAgent(options) : new Agent(options);
+    const AgentOf = this.#origin.protocol === "https:" ? SecureAgent : Agent;
+    this.#agent = new AgentOf(options);
+    this.#headAgent = new AgentOf(options);
   }
 
   /** Asks, and reads all of the answer. Throws `S3Error` for a status that is neither a success nor among `fine`. */
@@ -123,6 +127,7 @@ export class S3Client {
 
   close(): void {
     this.#agent.destroy();
+    this.#headAgent.destroy();
   }
 
   /** Every request of ours may be made twice: what it makes is named by its content. */
@@ -171,7 +176,7 @@ export class S3Client {
       method,
       path: encodePath(path) + (search === "" ? "" : `?${search}`),
       headers: { ...signed, ...(body && { "content-length": String(body.length) }) },
-      agent: this.#agent,
+      agent: method === "HEAD" ? this.#headAgent : this.#agent,
       timeout: SILENCE_MS,
       ...(signal && { signal }),
     });

@@ -186,7 +186,7 @@ verifies("blobs.collected", "what no version names goes when it is old, and only
   const [old, young] = [await blobs.put([Buffer.from("old")]), await blobs.put([Buffer.from("young")])];
   for (const hash of [old.hash, version.bundleBlob!, version.environmentBlob!])
     await utimes(fileOf(blobs.place, hash), LONG_AGO, LONG_AGO);
-  expect(await collectBlobs(blobs, store.versionBlobs, Date.UTC(2021, 0, 1), signal)).toBe(1);
+  expect(await collectBlobs(blobs, store.versionBlobs.named, Date.UTC(2021, 0, 1), signal)).toBe(1);
   const kept = [young.hash, version.bundleBlob!, version.environmentBlob!];
   expect(await Promise.all([old.hash, ...kept].map((hash) => blobs.has(hash)))).toEqual([
     false,

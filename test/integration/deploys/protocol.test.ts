@@ -1,5 +1,6 @@
 import { connect } from "node:net";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import { AppError } from "../../../src/model/errors.ts";
 import { altered } from "../../support/altered.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
@@ -161,6 +162,23 @@ test("a deploy whose bundle never comes has an end, an hour later", async () => 
   clock.leap(3_600_000);
   await until("it is given up", async () => (await site.status("forgotten", buildId)) === "build_failure");
   expect(await site.message("forgotten", buildId)).toBe("nothing was uploaded within an hour; deploy again");
+});
+
+test("a bundle that could not be written down leaves no file, and its deploy has an end", async () => {
+  const site = here();
+  const { builds } = site.test.service.store;
+  const { buildId, uploadUrl } = await site.begin("unheard");
+  const { noteUpload } = builds;
+  // It is done, and nobody hears of it.
+  const noting = vi.spyOn(builds, "noteUpload").mockImplementationOnce(async (given) => {
+    await noteUpload(given);
+    throw new AppError("in_doubt");
+  });
+  expect((await site.put(uploadUrl, bundle(answering("never")))).json.code).toBe("in_doubt");
+  noting.mockRestore();
+  expect(await site.leftovers()).toEqual([]);
+  clock.leap(3_600_000);
+  await until("it is given up", async () => (await site.status("unheard", buildId)) === "build_failure");
 });
 
 verifies("shares.builds", "a build that hangs has an end, three hours later", async () => {

@@ -93,6 +93,23 @@ verifies("peers.strangers", "connections that never say who they are make room f
   expect(await ask({ peers: friend.peers, clock: systemClock }, node.peer, "/nodes/x", {})).toBe("yes");
 });
 
+verifies("peers.strangers", "a flood from one address turns away nobody else", async () => {
+  const authority = await testAuthority();
+  const node = await testNode(authority, { own: async () => "yes" });
+  const port = Number(new URL(node.peer.url).port);
+  const open = (localAddress: string) =>
+    connectPlain({ port, host: "127.0.0.1", localAddress }).on("error", () => {});
+  const slow = open("127.0.0.1");
+  await new Promise((resolve) => slow.once("connect", resolve));
+  const flood = Array.from({ length: 300 }, () => open("127.0.0.2"));
+  onTestFinished(() => [slow, ...flood].forEach((socket) => void socket.destroy()));
+  await until("some of the flood were closed", () => flood.filter(({ closed }) => closed).length >= 45);
+  const { certificate: cert, key } = authority.issue("friend");
+  const known = connect({ socket: slow, rejectUnauthorized: false, cert, key });
+  await new Promise((resolve, reject) => known.once("secureConnect", resolve).once("error", reject));
+  known.destroy();
+});
+
 verifies(
   "peers.identity",
   "a node cannot pose as another, and a message without a purpose is none",

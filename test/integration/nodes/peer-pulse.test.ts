@@ -68,7 +68,7 @@ async function greetingSite() {
       if (passed.at(-1) !== "done") response.destroy();
     })();
   });
-  return { url, way, clock, greetings, passed, peers, finish: () => finish() };
+  return { url, way, clock, greetings, passed, peers, peer: owner.peer, finish: () => finish() };
 }
 
 async function begun(url: string): Promise<IncomingMessage> {
@@ -80,7 +80,7 @@ async function begun(url: string): Promise<IncomingMessage> {
 }
 
 verifies("peers.silent", "a node that answers is waited for, and greeted only meanwhile", async () => {
-  const { url, clock, greetings, passed, finish, peers } = await greetingSite();
+  const { url, clock, greetings, passed, finish, peers, peer } = await greetingSite();
   clock.advance(10 * GREET_MS);
   expect(greetings).toEqual([]);
   const response = await begun(url);
@@ -95,6 +95,10 @@ verifies("peers.silent", "a node that answers is waited for, and greeted only me
   clock.advance(10 * GREET_MS);
   await settled();
   expect([passed, greetings]).toEqual([["done"], Array.from({ length: 5 }, () => "front /nodes/hello")]);
+  // What is left is the connection of the request: a greeting takes its own along.
+  const nobody = { onOpen: () => {}, onData: () => {}, onDrain: () => {}, onLost: () => {} };
+  const left = Array.from({ length: 6 }, () => peers.take(peer, nobody)).filter((each) => each !== null);
+  expect(left).toHaveLength(1);
 });
 
 verifies("peers.silent", "a node that falls silent loses what is under way there", async () => {

@@ -1,18 +1,31 @@
 import { expect } from "vitest";
 import { LARGE_BYTES } from "../../../src/runs/large-payloads.ts";
+import { MAX_UNSTORED_BYTES } from "../../../src/runs/claim-recorder.ts";
+import type { ReleasedClaim } from "../../../src/store/claims.ts";
 import { largeFolder } from "../../support/blobs/large-folder.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { CLOCK, partsByHand } from "./by-hand.ts";
 
 const byHand = partsByHand();
+const NOBODY = { onStream: () => undefined, onChunk: () => undefined, onEnd: () => undefined };
 const LARGE = `["${"x".repeat(LARGE_BYTES)}"]`;
 
 /** The parts of async runs, with a folder for what is large. */
 async function site() {
   const { large, ...folder } = await largeFolder();
+  const released: ReleasedClaim[] = [];
   const parts = byHand(
-    (store) => store,
+    (store) => ({
+      ...store,
+      claims: {
+        ...store.claims,
+        release: async (runs) => {
+          await store.claims.release(runs);
+          released.push(...runs);
+        },
+      },
+    }),
     {},
     (store) => large({ store, clock: CLOCK }),
   );
@@ -20,7 +33,7 @@ async function site() {
   pool.room = 0;
   return {
     pool,
-    dispatcher,
+    released,
     find: (id: string) => parts.find(id),
     payloadOf: (id: string) => parts.store.payloads.find({ appNumber: target.appNumber, id }),
     /** Accepts runs, none of which begins yet. */
@@ -29,6 +42,8 @@ async function site() {
       for (const request of requests) await submitter.submit(request);
       return requests.map(({ id }) => id);
     },
+    /** A call with a webhook, which is stored before it begins. */
+    call: () => submitter.executeKept(parts.request("0"), NOBODY),
     begin: () => {
       pool.room = 10;
       dispatcher.wake(target.appNumber);
@@ -60,30 +75,60 @@ verifies("payloads.blob.gone", "a run whose input is gone fails, says so, and ho
   });
 });
 
-verifies("payloads.blob.away", "a claimed run waits for a blob store that is away", async () => {
-  const { submit, begin, pool, goAway, comeBack, find } = await site();
-  const [id] = await submit(LARGE);
-  await goAway();
-  begin();
-  await until("it is claimed", async () => (await find(id!))?.state === "running");
-  CLOCK.skip(1_000);
-  await comeBack();
-  await until("it came", () => {
-    CLOCK.skip(1_000);
-    return pool.calls.length === 1;
-  });
-  expect(pool.came).toEqual([LARGE]);
-});
+verifies(
+  "payloads.blob.wait",
+  "while the blob store is away a large run waits in the queue, and those after it",
+  async () => {
+    const { submit, begin, pool, goAway, comeBack, find, released } = await site();
+    const ids = await submit(LARGE, "2");
+    await goAway();
+    begin();
+    // The first time all that there is room for, then one at a time.
+    await until("they went back", () => released.length === 2);
+    await until("one is tried again", () => {
+      CLOCK.skip(1_000);
+      begin();
+      return released.length >= 3;
+    });
+    expect(released.slice(0, 3).map(({ id }) => ids.indexOf(id))).toEqual([0, 1, 0]);
+    await until("both are queued", async () => {
+      const runs = await Promise.all(ids.map((id) => find(id)));
+      return runs.every((run) => run?.state === "queued");
+    });
+    expect(await find(ids[0]!)).toMatchObject({ attempt: 1, interruptions: 0 });
+    await comeBack();
+    await until("both came", () => {
+      CLOCK.skip(1_000);
+      begin();
+      return pool.calls.length === 2;
+    });
+    expect(pool.came).toEqual([LARGE, "2"]);
+  },
+);
 
-verifies("payloads.blob.away", "who stops meanwhile gives the run back", async () => {
-  const { submit, begin, dispatcher, goAway, find } = await site();
-  const [id] = await submit(LARGE);
+verifies("payloads.blob.room", "ends that cannot be stored hold no more than their room", async () => {
+  const { submit, call, begin, pool, goAway, comeBack, find } = await site();
+  const ids = await submit("1", "2", "3");
   await goAway();
   begin();
-  await until("it is claimed", async () => (await find(id!))?.state === "running");
-  dispatcher.stop();
-  await until("it is queued", async () => (await find(id!))?.state === "queued");
-  expect(await find(id!)).toMatchObject({ attempt: 1, interruptions: 0 });
+  await until("they came", () => pool.calls.length === 3);
+  const json = Buffer.from(`["${"x".repeat(MAX_UNSTORED_BYTES / 3)}"]`);
+  for (let i = 0; i < 3; i += 1) pool.finish({ kind: "returned", json, status: 200, runMs: 1 });
+  const [later] = await submit("4");
+  expect((await find(later!))?.state).toBe("queued");
+  await expect(call()).rejects.toMatchObject({ code: "storage_unavailable" });
+  expect(pool.calls).toHaveLength(3);
+  await comeBack();
+  await until("the next one came", () => {
+    CLOCK.skip(1_000);
+    begin();
+    return pool.calls.length === 4;
+  });
+  await until("every end is stored", async () => {
+    CLOCK.skip(1_000);
+    const runs = await Promise.all(ids.map((id) => find(id)));
+    return runs.every((run) => run?.state === "success");
+  });
 });
 
 verifies("payloads.blob.away", "nothing large is accepted, and no large result is lost", async () => {

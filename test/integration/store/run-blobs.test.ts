@@ -1,7 +1,11 @@
+import { utimesSync } from "node:fs";
+import path from "node:path";
 import { afterAll, beforeAll, describe, expect } from "vitest";
+import { systemClock } from "../../../src/kit/clock.ts";
 import type { RunBlobName } from "../../../src/store/run-blobs.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { largeFolder } from "../../support/blobs/large-folder.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { inPostgres } from "../../support/killable-service.ts";
 import { queuedRun, sampleDelivery, samplePayload } from "../../support/sample-run.ts";
@@ -64,7 +68,6 @@ describe.each(DATABASE_KINDS)("blobs of runs on %s", (kind) => {
       await store.retention.expire({ appNumber: lastApp, cutoff: run.createdAt + 1_000_000, limit: 10 });
       expect(await store.payloads.find(run)).toBeNull();
       expect(await store.runBlobs.named(HASHES)).toEqual([BODY!.hash]);
-      await store.runBlobs.forget([INPUT!.hash, RESULT!.hash]);
       await claim(lastApp);
       const drop = { ...small, state: "failure", completedAt: small.createdAt + 1 } as const;
       await store.claims.finish([{ ...finished, run: drop, result: null, delivery: null }]);
@@ -91,6 +94,30 @@ describe.each(DATABASE_KINDS)("blobs of runs on %s", (kind) => {
       expect(await store.runBlobs.named([inputBlob.hash])).toEqual([inputBlob.hash]);
       // What is left is that one, and what a test before it has left.
       expect(await store.runBlobs.tidy({ after: null, limit: 3 })).toBeNull();
+    },
+  );
+
+  verifies(
+    "payloads.blob.collected",
+    "whoever puts and names a blob again while it is removed keeps it",
+    async () => {
+      const { blobs, large } = await largeFolder();
+      const collector = large({ store, clock: systemClock });
+      const bytes = Buffer.from("sent again and again");
+      const { hash } = await blobs.put([bytes]);
+      utimesSync(path.join(blobs.place, "sha256", hash.slice(0, 2), hash), 0, 0);
+      const run = queuedRun({ appNumber: ++lastApp });
+      const remove = blobs.remove.bind(blobs);
+      blobs.remove = async (...given) => {
+        const isGone = await remove(...given);
+        const { bytes: length } = await blobs.put([bytes]);
+        const payload = samplePayload({ input: null, inputBlob: { hash, bytes: length } });
+        await store.runs.accept([{ run, payload, owner: null }]);
+        return isGone;
+      };
+      await collector.collect();
+      expect([await blobs.has(hash), await store.runBlobs.named([hash])]).toEqual([true, [hash]]);
+      await collector.stop();
     },
   );
 

@@ -14,7 +14,13 @@ export async function largeFolder() {
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const place = path.join(folder, "blobs");
   const blobs = await DirectoryBlobs.open(place);
-  const basics = { blobs, log: createLog("silent"), isKnownToAll: () => true, isFirst: () => true };
+  const basics = {
+    blobs,
+    place: { check: async () => undefined },
+    log: createLog("silent"),
+    isKnownToAll: () => true,
+    isFirst: () => true,
+  };
   return {
     blobs,
     large: (parts: Pick<LargePayloadsParts, "store" | "clock">) => new LargePayloads({ ...basics, ...parts }),

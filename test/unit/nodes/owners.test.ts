@@ -102,6 +102,26 @@ test("an app that went to another node while it was opened is not served here", 
   expect([one.owners.has(app), one.host.served.has(app)]).toEqual([false, false]);
 });
 
+test("a node learns what it has lost while it opens what has come", async () => {
+  const { site, one, two } = await pairOf();
+  const [lost, come] = [site.appOf(one), site.appOf(two)];
+  const { appOwners } = site.world.store();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  one.host.gate = promise;
+  const of = (node: OwnersNode, appNumber: number) => ({ appNumber, ...node.owners.holderOf(appNumber) });
+  await appOwners.handOver({ ...of(two, come), from: "two", to: "one" });
+  void one.owners.sync();
+  await until("it is being opened", () => one.host.opened.at(-1) === come);
+  await appOwners.handOver({ ...of(one, lost), from: "one", to: "two" });
+  await until("it is let go of", async () => {
+    void one.owners.sync();
+    await settled();
+    return !one.owners.has(lost) && !one.host.served.has(lost);
+  });
+  resolve();
+  await until("the other is served", () => one.host.served.has(come));
+});
+
 test("what others have is let go of before what has come is opened", async () => {
   const { site, one, two } = await pairOf();
   const [lost, come] = [site.appOf(one), site.appOf(two)];
