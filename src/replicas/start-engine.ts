@@ -75,7 +75,8 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const seatAddress = seatHome.addressFor(listener.port);
   const addresses = () => [seatAddress, ...seatHome.others()];
   const graceMs = seats?.graceMs ?? SEAT_GRACE_MS;
-  const { replicasPerSeat } = settings;
+  // A place that was given holds any number of them.
+  const replicasPerSeat = seats ? Number.POSITIVE_INFINITY : settings.replicasPerSeat;
   const seatStarts = new Map<string, SpanCounts>();
   const onPhase = (phase: string, ms: number): void => {
     const spans = seatStarts.get(phase) ?? new SpanCounts(START_BOUNDS_MS);
