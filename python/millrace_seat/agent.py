@@ -10,17 +10,20 @@ import threading
 import time
 from typing import Any
 
-from millrace_worker import keeper
+from millrace_worker import keeper, linux
 
-from . import fit, looks, tag
+from . import looks, server, tag
+from .bring import Files, bring, describe
 from .channel import trust
-from .child import Child, environment_of
-from .fetch import NotFetched, fetch
+from .child import Child, Printed, start_child
 from .line import Line
 from .loop import Loop
-from .order import SeatOrder, Session, Sitting, read_address
-from .relay import Relays
-from .unpack import BadArchive, unpack
+from .order import SeatOrder, Server, Session, Sitting, read_address, read_ticket
+from .relay import Pipe, Relays
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
 
 _BEAT_SECONDS = 2.0
 _SILENCE_SECONDS = 6.0
@@ -60,8 +63,11 @@ class Agent:
         #: What a service has to know of what has happened so far, in its order.
         self._milestones: list[tuple[str, Any]] = []
         self._fetching: threading.Thread | None = None
-        self._fetched: tuple[str, str, str | None] | Exception | None = None
+        self._fetched: Files | Exception | None = None
         self._child: Child | None = None
+        self._server: Server | None = None
+        #: Whether the server was found to take connections, when that was last told.
+        self._is_listening = False
         self._memory_deaths = 0
         self._killed_at: float | None = None
         self._over_at: float | None = None
@@ -86,6 +92,7 @@ class Agent:
             return
         if self._fetched is not None:
             self._start()
+        self._look_for_server()
         if self._killed_at is not None and now - self._killed_at > _KEEPER_SECONDS:
             keeper.sweep()
             self._leave(("exited", {"code": 128 + signal.SIGKILL, "is_out_of_memory": False}))
@@ -152,7 +159,12 @@ class Agent:
                 self._addresses.insert(self._next_address % len(self._addresses), read_address(value["address"]))
                 self._retry_at = 0.0
             elif word == "look":
-                self._say("seen", {"id": int(value["id"]), **looks.look_at(int(value["pid"]))})
+                self._say("seen", {"id": int(value["id"]), **looks.look_at(self._process(int(value["pid"])))})
+            elif word == "dial":
+                self._dial(read_ticket(value["ticket"]))
+            elif word == "ask":
+                if self._child is not None:
+                    self._child.ask()
             elif word == "end":
                 self._end()
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -170,6 +182,8 @@ class Agent:
         self._say("hello", {"python": "%d.%d.%d" % sys.version_info[:3], "tag": tag.own_tag()})
         for word, value in self._milestones:
             self._say(word, value)
+        if self._is_listening:
+            self._say("listening", {"is": True})
         if is_first:
             self._fetching = threading.Thread(target=self._fetch, args=(session, address), daemon=True)
             self._fetching.start()
@@ -192,50 +206,34 @@ class Agent:
     def _fetch(self, session: Session, address: tuple[str, int]) -> None:
         """In a thread of its own."""
         try:
-            self._fetched = self._bring(session, address)
+            self._fetched = bring(self._context, address, self._order.seat_id, session, self._folder)
         except Exception as error:  # noqa: BLE001 - whatever it is, the service is told
             self._fetched = error
         self._loop.wake()
-
-    def _bring(self, session: Session, address: tuple[str, int]) -> tuple[str, str, str | None]:
-        """Gives where the bundle is, the app's interpreter, and where its environment is."""
-        packed = os.path.join(self._folder, "packed")
-        bundle = os.path.join(self._folder, "bundle")
-        environment = os.path.join(self._folder, "environment")
-
-        def bring(blob: str, to: str, given: str | None = None) -> bytes | None:
-            preface = "millrace 1 blob %s %s %s" % (self._order.seat_id, session.secret, blob)
-            fetch(self._context, address, preface, packed)
-            os.mkdir(to, 0o755)
-            answer = unpack(packed, to, given)
-            os.unlink(packed)
-            return answer
-
-        bring(session.sit.bundle, bundle)
-        if session.sit.environment is None:
-            return bundle, os.path.realpath(sys.executable), None
-        made_at = bring(session.sit.environment, environment, fit.READY)
-        return bundle, fit.fit(environment, made_at), environment
 
     def _start(self) -> None:
         fetched, self._fetched = self._fetched, None
         if self._session is None or fetched is None or self._killed_at is not None:
             return
         if isinstance(fetched, Exception):
-            self._fail("its files could not be fetched: %s" % _describe(fetched))
+            self._fail("its files could not be fetched: %s" % describe(fetched))
             return
         self._pass("fetched", self._since_begin())
-        bundle, python, environment = fetched
         sit = self._session.sit
-        order = {**sit.order, "address": self._relays.path, "bundle_dir": bundle}
-        variables = environment_of(sit.variables, self._storage(sit), environment)
         self._memory_deaths = looks.times_out_of_memory()
         try:
-            self._child = Child(self._loop, python, order, variables, self._tell_printed)
+            child = start_child(sit, fetched, self._storage(sit), self._relays.path)
         except (OSError, ValueError, TypeError) as error:
-            self._fail("its process could not be started: %s" % _describe(error))
+            self._fail("its process could not be started: %s" % describe(error))
             return
+        self._child = child
+        self._server = sit.server
         self._pass("started", self._since_begin())
+        for stream, descriptor in (("stdout", child.stdout), ("stderr", child.stderr)):
+            if sit.server is None:
+                Printed(self._loop, descriptor, self._tell_printed(stream))
+            else:
+                self._relays.join(Pipe(self._loop, descriptor), stream, sit.server.ticket)
 
     def _storage(self, sit: Sitting) -> str:
         if os.path.isdir(sit.storage) and os.access(sit.storage, os.W_OK):
@@ -244,8 +242,31 @@ class Agent:
         os.makedirs(own, exist_ok=True)
         return own
 
-    def _tell_printed(self, stream: str, text: str) -> None:
-        self._say("printed", {"stream": stream, "text": text})
+    def _tell_printed(self, stream: str) -> Callable[[str], None]:
+        return lambda text: self._say("printed", {"stream": stream, "text": text})
+
+    def _dial(self, ticket: str) -> None:
+        """Connects the service with the app's own server."""
+        if self._server is None:
+            return
+        local = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        local.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        local.connect_ex(("127.0.0.1", self._server.port))
+        self._relays.join(local, "wire", ticket)
+
+    def _look_for_server(self) -> None:
+        if self._server is None or self._over_at is not None:
+            return
+        is_listening = server.listens(self._server.port)
+        if is_listening != self._is_listening:
+            self._is_listening = is_listening
+            self._say("listening", {"is": is_listening})
+
+    def _process(self, pid: int) -> int:
+        """0 is what the keeper keeps."""
+        if pid == 0 and self._child is not None:
+            return next(iter(linux.children_of(self._child.pid)), 0)
+        return pid
 
     # The end.
 
@@ -309,11 +330,3 @@ class Agent:
             pass  # Nobody reads it.
         self._code = _LOST
         self._loop.stop()
-
-
-def _describe(error: BaseException) -> str:
-    if isinstance(error, (NotFetched, BadArchive)):
-        return str(error)
-    if isinstance(error, OSError) and error.errno == 7:
-        return "its secrets are too large to pass as environment variables"
-    return "%s: %s" % (type(error).__name__, error)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-from typing import Any
+import sys
 
-from millrace_worker import keeper
+from millrace_worker import keeper, linux
 
+from .bring import Files
 from .loop import IN, Loop
+from .order import Sitting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 _PYTHON_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _START = "import sys; sys.path[:1] = [%s]; from millrace_worker.start import main; main()" % json.dumps(_PYTHON_DIR)
+_SERVE = "import sys; sys.path.insert(0, %s); from millrace_seat.server import main; main()" % json.dumps(_PYTHON_DIR)
 
 #: What an app may see of the environment of its seat; the services show it no more of theirs.
 ALLOWED = (
@@ -51,46 +54,50 @@ def environment_of(variables: dict[str, str], storage: str, environment: str | N
     return found
 
 
-class Child:
-    """A keeper, and below it a template or a replica."""
+def start_child(sit: Sitting, files: Files, storage: str, home: str) -> Child:
+    """Starts the harness, which calls home at that socket, or the app's own server."""
+    variables = environment_of(sit.variables, storage, files.environment)
+    if sit.server is None:
+        order = {**sit.order, "address": home, "bundle_dir": files.bundle}
+        return Child([files.python, "-c", _START], json.dumps(order).encode() + b"\n", variables)
+    if files.environment is None:
+        variables["PATH"] = os.path.dirname(files.python) + os.pathsep + variables.get("PATH", os.defpath)
+    variables["PORT"] = str(sit.server.port)
+    program, *rest = sit.server.command
+    # The place may have it under another name, and the app's own version matters.
+    program = files.python if program in ("python", "python3") else program
+    arguments = [os.path.realpath(sys.executable), "-I", "-S", "-c", _SERVE, files.bundle, program, *rest]
+    return Child(arguments, b"\n", variables)
 
-    def __init__(
-        self,
-        loop: Loop,
-        python: str,
-        order: dict[str, Any],
-        variables: dict[str, str],
-        on_printed: Callable[[str, str], None],
-    ) -> None:
-        self._loop = loop
-        self._on_printed = on_printed
-        self._left_bytes = _PRINTED_BYTES
-        self._partial: dict[int, bytes] = {}
+
+class Child:
+    """A keeper, and below it a template, a replica or a server."""
+
+    def __init__(self, arguments: list[str], given: bytes, variables: dict[str, str]) -> None:
         order_read, order_write = os.pipe()
-        pipes = {"stdout": os.pipe(), "stderr": os.pipe()}
+        self.stdout, stdout_write = os.pipe()
+        self.stderr, stderr_write = os.pipe()
         try:
             self.pid = os.posix_spawn(
-                python,
-                [python, "-c", _START],
+                arguments[0],
+                arguments,
                 variables,
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, order_read, 0),
-                    (os.POSIX_SPAWN_DUP2, pipes["stdout"][1], 1),
-                    (os.POSIX_SPAWN_DUP2, pipes["stderr"][1], 2),
+                    (os.POSIX_SPAWN_DUP2, stdout_write, 1),
+                    (os.POSIX_SPAWN_DUP2, stderr_write, 2),
                 ],
                 setsigdef=[signal.SIGPIPE],
             )
         except OSError:
-            for descriptor in (order_write, pipes["stdout"][0], pipes["stderr"][0]):
+            for descriptor in (order_write, self.stdout, self.stderr):
                 os.close(descriptor)
             raise
         finally:
-            for descriptor in (order_read, pipes["stdout"][1], pipes["stderr"][1]):
+            for descriptor in (order_read, stdout_write, stderr_write):
                 os.close(descriptor)
-        for stream, (readable, _) in pipes.items():
-            self._listen(stream, readable)
         try:
-            os.write(order_write, json.dumps(order).encode() + b"\n")
+            os.write(order_write, given)
         except OSError:
             pass  # It died before it read: its end tells.
         os.close(order_write)
@@ -99,24 +106,37 @@ class Child:
         """Asks the keeper to end all that is below it."""
         keeper.tell(self.pid, signal.SIGTERM)
 
-    def _listen(self, stream: str, descriptor: int) -> None:
-        os.set_blocking(descriptor, False)
-        self._partial[descriptor] = b""
-        self._loop.watch(descriptor, IN, lambda events: self._read(stream, descriptor))
+    def ask(self) -> None:
+        """Asks the process below the keeper to end by itself."""
+        for pid in linux.children_of(self.pid):
+            keeper.tell(pid, signal.SIGTERM)
 
-    def _read(self, stream: str, descriptor: int) -> None:
+
+class Printed:
+    """What comes out of a pipe, as lines: little, unless something is wrong."""
+
+    def __init__(self, loop: Loop, descriptor: int, tell: Callable[[str], None]) -> None:
+        self._loop = loop
+        self._descriptor = descriptor
+        self._tell = tell
+        self._left_bytes = _PRINTED_BYTES
+        self._rest = b""
+        os.set_blocking(descriptor, False)
+        loop.watch(descriptor, IN, self._read)
+
+    def _read(self, _events: int) -> None:
         try:
-            data = os.read(descriptor, 64 * 1024)
+            data = os.read(self._descriptor, 64 * 1024)
         except BlockingIOError:
             return
-        *lines, rest = (self._partial[descriptor] + data).split(b"\n")
-        if not data or len(rest) > _LINE_BYTES:
-            lines, rest = lines + [rest] * (len(rest) > 0), b""
-        self._partial[descriptor] = rest
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if not data or len(self._rest) > _LINE_BYTES:
+            lines += [self._rest] * (len(self._rest) > 0)
+            self._rest = b""
         for line in lines:
             self._left_bytes -= len(line)
             if self._left_bytes > 0:
-                self._on_printed(stream, line[:_LINE_BYTES].decode("utf-8", "replace"))
+                self._tell(line[:_LINE_BYTES].decode("utf-8", "replace"))
         if not data:
-            self._loop.forget(descriptor)
-            os.close(descriptor)
+            self._loop.forget(self._descriptor)
+            os.close(self._descriptor)

@@ -18,7 +18,14 @@ _MAX_LINE_BYTES = 16 * 1024 * 1024
 #: What a service may say, and when: first a session or why there is none, then the rest.
 _MOVES = {
     "waiting": {"session": "seated", "fenced": "over", "elsewhere": "over"},
-    "seated": {"beat": "seated", "look": "seated", "end": "seated", "fenced": "over"},
+    "seated": {
+        "beat": "seated",
+        "look": "seated",
+        "dial": "seated",
+        "ask": "seated",
+        "end": "seated",
+        "fenced": "over",
+    },
     "over": {},
 }
 

@@ -44,12 +44,30 @@ class Sitting:
         self.variables: dict[str, str] = fields["variables"]
         #: For the harness; where it calls home and where the app is, the agent fills in.
         self.order: dict[str, Any] = fields["order"]
+        server = fields["server"]
+        #: The app's own server in place of the harness.
+        self.server = None if server is None else Server(server)
+
+
+class Server:
+    """An app's own server."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.command: list[str] = list(fields["command"])
+        self.port = int(fields["port"])
+        #: For what it prints.
+        self.ticket = _matching(_HEX, fields["ticket"])
 
 
 def read_address(text: str) -> tuple[str, int]:
     """`host:port`, with brackets around the host if it has colons."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def read_ticket(text: str) -> str:
+    """Raises ValueError for what is no ticket."""
+    return _matching(_HEX, text)
 
 
 def _matching(pattern: re.Pattern[str], text: str) -> str:

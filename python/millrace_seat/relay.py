@@ -41,6 +41,14 @@ class Relays:
         self._listener.listen(_BACKLOG)
         loop.watch(self._listener.fileno(), IN, self._accept)
 
+    def join(self, local: socket.socket | Pipe, kind: str, ticket: str) -> None:
+        """Passes on something of this place, as a connection that shows that ticket."""
+        if self.address is None or len(self._relays) >= _MAX_RELAYS:
+            local.close()
+            return
+        preface = ("millrace 1 %s %s\n" % (kind, ticket)).encode("ascii")
+        self._relays.add(_Relay(self._loop, self._context, self.address, local, self._relays.discard, preface))
+
     def close(self) -> None:
         """Nothing is passed on from now on."""
         self._loop.forget(self._listener.fileno())
@@ -57,8 +65,49 @@ class Relays:
             local.close()
             return
         local.setblocking(False)
-        relay = _Relay(self._loop, self._context, self.address, local, self._relays.discard)
-        self._relays.add(relay)
+        self._relays.add(_Relay(self._loop, self._context, self.address, local, self._relays.discard))
+
+
+class Pipe:
+    """The end of a pipe that is read, as a connection that nobody writes to.
+
+    It is read to its end even when the connection is lost: a program that printed into a closed pipe would die of it.
+    """
+
+    def __init__(self, loop: Loop, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        self._loop = loop
+        self._descriptor = descriptor
+        self._is_over = False
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def recv_into(self, buffer: bytearray) -> int:
+        count = os.readv(self._descriptor, [buffer])
+        self._is_over = count == 0
+        return count
+
+    def send(self, data: bytes | memoryview) -> int:
+        return len(data)
+
+    def shutdown(self, _how: int) -> None:
+        pass
+
+    def close(self) -> None:
+        if self._is_over:
+            os.close(self._descriptor)
+        else:
+            self._loop.watch(self._descriptor, IN, self._drop)
+
+    def _drop(self, _events: int) -> None:
+        try:
+            if self.recv_into(_buffer) > 0:
+                return
+        except BlockingIOError:
+            return
+        self._loop.forget(self._descriptor)
+        os.close(self._descriptor)
 
 
 class _Relay:
@@ -69,8 +118,9 @@ class _Relay:
         loop: Loop,
         context: ssl.SSLContext,
         address: tuple[str, int],
-        local: socket.socket,
+        local: socket.socket | Pipe,
         on_closed: Callable[[_Relay], None],
+        preface: bytes = b"",
     ) -> None:
         self._loop = loop
         self._local = local
@@ -84,7 +134,7 @@ class _Relay:
         self._is_deaf = False
         self._is_closed = False
         self._events = 0
-        self._home = Channel(loop, context, address, b"", self)
+        self._home = Channel(loop, context, address, preface, self)
 
     def close(self) -> None:
         if self._is_closed:

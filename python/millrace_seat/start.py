@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -15,12 +16,14 @@ from .agent import Agent
 from .order import SeatOrder
 
 _MAX_ORDER_BYTES = 64 * 1024
+_DESCRIPTORS = 16 * 1024
 
 
 def main() -> None:
     """Reads the order from the file that is named, or from stdin. Ends with everything that it has started."""
     linux.keep_private()
     linux.adopt_orphans()
+    _raise_limit()
     order = SeatOrder(json.loads(_read()))
     folder = tempfile.mkdtemp(prefix="millrace-seat-")
     code = 1
@@ -34,6 +37,14 @@ def main() -> None:
         _remove(folder)
         # Not by a return: a thread may still fetch what nobody wants any more.
         os._exit(code)
+
+
+def _raise_limit() -> None:
+    """Each connection of the harness takes two descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _read() -> bytes:

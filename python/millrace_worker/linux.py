@@ -62,6 +62,15 @@ def children() -> Iterator[int]:
                 yield int(entry)
 
 
+def children_of(pid: int) -> list[int]:
+    """The children that a process's first thread has started; none if it has ended."""
+    try:
+        with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as listing:
+            return [int(word) for word in listing.read().split()]
+    except (OSError, ValueError):
+        return []
+
+
 def parent_of(pid: int) -> int:
     """The pid of a process's parent; -1 when the process is gone."""
     try:

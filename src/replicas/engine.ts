@@ -166,6 +166,8 @@ export type ServerPlace =
       readonly kind: "listening";
       readonly host: string;
       readonly port: number;
+      /** A socket of this machine in place of both: it leads there, wherever that is. */
+      readonly path?: string;
       /** Other machines reach it too, past the service. */
       readonly isOpen: boolean;
       /** The port is in its code: there cannot be a second such server beside it. */
@@ -183,6 +185,8 @@ export type StartedServer = {
   kill(): void;
   /** Asks it to end by itself. */
   askToEnd(): void;
+  /** Resolves when its place is about to end, by whoever has that; absent where places do not. */
+  readonly leaving?: Promise<void>;
   /** Where it can be reached, checked to be its own. */
   place(): Promise<ServerPlace>;
   /** What it uses, with all it started; null where nobody can tell. */

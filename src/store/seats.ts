@@ -22,10 +22,12 @@ type SeatProof = Pick<SeatRow, "id" | "secretHash" | "fence">;
 
 /** Seats on other machines. */
 export const seats = {
+  /** Once more with another secret, if it was in doubt whether the first was stored. */
   add: write(async ({ db, databaseNow }, { versionId, ...row }: SeatRow): Promise<void> => {
     await db
       .insertInto("seats")
       .values({ ...row, versionId: uuidBytes(versionId), createdAt: databaseNow })
+      .onConflict((conflict) => conflict.column("id").doUpdateSet({ secretHash: row.secretHash }))
       .execute();
   }),
 

@@ -46,6 +46,9 @@ export const SEATS = {
     "seats.elsewhere": "Seats of several nodes work side by side, each with the addresses of all.",
     "seats.restart":
       "A restarted service does not know the seats of the one before: they are fenced, and end.",
+    "seats.servers":
+      "An app that is a server of its own is reached in a seat elsewhere, and its lines are logged.",
+    "seats.pythons": "An agent runs on every Python from 3.9 on, with its standard library alone.",
     "seats.fenced": "A seat that was given up ends when it comes back; what it answers is not heard.",
   }),
 };

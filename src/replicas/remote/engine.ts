@@ -1,7 +1,8 @@
-import type { Engine, Exit, StartedServer } from "../engine.ts";
+import type { Engine } from "../engine.ts";
 import type { ProcessHost } from "../process/host.ts";
 import { IdleTemplates } from "../process/idle-templates.ts";
 import { ProcessSeat } from "../process/seat.ts";
+import { startRemoteServer } from "./remote-server.ts";
 import { spawnRemote } from "./spawn-remote.ts";
 import type { RemoteParts } from "./spawn-remote.ts";
 
@@ -14,19 +15,6 @@ export function remoteEngine(host: ProcessHost, remote: RemoteParts): Engine {
     name: remote.place.name,
     replicasPerSeat: remote.replicasPerSeat ?? 1,
     open: (workload, keepMs, home, owner) => new ProcessSeat(parts, workload, keepMs, home, owner),
-    serve: () => notYet(remote.place.name),
-  };
-}
-
-function notYet(place: string): StartedServer {
-  const message = `The app cannot start: apps that are servers of their own do not run on ${place} yet.`;
-  const exit: Exit = { detail: message, initFailure: { message, traceback: message } };
-  return {
-    pid: 0,
-    exited: Promise.resolve(exit),
-    kill: () => {},
-    askToEnd: () => {},
-    place: async () => ({ kind: "nowhere" }),
-    usage: async () => null,
+    serve: (workload, events) => startRemoteServer(remote, workload, host.clock, events),
   };
 }

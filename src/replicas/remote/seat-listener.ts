@@ -102,6 +102,11 @@ export class SeatListener {
     return this.#parts.identity.authority;
   }
 
+  /** Where what seats pass on arrives. */
+  get home(): Home {
+    return this.#parts.home;
+  }
+
   get records(): SeatRecords {
     return this.#parts.records;
   }

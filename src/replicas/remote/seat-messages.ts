@@ -17,7 +17,8 @@ type SeatWord =
   | "beat"
   | "printed"
   | "seen"
-  | "leaving";
+  | "leaving"
+  | "listening";
 type Moves = Readonly<Record<SeatPhase, Readonly<Partial<Record<SeatWord, SeatPhase>>>>>;
 
 /** What an agent may say on a connection. On the next one it says again what has happened so far. */
@@ -25,9 +26,16 @@ export const SEAT_MOVES: Moves = {
   greeting: { hello: "fetching" },
   fetching: { fetched: "starting", failed: "over", exited: "over", beat: "fetching" },
   starting: { started: "running", failed: "over", exited: "over", beat: "starting" },
-  running: { exited: "over", beat: "running", leaving: "running", printed: "running", seen: "running" },
+  running: {
+    exited: "over",
+    beat: "running",
+    leaving: "running",
+    printed: "running",
+    seen: "running",
+    listening: "running",
+  },
   // The last line may still be read from a pipe, and a look be answered, when the end has been told.
-  over: { beat: "over", leaving: "over", printed: "over", seen: "over" },
+  over: { beat: "over", leaving: "over", printed: "over", seen: "over", listening: "over" },
 };
 
 const MAX_EXIT_CODE = 255;
@@ -72,6 +80,9 @@ const MESSAGE = z.union([
     }),
   }),
   z.strictObject({ leaving: empty }),
+  z.strictObject({
+    listening: z.strictObject({ is: z.boolean() }).transform(({ is }) => ({ isListening: is })),
+  }),
 ]);
 
 /** What an agent says of its seat. */
@@ -106,7 +117,7 @@ export function seatMove(phase: SeatPhase, message: SeatMessage): SeatPhase {
 }
 
 /** What a service tells an agent to do. */
-type Sitting = {
+export type Sitting = {
   /** Hashes of blobs. */
   readonly bundle: string;
   readonly environment: string | null;
@@ -115,6 +126,13 @@ type Sitting = {
   readonly variables: Readonly<Record<string, string>>;
   /** What the harness is told, but for what the agent fills in. */
   readonly order: unknown;
+  /** The app's own server in place of the harness; null for none. */
+  readonly server: {
+    readonly command: readonly string[];
+    readonly port: number;
+    /** For what it prints. */
+    readonly ticket: string;
+  } | null;
 };
 
 /** By what an agent and a service know each other from then on. */
@@ -131,6 +149,10 @@ export type ServiceMessage =
   | { readonly session: Session }
   | { readonly beat: Record<string, never> }
   | { readonly look: { readonly id: number; readonly pid: number } }
+  /** Connect the app's own server with a connection that shows this ticket. */
+  | { readonly dial: { readonly ticket: string } }
+  /** Have the app's own server end by itself. */
+  | { readonly ask: Record<string, never> }
   | { readonly end: Record<string, never> }
   | { readonly fenced: Record<string, never> }
   | { readonly elsewhere: { readonly address: string } };

@@ -5,13 +5,13 @@ import { runsOn } from "../../host/python-tag.ts";
 import { describeExit } from "../../host/start-kept.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { randomName, randomTicket } from "../../kit/ids.ts";
-import type { Exit, SeatEvents } from "../engine.ts";
+import type { Exit, SeatEvents, Workload } from "../engine.ts";
 import { orderOf } from "../process/spawn.ts";
-import type { ProcessStart, Spawn, StartedProcess } from "../process/spawn.ts";
+import type { Spawn, StartedProcess } from "../process/spawn.ts";
 import { Looks } from "./looks.ts";
 import { SeatLine } from "./seat-line.ts";
 import type { Guest, SeatListener } from "./seat-listener.ts";
-import type { SeatMessage, Session } from "./seat-messages.ts";
+import type { SeatMessage, ServiceMessage, Session, Sitting } from "./seat-messages.ts";
 import type { PlacedSeat, SeatPlace } from "./seat-place.ts";
 
 /** The phases of a start, each told once, with the milliseconds since it was asked for. */
@@ -37,21 +37,31 @@ const END_MS = 5_000;
 /** Starts templates and replicas in seats elsewhere: an agent there fetches the app, starts it and passes on what it says. */
 export function spawnRemote(parts: RemoteParts): Spawn {
   return (start, clock, events) => {
-    const failure = whatIsMissing(start);
+    const failure = whatIsMissing(start.workload);
     if (failure !== null) return over(refused(failure));
-    return new RemoteSeat(parts, start, clock, events).process;
+    const { workload, folders, tickets } = start;
+    const order: unknown = JSON.parse(orderOf(workload, { ...folders, bundle: "" }, "", tickets));
+    return new RemoteSeat(parts, { workload, order, server: null }, clock, events).process;
   };
 }
 
+/** What is to run in a seat. */
+type SeatStart = Pick<Sitting, "order" | "server"> & { readonly workload: Workload };
+
+export type RemoteSeatEvents = Pick<SeatEvents, "onLog" | "onError"> & {
+  /** Whether the app's own server takes connections. */
+  readonly onListening?: (isListening: boolean) => void;
+};
+
 /** One agent, and what it keeps. It is over once, in whichever way that is learned first. */
-class RemoteSeat implements Guest {
+export class RemoteSeat implements Guest {
   readonly id = `s-${randomName(12)}`;
   readonly process: StartedProcess;
   secretHash: Buffer | null = null;
   readonly #parts: RemoteParts;
-  readonly #start: ProcessStart;
+  readonly #start: SeatStart;
   readonly #clock: Clock;
-  readonly #events: Pick<SeatEvents, "onLog" | "onError">;
+  readonly #events: RemoteSeatEvents;
   readonly #ticket: string;
   readonly #placed: PlacedSeat;
   readonly #begunAt: number;
@@ -66,12 +76,7 @@ class RemoteSeat implements Guest {
   #fault: string | null = null;
   #isOver = false;
 
-  constructor(
-    parts: RemoteParts,
-    start: ProcessStart,
-    clock: Clock,
-    events: Pick<SeatEvents, "onLog" | "onError">,
-  ) {
+  constructor(parts: RemoteParts, start: SeatStart, clock: Clock, events: RemoteSeatEvents) {
     this.#parts = parts;
     this.#start = start;
     this.#clock = clock;
@@ -101,6 +106,11 @@ class RemoteSeat implements Guest {
       obstacle: () => this.#obstacle(),
       residentBytes: () => 0,
     };
+  }
+
+  /** Tells the agent, if it is there. */
+  say(message: ServiceMessage): void {
+    this.#line?.say(message);
   }
 
   uses(blob: string): boolean {
@@ -157,7 +167,7 @@ class RemoteSeat implements Guest {
   }
 
   #session(): Session {
-    const { workload, folders, tickets } = this.#start;
+    const { workload, order, server } = this.#start;
     const { bundleBlob, environmentBlob } = workload.version;
     return {
       secret: this.#secret,
@@ -169,7 +179,8 @@ class RemoteSeat implements Guest {
         environment: environmentBlob,
         storage: this.#parts.storage,
         variables: workload.variables,
-        order: JSON.parse(orderOf(workload, { ...folders, bundle: "" }, "", tickets)),
+        order,
+        server,
       },
     };
   }
@@ -177,6 +188,7 @@ class RemoteSeat implements Guest {
   #hear(message: SeatMessage): void {
     if ("hello" in message) this.#judge(message.hello.python, message.hello.tag);
     else if ("leaving" in message) this.#leaving.resolve();
+    else if ("listening" in message) this.#events.onListening?.(message.listening.isListening);
     else if ("fetched" in message) this.#tell("fetched");
     else if ("started" in message) this.#tell("started");
     else if ("printed" in message) this.#events.onLog({ ...message.printed, runId: null });
@@ -206,6 +218,7 @@ class RemoteSeat implements Guest {
   /** Its agent may come back: what it passes on may still be on its way. */
   #lose(): void {
     this.#line = null;
+    this.#events.onListening?.(false);
     this.#looks.giveUp();
     if (this.#fault !== null)
       this.#end({
@@ -258,9 +271,9 @@ class RemoteSeat implements Guest {
   }
 }
 
-function whatIsMissing({ workload }: ProcessStart): string | null {
-  const { bundleBlob, environmentBlob } = workload.version;
-  if (bundleBlob === null || (workload.environment !== null && environmentBlob === null))
+export function whatIsMissing({ version, environment }: Workload): string | null {
+  const { bundleBlob, environmentBlob } = version;
+  if (bundleBlob === null || (environment !== null && environmentBlob === null))
     return "its files are in no blob, from which they could be fetched: deploy the app again";
   return null;
 }
@@ -269,7 +282,8 @@ function minorOf(version: string): string {
   return version.split(".").slice(0, 2).join(".");
 }
 
-function refused(why: string): Exit {
+/** Why an app cannot start, as its end. */
+export function refused(why: string): Exit {
   const message = `The app cannot start: ${why}.`;
   return { detail: why, initFailure: { message, traceback: message } };
 }

@@ -3,7 +3,7 @@ import type { Clock } from "../../kit/clock.ts";
 import type { ServerPlace } from "../engine.ts";
 import { get } from "../../kit/node-http.ts";
 
-type Address = { readonly host: string; readonly port: number };
+type Address = { readonly host: string; readonly port: number; readonly path?: string };
 
 /** How long a server may take to answer a check. */
 const ANSWER_MS = 5_000;
@@ -42,11 +42,14 @@ export async function checkServer(
   }
 }
 
-async function tryPath({ host, port }: Address, endpoint: string, clock: Clock): Promise<string | null> {
+async function tryPath(
+  { host, port, path }: Address,
+  endpoint: string,
+  clock: Clock,
+): Promise<string | null> {
   const { promise, resolve } = Promise.withResolvers<string | null>();
   const request = get({
-    host,
-    port,
+    ...(path === undefined ? { host, port } : { socketPath: path }),
     path: endpoint,
     agent: false,
     headers: { "user-agent": "millrace-check" },
@@ -66,9 +69,9 @@ async function tryPath({ host, port }: Address, endpoint: string, clock: Clock):
   }
 }
 
-async function tryConnection({ host, port }: Address, clock: Clock): Promise<string | null> {
+async function tryConnection({ host, port, path }: Address, clock: Clock): Promise<string | null> {
   const { promise, resolve } = Promise.withResolvers<string | null>();
-  const socket = connect({ host, port });
+  const socket = connect(path === undefined ? { host, port } : { path });
   socket.once("connect", () => resolve(null));
   socket.on("error", ({ message }) => resolve(`it did not accept a connection (${message})`));
   const late = clock.after(ANSWER_MS, () =>

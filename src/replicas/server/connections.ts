@@ -50,8 +50,9 @@ export class Connections {
 
   /** A new one; its user learns when it can be used, or that it cannot. `allowHalfOpen`: its ends are not ended for us. */
   open(user: ConnectionUser, allowHalfOpen = false): Connection {
-    const { host = "127.0.0.1", port = 0 } = this.#place ?? {};
-    const connection = new Connection(connect({ host, port, allowHalfOpen }), user);
+    const { host = "127.0.0.1", port = 0, path } = this.#place ?? {};
+    const target = path === undefined ? { host, port } : { path };
+    const connection = new Connection(connect({ ...target, allowHalfOpen }), user);
     this.#all.add(connection);
     const { socket } = connection;
     socket.once("close", () => this.#all.delete(connection));

@@ -25,6 +25,7 @@ export function serverReplicas(
         },
         onError: (error) => events.onError(error),
       });
+      void started.leaving?.then(() => events.onLeaving());
       replica.bindTo(started, deployment.deploymentInitializationTimeoutSeconds);
       return replica;
     },

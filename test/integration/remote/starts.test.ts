@@ -10,6 +10,7 @@ import { testDatabases } from "../../support/databases.ts";
 import { remoteService } from "../../support/remote/remote-service.ts";
 import type { SeatOrder } from "../../../src/replicas/remote/seat-place.ts";
 import { testService } from "../../support/service.ts";
+import { findPythons } from "../../support/pythons.ts";
 import { LocalPlace } from "../../support/remote/local-place.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -38,6 +39,16 @@ verifies("seats.packages", "packages are fetched, and fit the place that they co
   await deployPolite(on.service, on.directory);
   expect(await answer(on.service)).toEqual(POLITE);
   expect(place.seats).toHaveLength(1);
+});
+
+verifies("seats.pythons", "an agent runs on every Python that apps may have", async () => {
+  const { on, place } = await remoteService(databases, {});
+  const main = "import sys\ndef run():\n    return '%d.%d' % sys.version_info[:2]\n";
+  for (const [index, { command, version }] of findPythons().entries()) {
+    place.python = command;
+    await on.deploy(`app-${index}`, { main });
+    expect((await on.call(`app-${index}`)).json.result).toBe(version.split(".").slice(0, 2).join("."));
+  }
 });
 
 verifies("seats.init-failure", "an import that fails is told as everywhere, and the seat ends", async () => {
@@ -88,26 +99,19 @@ verifies("seats.ticket", "a wrong ticket opens nothing; a right one opens once",
   expect((await on.call("app", { x: 4 })).json.result).toBe(4);
 });
 
-verifies(
-  "seats.secret",
-  "what an agent is given tells nothing of the app; only a hash is stored",
-  async () => {
-    const main = "import os\ndef run():\n    return os.environ['KEY']\n";
-    const { on, place } = await remoteService(databases, { app: { main } });
-    const { projectId } = on.service.owner;
-    expect(projectId).toMatch(/^p-/);
-    await on.call("app");
-    const [seat] = place.seats;
-    expect(Object.keys(seat?.order ?? {}).toSorted()).toEqual([
-      "addresses",
-      "authority",
-      "graceMs",
-      "seatId",
-      "ticket",
-    ]);
-    expect(await readFile(`/proc/${seat?.pid}/cmdline`, "latin1")).not.toContain(seat?.order.ticket);
-  },
-);
+verifies("seats.secret", "what an agent is given where it starts tells nothing of the app", async () => {
+  const { on, place } = await remoteService(databases, { app: APP });
+  await on.call("app");
+  const [seat] = place.seats;
+  expect(Object.keys(seat?.order ?? {}).toSorted()).toEqual([
+    "addresses",
+    "authority",
+    "graceMs",
+    "seatId",
+    "ticket",
+  ]);
+  expect(await readFile(`/proc/${seat?.pid}/cmdline`, "latin1")).not.toContain(seat?.order.ticket);
+});
 
 verifies(
   "seats.verified",

@@ -34,18 +34,19 @@ export class LocalPlace implements SeatPlace {
   change: (order: SeatOrder) => SeatOrder;
   /** It ends nothing that it is asked to end, as a machine that nobody reaches. */
   isDeaf = false;
-  readonly #python: string;
+  /** What agents run on. */
+  python: string;
   readonly #folder: string;
 
   constructor({ folder, python = "python3", change = (order) => order }: LocalPlaceOptions) {
     this.#folder = folder;
-    this.#python = python;
+    this.python = python;
     this.change = change;
   }
 
   begin(given: SeatOrder, _workload: Workload, events: SeatPlaceEvents): PlacedSeat {
     const order = this.change(given);
-    const child = spawn(this.#python, ["-I", AGENT], {
+    const child = spawn(this.python, ["-I", AGENT], {
       cwd: this.#folder,
       env: { PATH: process.env["PATH"], TMPDIR: this.#folder },
       stdio: ["pipe", "ignore", "pipe"],
