@@ -58,7 +58,8 @@ const threadsAsBuilt = {
 };
 
 // Minutes long, about figures more than faults, or in need of podman, S3 or a cluster: only `npm run test:scale`,
-// `test:soak`, `test:walls`, `test:dashboard`, `test:images`, `test:cluster` and `test:kubernetes` ask for them.
+// `test:soak`, `test:walls`, `test:dashboard`, `test:images`, `test:cluster`, `test:kubernetes` and `test:ray` ask for
+// them.
 const isScale = process.argv.includes("scale");
 const isWalls = process.argv.includes("walls");
 /** What every test run tries in short, too. */
@@ -68,6 +69,7 @@ const DASHBOARD = ["test/integration/dashboard/**/*.test.ts"];
 const isImages = process.argv.includes("images");
 const isCluster = process.argv.includes("cluster");
 const isKubernetes = process.argv.includes("kubernetes");
+const isRay = process.argv.includes("ray");
 const isSoak = process.argv.includes("soak");
 /** Beside the load: for the last runs and webhooks to end, which may wait for another try. */
 const SOAK_END_MS = 900_000;
@@ -88,7 +90,7 @@ export default defineConfig({
   test: {
     reporters: ["default"],
     // More files at a time than cores: part of a test's time is waiting for real processes. What measures runs alone.
-    maxWorkers: isScale || isSoak || isWalls || isImages || isCluster || isKubernetes ? 1 : 6,
+    maxWorkers: isScale || isSoak || isWalls || isImages || isCluster || isKubernetes || isRay ? 1 : 6,
     projects: [
       // Files of a worker share their modules: loading them anew for each took longer than the tests.
       project("unit", 300_000, { isolate: false }),
@@ -102,6 +104,7 @@ export default defineConfig({
       ...(isImages ? [project("images", 600_000, shared)] : []),
       ...(isCluster ? [project("cluster", 1_800_000, shared)] : []),
       ...(isKubernetes || hasCluster ? [project("kubernetes", 900_000, withCluster)] : []),
+      ...(isRay ? [project("ray", 600_000, shared)] : []),
       ...(isSoak ? [project("soak", soakMs, shared)] : []),
     ],
   },

@@ -17,6 +17,7 @@ import { MANAGEMENT } from "./requirements/management.ts";
 import { NODES } from "./requirements/nodes.ts";
 import { PEERS } from "./requirements/peers.ts";
 import { RUN } from "./requirements/run.ts";
+import { RAY } from "./requirements/ray.ts";
 import { SEATS } from "./requirements/seats.ts";
 import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
@@ -54,6 +55,7 @@ export const TABLES = [
   PEERS,
   BLOBS,
   KUBERNETES,
+  RAY,
   SEATS,
 ] as const;
 
@@ -85,6 +87,7 @@ export const REQUIREMENTS = {
   ...PEERS,
   ...BLOBS,
   ...KUBERNETES,
+  ...RAY,
   ...SEATS,
 };
 

@@ -12,6 +12,7 @@ import { SilentServiceError, askService } from "./ask-service.ts";
 import { checkApps } from "./check-apps.ts";
 import { checkKubernetes } from "./check-kubernetes.ts";
 import { checkMasterKey, checkNodes } from "./check-nodes.ts";
+import { checkRay } from "./check-ray.ts";
 import { checkStorage } from "./check-storage.ts";
 import {
   checkAudit,
@@ -76,6 +77,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     await checkNetwork(settings, walls),
     await checkImages(settings, process.env),
     ...(await checkKubernetes(settings, process.env)),
+    ...(await checkRay(settings)),
     await checkPorts(settings, holder),
     ...(await checkNodes(settings, report)),
     checkClock(report, Date.now()),

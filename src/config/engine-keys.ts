@@ -2,13 +2,15 @@ import { resolve } from "node:path";
 import { podOverrides } from "./pod-overrides.ts";
 import type { PodOverrides } from "./pod-overrides.ts";
 import { decimal, integer, line, mapped, matching, oneOf, optional } from "./readers.ts";
+import { RAY_KEYS } from "./ray-keys.ts";
+import type { RaySettings } from "./ray-keys.ts";
 import type { SettingKey } from "./setting-key.ts";
 
 /** Where replicas run. */
-const ENGINES = ["process", "kubernetes"] as const;
+const ENGINES = ["process", "kubernetes", "ray"] as const;
 
 /** Where replicas run, and how that place is reached. */
-export type EngineSettings = {
+export type EngineSettings = RaySettings & {
   readonly engine: (typeof ENGINES)[number];
   readonly replicasPerSeat: number;
   /** Absolute; null means the account that Kubernetes gives to its own pods. */
@@ -33,7 +35,8 @@ export const ENGINE_KEYS: { readonly [K in keyof EngineSettings]: SettingKey<Eng
     name: "engine",
     reader: oneOf(ENGINES),
     default: "process",
-    meaning: "Where replicas run: as processes of this machine, or as pods of a Kubernetes cluster.",
+    meaning:
+      "Where replicas run: as processes of this machine, as pods of a Kubernetes cluster, or in actors of a Ray cluster.",
   },
   replicasPerSeat: {
     name: "replicas_per_seat",
@@ -82,4 +85,5 @@ export const ENGINE_KEYS: { readonly [K in keyof EngineSettings]: SettingKey<Eng
     default: "{}",
     meaning: "What to add to every pod of an app, such as tolerations or a priority class.",
   },
+  ...RAY_KEYS,
 };

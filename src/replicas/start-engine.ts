@@ -69,12 +69,18 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const onError = (error: unknown): void => log.error({ err: error }, "could not serve a seat");
   const listener = await life.start(
     "listener for seats",
-    () => SeatListener.listen({ ...seatHome, home, blobs, clock, onError }),
+    () => SeatListener.listen({ ...seatHome, home, blobs, clock, onError, usher: place.usher }),
     (started) => started.close(),
   );
   const seatAddress = seatHome.addressFor(listener.port);
   const addresses = () => [seatAddress, ...seatHome.others()];
   const graceMs = seats?.graceMs ?? SEAT_GRACE_MS;
+  const { authority } = listener;
+  await life.start(
+    "place for seats",
+    () => place.openAt?.({ address: seatAddress, authority, graceMs }),
+    async () => await place.close?.(),
+  );
   // A place that was given holds any number of them.
   const replicasPerSeat = seats ? Number.POSITIVE_INFINITY : settings.replicasPerSeat;
   const seatStarts = new Map<string, SpanCounts>();

@@ -4,12 +4,17 @@ import { findCluster } from "../host/kubernetes/find-cluster.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import { KubernetesPlace } from "./kubernetes/place.ts";
 import type { KubernetesParts } from "./kubernetes/place.ts";
+import { RayPlace } from "./ray/place.ts";
 import type { SeatPlace } from "./remote/seat-place.ts";
 
 export type PlaceParts = Omit<KubernetesParts, "api" | "seatAddresses">;
 
 /** Opens the place on other machines that the settings name. */
 export async function startPlace(parts: PlaceParts, life: Lifecycle): Promise<SeatPlace> {
+  return parts.settings.engine === "ray" ? await RayPlace.open(parts) : await startPods(parts, life);
+}
+
+async function startPods(parts: PlaceParts, life: Lifecycle): Promise<SeatPlace> {
   const { settings } = parts;
   const address = addressOf(settings);
   return await life.start(

@@ -49,7 +49,7 @@ export function engineFaults(files: SourceFiles): string[] {
   return [...importGraph(files)]
     .filter(([path]) => roomOf(path) !== "replicas" && roomOf(path) !== "main.ts")
     .flatMap(([path, targets]) => targets.map((target) => ({ path, target })))
-    .filter(({ target }) => /^src\/replicas\/(?:process|container|remote|kubernetes)\//.test(target))
+    .filter(({ target }) => /^src\/replicas\/(?:process|container|remote|kubernetes|ray)\//.test(target))
     .map(({ path, target }) => `${path} knows an engine: ${target}`);
 }
 

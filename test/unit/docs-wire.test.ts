@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { FRAME, HEAD_BYTES, INITIAL_CREDIT_BYTES } from "../../src/replicas/frames.ts";
 import { CONNECTION_KINDS } from "../../src/replicas/home.ts";
 import { parseFailure, parseHello, parseTemplateMessage } from "../../src/replicas/messages.ts";
+import { supervisorReader } from "../../src/replicas/ray/supervisor-messages.ts";
 import { SEAT_MOVES, parseSeatMessage } from "../../src/replicas/remote/seat-messages.ts";
 import { WIRE_LIMITS } from "../../src/replicas/wire-limits.ts";
 import { CALL_MOVES, CONTROL_MOVES, WIRE_MOVES } from "../../src/replicas/wire-order.ts";
@@ -201,4 +202,15 @@ test("the messages of an agent are those that are shown, and both sides understa
   const [, moves = ""] = /^_MOVES = \{\n(.*?)^\}/ms.exec(read("python/millrace_seat/line.py")) ?? [];
   const heard = new Set([...moves.matchAll(/"(\w+)": "/g)].map(([, name = ""]) => name));
   expect([...heard].toSorted()).toEqual(named("from the agent").toSorted());
+});
+
+test("the messages of a supervisor on Ray are those that are shown, and both sides understand them", () => {
+  const rows = [...DOCUMENT.matchAll(/^\| `(\w+)` \| (to|from) the supervisor \|/gm)];
+  const named = (way: string) => rows.filter((row) => row[2] === way).map(([, name = ""]) => name);
+  const reader = supervisorReader();
+  const shown = examples("supervisor").map((line) => Object.keys(reader(Buffer.from(line)))[0] ?? "");
+  expect(shown.toSorted()).toEqual(named("from").toSorted());
+  const [, moves = ""] = /^_MOVES = \{\n(.*?)^\}/ms.exec(read("python/millrace_ray/home.py")) ?? [];
+  const heard = new Set([...moves.matchAll(/"(\w+)": "/g)].map(([, name = ""]) => name));
+  expect([...heard].filter((name) => name !== "beat").toSorted()).toEqual(named("to").toSorted());
 });

@@ -2,8 +2,7 @@ import type { Socket } from "node:net";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { BadFrame } from "../frame-reader.ts";
-import { MAX_LINE_BYTES, parseSeatMessage, seatMove } from "./seat-messages.ts";
-import type { SeatMessage, SeatPhase, ServiceMessage } from "./seat-messages.ts";
+import { MAX_LINE_BYTES } from "./seat-messages.ts";
 
 /** Each side gives a sign of life so often, and takes the other for gone after a silence of three. */
 const BEAT_MS = 2_000;
@@ -11,8 +10,8 @@ const SILENCE_MS = 3 * BEAT_MS;
 /** What is said to an agent is little, but for its first message. */
 const MAX_UNREAD_BYTES = 32 * 1024 * 1024;
 
-export type LineEvents = {
-  onMessage(message: SeatMessage): void;
+export type LineEvents<Heard> = {
+  onMessage(message: Heard): void;
   /** It broke the protocol; it ends next. */
   onFault(fault: string): void;
   onError(error: unknown): void;
@@ -20,24 +19,28 @@ export type LineEvents = {
   onEnded(): void;
 };
 
-/** The connection that a seat's agent and its service talk on: lines of JSON in an order that is checked, and beats. */
-export class SeatLine {
+/** What both sides of a line say, whatever else they say. */
+export type Beat = { readonly beat: Record<string, never> };
+
+/**
+ * The connection that a seat's agent and its service talk on, or what supervises seats and its service: lines of JSON,
+ * and beats. `read` takes a line for a message, and throws `BadFrame` for what may not come, or not now.
+ */
+export class SeatLine<Heard, Said> {
   readonly #socket: Socket;
-  readonly #events: LineEvents;
+  readonly #events: LineEvents<Heard>;
   readonly #beats: Timer;
   readonly #silence: Timer;
-  #phase: SeatPhase = "greeting";
+  readonly #cutter: LineCutter;
   #isOver = false;
-  readonly #cutter = new LineCutter({ maxBytes: MAX_LINE_BYTES }, (line, isPiece) => {
-    if (isPiece) throw new BadFrame(`a line of more than ${MAX_LINE_BYTES} bytes`);
-    const message = parseSeatMessage(line);
-    this.#phase = seatMove(this.#phase, message);
-    this.#events.onMessage(message);
-  });
 
-  constructor(socket: Socket, clock: Clock, events: LineEvents) {
+  constructor(socket: Socket, clock: Clock, read: (line: Buffer) => Heard, events: LineEvents<Heard>) {
     this.#socket = socket;
     this.#events = events;
+    this.#cutter = new LineCutter({ maxBytes: MAX_LINE_BYTES }, (line, isPiece) => {
+      if (isPiece) throw new BadFrame(`a line of more than ${MAX_LINE_BYTES} bytes`);
+      events.onMessage(read(line));
+    });
     this.#beats = clock.every(BEAT_MS, () => this.say({ beat: {} }));
     this.#silence = clock.after(SILENCE_MS, () => this.close());
     socket.on("close", () => this.close());
@@ -45,14 +48,14 @@ export class SeatLine {
     socket.resume();
   }
 
-  say(message: ServiceMessage): void {
+  say(message: Said | Beat): void {
     if (this.#isOver) return;
     this.#socket.write(`${JSON.stringify(message)}\n`);
     if (this.#socket.writableLength > MAX_UNREAD_BYTES) this.close();
   }
 
   /** Ends it; with a last word, behind that. */
-  close(lastWord?: ServiceMessage): void {
+  close(lastWord?: Said): void {
     if (this.#isOver) return;
     if (lastWord) this.say(lastWord);
     this.#isOver = true;

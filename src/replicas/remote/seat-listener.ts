@@ -5,7 +5,7 @@ import type { Server, TLSSocket } from "node:tls";
 import type { Clock } from "../../kit/clock.ts";
 import { randomTicket } from "../../kit/ids.ts";
 import { BACKLOG } from "../../kit/listener/listening.ts";
-import type { Home } from "../home.ts";
+import type { Home, Usher } from "../home.ts";
 import { sendBlob } from "./send-blob.ts";
 import type { Blobs } from "./send-blob.ts";
 import type { SeatRecords } from "./seat-records.ts";
@@ -20,6 +20,8 @@ export type SeatListenerParts = {
   readonly home: Home;
   readonly blobs: Blobs;
   readonly records: SeatRecords;
+  /** Takes what is no agent's either. */
+  readonly usher?: Usher | undefined;
   readonly clock: Clock;
   readonly onError: (error: unknown) => void;
 };
@@ -141,7 +143,8 @@ export class SeatListener {
   }
 
   #usher(preface: string, socket: Socket): boolean {
-    const [, ticket, what, seatId = "", secret = "", last = ""] = PREFACE.exec(preface) ?? [];
+    const [isAgents, ticket, what, seatId = "", secret = "", last = ""] = PREFACE.exec(preface) ?? [];
+    if (isAgents === undefined) return this.#parts.usher?.(preface, socket) ?? false;
     if (ticket !== undefined) return this.#admit(ticket, socket);
     const hash = createHash("sha256").update(secret).digest();
     if (what === "blob" && BLOB.test(last)) return this.#giveBlob(this.#known(seatId, hash), last, socket);

@@ -1,12 +1,13 @@
 import { z } from "zod";
 import type { ThreadVitals, Usage, Vitals } from "../engine.ts";
-import { BadFrame } from "../frame-reader.ts";
+import { orderedReader, parseMessage } from "./ordered-reader.ts";
+import type { WordMoves } from "./ordered-reader.ts";
 
 /** Of one message of an agent: a line that its harness printed, or why it failed. */
 export const MAX_LINE_BYTES = 64 * 1024;
 
 /** Where an agent is: what it may say next follows from that. */
-export type SeatPhase = "greeting" | "fetching" | "starting" | "running" | "over";
+type SeatPhase = "greeting" | "fetching" | "starting" | "running" | "over";
 
 type SeatWord =
   | "hello"
@@ -19,10 +20,9 @@ type SeatWord =
   | "seen"
   | "leaving"
   | "listening";
-type Moves = Readonly<Record<SeatPhase, Readonly<Partial<Record<SeatWord, SeatPhase>>>>>;
 
 /** What an agent may say on a connection. On the next one it says again what has happened so far. */
-export const SEAT_MOVES: Moves = {
+export const SEAT_MOVES: WordMoves<SeatPhase, SeatWord> = {
   greeting: { hello: "fetching" },
   fetching: { fetched: "starting", failed: "over", exited: "over", beat: "fetching" },
   starting: { started: "running", failed: "over", exited: "over", beat: "starting" },
@@ -97,23 +97,12 @@ function threadsOf(threads: readonly [number, number, boolean][]): Map<number, T
 
 /** Reads one line of an agent; throws `BadFrame` for anything that no agent says. */
 export function parseSeatMessage(line: Buffer): SeatMessage {
-  let value: unknown;
-  try {
-    value = JSON.parse(line.toString("utf8"));
-  } catch {
-    throw new BadFrame("a line that is not JSON");
-  }
-  const result = MESSAGE.safeParse(value);
-  if (!result.success) throw new BadFrame("a message that no agent sends");
-  return result.data;
+  return parseMessage(MESSAGE, line, "agent");
 }
 
-/** The phase after a message; throws `BadFrame` where it may not come. */
-export function seatMove(phase: SeatPhase, message: SeatMessage): SeatPhase {
-  const [word] = Object.keys(message) as [SeatWord];
-  const next = SEAT_MOVES[phase][word];
-  if (!next) throw new BadFrame(`"${word}" out of turn`);
-  return next;
+/** Reads the lines of one connection of an agent, in an order that is checked. */
+export function seatReader(): (line: Buffer) => SeatMessage {
+  return orderedReader(parseSeatMessage, SEAT_MOVES, "greeting");
 }
 
 /** What a service tells an agent to do. */

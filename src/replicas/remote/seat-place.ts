@@ -1,10 +1,23 @@
 import type { Exit, Workload } from "../engine.ts";
+import type { Usher } from "../home.ts";
 
 /** Where agents are started: pods, actors, or processes of this machine in tests. */
 export type SeatPlace = {
   readonly name: string;
   /** Starts an agent for a workload; it calls home with the order's ticket. */
   begin(order: SeatOrder, workload: Workload, events: SeatPlaceEvents): PlacedSeat;
+  /** Told once, before anything begins: how what it runs for itself reaches this service. */
+  openAt?(home: PlaceHome): void;
+  /** Takes a connection of what it runs for itself; false if it is nothing to it. */
+  readonly usher?: Usher;
+  /** Ends what it runs for itself, when every seat has been ended. */
+  close?(): Promise<void>;
+};
+
+/** Where a service is reached by what a place runs for itself. */
+export type PlaceHome = Pick<SeatOrder, "authority" | "graceMs"> & {
+  /** `host:port`. */
+  readonly address: string;
 };
 
 /** What an agent is given: nothing of it is worth anything to who reads it later. */

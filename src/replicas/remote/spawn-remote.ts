@@ -11,6 +11,7 @@ import type { Spawn, StartedProcess } from "../process/spawn.ts";
 import { Looks } from "./looks.ts";
 import { SeatLine } from "./seat-line.ts";
 import type { Guest, SeatListener } from "./seat-listener.ts";
+import { seatReader } from "./seat-messages.ts";
 import type { SeatMessage, ServiceMessage, Session, Sitting } from "./seat-messages.ts";
 import type { PlacedSeat, SeatPlace } from "./seat-place.ts";
 
@@ -30,6 +31,8 @@ export type RemoteParts = {
   readonly storage: string;
   readonly onPhase?: (phase: SeatStartPhase, ms: number) => void;
 };
+
+type AgentLine = SeatLine<SeatMessage, ServiceMessage>;
 
 /** How long the end of a place is waited for that was asked to end; its seat counts no more by then. */
 const END_MS = 5_000;
@@ -71,7 +74,7 @@ export class RemoteSeat implements Guest {
   readonly #looks: Looks;
   readonly #told = new Set<SeatStartPhase>();
   #secret = "";
-  #line: SeatLine | null = null;
+  #line: AgentLine | null = null;
   #waiting: Timer | null = null;
   #fault: string | null = null;
   #isOver = false;
@@ -156,7 +159,7 @@ export class RemoteSeat implements Guest {
 
   #listen(socket: Socket): void {
     this.#waiting?.cancel();
-    const line: SeatLine = new SeatLine(socket, this.#clock, {
+    const line: AgentLine = new SeatLine(socket, this.#clock, seatReader(), {
       onMessage: (message) => this.#hear(message),
       onFault: (fault) => (this.#fault = fault),
       onError: (error) => this.#events.onError(error),

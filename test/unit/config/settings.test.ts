@@ -1,9 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-
 import { afterAll, expect, test } from "vitest";
-
 import { ConfigError } from "../../../src/config/problems.ts";
 import { flagMemberOf, SETTING_KEYS } from "../../../src/config/setting-keys.ts";
 import { readSettings } from "../../../src/config/settings.ts";
@@ -63,6 +61,10 @@ verifies(
         kubernetesRequestFactor: 0.25,
         kubernetesStorage: null,
         kubernetesPod: { labels: {}, annotations: {}, spec: {} },
+        rayAddress: null,
+        rayToken: null,
+        rayTokenFile: null,
+        rayResources: {},
         shutdownGraceMs: 30_000,
         authGraceMs: 300_000,
         maxRuns: 10_000_000,
@@ -162,6 +164,10 @@ test("each setting is read from its flag, its variable and its key", () => {
     kubernetes_request_factor: "0.5",
     kubernetes_storage: "volumes",
     kubernetes_pod: '{"priorityClassName":"low","labels":{"team":"a"}}',
+    ray_address: "http://10.0.0.5:8265/",
+    ray_token: "s3cret",
+    ray_token_file: "/run/keys/ray",
+    ray_resources: "apps=1,ssd=0.5",
     shutdown_grace: "1m30s",
     auth_grace: "10m",
     max_runs: "5",
@@ -229,6 +235,10 @@ test("each setting is read from its flag, its variable and its key", () => {
     kubernetesRequestFactor: 0.5,
     kubernetesStorage: "volumes",
     kubernetesPod: { labels: { team: "a" }, annotations: {}, spec: { priorityClassName: "low" } },
+    rayAddress: "http://10.0.0.5:8265",
+    rayToken: "s3cret",
+    rayTokenFile: "/run/keys/ray",
+    rayResources: { apps: 1, ssd: 0.5 },
     shutdownGraceMs: 90_000,
     authGraceMs: 600_000,
     maxRuns: 5,
@@ -258,7 +268,7 @@ test("each setting is read from its flag, its variable and its key", () => {
   const flags = Object.fromEntries(names.map((name) => [flagMemberOf(name), values[name]]));
   const env = Object.fromEntries(names.map((name) => [`MILLRACE_${name.toUpperCase()}`, values[name]]));
   const lines = names.map((name) => {
-    const list = /_(labels|allow|deny|origins|proxies)$/.test(name);
+    const list = /_(labels|allow|deny|origins|proxies|resources)$/.test(name);
     const raw = /^([\d.]+|true)$/.test(values[name]!) ? values[name] : JSON.stringify(values[name]);
     return `${name} = ${list ? JSON.stringify(values[name]!.split(",")) : raw}`;
   });

@@ -1,0 +1,79 @@
+"""The actor of a seat: it starts an agent, waits for its end, and then ends itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from typing import Any
+
+from millrace_seat.child import ALLOWED
+
+_AGENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent.py")
+#: How long it is there for whoever wants to start its agent, or to know how that ended.
+_LINGER_SECONDS = 60.0
+
+
+class Seat:
+    """One agent. It outlives the supervisor that made it, and is found again by its name."""
+
+    def __init__(self) -> None:
+        self._starting: asyncio.Future[asyncio.subprocess.Process] | None = None
+        self._watching: asyncio.Future[int] | None = None
+        self._end = self._end_later()
+
+    async def start(self, order: dict[str, Any]) -> None:
+        """Starts the agent, once however often it is asked to."""
+        if self._starting is None:
+            self._end.cancel()
+            self._starting = asyncio.ensure_future(_start_agent(order))
+            self._watching = asyncio.ensure_future(self._watch(self._starting))
+        await asyncio.shield(self._starting)
+
+    async def wait(self) -> int:
+        """How the agent ended, when it has."""
+        if self._watching is None:
+            raise RuntimeError("it was never started")
+        return await asyncio.shield(self._watching)
+
+    async def stop(self) -> None:
+        """Asks the agent to end, with everything that it has started."""
+        if self._starting is not None:
+            agent = await asyncio.shield(self._starting)
+            if agent.returncode is None:
+                agent.terminate()
+
+    async def _watch(self, starting: asyncio.Future[asyncio.subprocess.Process]) -> int:
+        try:
+            agent = await asyncio.shield(starting)
+            return await agent.wait()
+        finally:
+            self._end = self._end_later()
+
+    def _end_later(self) -> threading.Timer:
+        # An actor that was made to outlive everybody has to see to its own end.
+        timer = threading.Timer(_LINGER_SECONDS, os._exit, [0])
+        timer.daemon = True
+        timer.start()
+        return timer
+
+
+async def _start_agent(order: dict[str, Any]) -> asyncio.subprocess.Process:
+    agent = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        _AGENT,
+        str(os.getpid()),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        # What Ray's own processes know, its token above all, is no business of what runs here.
+        env={name: os.environ[name] for name in ALLOWED if name in os.environ},
+        # Ray kills the group of an actor that has ended; an agent ends in order.
+        start_new_session=True,
+    )
+    if agent.stdin is not None:
+        agent.stdin.write(json.dumps(order).encode() + b"\n")
+        agent.stdin.close()
+    return agent

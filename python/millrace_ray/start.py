@@ -1,0 +1,56 @@
+"""Where the supervisor begins. What it is given is no secret: Ray shows it to whoever looks at its jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import importlib
+import json
+import os
+import secrets
+import sys
+import threading
+from typing import Any
+
+from millrace_seat.channel import trust
+from millrace_seat.order import read_address
+
+from . import find_ray
+
+# Before Ray is connected to: it then prepares its other nodes, and one on this machine unpacks this folder anew.
+from .supervisor import Supervisor
+
+_LAST_SECONDS = 2.0
+
+
+def main() -> None:
+    """Reads the order, connects to Ray and to the service, and stays."""
+    find_ray.use_it(["-m", "millrace_ray", *sys.argv[1:]])
+    order: dict[str, Any] = json.loads(base64.b64decode(sys.argv[1]))
+    # Who reads the log of the job knows by this line that it is the job which shows the token; the token itself is
+    # told to nobody but the service.
+    token = secrets.token_hex(16)
+    print("millrace supervisor " + hashlib.sha256(token.encode()).hexdigest(), flush=True)
+    asyncio.run(_supervise(order, token))
+
+
+def _leave(ray: Any) -> None:
+    """Ends this process, whatever of Ray still waits for something."""
+    closing = threading.Thread(target=ray.shutdown, daemon=True)
+    closing.start()
+    closing.join(_LAST_SECONDS)
+    os._exit(0)
+
+
+async def _supervise(order: dict[str, Any], token: str) -> None:
+    ray: Any = importlib.import_module("ray")
+    namespace: str = order["namespace"]
+    ray.init(address="auto", namespace=namespace, log_to_driver=False)
+    await Supervisor(ray, namespace).run(
+        trust(order["authority"]),
+        [read_address(text) for text in order["addresses"]],
+        "millrace 1 ray %s %s" % (order["id"], token),
+        order["graceMs"] / 1000,
+    )
+    _leave(ray)

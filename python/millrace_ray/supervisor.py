@@ -1,0 +1,257 @@
+"""What a service has done on Ray: seats are begun, found again and ended, and it hears at once what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+import traceback
+from typing import Any
+
+from .home import Home
+from .reasons import why_ended, why_waiting
+from .seat import Seat
+
+#: Between two tries to reach a service.
+_PAUSE_SECONDS = 0.5
+#: How long an agent has to end what it started, before its actor is killed.
+_END_SECONDS = 10.0
+#: How much longer than its seats it looks for a service: it sees to their end.
+_LONGER_SECONDS = 15.0
+#: Between two looks at what keeps actors from starting.
+_LOOK_SECONDS = 2.0
+#: Between two questions to an actor that Ray cannot reach at the moment.
+_RETRY_SECONDS = 1.0
+
+
+class Supervisor:
+    """The seats of one service. `ray` is Ray's own module, connected."""
+
+    def __init__(self, ray: Any, namespace: str) -> None:
+        self._ray = ray
+        self._namespace = namespace
+        self._home: Home | None = None
+        #: What a service has to know of each seat: the last that happened to it.
+        self._news: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._actors: dict[str, Any] = {}
+        self._needs: dict[str, dict[str, float]] = {}
+        self._ending: set[str] = set()
+        self._tasks: set[asyncio.Future[None]] = set()
+        self._is_leaving = False
+
+    async def run(
+        self, context: ssl.SSLContext, addresses: list[tuple[str, int]], preface: str, grace_seconds: float
+    ) -> None:
+        """Serves until it is told to leave, or no service was found for longer than its seats look for one."""
+        self._do(self._look_around())
+        served_at = time.monotonic()
+        turn = 0
+        while not self._is_leaving and time.monotonic() - served_at < grace_seconds + _LONGER_SECONDS:
+            address = addresses[turn % len(addresses)]
+            turn += 1
+            try:
+                self._home = await Home.reach(context, address, preface)
+            except (OSError, asyncio.TimeoutError):
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            if await self._serve(self._home):
+                served_at = time.monotonic()
+            else:
+                await asyncio.sleep(_PAUSE_SECONDS)
+        # Those that have begun end by themselves if their agents find no service either; nobody wants the others.
+        for seat, (word, _) in list(self._news.items()):
+            if word == "waiting":
+                self._kill(seat)
+
+    async def _serve(self, home: Home) -> bool:
+        """Gives whether the service took it for what it is."""
+        is_known = False
+
+        def hear(word: str, value: Any) -> None:
+            nonlocal is_known
+            if not is_known:
+                home.say("hello", {"ray": self._ray.__version__, "python": _python()})
+            is_known = True
+            self._hear(word, value)
+
+        await home.listen(hear)
+        self._home = None
+        return is_known
+
+    def _hear(self, word: str, value: Any) -> None:
+        if word == "keep":
+            self._do(self._keep(set(value["seats"])))
+        elif word == "find":
+            self._do(self._find(value["seat"]))
+        elif word == "begin":
+            self._do(self._begin(value["seat"], value["order"], value["needs"]))
+        elif word == "end":
+            self._do(self._end(value["seat"]))
+        elif word == "leave":
+            self._is_leaving = True
+
+    def _do(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._bury)
+
+    def _bury(self, task: asyncio.Future[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            traceback.print_exception(type(error), error, error.__traceback__)
+
+    def _tell(self, seat: str, word: str, value: dict[str, Any]) -> None:
+        self._news[seat] = (word, value)
+        if self._home is not None:
+            self._home.say(word, {"seat": seat, **value})
+        if word == "ended" and seat in self._ending:
+            self._forget(seat)  # Nobody asks for it any more.
+
+    # Seats.
+
+    async def _keep(self, seats: set[str]) -> None:
+        """Ends what the service knows no more: it was given up while nobody could be told."""
+        for seat in [seat for seat in self._news if seat not in seats]:
+            self._do(self._end(seat))
+        for name in await asyncio.to_thread(self._list_names):
+            # What is in the news has come since.
+            if name not in seats and name not in self._news:
+                actor = await asyncio.to_thread(self._look_up, name)
+                if actor is not None:
+                    self._ray.kill(actor)
+
+    async def _find(self, seat: str) -> None:
+        """One that has begun, perhaps under the supervisor before this one."""
+        if seat in self._news:
+            word, value = self._news[seat]
+            self._tell(seat, word, value)
+            return
+        actor = await asyncio.to_thread(self._look_up, seat)
+        if actor is None:
+            self._tell(seat, "ended", {"code": None, "why": "its Ray actor is gone", "is_out_of_memory": False})
+            return
+        self._actors[seat] = actor
+        self._tell(seat, "begun", {})
+        await self._attend(seat, actor)
+
+    async def _begin(self, seat: str, order: dict[str, Any], needs: dict[str, float]) -> None:
+        if seat in self._news:
+            await self._find(seat)
+            return
+        self._needs[seat] = needs
+        self._news[seat] = ("waiting", {"why": "Ray has not started its actor yet"})
+        try:
+            actor = await asyncio.to_thread(self._make, seat, needs)
+            self._actors[seat] = actor
+            if seat in self._ending:
+                self._ray.kill(actor)
+            await actor.start.remote(order)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the service is told
+            self._lose(seat, error)
+            return
+        self._tell(seat, "begun", {})
+        await self._attend(seat, actor)
+
+    async def _attend(self, seat: str, actor: Any) -> None:
+        """Stays until the agent has ended, or its actor."""
+        while True:
+            try:
+                code: int = await actor.wait.remote()
+                self._kill(seat)
+                # As a shell tells it.
+                known = code if code >= 0 else 128 - code
+                self._tell(seat, "ended", {"code": known, "why": None, "is_out_of_memory": False})
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it is, the service is told
+                if type(error).__name__ != "ActorUnavailableError":
+                    self._lose(seat, error)
+                    return
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _end(self, seat: str) -> None:
+        """Asks the agent to end; its actor is killed if that takes too long, or if it has no agent yet."""
+        word, _ = self._news.get(seat, ("", None))
+        if word == "ended":
+            self._forget(seat)
+        if word in ("ended", "") or seat in self._ending:
+            return
+        self._ending.add(seat)
+        actor = self._actors.get(seat)
+        if actor is None:
+            return  # It is being made.
+        if word == "begun":
+            actor.stop.remote()
+            await asyncio.sleep(_END_SECONDS)
+        self._kill(seat)
+
+    def _lose(self, seat: str, error: BaseException) -> None:
+        self._kill(seat)
+        self._tell(seat, "ended", why_ended(error))
+
+    def _forget(self, seat: str) -> None:
+        self._news.pop(seat, None)
+        self._needs.pop(seat, None)
+        self._ending.discard(seat)
+
+    def _kill(self, seat: str) -> None:
+        """The actor alone: its agent, if it has one, learns of it from the kernel."""
+        actor = self._actors.pop(seat, None)
+        if actor is not None:
+            self._ray.kill(actor)
+
+    # Ray, which takes its time: each in a thread.
+
+    def _make(self, seat: str, needs: dict[str, float]) -> Any:
+        more = {name: amount for name, amount in needs.items() if name not in ("CPU", "GPU", "memory")}
+        options: dict[str, Any] = {
+            "name": seat,
+            "namespace": self._namespace,
+            "get_if_exists": True,
+            "lifetime": "detached",
+            "max_restarts": 0,
+            # Ray's workers give way to everything else on their machine; here they are the work.
+            "runtime_env": {"env_vars": {"RAY_worker_niceness": "0"}},
+            "num_cpus": needs.get("CPU", 0),
+            "num_gpus": needs.get("GPU", 0),
+            "resources": more,
+        }
+        if "memory" in needs:
+            options["memory"] = needs["memory"]
+        return self._ray.remote(Seat).options(**options).remote()
+
+    def _list_names(self) -> list[str]:
+        return self._ray.util.list_named_actors()
+
+    def _look_up(self, seat: str) -> Any:
+        try:
+            return self._ray.get_actor(seat, namespace=self._namespace)
+        except ValueError:
+            return None
+
+    # What keeps actors from starting.
+
+    async def _look_around(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if not any(word == "waiting" for word, _ in self._news.values()):
+                continue
+            try:
+                nodes, free = await asyncio.to_thread(self._room)
+            except Exception:  # noqa: BLE001 - Ray is busy: next time
+                continue
+            for seat, (word, value) in list(self._news.items()):
+                if word == "waiting":
+                    why = why_waiting(self._needs[seat], nodes, free)
+                    if why != value["why"]:
+                        self._tell(seat, "waiting", {"why": why})
+
+    def _room(self) -> tuple[list[dict[str, float]], dict[str, float]]:
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        return nodes, self._ray.available_resources()
+
+
+def _python() -> str:
+    import platform
+
+    return platform.python_version()

@@ -1,0 +1,27 @@
+import { section } from "./row.ts";
+
+/** Replicas in actors of a Ray cluster. */
+export const RAY = {
+  ...section("issue: Replicas on Kubernetes and on Ray", {
+    "ray.same": "An app on Ray is called, streamed, run async, cancelled and logged as everywhere.",
+    "ray.scale": "On Ray, replicas come and go with the load, each seat in an actor of its own.",
+    "ray.left": "After an orderly stop no actor and no supervisor of a service is left on Ray.",
+    "ray.secrets": "Neither Ray's list of jobs nor that of actors shows a secret, a ticket or a token.",
+    "ray.room": "An app that no node of the cluster has room for is told so, with what it asked for.",
+    "ray.supervisor":
+      "When the supervisor is killed, calls go on; another one finds the actors, and starts more.",
+    "ray.actor": "When an agent or its actor is killed, all below it ends, and the next call is answered.",
+    "ray.away": "While Ray's API cannot be reached, what runs there is called; then more starts again.",
+    "ray.service": "When the service is killed, its actors and its supervisor end by themselves.",
+    "ray.node": "When a node of Ray dies, the next call is answered by another node.",
+    "ray.proof": "Only the job that a service has submitted is taken for its supervisor.",
+    "ray.messages": "A supervisor that says what none says, or not in its turn, is not listened to.",
+    "ray.job": "A supervisor whose job has ended, or that stays away, is started again, with growing pauses.",
+    "ray.api": "Answers of Ray's API are bounded, and a refusal is told in plain words.",
+    "ray.old": "A cluster with a Ray or Python that is too old is refused, with the version it needs.",
+    "ray.package":
+      "The code that Ray gets is packed the same way each time, and holds no app and no setting.",
+    "ray.document": "The commands of docs/ray.md lead from a Ray cluster to a call.",
+    "ray.doctor": "`millrace doctor` says whether Ray can be reached, and takes our token.",
+  }),
+};
