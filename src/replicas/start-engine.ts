@@ -65,7 +65,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
     return { engine: containerEngine(host, containers, engine(host)), seatStarts: new Map(), reached: {} };
   const seatHome = await parts.seatHome();
   if (!blobs) throw new Error("replicas on other machines are fetched from blobs, and there are none");
-  const place = seats?.place ?? (await openPlace({ ...parts, ...seatHome, python: python.version }, life));
+  const place = seats?.place ?? (await openPlace({ ...parts, ...seatHome, python: python.version }));
   const onError = (error: unknown): void => log.error({ err: error }, "could not serve a seat");
   const listener = await life.start(
     "listener for seats",
@@ -94,7 +94,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
 }
 
 /** Read only where it is needed: it takes a tenth of a second. */
-async function openPlace(parts: PlaceParts, life: Lifecycle): Promise<SeatPlace> {
+async function openPlace(parts: PlaceParts): Promise<SeatPlace> {
   const { startPlace } = await import("./start-place.ts");
-  return await startPlace(parts, life);
+  return await startPlace(parts);
 }

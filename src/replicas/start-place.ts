@@ -1,7 +1,6 @@
 import type { Settings } from "../config/setting-keys.ts";
 import { KubernetesApi } from "../host/kubernetes/api.ts";
 import { findCluster } from "../host/kubernetes/find-cluster.ts";
-import type { Lifecycle } from "../kit/lifecycle.ts";
 import { KubernetesPlace } from "./kubernetes/place.ts";
 import type { KubernetesParts } from "./kubernetes/place.ts";
 import { RayPlace } from "./ray/place.ts";
@@ -9,24 +8,13 @@ import type { SeatPlace } from "./remote/seat-place.ts";
 
 export type PlaceParts = Omit<KubernetesParts, "api" | "seatAddresses">;
 
-/** Opens the place on other machines that the settings name. */
-export async function startPlace(parts: PlaceParts, life: Lifecycle): Promise<SeatPlace> {
-  return parts.settings.engine === "ray" ? await RayPlace.open(parts) : await startPods(parts, life);
-}
-
-async function startPods(parts: PlaceParts, life: Lifecycle): Promise<SeatPlace> {
+/** Opens the place on other machines that the settings name; whoever opens it at an address closes it. */
+export async function startPlace(parts: PlaceParts): Promise<SeatPlace> {
   const { settings } = parts;
-  const address = addressOf(settings);
-  return await life.start(
-    "pods",
-    () =>
-      KubernetesPlace.open({
-        ...parts,
-        api: new KubernetesApi(findCluster(settings, process.env)),
-        seatAddresses: [address],
-      }),
-    (place) => place.close(),
-  );
+  if (settings.engine === "ray") return await RayPlace.open(parts);
+  const seatAddresses = [addressOf(settings)];
+  const api = new KubernetesApi(findCluster(settings, process.env));
+  return await KubernetesPlace.open({ ...parts, api, seatAddresses });
 }
 
 /** Nobody can guess by which address a pod reaches this machine. */
