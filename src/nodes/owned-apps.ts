@@ -101,6 +101,13 @@ export class OwnedApps {
     return [...this.#unserved.keys()].filter((appNumber) => !this.#isResting(appNumber));
   }
 
+  /** Those that could not be loaded are due now: something has changed. */
+  wake(): void {
+    const nextAt = this.#parts.clock.monotonic();
+    for (const [appNumber, { error }] of this.#unserved)
+      this.#unserved.set(appNumber, { error, failures: 1, nextAt });
+  }
+
   /** Tries again to load one; gives how often that has failed now, 0 if it is served. */
   async retry(appNumber: number): Promise<number> {
     if (this.#host) await this.#open(appNumber, this.#host);

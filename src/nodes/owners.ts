@@ -192,6 +192,8 @@ export class Owners {
   onNodesChanged(): void {
     this.#isSwept = false;
     this.#nodeChanges += 1;
+    // One that has come may be able to load them.
+    this.#apps.wake();
     void this.review();
   }
 
