@@ -63,6 +63,7 @@ for (const kind of DATABASE_KINDS) {
         `network ${walls}`,
         "images ok",
         "kubernetes ok",
+        "ray ok",
         "ports ok",
         "node address ok",
         "other nodes ok",
