@@ -7,13 +7,13 @@ import type { Finding } from "./finding.ts";
 
 const CHECK = "ray";
 
-/** The cluster answers, takes our token, and is new enough; nothing to say where it is not used. */
-export async function checkRay(settings: Settings): Promise<Finding[]> {
-  if (settings.engine !== "ray") return [];
+/** The cluster answers, takes our token, and is new enough. */
+export async function checkRay(settings: Settings): Promise<Finding> {
+  if (settings.engine !== "ray") return ok(CHECK, `not used: MILLRACE_ENGINE is ${settings.engine}`);
   try {
-    return [await checkCluster(openJobsApi(settings))];
+    return await checkCluster(openJobsApi(settings));
   } catch (error) {
-    return [fail(CHECK, (error as Error).message, "set MILLRACE_RAY_ADDRESS, see docs/ray.md")];
+    return fail(CHECK, (error as Error).message, "set MILLRACE_RAY_ADDRESS, see docs/ray.md");
   }
 }
 

@@ -77,7 +77,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     await checkNetwork(settings, walls),
     await checkImages(settings, process.env),
     ...(await checkKubernetes(settings, process.env)),
-    ...(await checkRay(settings)),
+    await checkRay(settings),
     await checkPorts(settings, holder),
     ...(await checkNodes(settings, report)),
     checkClock(report, Date.now()),
