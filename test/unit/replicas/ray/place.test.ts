@@ -106,7 +106,10 @@ verifies("ray.supervisor", "another supervisor is told what there should be", as
   expect([phases, seat.obstacle()]).toEqual([["scheduled"], null]);
 
   const third = await come();
-  expect(await third.hears(2)).toEqual([{ keep: { seats: [SEAT] } }, { find: { seat: SEAT } }]);
+  expect(await third.hears(2)).toEqual([
+    { keep: { seats: [SEAT] } },
+    { find: { seat: SEAT, namespace: expect.any(String) } },
+  ]);
   third.say({ ended: { seat: SEAT, code: null, why: "its Ray node died", is_out_of_memory: false } });
   expect(await seat.exited).toEqual({ detail: "its Ray node died", initFailure: null });
   // So that it need not be remembered there.
