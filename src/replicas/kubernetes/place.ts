@@ -83,7 +83,7 @@ export class KubernetesPlace implements SeatPlace {
     this.#leftovers = new Leftovers({
       // One of our own that is not ours any more was taken over, and its label is all that is left of us.
       isHeld: (pod) => pod.nodeId !== parts.whose.nodeId && parts.isHeld(pod),
-      known: parts.known ?? (async () => new Set()),
+      known: parts.known ?? (async () => new Set<string>()),
       remove: ({ name, uid }) => this.#pods.remove(name, uid),
       onError: (error) => log.error({ err: error }, "could not remove a pod that was left behind"),
     });
@@ -117,6 +117,7 @@ export class KubernetesPlace implements SeatPlace {
       queue: this.#queue,
       now: () => this.#parts.clock.now(),
       onGone: (gone: PodSeat) => this.#forget(gone),
+      onLeft: (pod: SeenPod) => this.#leftovers.see(pod),
     };
     const seat = new PodSeat(parts, podName(seatId), order, workload, events);
     this.#seats.set(seat.placeName, seat);

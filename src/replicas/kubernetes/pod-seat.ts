@@ -13,6 +13,8 @@ export type PodSeatParts = {
   readonly now: () => number;
   /** It has ended, and nothing of it is in the cluster any more. */
   readonly onGone: (seat: PodSeat) => void;
+  /** It is left in the cluster as it was last seen. */
+  readonly onLeft: (pod: SeenPod) => void;
 };
 
 /**
@@ -39,6 +41,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
   #hasEnded = false;
   #isLeaving = false;
   #obstacle: string | null = null;
+  #seen: SeenPod | null = null;
   readonly #phases = new Set<string>();
 
   constructor(
@@ -87,6 +90,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     this.#isLeaving = true;
     this.#end({ detail: "left to another service", initFailure: null });
     this.#parts.onGone(this);
+    if (this.#seen) this.#parts.onLeft(this.#seen);
   }
 
   async make(): Promise<"done" | "later"> {
@@ -108,6 +112,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
 
   /** Takes what the cluster says of it. */
   see(pod: SeenPod): void {
+    this.#seen = pod;
     this.#isThere = true;
     this.#obstacle = pod.obstacle;
     if (pod.isScheduled) this.#tell("scheduled");

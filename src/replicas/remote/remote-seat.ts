@@ -84,7 +84,7 @@ export class RemoteSeat implements Guest {
   readonly #told = new Set<SeatStartPhase>();
   #secret = "";
   #line: AgentLine | null = null;
-  /** Monotonic. */
+  /** Monotonic; 0 before anything was heard. */
   #heardAt = 0;
   #waiting: Timer | null = null;
   #fault: string | null = null;
@@ -316,7 +316,10 @@ export class RemoteSeat implements Guest {
     return isNear || this.secretHash === null;
   }
 
-  /** If another service has taken it over, its place is that one's to end. */
+  /**
+   * If another service has taken it over, its place is that one's to end. Nor is the place ended of one that was claimed
+   * and never came: its service may be alive after all, and only have been cut off from the database.
+   */
   async #strike(isEnded = true): Promise<void> {
     if (this.secretHash === null) return;
     const { records } = this.#parts.listener;
@@ -326,7 +329,7 @@ export class RemoteSeat implements Guest {
       { records, clock: this.#clock, onError },
     );
     if (isEnded) return;
-    if (isOurs) this.#placed.kill();
+    if (isOurs && this.#heardAt > 0) this.#placed.kill();
     else this.#placed.letGo?.();
   }
 

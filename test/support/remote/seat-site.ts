@@ -1,16 +1,20 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { copyFile, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { onTestFinished } from "vitest";
-import type { testDatabases } from "../databases.ts";
+import { winnerOf } from "../../../src/nodes/rendezvous.ts";
+import { openStore } from "../../../src/store/store.ts";
+import type { TestDatabase, testDatabases } from "../databases.ts";
 import { freePort } from "../free-port.ts";
 import { writeApp } from "../service.ts";
 import type { TestApp } from "../service.ts";
 import { REPOSITORY } from "../source-files.ts";
+import { until } from "../until.ts";
 import { seatFolder } from "./remote-service.ts";
 import type { SeatServiceOrder } from "./seat-service.ts";
 
@@ -24,15 +28,19 @@ type Up = {
 };
 /** The pids of agents. */
 type Agents = { readonly begun: readonly number[]; readonly adopted: readonly number[] };
+// oxlint-disable-next-line no-explicit-any
+type Told = { readonly status: number; readonly json: any };
 
 /** A service in a process of its own, whose seats are agents on this machine. */
 export class SeatService {
-  readonly child: ChildProcess;
+  readonly directory: string;
+  readonly #child: ChildProcess;
   readonly #lines: AsyncIterableIterator<string>;
   readonly #up: Up;
 
-  private constructor(child: ChildProcess, lines: AsyncIterableIterator<string>, up: Up) {
-    this.child = child;
+  private constructor(directory: string, child: ChildProcess, lines: AsyncIterableIterator<string>, up: Up) {
+    this.directory = directory;
+    this.#child = child;
     this.#lines = lines;
     this.#up = up;
   }
@@ -43,69 +51,75 @@ export class SeatService {
     });
     onTestFinished(() => void child.kill("SIGKILL"));
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-    return new SeatService(child, lines, await next<Up>(lines));
+    return new SeatService(order.directory, child, lines, await next<Up>(lines));
+  }
+
+  get projectId(): string {
+    return this.#up.projectId;
+  }
+
+  get nodeId(): string {
+    const file = path.join(this.directory, "data", "owners.json");
+    const { owners } = JSON.parse(readFileSync(file, "utf8")) as { owners: string[] };
+    return owners.at(-1) ?? "";
   }
 
   /** Calls a function of the app, or asks for a run of it. */
-  // oxlint-disable-next-line no-explicit-any
-  async call(path_ = "run", body: object | null = {}, query = ""): Promise<{ status: number; json: any }> {
-    return await this.#fetch(`${this.#up.url}/${path_}${query}`, body);
+  async call(what = "run", body: object | null = {}, query = ""): Promise<Told> {
+    return await this.#fetch(`${this.#up.url}/${what}${query}`, body);
   }
 
-  /** Asks the management API of the project. */
-  // oxlint-disable-next-line no-explicit-any
-  async manage(path_: string, body: object, method = "PUT"): Promise<{ status: number; json: any }> {
-    return await this.#fetch(this.#up.baseUrl + path_.replace("PROJECT", this.#up.projectId), body, method);
+  /** Asks the management API. */
+  async manage(method: string, what: string, body: object): Promise<Told> {
+    return await this.#fetch(this.#up.baseUrl + what.replace("PROJECT", this.#up.projectId), body, method);
   }
 
   async agents(): Promise<Agents> {
-    this.child.stdin?.write("agents\n");
+    this.#child.stdin?.write("agents\n");
     return await next<Agents>(this.#lines);
   }
 
   async kill(): Promise<void> {
-    this.child.kill("SIGKILL");
-    await once(this.child, "exit");
+    this.#child.kill("SIGKILL");
+    await once(this.#child, "exit");
   }
 
   async stop(): Promise<void> {
-    this.child.stdin?.write("stop\n");
-    await once(this.child, "exit");
+    this.#child.stdin?.write("stop\n");
+    await once(this.#child, "exit");
   }
 
-  async #fetch(url: string, body: object | null, method = body ? "POST" : "GET") {
+  async #fetch(url: string, body: object | null, method = body ? "POST" : "GET"): Promise<Told> {
     const response = await fetch(url, {
       method,
       headers: { authorization: `Bearer ${this.#up.token}`, "content-type": "application/json" },
       ...(body && { body: JSON.stringify(body) }),
     });
     const text = await response.text();
-    return { status: response.status, json: text === "" ? null : (JSON.parse(text) as unknown) };
+    return { status: response.status, json: text === "" ? null : JSON.parse(text) };
   }
 }
 
 /** What such services are started on, again and again, or side by side. */
 export class SeatSite {
+  /** Where agents keep their files. */
   readonly folder: string;
-  readonly directory: string;
-  readonly #flags: Record<string, unknown>;
+  readonly #directory: string;
+  readonly #database: TestDatabase;
+  readonly #order: Pick<SeatServiceOrder, "folder" | "graceMs" | "flags">;
   readonly #app: string;
-  readonly #graceMs: number;
-  readonly #seatPort: number;
 
   private constructor(
     directory: string,
-    folder: string,
+    database: TestDatabase,
     app: string,
-    flags: Record<string, unknown>,
-    ports: { readonly graceMs: number; readonly seatPort: number },
+    order: Pick<SeatServiceOrder, "folder" | "graceMs" | "flags">,
   ) {
-    this.directory = directory;
-    this.folder = folder;
+    this.folder = order.folder;
+    this.#directory = directory;
+    this.#database = database;
     this.#app = app;
-    this.#flags = flags;
-    this.#graceMs = ports.graceMs;
-    this.#seatPort = ports.seatPort;
+    this.#order = order;
   }
 
   static async make(
@@ -117,37 +131,49 @@ export class SeatSite {
     onTestFinished(() => rm(directory, { recursive: true, force: true }));
     const folder = await seatFolder();
     const source = await writeApp(path.join(directory, "app"), "app", app);
-    const { databaseUrl } = await databases.fresh("postgres");
-    const flags = { databaseUrl, blobs: path.join(directory, "shared") };
-    return new SeatSite(directory, folder, source, flags, { graceMs, seatPort: await freePort() });
+    const database = await databases.fresh("postgres");
+    const { databaseUrl } = database;
+    const flags = { databaseUrl, blobs: path.join(directory, "shared"), seatPort: String(await freePort()) };
+    return new SeatSite(directory, database, source, { folder, graceMs, flags });
   }
 
   /** The first deploys the app; those after it find it. */
   async start(isFirst: boolean, flags: Record<string, unknown> = {}): Promise<SeatService> {
     return await SeatService.start({
-      directory: this.directory,
-      folder: this.folder,
-      graceMs: this.#graceMs,
-      flags: { ...this.#flags, seatPort: String(this.#seatPort), ...flags },
+      ...this.#order,
+      directory: this.#directory,
+      flags: { ...this.#order.flags, ...flags },
       app: isFirst ? this.#app : null,
     });
   }
 
   /** Another node of the same installation. */
   async startBeside(): Promise<SeatService> {
-    const directory = path.join(this.directory, "beside");
+    const directory = path.join(this.#directory, "beside");
+    const key = path.join("data", "master.key");
     await mkdir(path.join(directory, "data"), { recursive: true });
-    await copyFile(
-      path.join(this.directory, "data", "master.key"),
-      path.join(directory, "data", "master.key"),
-    );
-    return await SeatService.start({
-      directory,
-      folder: this.folder,
-      graceMs: this.#graceMs,
-      flags: { ...this.#flags, seatPort: String(await freePort()) },
-      app: null,
-    });
+    await copyFile(path.join(this.#directory, key), path.join(directory, key));
+    const flags = { ...this.#order.flags, seatPort: String(await freePort()) };
+    return await SeatService.start({ ...this.#order, directory, flags, app: null });
+  }
+
+  /** Which of two nodes has the app, and which has not; it stays so. */
+  async sides(one: SeatService, two: SeatService): Promise<{ owner: SeatService; other: SeatService }> {
+    const store = await openStore(this.#database);
+    let ownerId: string | null = null;
+    try {
+      await until("the app is where it belongs", async () => {
+        const { living } = await store.nodes.list();
+        const [place] = await store.appOwners.find([{ projectId: one.projectId, name: "app" }]);
+        ownerId = place?.owner ?? null;
+        return (
+          living.length === 2 && place !== undefined && winnerOf(place.appNumber, living)?.id === ownerId
+        );
+      });
+    } finally {
+      await store.close();
+    }
+    return one.nodeId === ownerId ? { owner: one, other: two } : { owner: two, other: one };
   }
 }
 

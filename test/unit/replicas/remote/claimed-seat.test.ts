@@ -57,26 +57,32 @@ describe("a seat that was claimed", () => {
     await agent.closed();
   });
 
+  test("it does not come: another is begun, and its place is left alone", async () => {
+    const seat = await playedSeat({}, Promise.resolve(LEFT));
+    await until("it is claimed", () => seat.placed.adopted.length === 1);
+    seat.clock.advance(8_000);
+    await until("another is begun", () => seat.placed.orders.length === 1);
+    await until("it is let go", () => seat.placed.lets === 1);
+    expect([seat.placed.kills, seat.ended]).toEqual([0, []]);
+    const late = await seat.call(`${BACK} 3`);
+    await late.closed();
+    expect(late.heard).toEqual([{ fenced: {} }]);
+  });
+
   test.each([
-    ["it does not come", []],
     ["it is over", [...STARTED, EXITED]],
     ["it cannot go on", [HELLO, { failed: { message: "its seat cannot be taken over" } }]],
     ["it breaks the protocol", [HELLO, HELLO]],
   ])("%s: another is begun", async (_, said) => {
     const seat = await playedSeat({}, Promise.resolve(LEFT));
     await until("it is claimed", () => seat.placed.adopted.length === 1);
-    if (said.length > 0) {
-      const agent = await seat.call(`${BACK} 2`);
-      await agent.hears(1);
-      agent.say(...said);
-    } else seat.clock.advance(8_000);
+    const agent = await seat.call(`${BACK} 2`);
+    await agent.hears(1);
+    agent.say(...said);
     await until("another is begun", () => seat.placed.orders.length === 1);
     await until("the place of the first is ended", () => seat.placed.kills === 1);
     expect(seat.placed.orders[0]?.seatId).not.toBe(ID);
     expect(seat.ended).toEqual([]);
-    const late = await seat.call(`${BACK} 3`);
-    await late.closed();
-    expect(late.heard).toEqual([{ fenced: {} }]);
   });
 
   test("a claim that fails costs nothing", async () => {
