@@ -84,8 +84,8 @@ export class RemoteSeat implements Guest {
   readonly #told = new Set<SeatStartPhase>();
   #secret = "";
   #line: AgentLine | null = null;
-  /** Monotonic; 0 before anything was heard. */
-  #heardAt = 0;
+  /** Monotonic; null before anything was heard. */
+  #heardAt: number | null = null;
   #waiting: Timer | null = null;
   #fault: string | null = null;
   #isOver = false;
@@ -312,7 +312,8 @@ export class RemoteSeat implements Guest {
 
   /** Nobody can have taken it over: its agent has just been heard, or has not been with anybody yet. */
   get #isSurelyOurs(): boolean {
-    const isNear = this.#line !== null && this.#clock.monotonic() - this.#heardAt < NEAR_MS;
+    const heardAt = this.#line && this.#heardAt;
+    const isNear = heardAt !== null && this.#clock.monotonic() - heardAt < NEAR_MS;
     return isNear || this.secretHash === null;
   }
 
@@ -329,7 +330,7 @@ export class RemoteSeat implements Guest {
       { records, clock: this.#clock, onError },
     );
     if (isEnded) return;
-    if (isOurs && this.#heardAt > 0) this.#placed.kill();
+    if (isOurs && this.#heardAt !== null) this.#placed.kill();
     else this.#placed.letGo?.();
   }
 

@@ -1,3 +1,5 @@
+import { readdir, writeFile } from "node:fs/promises";
+import path from "node:path";
 import { expect } from "vitest";
 import { testDatabases } from "../../support/databases.ts";
 import { freePort } from "../../support/free-port.ts";
@@ -19,9 +21,11 @@ def run():
 def wait(seconds):
     time.sleep(seconds)
     return BORN
-def stay():
-    while True:
-        time.sleep(0.01)
+def hold(folder):
+    open(os.path.join(folder, "in-%d" % os.getpid()), "w").close()
+    while not os.path.exists(os.path.join(folder, "go")):
+        time.sleep(0.005)
+    return os.getpid()
 `;
 const APP = { main: MAIN, toml: "[scaling]\nmax_replicas = 2\n" };
 
@@ -70,30 +74,35 @@ verifies(
 
 verifies(
   "seats.restart",
-  "calls under way are lost with the service, async runs are tried again",
+  "calls under way are lost with the service; async runs are tried again, and end once",
   async () => {
     const site = await SeatSite.make(databases, { ...APP, toml: "[scaling]\nmax_replicas = 4\n" });
     const service = await site.start(true);
-    const before = await bornOf(service);
+    await bornOf(service);
+    const { folder } = site;
     const runs: string[] = [];
     for (let n = 0; n < 3; n += 1) {
-      const { json } = await service.call("wait", { seconds: 1 }, "?async=true");
+      const { json } = await service.call("hold", { folder }, "?async=true");
       runs.push(json.run_id as string);
     }
-    const lost = service.call("stay").catch(() => null);
-    await until("all of them run", async () => {
-      const states = await Promise.all(runs.map((id) => service.call(`runs/${id}`, null)));
-      return states.every(({ json }) => json.status === "running");
-    });
+    const lost = service.call("hold", { folder }).catch(() => null);
+    const executing = async (): Promise<number[]> =>
+      (await readdir(folder)).flatMap((name) => (name.startsWith("in-") ? [Number(name.slice(3))] : []));
+    await until("all of them are executed", async () => (await executing()).length === 4);
+    const before = await executing();
     await service.kill();
     await lost;
     const after = await site.start(false);
+    await until("those that were accepted are executed again", async () => (await executing()).length === 7);
+    await writeFile(path.join(folder, "go"), "");
     for (const id of runs) {
       await until(`the run ${id} has ended`, async () => {
         const { json } = await after.call(`runs/${id}`, null);
-        return json.status === "success" && json.result === before[0];
+        return json.status === "success" && !before.includes(json.result as number);
       });
     }
+    expect(before.some(isAlive)).toBe(false);
+    expect(await executing()).toHaveLength(7);
     const { begun, adopted } = await after.agents();
     expect([begun.length, adopted.length]).toEqual([0, 1]);
     await after.stop();
