@@ -134,6 +134,22 @@ verifies("ray.supervisor", "a seat that nobody wants any more is not waited for"
   expect((await seat.exited).detail).toBe("ended");
 });
 
+verifies("ray.adopted", "the actor of another service is looked for where it has its name", async () => {
+  const { come, place } = await open();
+  const events = { onPhase: () => {}, onError: () => {} };
+  const seat = place.adopt({ seatId: SEAT, placeName: `millrace-before/${SEAT}` }, WORKLOAD, events);
+  expect(seat.placeName).toBe(`millrace-before/${SEAT}`);
+  const first = await come();
+  const find = { find: { seat: SEAT, namespace: "millrace-before" } };
+  expect(await first.hears(2)).toEqual([{ keep: { seats: [SEAT] } }, find]);
+  first.say({ begun: { seat: SEAT } });
+  // Nobody ends what is another's.
+  seat.letGo?.();
+  expect((await first.hears(3)).at(-1)).toEqual({ forget: { seat: SEAT } });
+  expect((await seat.exited).detail).toBe("left to another service");
+  expect((await (await come()).hears(1))[0]).toEqual({ keep: { seats: [] } });
+});
+
 verifies("ray.messages", "one that says what none says is not listened to", async () => {
   const { come, begin, place } = await open();
   const seat = begin();
