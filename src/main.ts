@@ -131,11 +131,9 @@ export async function startService(settings: Settings, options: ServiceOptions):
 }
 
 async function start(settings: Settings, options: ServiceOptions, life: Lifecycle): Promise<Service> {
-  const { log, onAppLog, webDir, guideDir, aroundStore } = options;
-  const { clock = systemClock } = options;
+  const { log, onAppLog, webDir, guideDir, aroundStore, clock = systemClock } = options;
   const { host } = settings;
-  let { shutdownGraceMs: graceMs } = settings;
-  let managementPort = settings.basePort;
+  let { shutdownGraceMs: graceMs, basePort: managementPort } = settings;
   const found = await findHost(settings, () => managementPort);
   const { python, isolated, rung, network, walls } = found;
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
@@ -160,7 +158,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   let node: JoinedNodes | null = null;
   const seatHome = () =>
     startSeatHome({ ...settings, store, seal, clock, log, ownership, node: () => node }, life);
-  const { engine, seatStarts, reached } = await startEngine(
+  const { engine, seatStarts, reached, leaveSeats } = await startEngine(
     { ...options, ...found, ...hosted, ...blobs, settings, home, clock, seatHome },
     life,
   );
@@ -263,8 +261,11 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     async (server) => {
       management.setReady(false);
       const endsAt = clock.monotonic() + graceMs;
-      // Without another node that takes its calls there is nothing to wait for.
-      if (!node?.hasOthers()) server.startDraining();
+      // Without another node that takes its calls there is nothing to wait for, and the next service may want its seats.
+      if (!node?.hasOthers()) {
+        server.startDraining();
+        leaveSeats();
+      }
       await within(graceMs, node?.leave() ?? Promise.resolve(), clock);
       server.startDraining();
       runs.submitter.startDraining();

@@ -42,7 +42,13 @@ const listener = await SeatListener.listen({
   port: 0,
   home: { welcome: (...given: Parameters<Home["welcome"]>) => home?.welcome(...given) } as Home,
   blobs: { open: () => packFolder(bundle) },
-  records: { add: async () => {}, remove: async () => {}, addressOf: async () => null },
+  records: {
+    mark: () => Buffer.alloc(0),
+    add: async () => {},
+    remove: async () => true,
+    claim: async () => null,
+    find: async () => ({ kind: "nowhere" }),
+  },
   clock: systemClock,
   onError: (error) => log.error({ err: error }, "seat"),
 });

@@ -20,7 +20,14 @@ _MAX_UNSENT_BYTES = 16 * 1024 * 1024
 #: What a service may say, and when: first which seats it has, then the rest.
 _MOVES = {
     "waiting": {"keep": "served", "leave": "over"},
-    "served": {"beat": "served", "find": "served", "begin": "served", "end": "served", "leave": "over"},
+    "served": {
+        "beat": "served",
+        "find": "served",
+        "begin": "served",
+        "end": "served",
+        "forget": "served",
+        "leave": "over",
+    },
     "over": {},
 }
 

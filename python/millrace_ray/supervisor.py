@@ -82,11 +82,13 @@ class Supervisor:
         if word == "keep":
             self._do(self._keep(set(value["seats"])))
         elif word == "find":
-            self._do(self._find(value["seat"]))
+            self._do(self._find(value["seat"], value["namespace"]))
         elif word == "begin":
             self._do(self._begin(value["seat"], value["order"], value["needs"]))
         elif word == "end":
             self._do(self._end(value["seat"]))
+        elif word == "forget":
+            self._let_go(value["seat"])
         elif word == "leave":
             self._is_leaving = True
 
@@ -117,17 +119,17 @@ class Supervisor:
         for name in await asyncio.to_thread(self._list_names):
             # What is in the news has come since.
             if name not in seats and name not in self._news:
-                actor = await asyncio.to_thread(self._look_up, name)
+                actor = await asyncio.to_thread(self._look_up, name, self._namespace)
                 if actor is not None:
                     self._ray.kill(actor)
 
-    async def _find(self, seat: str) -> None:
-        """One that has begun, perhaps under the supervisor before this one."""
+    async def _find(self, seat: str, namespace: str) -> None:
+        """One that has begun, perhaps under the supervisor before this one, or under that of another service."""
         if seat in self._news:
             word, value = self._news[seat]
             self._tell(seat, word, value)
             return
-        actor = await asyncio.to_thread(self._look_up, seat)
+        actor = await asyncio.to_thread(self._look_up, seat, namespace)
         if actor is None:
             self._tell(seat, "ended", {"code": None, "why": "its Ray actor is gone", "is_out_of_memory": False})
             return
@@ -137,7 +139,7 @@ class Supervisor:
 
     async def _begin(self, seat: str, order: dict[str, Any], needs: dict[str, float]) -> None:
         if seat in self._news:
-            await self._find(seat)
+            await self._find(seat, self._namespace)
             return
         self._needs[seat] = needs
         self._news[seat] = ("waiting", {"why": "Ray has not started its actor yet"})
@@ -194,6 +196,11 @@ class Supervisor:
         self._needs.pop(seat, None)
         self._ending.discard(seat)
 
+    def _let_go(self, seat: str) -> None:
+        """It is another service's, or is to be."""
+        self._actors.pop(seat, None)
+        self._forget(seat)
+
     def _kill(self, seat: str) -> None:
         """The actor alone: its agent, if it has one, learns of it from the kernel."""
         actor = self._actors.pop(seat, None)
@@ -223,9 +230,9 @@ class Supervisor:
     def _list_names(self) -> list[str]:
         return self._ray.util.list_named_actors()
 
-    def _look_up(self, seat: str) -> Any:
+    def _look_up(self, seat: str, namespace: str) -> Any:
         try:
-            return self._ray.get_actor(seat, namespace=self._namespace)
+            return self._ray.get_actor(seat, namespace=namespace)
         except ValueError:
             return None
 

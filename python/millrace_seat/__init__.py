@@ -2,5 +2,6 @@
 
 Reading order: start (its order), agent (the life of a seat), line (what it and the service say to each other), fetch,
 unpack and fit (the app's files), child (the harness below it), relay and channel (how the harness's connections reach
-the service), loop (the one thread that all of this runs in).
+the service), kept and estate (what of them lasts when the service is gone), loop (the one thread that all of this runs
+in).
 """

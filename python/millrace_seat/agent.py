@@ -13,13 +13,16 @@ from typing import Any
 from millrace_worker import keeper, linux
 
 from . import looks, server, tag
-from .bring import Files, bring, describe
+from .addresses import Addresses
+from .bring import Files, bring, describe, storage_of
 from .channel import trust
 from .child import Child, Printed, start_child
+from .estate import Estate
+from .kept import Pipe
 from .line import Line
 from .loop import Loop
-from .order import SeatOrder, Server, Session, Sitting, read_address, read_ticket
-from .relay import Pipe, Relays
+from .order import SeatOrder, Server, Session, read_address, read_ticket
+from .relay import Relays
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,9 +52,9 @@ class Agent:
         self._loop = Loop()
         self._context = trust(order.authority)
         self._relays = Relays(self._loop, self._context, os.path.join(folder, "h"))
+        self._estate = Estate(self._loop, self._relays)
         self._began_at = time.monotonic()
-        self._addresses = list(order.addresses)
-        self._next_address = 0
+        self._addresses = Addresses(order.addresses)
         self._line: Line | None = None
         self._session: Session | None = None
         self._grace_seconds = order.grace_seconds
@@ -62,7 +65,6 @@ class Agent:
         self._retry_at = 0.0
         #: What a service has to know of what has happened so far, in its order.
         self._milestones: list[tuple[str, Any]] = []
-        self._fetching: threading.Thread | None = None
         self._fetched: Files | Exception | None = None
         self._child: Child | None = None
         self._server: Server | None = None
@@ -93,16 +95,17 @@ class Agent:
         if self._fetched is not None:
             self._start()
         self._look_for_server()
+        self._settle()
         if self._killed_at is not None and now - self._killed_at > _KEEPER_SECONDS:
             keeper.sweep()
             self._leave(("exited", {"code": 128 + signal.SIGKILL, "is_out_of_memory": False}))
         self._keep_in_touch(now)
 
     def _keep_in_touch(self, now: float) -> None:
-        if self._line is None:
-            if self._alone_since is not None and now - self._alone_since > self._grace_seconds:
-                self._fence("no service was found for %d s" % self._grace_seconds)
-            elif now >= self._retry_at:
+        if self._alone_since is not None and now - self._alone_since > self._grace_seconds:
+            self._fence("no service was found for %d s" % self._grace_seconds)
+        elif self._line is None:
+            if now >= self._retry_at:
                 self._call(now)
         elif now - self._heard_at > _SILENCE_SECONDS:
             self._line.close()
@@ -113,8 +116,7 @@ class Agent:
     # The service.
 
     def _call(self, now: float) -> None:
-        address = self._addresses[self._next_address % len(self._addresses)]
-        self._next_address += 1
+        address = self._addresses.take()
         self._heard_at = now
         self._retry_at = now + _PAUSE_SECONDS
         session = self._session
@@ -156,7 +158,7 @@ class Agent:
             elif word == "fenced":
                 self._fence("a service said that it has been replaced")
             elif word == "elsewhere":
-                self._addresses.insert(self._next_address % len(self._addresses), read_address(value["address"]))
+                self._addresses.prefer(read_address(value["address"]))
                 self._retry_at = 0.0
             elif word == "look":
                 self._say("seen", {"id": int(value["id"]), **looks.look_at(self._process(int(value["pid"])))})
@@ -167,26 +169,37 @@ class Agent:
                     self._child.ask()
             elif word == "end":
                 self._end()
+            elif word == "beat" and self._is_seated:
+                self._estate.hear_beat()
         except (KeyError, TypeError, ValueError, AttributeError):
             self._fence("a service said what was not understood")
 
     def _sit(self, session: Session, address: tuple[str, int]) -> None:
-        is_first = self._session is None
-        self._session = session
+        before, self._session = self._session, session
+        if before is not None and session.fence < before.fence:
+            raise ValueError("it is another's by now")
         self._grace_seconds = session.grace_seconds
-        if session.addresses:
-            self._addresses = session.addresses
+        self._addresses.learn(session.addresses)
         self._is_seated = True
         self._alone_since = None
         self._relays.address = address
         self._say("hello", {"python": "%d.%d.%d" % sys.version_info[:3], "tag": tag.own_tag()})
+        is_another = before is not None and session.fence > before.fence
+        if is_another and not self._may_go_on():
+            self._relays.close()
+            self._fail("its seat cannot be taken over")
+            return
         for word, value in self._milestones:
             self._say(word, value)
         if self._is_listening:
             self._say("listening", {"is": True})
-        if is_first:
-            self._fetching = threading.Thread(target=self._fetch, args=(session, address), daemon=True)
-            self._fetching.start()
+        if before is None:
+            self._relays.template_ticket = session.sit.order.get("template_ticket")
+            threading.Thread(target=self._fetch, args=(session, address), daemon=True).start()
+        elif is_another:
+            self._estate.open()
+        else:
+            self._estate.come_back()
 
     def _say(self, word: str, value: Any) -> None:
         if self._line is not None and self._is_seated:
@@ -200,6 +213,21 @@ class Agent:
 
     def _since_begin(self) -> dict[str, int]:
         return {"ms": round((time.monotonic() - self._began_at) * 1000)}
+
+    def _may_go_on(self) -> bool:
+        """Whether another service can have what is in the seat. Of one that is over, it is told how it ended."""
+        if self._over_at is not None:
+            return True
+        is_staying = self._killed_at is None and ("leaving", {}) not in self._milestones
+        return self._child is not None and is_staying and self._estate.may_go_on
+
+    def _settle(self) -> None:
+        if not self._estate.is_open or not self._is_seated or self._session is None:
+            return
+        if not self._may_go_on():
+            self._fence("what is in it cannot go on for another service")
+        elif self._estate.settle(self._session.sit):
+            self._say("adopted", {})
 
     # The app.
 
@@ -222,7 +250,7 @@ class Agent:
         sit = self._session.sit
         self._memory_deaths = looks.times_out_of_memory()
         try:
-            child = start_child(sit, fetched, self._storage(sit), self._relays.path)
+            child = start_child(sit, fetched, storage_of(sit, self._folder), self._relays.path)
         except (OSError, ValueError, TypeError) as error:
             self._fail("its process could not be started: %s" % describe(error))
             return
@@ -233,26 +261,16 @@ class Agent:
             if sit.server is None:
                 Printed(self._loop, descriptor, self._tell_printed(stream))
             else:
-                self._relays.join(Pipe(self._loop, descriptor), stream, sit.server.ticket)
-
-    def _storage(self, sit: Sitting) -> str:
-        if os.path.isdir(sit.storage) and os.access(sit.storage, os.W_OK):
-            return sit.storage
-        own = os.path.join(self._folder, "storage")
-        os.makedirs(own, exist_ok=True)
-        return own
+                pipe = self._estate.pipes[stream] = Pipe(self._loop, descriptor)
+                self._relays.join(pipe, stream, sit.server.ticket)
 
     def _tell_printed(self, stream: str) -> Callable[[str], None]:
         return lambda text: self._say("printed", {"stream": stream, "text": text})
 
     def _dial(self, ticket: str) -> None:
         """Connects the service with the app's own server."""
-        if self._server is None:
-            return
-        local = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        local.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        local.connect_ex(("127.0.0.1", self._server.port))
-        self._relays.join(local, "wire", ticket)
+        if self._server is not None:
+            self._relays.join(server.dial(self._server.port), "wire", ticket)
 
     def _look_for_server(self) -> None:
         if self._server is None or self._over_at is not None:

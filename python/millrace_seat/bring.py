@@ -9,7 +9,7 @@ import sys
 
 from . import fit
 from .fetch import NotFetched, fetch
-from .order import Session
+from .order import Session, Sitting
 from .unpack import BadArchive, unpack
 
 
@@ -42,6 +42,15 @@ def bring(context: ssl.SSLContext, address: tuple[str, int], seat_id: str, sessi
         return Files(bundle, os.path.realpath(sys.executable), None)
     made_at = unpacked(session.sit.environment, environment, fit.READY)
     return Files(bundle, fit.fit(environment, made_at), environment)
+
+
+def storage_of(sit: Sitting, folder: str) -> str:
+    """The project's storage, if this place has it; else a folder that goes with the seat."""
+    if os.path.isdir(sit.storage) and os.access(sit.storage, os.W_OK):
+        return sit.storage
+    own = os.path.join(folder, "storage")
+    os.makedirs(own, exist_ok=True)
+    return own
 
 
 def describe(error: BaseException) -> str:

@@ -11,6 +11,7 @@ import socket
 import ssl
 
 from .channel import Channel
+from .kept import Pipe, Template
 from .loop import IN, OUT, Loop
 
 TYPE_CHECKING = False
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 #: Four for each replica, three for a template; an app could open them without end.
 _MAX_RELAYS = 4096
 _BACKLOG = 1024
+#: As many bytes as a service takes for a first line.
+_PREFACE_BYTES = 128
+#: Those of a template's connections that outlive its service.
+_LASTING = ("template", "stdout", "stderr")
 _BYTES = 256 * 1024
 _buffer = bytearray(_BYTES)
 _view = memoryview(_buffer)
@@ -32,6 +37,11 @@ class Relays:
         self._loop = loop
         self._context = context
         self._relays: set[_Relay] = set()
+        self._callers: set[_Caller] = set()
+        #: What a template shows; none if there is to be none.
+        self.template_ticket: str | None = None
+        #: The connections of the template, by kind.
+        self.kept: dict[str, Pipe] = {}
         #: Where the service is that the seat belongs to; None while there is none.
         self.address: tuple[str, int] | None = None
         os.mkdir(folder, 0o700)
@@ -41,73 +51,88 @@ class Relays:
         self._listener.listen(_BACKLOG)
         loop.watch(self._listener.fileno(), IN, self._accept)
 
-    def join(self, local: socket.socket | Pipe, kind: str, ticket: str) -> None:
-        """Passes on something of this place, as a connection that shows that ticket."""
-        if self.address is None or len(self._relays) >= _MAX_RELAYS:
-            local.close()
-            return
-        preface = ("millrace 1 %s %s\n" % (kind, ticket)).encode("ascii")
-        self._relays.add(_Relay(self._loop, self._context, self.address, local, self._relays.discard, preface))
+    def join(self, local: socket.socket | Pipe, kind: str, ticket: str, more: bytes = b"") -> None:
+        """Passes on something of this place, as a connection that shows that ticket, and says something first."""
+        self._pass_on(local, ("millrace 1 %s %s\n" % (kind, ticket)).encode("ascii") + more)
+
+    def release(self) -> None:
+        """Nothing that is passed on now is passed on any more. What lasts may be joined again."""
+        for caller in self._callers:
+            caller.close()
+        self._callers.clear()
+        for relay in list(self._relays):
+            relay.close()
 
     def close(self) -> None:
         """Nothing is passed on from now on."""
         self._loop.forget(self._listener.fileno())
         self._listener.close()
-        for relay in list(self._relays):
-            relay.close()
+        self.release()
 
     def _accept(self, _events: int) -> None:
         try:
             local, _ = self._listener.accept()
         except OSError:
             return  # It has gone again, or no descriptors are left.
-        if self.address is None or len(self._relays) >= _MAX_RELAYS:
+        if len(self._relays) + len(self._callers) >= _MAX_RELAYS:
             local.close()
             return
         local.setblocking(False)
-        self._relays.add(_Relay(self._loop, self._context, self.address, local, self._relays.discard))
+        self._callers.add(_Caller(self._loop, local, self._greet))
+
+    def _greet(self, caller: _Caller) -> None:
+        caller.leave()
+        self._callers.discard(caller)
+        if not caller.said:
+            caller.local.close()
+            return
+        preface, _, rest = caller.said.partition(b"\n")
+        words = preface.decode("latin-1").split(" ")
+        kind = words[2] if len(words) > 3 and words[3] == self.template_ticket else ""
+        if kind not in _LASTING or kind in self.kept:
+            self._pass_on(caller.local, caller.said)
+            return
+        pipe = (Template if kind == "template" else Pipe)(self._loop, caller.local.detach())
+        self.kept[kind] = pipe
+        if isinstance(pipe, Template):
+            pipe.overhear(rest)
+        self._pass_on(pipe, caller.said)
+
+    def _pass_on(self, local: socket.socket | Pipe, first: bytes) -> None:
+        if self.address is None or len(self._relays) >= _MAX_RELAYS:
+            local.close()
+            return
+        self._relays.add(_Relay(self._loop, self._context, self.address, local, self._relays.discard, first))
 
 
-class Pipe:
-    """The end of a pipe that is read, as a connection that nobody writes to.
+class _Caller:
+    """A connection of the harness that has not shown its preface. `greet` gets what it said, when that is a line."""
 
-    It is read to its end even when the connection is lost: a program that printed into a closed pipe would die of it.
-    """
-
-    def __init__(self, loop: Loop, descriptor: int) -> None:
-        os.set_blocking(descriptor, False)
+    def __init__(self, loop: Loop, local: socket.socket, greet: Callable[[_Caller], None]) -> None:
         self._loop = loop
-        self._descriptor = descriptor
-        self._is_over = False
+        self._greet = greet
+        self.local = local
+        self.said = b""
+        loop.watch(local.fileno(), IN, self._read)
 
-    def fileno(self) -> int:
-        return self._descriptor
-
-    def recv_into(self, buffer: bytearray) -> int:
-        count = os.readv(self._descriptor, [buffer])
-        self._is_over = count == 0
-        return count
-
-    def send(self, data: bytes | memoryview) -> int:
-        return len(data)
-
-    def shutdown(self, _how: int) -> None:
-        pass
+    def leave(self) -> None:
+        self._loop.forget(self.local.fileno())
 
     def close(self) -> None:
-        if self._is_over:
-            os.close(self._descriptor)
-        else:
-            self._loop.watch(self._descriptor, IN, self._drop)
+        self.leave()
+        self.local.close()
 
-    def _drop(self, _events: int) -> None:
+    def _read(self, _events: int) -> None:
         try:
-            if self.recv_into(_buffer) > 0:
-                return
+            data = self.local.recv(_PREFACE_BYTES)
         except BlockingIOError:
             return
-        self._loop.forget(self._descriptor)
-        os.close(self._descriptor)
+        except OSError:
+            data = b""
+        self.said += data
+        # Whoever says too much, or goes, is for the service to refuse.
+        if not data or b"\n" in self.said or len(self.said) >= _PREFACE_BYTES:
+            self._greet(self)
 
 
 class _Relay:
@@ -171,7 +196,8 @@ class _Relay:
 
     def on_end(self, is_orderly: bool) -> None:
         self._is_home_over = True
-        if not is_orderly or self._is_local_over:
+        # What lasts goes on without this service.
+        if not is_orderly or self._is_local_over or isinstance(self._local, Pipe):
             self.close()
             return
         try:

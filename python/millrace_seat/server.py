@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 
 from millrace_worker import keeper, linux
@@ -35,6 +36,14 @@ def listens(port: int) -> bool:
         except OSError:
             pass  # A kernel without IPv6.
     return False
+
+
+def dial(port: int) -> socket.socket:
+    """A connection to the server, which may not stand yet."""
+    local = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    local.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    local.connect_ex(("127.0.0.1", port))
+    return local
 
 
 def _serve() -> None:

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { line, listOf, mapped, matching, optional } from "./readers.ts";
+import { boolean, line, listOf, mapped, matching, optional } from "./readers.ts";
 import type { Reader } from "./readers.ts";
 import { port } from "./setting-readers.ts";
 import type { SettingKey } from "./setting-key.ts";
@@ -19,6 +19,8 @@ export type NodeSettings = {
   readonly seatUrl: string | null;
   /** Null means the port of `seatUrl`. */
   readonly seatPort: number | null;
+  /** Whether seats wait for the next service when this one stops and is the last. */
+  readonly keepSeats: boolean;
 };
 
 /** Every node reads those of all others. */
@@ -92,5 +94,12 @@ export const NODE_KEYS: { readonly [K in keyof NodeSettings]: SettingKey<NodeSet
     default: null,
     meaning:
       "With an engine that runs replicas on other machines: the port on which this service listens for them. If unset, the one of seat_url, or a free one.",
+  },
+  keepSeats: {
+    name: "keep_seats",
+    reader: boolean(),
+    default: "true",
+    meaning:
+      "With an engine that runs replicas on other machines: when this service stops and no other node is there, its pods or actors wait 30 s for the next service, which goes on with them. If false, they end at once.",
   },
 };

@@ -60,6 +60,8 @@ export type JoinedNodes = {
   seatAddressOf(nodeId: string): string | null;
   /** Whether that node lives, as far as it can be told: true while no other may be taken for dead. */
   isAlive(nodeId: string): boolean;
+  /** Whether another may be taken for dead because its lease has passed. */
+  mayJudge(): boolean;
   /** Whether another node can take its apps. */
   hasOthers(): boolean;
   /** Gives its apps to the others. */
@@ -137,6 +139,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
       roster.all.flatMap(({ id, details }) => (id === self.id ? [] : (details.seatAddress ?? []))),
     seatAddressOf: (nodeId) => roster.find(nodeId)?.details.seatAddress ?? null,
     isAlive: (nodeId) => !node.lease.mayJudge || roster.find(nodeId) !== undefined,
+    mayJudge: () => node.lease.mayJudge,
     hasOthers: () => roster.takers.some(({ id }) => id !== self.id),
     leave: async () => {
       await node.leave();

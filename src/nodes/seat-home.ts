@@ -17,7 +17,10 @@ export type SeatHomeParts = Pick<NodeSettings, "seatUrl" | "seatPort"> & {
   readonly log: Log;
   readonly ownership: Ownership;
   /** The others, once it has joined them. */
-  readonly node: () => Pick<JoinedNodes, "seatAddresses" | "seatAddressOf" | "isAlive"> | null;
+  readonly node: () => Pick<
+    JoinedNodes,
+    "seatAddresses" | "seatAddressOf" | "isAlive" | "mayJudge" | "owners"
+  > | null;
 };
 
 /** What a service needs so that agents of seats elsewhere find it, and its seats are known to the other nodes. */
@@ -30,16 +33,26 @@ export type SeatHome = {
   readonly whose: { readonly installationId: string; readonly nodeId: string };
   /** Whether the service that began a seat lives; true where that cannot be told. */
   readonly isHeld: (seat: { readonly nodeId: string }) => boolean;
+  /** Which of those seats anybody has, or may still take over. */
+  readonly known: (seatIds: readonly string[]) => Promise<ReadonlySet<string>>;
   /** Where it is reached, as `host:port`, when it listens on that port. */
   addressFor(port: number): string;
   /** Where the other nodes are reached. */
   others(): readonly string[];
 };
 
+type Proof = { readonly id: string; readonly secretHash: Buffer; readonly fence: number };
+type Wish = { readonly appNumber: number; readonly versionId: string; readonly workload: Buffer };
+type Whereabouts =
+  | { readonly kind: "elsewhere"; readonly address: string }
+  | { readonly kind: "nowhere" | "open" };
+
 type SeatRecords = {
+  mark(content: string): Buffer;
   add(record: Omit<Parameters<Store["seats"]["add"]>[0], "owner">): Promise<void>;
-  remove(id: string): Promise<void>;
-  addressOf(proof: Parameters<Store["seats"]["owner"]>[0]): Promise<string | null>;
+  remove(seat: Pick<Proof, "id" | "fence">): Promise<boolean>;
+  claim(wish: Wish): Promise<(Proof & { readonly placeName: string }) | null>;
+  find(proof: Proof): Promise<Whereabouts>;
 };
 
 /** Of services that have died without a word. */
@@ -69,20 +82,33 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle): Prom
       nodeId: parts.ownership.owner,
     },
     isHeld: ({ nodeId }) => parts.node()?.isAlive(nodeId) ?? true,
+    known: async (seatIds) => new Set(await store.seats.known(seatIds)),
     records: recordsOf(parts),
     addressFor: (port) => (seatUrl === null ? `127.0.0.1:${port}` : new URL(seatUrl).host),
     others: () => parts.node()?.seatAddresses() ?? [],
   };
 }
 
-function recordsOf({ store, ownership, node }: SeatHomeParts): SeatRecords {
+function recordsOf({ store, seal, ownership, node }: SeatHomeParts): SeatRecords {
+  const { owner, predecessors: dead } = ownership;
   return {
-    add: async (record) => await store.seats.add({ ...record, owner: ownership.owner }),
-    remove: async (id) => await store.seats.remove(id),
-    addressOf: async (proof) => {
-      const owner = await store.seats.owner(proof);
-      // One of our own that we do not know has been given up.
-      return owner === null || owner === ownership.owner ? null : (node()?.seatAddressOf(owner) ?? null);
+    mark: (content) => seal.mark(Buffer.from(content), "seat"),
+    add: async (record) => await store.seats.add({ ...record, owner }),
+    remove: async (seat) => await store.seats.remove({ ...seat, owner }),
+    claim: async (wish) => {
+      const joined = node();
+      if (!joined) return null;
+      const holder = joined.owners.holderOf(wish.appNumber);
+      const claimed = await store.seats.claim({ ...wish, holder, dead, mayJudge: joined.mayJudge() });
+      return claimed && { ...claimed, secretHash: Buffer.from(claimed.secretHash) };
+    },
+    find: async ({ id, secretHash, fence }) => {
+      const holder = await store.seats.find({ id, secretHash });
+      // No service has given such a fence.
+      if (!holder || fence > holder.fence) return { kind: "nowhere" };
+      const isOpen = !holder.isAlive || holder.owner === owner || dead.includes(holder.owner);
+      const address = isOpen ? null : (node()?.seatAddressOf(holder.owner) ?? null);
+      return address === null ? { kind: "open" } : { kind: "elsewhere", address };
     },
   };
 }

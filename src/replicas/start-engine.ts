@@ -25,7 +25,7 @@ const STORAGE = "/persistent-storage";
 
 /** How agents of seats elsewhere reach this service and the others, and whose their places are. */
 type SeatHome = Pick<SeatListenerParts, "identity" | "host" | "port" | "records"> &
-  Pick<PlaceParts, "whose" | "isHeld"> & {
+  Pick<PlaceParts, "whose" | "isHeld" | "known"> & {
     /** `host:port`, when it listens on that port. */
     readonly addressFor: (port: number) => string;
     /** Of the other services. */
@@ -54,6 +54,8 @@ type StartedEngine = {
   readonly seatStarts: ReadonlyMap<string, SpanCounts>;
   /** Where the agents of seats elsewhere reach this service; absent where there are none. */
   readonly reached: { readonly seatAddress?: string };
+  /** Seats elsewhere that are ended from now on are left to the next service instead. */
+  readonly leaveSeats: () => void;
 };
 
 /** Makes the engine that apps run on. */
@@ -62,7 +64,12 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const { dataDir, serverPorts } = settings;
   const host = { ...parts, dataDir, python: python.path, ports: new Ports(serverPorts) };
   if (!seats && settings.engine === "process")
-    return { engine: containerEngine(host, containers, engine(host)), seatStarts: new Map(), reached: {} };
+    return {
+      engine: containerEngine(host, containers, engine(host)),
+      seatStarts: new Map(),
+      reached: {},
+      leaveSeats: () => {},
+    };
   const seatHome = await parts.seatHome();
   if (!blobs) throw new Error("replicas on other machines are fetched from blobs, and there are none");
   const place = seats?.place ?? (await openPlace({ ...parts, ...seatHome, python: python.version }));
@@ -89,8 +96,15 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
     seatStarts.set(phase, spans);
     spans.add(ms);
   };
-  const remote = { place, replicasPerSeat, listener, addresses, graceMs, storage: STORAGE, onPhase };
-  return { engine: remoteEngine(host, remote), seatStarts, reached: { seatAddress } };
+  let isLeft = false;
+  const seating = { place, replicasPerSeat, listener, addresses, graceMs, storage: STORAGE };
+  const remote = { ...seating, onPhase, isLeft: () => isLeft };
+  return {
+    engine: remoteEngine(host, remote),
+    seatStarts,
+    reached: { seatAddress },
+    leaveSeats: () => (isLeft = settings.keepSeats),
+  };
 }
 
 /** Read only where it is needed: it takes a tenth of a second. */

@@ -18,6 +18,7 @@ import { changes } from "./migrations/0015-changes.ts";
 import { blobs } from "./migrations/0016-blobs.ts";
 import { largePayloads } from "./migrations/0017-large-payloads.ts";
 import { seats } from "./migrations/0018-seats.ts";
+import { seatWorkloads } from "./migrations/0019-seat-workloads.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -40,6 +41,7 @@ export const MIGRATIONS = {
   "0016-blobs": blobs,
   "0017-large-payloads": largePayloads,
   "0018-seats": seats,
+  "0019-seat-workloads": seatWorkloads,
 } as const;
 
 /** The names of all migrations of this release, in order. */

@@ -21,7 +21,7 @@ export type Session = {
   /** The log that writes go through first; absent where the server looks after that itself. */
   readonly log?: WriteLog;
   /** At the end of a select: locks the table's rows, and leaves out those that another transaction has locked. */
-  skipLocked(table: "runs" | "deliveries"): RawBuilder<unknown>;
+  skipLocked(table: "runs" | "deliveries" | "seats"): RawBuilder<unknown>;
   /** At the end of a select: nobody else changes those rows until the transaction has ended. */
   readonly shareLock: RawBuilder<unknown>;
   /**

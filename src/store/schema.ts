@@ -318,6 +318,8 @@ type SeatsTable = {
   fence: number;
   owner: string;
   createdAt: number;
+  workload: Uint8Array | null;
+  lostAt: number | null;
 };
 
 type SecretsTable = {

@@ -1,4 +1,6 @@
 import { uuidBytes } from "../kit/ids.ts";
+import { holdsApp } from "./app-owners.ts";
+import type { AppHolder } from "./app-owners.ts";
 import { isAlive } from "./leases.ts";
 import { read, write } from "./operation.ts";
 
@@ -15,10 +17,28 @@ export type SeatRow = {
   readonly fence: number;
   /** The service that it belongs to. */
   readonly owner: string;
+  /** Marks what runs in it; null for a seat that no other service can take over. */
+  readonly workload: Uint8Array | null;
 };
 
-/** By what a seat is found again. */
-type SeatProof = Pick<SeatRow, "id" | "secretHash" | "fence">;
+/** What a service wants a seat for. */
+type SeatWish = Pick<SeatRow, "appNumber" | "versionId"> & {
+  readonly workload: Uint8Array;
+  /** As whom it wants it: only the node that has the app gets one. */
+  readonly holder: AppHolder;
+  /** Services that are dead, whatever their leases say. */
+  readonly dead: readonly string[];
+  /** Whether others are dead whose lease has passed. */
+  readonly mayJudge: boolean;
+};
+
+type ClaimedRow = Pick<SeatRow, "id" | "placeName" | "secretHash" | "fence">;
+
+/** Who has a seat, and whether that service lives. */
+type SeatHolder = Pick<SeatRow, "owner" | "fence"> & { readonly isAlive: boolean };
+
+/** How long a seat may be taken over once its service is known to be gone; its agent does not look for one as long. */
+const ADOPTION_MS = 45_000;
 
 /** Seats on other machines. */
 export const seats = {
@@ -31,28 +51,86 @@ export const seats = {
       .execute();
   }),
 
-  remove: write(async ({ db }, id: string): Promise<void> => {
-    await db.deleteFrom("seats").where("id", "=", id).execute();
-  }),
+  /** Forgets a seat of that service; false if another has taken it over. */
+  remove: write(
+    async ({ db }, { id, owner, fence }: Pick<SeatRow, "id" | "owner" | "fence">): Promise<boolean> => {
+      await db
+        .deleteFrom("seats")
+        .where("id", "=", id)
+        .where("owner", "=", owner)
+        .where("fence", "=", fence)
+        .execute();
+      const row = await db.selectFrom("seats").select("id").where("id", "=", id).executeTakeFirst();
+      return row === undefined;
+    },
+  ),
 
-  /** The service that has that seat, whose lease stands; null for a seat that is nobody's. */
-  owner: read(async (session, { id, secretHash, fence }: SeatProof): Promise<string | null> => {
-    const row = await session.db
+  /** Takes over a seat that runs exactly that, whose service is gone; null if there is none. One service gets it. */
+  claim: write(async (session, wish: SeatWish): Promise<ClaimedRow | null> => {
+    const { db } = session;
+    const { appNumber, versionId, workload, holder, dead, mayJudge } = wish;
+    if (!(await holdsApp(session, appNumber, holder))) return null;
+    const found = await db
       .selectFrom("seats")
-      .select("owner")
-      .where("id", "=", id)
-      .where("secretHash", "=", secretHash)
-      .where("fence", "=", fence)
-      .where((eb) => isAlive(session, eb.ref("seats.owner")))
+      .select("id")
+      .where("appNumber", "=", appNumber)
+      .where("versionId", "=", uuidBytes(versionId))
+      .where("workload", "=", workload)
+      .where((eb) =>
+        eb.or([
+          // It has left, or was found dead.
+          eb("seats.owner", "not in", eb.selectFrom("owners").select("owners.id")),
+          ...(dead.length > 0 ? [eb("seats.owner", "in", dead)] : []),
+          ...(mayJudge ? [eb.not(isAlive(session, eb.ref("seats.owner")))] : []),
+        ]),
+      )
+      .orderBy("createdAt", "desc")
+      .limit(1)
+      .modifyEnd(session.skipLocked("seats"))
       .executeTakeFirst();
-    return row?.owner ?? null;
+    if (!found) return null;
+    return await db
+      .updateTable("seats")
+      .set((eb) => ({ owner: holder.owner, fence: eb("fence", "+", 1), lostAt: null }))
+      .where("id", "=", found.id)
+      .returning(["id", "placeName", "secretHash", "fence"])
+      .executeTakeFirstOrThrow();
   }),
 
-  /** Forgets those of services whose lease has passed: their agents are told to end. */
+  /** Who has the seat whose secret hashes to that; null for a seat that is nobody's. */
+  find: read(
+    async (session, { id, secretHash }: Pick<SeatRow, "id" | "secretHash">): Promise<SeatHolder | null> => {
+      const row = await session.db
+        .selectFrom("seats")
+        .select((eb) => ["owner", "fence", isAlive(session, eb.ref("seats.owner")).as("isAlive")])
+        .where("id", "=", id)
+        .where("secretHash", "=", secretHash)
+        .executeTakeFirst();
+      return row ? { ...row, isAlive: Boolean(row.isAlive) } : null;
+    },
+  ),
+
+  /** Which of those anybody has, or may still take over. */
+  known: read(async ({ db }, ids: readonly string[]): Promise<string[]> => {
+    if (ids.length === 0) return [];
+    const rows = await db.selectFrom("seats").select("id").where("id", "in", ids).execute();
+    return rows.map(({ id }) => id);
+  }),
+
+  /** Forgets those that nobody has taken over in time: their agents have ended, or are told to. */
   removeDead: write(async (session): Promise<number> => {
-    const { numDeletedRows } = await session.db
+    const { db, sql, databaseNow } = session;
+    await db
+      .updateTable("seats")
+      .set((eb) => ({
+        lostAt: sql<number | null>`case when ${isAlive(session, eb.ref("seats.owner"))} then null
+          else coalesce(lost_at, ${databaseNow}) end`,
+      }))
+      .where((eb) => eb.or([eb("lostAt", "is not", null), eb.not(isAlive(session, eb.ref("seats.owner")))]))
+      .execute();
+    const { numDeletedRows } = await db
       .deleteFrom("seats")
-      .where((eb) => eb.not(isAlive(session, eb.ref("seats.owner"))))
+      .where("lostAt", "<", sql<number>`${databaseNow} - ${ADOPTION_MS}`)
       .executeTakeFirst();
     return Number(numDeletedRows);
   }),

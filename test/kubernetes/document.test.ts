@@ -45,6 +45,7 @@ describe.skipIf(!TEST_CLUSTER)("docs/kubernetes.md", () => {
       MILLRACE_DATA_DIR: path.join(folder, ".millrace"),
       MILLRACE_ISOLATION: "none",
       MILLRACE_CONTAINER_ENGINE: "none",
+      MILLRACE_KEEP_SEATS: "false",
     };
     const attempt = async (command: string): Promise<string> =>
       await tryCommand(command, { cwd: folder, env });

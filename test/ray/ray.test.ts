@@ -5,6 +5,7 @@ import { afterAll, describe, expect, onTestFinished } from "vitest";
 import { Command, MILLRACE, scratchDirectory } from "../support/command-line.ts";
 import { testDatabases } from "../support/databases.ts";
 import { commandsOf, tryCommand } from "../support/document-commands.ts";
+import { freePort } from "../support/free-port.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { isAlive } from "../support/process-tree.ts";
 import { RayCluster } from "../support/ray/ray-cluster.ts";
@@ -181,6 +182,27 @@ describe.skipIf(found === null)("on Ray", () => {
     await until("its supervisor has", async () => (await ray.supervisors()).length === 0);
   });
 
+  verifies("ray.adopted", "the next service goes on in the actor of one that was killed", async () => {
+    const database = await databases.fresh("postgres");
+    const env = {
+      MILLRACE_ENGINE: "ray",
+      MILLRACE_RAY_ADDRESS: ray.address,
+      MILLRACE_SEAT_PORT: String(await freePort()),
+    };
+    const main = "import os\nBORN = os.getpid()\ndef run():\n    return BORN\n";
+    const service = await KillableService.deploy(database, { main }, env, false);
+    await service.start();
+    const before = (await service.post({})).json.result as number;
+    await service.kill();
+    await service.start();
+    expect((await service.post({})).json.result).toBe(before);
+    expect(await ray.seats()).toHaveLength(1);
+    await service.stop();
+    await until("it has ended", () => !isAlive(before));
+    await until("Ray knows", async () => (await ray.seats()).length === 0);
+    await until("no supervisor is left", async () => (await ray.supervisors()).length === 0);
+  });
+
   verifies("ray.document", "the commands of docs/ray.md lead to a call", async () => {
     const commands = commandsOf("docs/ray.md");
     expect(commands).toEqual([
@@ -202,6 +224,7 @@ describe.skipIf(found === null)("on Ray", () => {
       MILLRACE_DATA_DIR: path.join(cwd, ".millrace"),
       MILLRACE_ISOLATION: "none",
       MILLRACE_CONTAINER_ENGINE: "none",
+      MILLRACE_KEEP_SEATS: "false",
     };
     expect(await tryCommand(doctor, { cwd, env })).toMatch(/^ok +ray .*: Ray \d/m);
     const service = new Command(MILLRACE, ["serve"], { cwd, env });

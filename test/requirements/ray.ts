@@ -13,6 +13,7 @@ export const RAY = {
     "ray.actor": "When an agent or its actor is killed, all below it ends, and the next call is answered.",
     "ray.away": "While Ray's API cannot be reached, what runs there is called; then more starts again.",
     "ray.service": "When the service is killed, its actors and its supervisor end by themselves.",
+    "ray.adopted": "After kill -9 of the service the next one goes on in the same actors.",
     "ray.node": "When a node of Ray dies, the next call is answered by another node.",
     "ray.proof": "Only the job that a service has submitted is taken for its supervisor.",
     "ray.messages": "A supervisor that says what none says, or not in its turn, is not listened to.",

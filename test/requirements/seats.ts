@@ -45,7 +45,13 @@ export const SEATS = {
       "A replica elsewhere that does not answer and does nothing is ended, and another takes over.",
     "seats.elsewhere": "Seats of several nodes work side by side, each with the addresses of all.",
     "seats.restart":
-      "A restarted service does not know the seats of the one before: they are fenced, and end.",
+      "The next service goes on in the seats of one that died: templates stay, what they had forked ends.",
+    "seats.adopted":
+      "A seat whose service is gone is taken over by one service, with the next fence, if it runs just that.",
+    "seats.unwanted": "A seat that nobody takes over, because it runs something else, ends after the grace.",
+    "seats.left": "A service that stops as the last leaves its seats to the next, unless told otherwise.",
+    "seats.moved": "When a node dies, the node that takes its app goes on in its seats.",
+    "seats.taken": "A service that finds its seat taken over by another ends nothing of it.",
     "seats.servers":
       "An app that is a server of its own is reached in a seat elsewhere, and its lines are logged.",
     "seats.pythons": "An agent runs on every Python from 3.9 on, with its standard library alone.",

@@ -116,7 +116,8 @@ export class KillableService {
     return new KillableService(
       database,
       { appNumber: deployed.number, projectId, token },
-      { ...place, ...env },
+      // What it has elsewhere ends with it, unless a test says otherwise.
+      { ...place, MILLRACE_KEEP_SEATS: "false", ...env },
     );
   }
 

@@ -6,12 +6,17 @@ export type Held = Pick<SeenPod, "nodeId" | "seatId">;
 export type LeftoverParts = {
   /** Whether somebody living holds it; true where that cannot be told. */
   readonly isHeld: (pod: Held) => boolean;
+  /** Which of those seats another service may still take over, or has taken over. */
+  readonly known: (seatIds: readonly string[]) => Promise<ReadonlySet<string>>;
   /** Ends it, unless a pod of that name is another by then. */
   readonly remove: (pod: SeenPod) => Promise<unknown>;
   readonly onError: (error: unknown) => void;
 };
 
-/** Pods of other services of the installation. Those of a living one are never touched; those of a dead one go. */
+/**
+ * Pods of other services of the installation. Those of a living one are never touched; those of a dead one go, unless
+ * another has taken them over, or may still do so.
+ */
 export class Leftovers {
   readonly #parts: LeftoverParts;
   readonly #pods = new Map<string, SeenPod>();
@@ -29,19 +34,30 @@ export class Leftovers {
     this.#pods.delete(name);
   }
 
+  /** It is this service's from now on; null if there is no such pod. */
+  take(name: string): SeenPod | null {
+    const pod = this.#pods.get(name) ?? null;
+    this.#pods.delete(name);
+    return pod;
+  }
+
   /** Those are all. */
   keepOnly(names: ReadonlySet<string>): void {
     for (const name of this.#pods.keys()) if (!names.has(name)) this.#pods.delete(name);
   }
 
   /** Removes what nobody holds. */
-  sweep(): void {
-    for (const pod of this.#pods.values()) {
-      if (this.#leaving.has(pod.uid) || this.#parts.isHeld(pod)) continue;
+  async sweep(): Promise<void> {
+    const { isHeld, known, remove, onError } = this.#parts;
+    const lost = [...this.#pods.values()].filter((pod) => !this.#leaving.has(pod.uid) && !isHeld(pod));
+    const running = lost.filter(({ end }) => end === null).map(({ seatId }) => seatId);
+    const wanted = running.length > 0 ? await known(running) : new Set<string>();
+    for (const pod of lost) {
+      // Meanwhile it may have been taken over, or have changed: the next sweep sees.
+      if (wanted.has(pod.seatId) || this.#pods.get(pod.name) !== pod) continue;
       this.#leaving.add(pod.uid);
-      this.#parts
-        .remove(pod)
-        .catch((error: unknown) => this.#parts.onError(error))
+      remove(pod)
+        .catch(onError)
         .finally(() => this.#leaving.delete(pod.uid));
     }
   }

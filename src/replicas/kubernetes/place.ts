@@ -6,7 +6,7 @@ import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { within } from "../../kit/within.ts";
 import type { Workload } from "../engine.ts";
-import type { PlacedSeat, SeatOrder, SeatPlace, SeatPlaceEvents } from "../remote/seat-place.ts";
+import type { AdoptedSeat, PlacedSeat, SeatOrder, SeatPlace, SeatPlaceEvents } from "../remote/seat-place.ts";
 import { INSTALLATION } from "./labels.ts";
 import type { Whose } from "./labels.ts";
 import { Leftovers } from "./leftovers.ts";
@@ -31,6 +31,8 @@ export type KubernetesParts = {
   readonly seatAddresses: readonly string[];
   /** Whether a living service of the installation holds that pod; true where that cannot be told. */
   readonly isHeld: (pod: Held) => boolean;
+  /** Which of those seats anybody has, or may still take over; absent where none can be. */
+  readonly known?: (seatIds: readonly string[]) => Promise<ReadonlySet<string>>;
 };
 
 const SWEEP_MS = 5_000;
@@ -53,6 +55,7 @@ export class KubernetesPlace implements SeatPlace {
   #watch: Watch | null = null;
   #sweeper: Timer | null = null;
   #isInTrouble = false;
+  #hasListed = false;
   #onEmpty: (() => void) | null = null;
 
   private constructor(parts: KubernetesParts, image: string) {
@@ -78,7 +81,9 @@ export class KubernetesPlace implements SeatPlace {
     });
     this.#queue = new PodQueue(clock, signal);
     this.#leftovers = new Leftovers({
-      isHeld: parts.isHeld,
+      // One of our own that is not ours any more was taken over, and its label is all that is left of us.
+      isHeld: (pod) => pod.nodeId !== parts.whose.nodeId && parts.isHeld(pod),
+      known: parts.known ?? (async () => new Set<string>()),
       remove: ({ name, uid }) => this.#pods.remove(name, uid),
       onError: (error) => log.error({ err: error }, "could not remove a pod that was left behind"),
     });
@@ -95,18 +100,27 @@ export class KubernetesPlace implements SeatPlace {
   }
 
   begin(order: SeatOrder, workload: Workload, events: SeatPlaceEvents): PlacedSeat {
-    const seat = new PodSeat(
-      {
-        pods: this.#pods,
-        queue: this.#queue,
-        now: () => this.#parts.clock.now(),
-        onGone: (gone) => this.#forget(gone),
-      },
-      order,
-      workload,
-      events,
-    );
-    this.#seats.set(podName(order.seatId), seat);
+    return this.#open(order.seatId, order, workload, events);
+  }
+
+  adopt({ seatId }: AdoptedSeat, workload: Workload, events: SeatPlaceEvents): PlacedSeat {
+    const seat = this.#open(seatId, null, workload, events);
+    const pod = this.#leftovers.take(seat.placeName);
+    if (pod) seat.see(pod);
+    else if (this.#hasListed && !this.#isInTrouble) seat.seeGone();
+    return seat;
+  }
+
+  #open(seatId: string, order: SeatOrder | null, workload: Workload, events: SeatPlaceEvents): PodSeat {
+    const parts = {
+      pods: this.#pods,
+      queue: this.#queue,
+      now: () => this.#parts.clock.now(),
+      onGone: (gone: PodSeat) => this.#forget(gone),
+      onLeft: (pod: SeenPod) => this.#leftovers.see(pod),
+    };
+    const seat = new PodSeat(parts, podName(seatId), order, workload, events);
+    this.#seats.set(seat.placeName, seat);
     return seat;
   }
 
@@ -145,7 +159,13 @@ export class KubernetesPlace implements SeatPlace {
         onTrouble: (error) => this.#tellTrouble(error),
       },
     );
-    this.#sweeper = clock.every(SWEEP_MS, () => this.#leftovers.sweep());
+    this.#sweeper = clock.every(SWEEP_MS, () => {
+      this.#leftovers
+        .sweep()
+        .catch((error: unknown) =>
+          log.error({ err: error }, "could not look for pods that were left behind"),
+        );
+    });
   }
 
   #takeAll(objects: readonly unknown[]): void {
@@ -154,6 +174,7 @@ export class KubernetesPlace implements SeatPlace {
     for (const pod of pods) this.#see(pod);
     for (const seat of this.#listed) if (!names.has(seat.placeName)) seat.seeGone();
     this.#leftovers.keepOnly(names);
+    this.#hasListed = true;
   }
 
   #take(change: "ADDED" | "MODIFIED" | "DELETED", object: unknown): void {
@@ -166,7 +187,7 @@ export class KubernetesPlace implements SeatPlace {
   #see(pod: SeenPod): void {
     const seat = this.#seats.get(pod.name);
     if (seat) seat.see(pod);
-    else if (pod.nodeId !== this.#parts.whose.nodeId) this.#leftovers.see(pod);
+    else this.#leftovers.see(pod);
   }
 
   #seeGone({ name }: SeenPod): void {

@@ -5,7 +5,6 @@ import type { PodApi } from "./pod-api.ts";
 import type { PodQueue, QueuedPod } from "./pod-queue.ts";
 import { exitOf } from "./pod-state.ts";
 import type { SeenPod } from "./pod-state.ts";
-import { podName } from "./pod-spec.ts";
 
 /** What a pod needs of its place. */
 export type PodSeatParts = {
@@ -14,19 +13,23 @@ export type PodSeatParts = {
   readonly now: () => number;
   /** It has ended, and nothing of it is in the cluster any more. */
   readonly onGone: (seat: PodSeat) => void;
+  /** It is left in the cluster as it was last seen. */
+  readonly onLeft: (pod: SeenPod) => void;
 };
 
 /**
  * A seat that is a pod.
  *
  * waiting → asked for → there → ended; waiting → ended when nobody wants it any more; asked for → waiting when the
- * cluster had no room; asked for → ended when the cluster refused it. One that has ended is removed from the cluster.
+ * cluster had no room; asked for → ended when the cluster refused it. One that another service has made is there from the
+ * beginning. One that has ended is removed from the cluster; one that was let go is not.
  */
 export class PodSeat implements PlacedSeat, QueuedPod {
   readonly placeName: string;
   readonly exited: Promise<Exit>;
   readonly #parts: PodSeatParts;
-  readonly #order: SeatOrder;
+  /** Null for one that another service has made. */
+  readonly #order: SeatOrder | null;
   readonly #workload: Workload;
   readonly #events: SeatPlaceEvents;
   readonly #resolve: (exit: Exit) => void;
@@ -38,18 +41,26 @@ export class PodSeat implements PlacedSeat, QueuedPod {
   #hasEnded = false;
   #isLeaving = false;
   #obstacle: string | null = null;
+  #seen: SeenPod | null = null;
   readonly #phases = new Set<string>();
 
-  constructor(parts: PodSeatParts, order: SeatOrder, workload: Workload, events: SeatPlaceEvents) {
+  constructor(
+    parts: PodSeatParts,
+    name: string,
+    order: SeatOrder | null,
+    workload: Workload,
+    events: SeatPlaceEvents,
+  ) {
     this.#parts = parts;
     this.#order = order;
     this.#workload = workload;
     this.#events = events;
-    this.placeName = podName(order.seatId);
+    this.placeName = name;
     const { promise, resolve } = Promise.withResolvers<Exit>();
     this.exited = promise;
     this.#resolve = resolve;
-    parts.queue.add(this);
+    if (order) parts.queue.add(this);
+    else this.#isThere = true;
   }
 
   /** It was there before a list that lacks it: it is gone. */
@@ -73,7 +84,17 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     else if (!this.#isBeingMade) void this.#remove();
   }
 
+  /** The pod is another service's, or is to be. */
+  letGo(): void {
+    this.#isKilled = true;
+    this.#isLeaving = true;
+    this.#end({ detail: "left to another service", initFailure: null });
+    this.#parts.onGone(this);
+    if (this.#seen) this.#parts.onLeft(this.#seen);
+  }
+
   async make(): Promise<"done" | "later"> {
+    if (!this.#order) return "done";
     this.#wasAskedFor = true;
     this.#isBeingMade = true;
     try {
@@ -91,6 +112,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
 
   /** Takes what the cluster says of it. */
   see(pod: SeenPod): void {
+    this.#seen = pod;
     this.#isThere = true;
     this.#obstacle = pod.obstacle;
     if (pod.isScheduled) this.#tell("scheduled");

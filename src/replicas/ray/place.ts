@@ -10,10 +10,18 @@ import type { Log } from "../../kit/log.ts";
 import { within } from "../../kit/within.ts";
 import type { Workload } from "../engine.ts";
 import { SeatLine } from "../remote/seat-line.ts";
-import type { PlaceHome, PlacedSeat, SeatOrder, SeatPlace, SeatPlaceEvents } from "../remote/seat-place.ts";
+import type {
+  AdoptedSeat,
+  PlaceHome,
+  PlacedSeat,
+  SeatOrder,
+  SeatPlace,
+  SeatPlaceEvents,
+} from "../remote/seat-place.ts";
 import { needsOf } from "./needs.ts";
 import { packJob } from "./package.ts";
 import { RaySeat } from "./ray-seat.ts";
+import type { RayActor } from "./ray-seat.ts";
 import { SupervisorJob } from "./supervisor-job.ts";
 import { supervisorReader } from "./supervisor-messages.ts";
 import type { SupervisorMessage, SupervisorOrder } from "./supervisor-messages.ts";
@@ -35,6 +43,8 @@ export class RayPlace implements SeatPlace {
   readonly name = "Ray";
   readonly #parts: RayPlaceParts;
   readonly #api: JobsApi;
+  /** Where the actors of this service get their names. */
+  readonly #namespace = `millrace-${randomName(12)}`;
   readonly #seats = new Map<string, RaySeat>();
   #job: SupervisorJob | null = null;
   #line: Line | null = null;
@@ -63,11 +73,22 @@ export class RayPlace implements SeatPlace {
 
   openAt(home: PlaceHome): void {
     const { clock, log } = this.#parts;
-    const namespace = `millrace-${randomName(12)}`;
+    const namespace = this.#namespace;
     this.#job = new SupervisorJob({ api: this.#api, pack: packJob, namespace, home, clock, log });
   }
 
   begin(order: SeatOrder, workload: Workload, events: SeatPlaceEvents): PlacedSeat {
+    const start = { order, needs: needsOf(workload, this.#parts.settings) };
+    return this.#open({ seatId: order.seatId, namespace: this.#namespace, start }, events);
+  }
+
+  /** It stays in the namespace of the service that has begun it. */
+  adopt({ seatId, placeName }: AdoptedSeat, _workload: Workload, events: SeatPlaceEvents): PlacedSeat {
+    const namespace = placeName.slice(0, placeName.indexOf("/"));
+    return this.#open({ seatId, namespace, start: null }, events);
+  }
+
+  #open(actor: RayActor, events: SeatPlaceEvents): RaySeat {
     const seat = new RaySeat(
       {
         say: (message) => this.#say(message),
@@ -75,11 +96,10 @@ export class RayPlace implements SeatPlace {
         now: () => this.#parts.clock.now(),
         onGone: (gone) => this.#forget(gone),
       },
-      order,
-      needsOf(workload, this.#parts.settings),
+      actor,
       events,
     );
-    this.#seats.set(seat.placeName, seat);
+    this.#seats.set(seat.seatId, seat);
     if (this.#refusal === null) seat.ask();
     else seat.refuse(this.#refusal);
     return seat;
@@ -125,7 +145,7 @@ export class RayPlace implements SeatPlace {
     const all = [...this.#seats.values()];
     for (const seat of all) if (seat.isKilled) seat.seeGone();
     const wanted = [...this.#seats.values()];
-    this.#say({ keep: { seats: wanted.map(({ placeName }) => placeName) } });
+    this.#say({ keep: { seats: wanted.map(({ seatId }) => seatId) } });
     for (const seat of wanted) seat.ask();
   }
 
@@ -162,8 +182,8 @@ export class RayPlace implements SeatPlace {
     return this.#line !== null;
   }
 
-  #forget({ placeName }: RaySeat): void {
-    this.#seats.delete(placeName);
+  #forget({ seatId }: RaySeat): void {
+    this.#seats.delete(seatId);
     if (this.#seats.size === 0) this.#onEmpty?.();
   }
 }

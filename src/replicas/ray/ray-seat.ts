@@ -14,30 +14,38 @@ export type RaySeatParts = {
   readonly onGone: (seat: RaySeat) => void;
 };
 
+/** Which actor a seat is, and what it is started with: null for one that another service has begun. */
+export type RayActor = {
+  readonly seatId: string;
+  readonly namespace: string;
+  readonly start: { readonly order: SeatOrder; readonly needs: Needs } | null;
+};
+
 /**
  * A seat that is an actor of Ray.
  *
  * waiting → begun → over; waiting → over. It is asked for again as long as it waits, and looked for once it has begun,
- * whenever another supervisor comes.
+ * whenever another supervisor comes. One that another service has begun is looked for from the beginning.
  */
 export class RaySeat implements PlacedSeat {
+  readonly seatId: string;
   readonly placeName: string;
   readonly exited: Promise<Exit>;
   readonly #parts: RaySeatParts;
-  readonly #order: SeatOrder;
-  readonly #needs: Needs;
+  readonly #actor: RayActor;
   readonly #events: SeatPlaceEvents;
   readonly #resolve: (exit: Exit) => void;
-  #state: "waiting" | "begun" | "over" = "waiting";
+  #state: "waiting" | "begun" | "over";
   #isKilled = false;
   #why: string | null = null;
 
-  constructor(parts: RaySeatParts, order: SeatOrder, needs: Needs, events: SeatPlaceEvents) {
+  constructor(parts: RaySeatParts, actor: RayActor, events: SeatPlaceEvents) {
     this.#parts = parts;
-    this.#order = order;
-    this.#needs = needs;
+    this.#actor = actor;
     this.#events = events;
-    this.placeName = order.seatId;
+    this.#state = actor.start ? "waiting" : "begun";
+    this.seatId = actor.seatId;
+    this.placeName = `${actor.namespace}/${actor.seatId}`;
     const { promise, resolve } = Promise.withResolvers<Exit>();
     this.exited = promise;
     this.#resolve = resolve;
@@ -50,16 +58,23 @@ export class RaySeat implements PlacedSeat {
 
   /** Asks a supervisor for it, which may be another than before. */
   ask(): void {
-    const seat = this.placeName;
-    if (this.#state === "begun") this.#parts.say({ find: { seat } });
-    else this.#parts.say({ begin: { seat, order: this.#order, needs: this.#needs } });
+    const { seatId: seat, namespace, start } = this.#actor;
+    if (this.#state === "begun" || !start) this.#parts.say({ find: { seat, namespace } });
+    else this.#parts.say({ begin: { seat, ...start } });
   }
 
   kill(): void {
     if (this.#isKilled || this.#state === "over") return;
     this.#isKilled = true;
     // Else the next supervisor ends whatever it is not told to keep.
-    if (!this.#parts.say({ end: { seat: this.placeName } })) this.seeGone();
+    if (!this.#parts.say({ end: { seat: this.seatId } })) this.seeGone();
+  }
+
+  /** The actor is another service's, or is to be. */
+  letGo(): void {
+    if (this.#state === "over") return;
+    this.#parts.say({ forget: { seat: this.seatId } });
+    this.#end({ detail: "left to another service", initFailure: null });
   }
 
   obstacle(): string | null {

@@ -49,7 +49,8 @@ export type Needs = Readonly<Record<string, number>>;
 /** What a service says: first all seats that it has, then the rest. */
 export type SupervisorOrder =
   | { readonly keep: { readonly seats: readonly string[] } }
-  | { readonly find: { readonly seat: string } }
+  | { readonly find: { readonly seat: string; readonly namespace: string } }
   | { readonly begin: { readonly seat: string; readonly order: SeatOrder; readonly needs: Needs } }
   | { readonly end: { readonly seat: string } }
+  | { readonly forget: { readonly seat: string } }
   | { readonly leave: Record<string, never> };

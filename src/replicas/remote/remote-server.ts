@@ -3,11 +3,14 @@ import { createServer } from "node:net";
 import type { Server, Socket } from "node:net";
 import path from "node:path";
 import type { Clock } from "../../kit/clock.ts";
+import { randomName } from "../../kit/ids.ts";
 import type { Exit, ServerCommand, ServerEvents, ServerPlace } from "../engine.ts";
 import type { StartedServer, Usage, Workload } from "../engine.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
-import { RemoteSeat, refused, whatIsMissing } from "./spawn-remote.ts";
-import type { RemoteParts } from "./spawn-remote.ts";
+import { seatFor } from "./find-seat.ts";
+import type { FoundSeat } from "./find-seat.ts";
+import { refused, whatIsMissing } from "./refusals.ts";
+import type { RemoteParts } from "./remote-seat.ts";
 
 const PORT_VARIABLE = /\$(?:PORT\b|\{PORT\})/g;
 /** How long the agent may take to connect the two. */
@@ -24,7 +27,7 @@ class RemoteServer implements StartedServer {
   readonly #parts: RemoteParts;
   readonly #clock: Clock;
   readonly #events: ServerEvents;
-  readonly #seat: RemoteSeat;
+  readonly #seat: FoundSeat;
   readonly #path: string;
   readonly #logTicket: string;
   readonly #logs: Socket[] = [];
@@ -44,13 +47,13 @@ class RemoteServer implements StartedServer {
     const { home } = parts.listener;
     this.#logTicket = home.expect((kind, socket) => this.#readLog(kind, socket, workload.projectId));
     const command = entrypoint.map((word) => word.replace(PORT_VARIABLE, String(port)));
-    this.#seat = new RemoteSeat(
+    this.#seat = seatFor(
       parts,
       { workload, order: {}, server: { command, port, ticket: this.#logTicket } },
       clock,
       { ...events, onListening: (isListening) => (this.#isListening = isListening) },
     );
-    this.#path = path.join(path.dirname(home.address), this.#seat.id);
+    this.#path = path.join(path.dirname(home.address), `s-${randomName(12)}`);
     const { process } = this.#seat;
     this.leaving = process.leaving ?? new Promise(() => {});
     this.exited = this.#outlive(process.exited);
@@ -61,7 +64,9 @@ class RemoteServer implements StartedServer {
   }
 
   askToEnd(): void {
-    this.#seat.say({ ask: {} });
+    // The next service goes on with one that is left to it.
+    if (this.#parts.isLeft?.()) this.kill();
+    else this.#seat.say({ ask: {} });
   }
 
   async usage(): Promise<Usage | null> {

@@ -6,6 +6,8 @@ import type { Clock } from "../../kit/clock.ts";
 import { randomTicket } from "../../kit/ids.ts";
 import { BACKLOG } from "../../kit/listener/listening.ts";
 import type { Home, Usher } from "../home.ts";
+import { LostAgents } from "./lost-agents.ts";
+import type { LostAgent } from "./lost-agents.ts";
 import { sendBlob } from "./send-blob.ts";
 import type { Blobs } from "./send-blob.ts";
 import type { SeatRecords } from "./seat-records.ts";
@@ -31,8 +33,8 @@ export type Guest = {
   readonly id: string;
   /** Takes the agent's first connection; gives false if it could not, so that the ticket is still good. */
   admit(socket: Socket): Promise<boolean>;
-  /** Takes another connection of the agent; false if it is over. */
-  takeBack(socket: Socket, fence: number): boolean;
+  /** Takes another connection of the agent, which showed secret and fence; false if it is over, or another's. */
+  takeBack(socket: Socket, secret: string, fence: number): boolean;
   /** Of the session's secret; null before there is one. */
   readonly secretHash: Buffer | null;
   /** Whether that blob belongs to what it runs. */
@@ -43,8 +45,6 @@ const HANDSHAKE_MS = 5_000;
 /** Connections whose handshake is not over: of more, the one goes that has taken longest. */
 const MAX_STRANGERS = 256;
 const KEEP_ALIVE_MS = 10_000;
-/** For the last word to one that must not come back. */
-const LAST_WORD_MS = 5_000;
 
 const PREFACE =
   /^millrace 1 (?:seat ([0-9a-f]{32})|(back|blob) (s-[a-z0-9]{12}) ([0-9a-f]{32}) ([0-9a-f]+))$/;
@@ -62,10 +62,13 @@ export class SeatListener {
   readonly #guests = new Map<string, Guest>();
   /** By address and port; a `TLSSocket` does not tell which socket it is around. */
   readonly #strangers = new Map<string, Socket>();
+  readonly #lost: LostAgents;
 
   private constructor(parts: SeatListenerParts) {
     this.#parts = parts;
     const { identity, home } = parts;
+    const takeBack = (agent: LostAgent): boolean => this.#takeBack(agent);
+    this.#lost = new LostAgents({ ...parts, takeBack });
     this.#server = createServer({
       key: identity.key,
       cert: identity.certificate,
@@ -113,11 +116,12 @@ export class SeatListener {
     return this.#parts.records;
   }
 
-  /** Expects the agent of a seat; gives the ticket that it has to show. */
+  /** Expects the agent of a seat; gives the ticket that it has to show. One that has a secret already shows that. */
   expect(guest: Guest): string {
     const ticket = randomTicket();
-    this.#tickets.set(ticket, guest);
+    if (guest.secretHash === null) this.#tickets.set(ticket, guest);
     this.#guests.set(guest.id, guest);
+    this.#lost.wake(guest.id);
     return ticket;
   }
 
@@ -131,6 +135,7 @@ export class SeatListener {
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     for (const socket of this.#strangers.values()) socket.destroy();
+    this.#lost.close();
     await closed;
   }
 
@@ -149,8 +154,9 @@ export class SeatListener {
     const hash = createHash("sha256").update(secret).digest();
     if (what === "blob" && BLOB.test(last)) return this.#giveBlob(this.#known(seatId, hash), last, socket);
     if (what !== "back" || !FENCE.test(last)) return false;
-    if (this.#known(seatId, hash)?.takeBack(socket, Number(last))) return true;
-    this.#turnAway(socket, seatId, hash, Number(last)).catch((error: unknown) => {
+    const agent = { socket, secret, proof: { id: seatId, secretHash: hash, fence: Number(last) } };
+    if (this.#takeBack(agent)) return true;
+    this.#lost.lead(agent).catch((error: unknown) => {
       // While the database cannot be asked, nobody is told to end.
       socket.destroy();
       this.#parts.onError(error);
@@ -183,14 +189,8 @@ export class SeatListener {
     return true;
   }
 
-  /** It is another node's, or nobody's any more. */
-  async #turnAway(socket: Socket, seatId: string, secretHash: Buffer, fence: number): Promise<void> {
-    const { records, clock } = this.#parts;
-    const address = await records.addressOf({ id: seatId, secretHash, fence });
-    const answer = address === null ? { fenced: {} } : { elsewhere: { address } };
-    const late = clock.after(LAST_WORD_MS, () => socket.destroy());
-    socket.once("close", () => late.cancel());
-    socket.resume().end(`${JSON.stringify(answer)}\n`);
+  #takeBack({ socket, secret, proof: { id, secretHash, fence } }: LostAgent): boolean {
+    return this.#known(id, secretHash)?.takeBack(socket, secret, fence) ?? false;
   }
 }
 

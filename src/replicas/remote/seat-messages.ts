@@ -19,6 +19,7 @@ type SeatWord =
   | "printed"
   | "seen"
   | "leaving"
+  | "adopted"
   | "listening";
 
 /** What an agent may say on a connection. On the next one it says again what has happened so far. */
@@ -30,6 +31,7 @@ export const SEAT_MOVES: WordMoves<SeatPhase, SeatWord> = {
     exited: "over",
     beat: "running",
     leaving: "running",
+    adopted: "running",
     printed: "running",
     seen: "running",
     listening: "running",
@@ -80,6 +82,7 @@ const MESSAGE = z.union([
     }),
   }),
   z.strictObject({ leaving: empty }),
+  z.strictObject({ adopted: empty }),
   z.strictObject({
     listening: z.strictObject({ is: z.boolean() }).transform(({ is }) => ({ isListening: is })),
   }),

@@ -6,6 +6,8 @@ export type SeatPlace = {
   readonly name: string;
   /** Starts an agent for a workload; it calls home with the order's ticket. */
   begin(order: SeatOrder, workload: Workload, events: SeatPlaceEvents): PlacedSeat;
+  /** Goes on with a seat that another service has begun; absent where that cannot be. */
+  adopt?(seat: AdoptedSeat, workload: Workload, events: SeatPlaceEvents): PlacedSeat;
   /** Told once, before anything begins: how what it runs for itself reaches this service. */
   openAt?(home: PlaceHome): void;
   /** Takes a connection of what it runs for itself; false if it is nothing to it. */
@@ -33,6 +35,9 @@ export type SeatOrder = {
   readonly graceMs: number;
 };
 
+/** A seat that another service has begun. */
+export type AdoptedSeat = { readonly seatId: string; readonly placeName: string };
+
 export type PlacedSeat = {
   /** The name it has there, for people and for the database: a pod's name. */
   readonly placeName: string;
@@ -40,6 +45,8 @@ export type PlacedSeat = {
   readonly exited: Promise<Exit>;
   /** Ends it and everything in it, however often it is asked to; once fenced it may take its time. */
   kill(): void;
+  /** Another service has it, or is to have it: nothing of it is ended. */
+  letGo?(): void;
   /** Why it has not started yet, for people ("0/2 nodes are available: 2 Insufficient memory"); null for no reason known. */
   obstacle(): string | null;
 };

@@ -30,7 +30,10 @@ export class PlayedPlace {
     this.#state = state;
   }
 
-  static async open(isHeld: (nodeId: string) => boolean = () => true): Promise<PlayedPlace> {
+  static async open(
+    isHeld: (nodeId: string) => boolean = () => true,
+    known: ReadonlySet<string> = new Set(),
+  ): Promise<PlayedPlace> {
     const state = new State();
     const played = await PlayedApi.open((asked) => state.take(asked));
     const clock = new SkippingClock();
@@ -43,6 +46,7 @@ export class PlayedPlace {
       python: "3.11.7",
       seatAddresses: ["10.0.0.5:4300"],
       isHeld: ({ nodeId }) => isHeld(nodeId),
+      known: async (seatIds) => new Set(seatIds.filter((id) => known.has(id))),
     });
     onTestFinished(async () => {
       const closing = place.close();
@@ -60,6 +64,17 @@ export class PlayedPlace {
   begin(seatId: string): BegunSeat {
     const told: string[] = [];
     const seat = this.place.begin(orderFor(seatId), WORKLOAD, {
+      onPhase: (phase) => told.push(phase),
+      onError: (error) => told.push(`error: ${(error as Error).message}`),
+    });
+    return { seat, told };
+  }
+
+  /** Goes on with a pod of another service. */
+  adopt(seatId: string): BegunSeat {
+    const told: string[] = [];
+    const adopted = { seatId, placeName: `millrace-seat-${seatId}` };
+    const seat = this.place.adopt(adopted, WORKLOAD, {
       onPhase: (phase) => told.push(phase),
       onError: (error) => told.push(`error: ${(error as Error).message}`),
     });
@@ -106,8 +121,9 @@ export class PlayedPlace {
     await this.#rewatched(before);
   }
 
-  /** The version of the watch is too old: there is a new list. */
-  async expireWatch(): Promise<void> {
+  /** The version of the watch is too old: there is a new list, of these pods if any are given. */
+  async expireWatch(pods?: readonly object[]): Promise<void> {
+    if (pods) this.pods = pods;
     const before = await this.#state.watcher();
     before.tell("ERROR", { kind: "Status", code: 410 });
     await this.#rewatched(before);

@@ -4,14 +4,24 @@ import path from "node:path";
 import { describeExit } from "../../../src/host/start-kept.ts";
 import type { Exit, Workload } from "../../../src/replicas/engine.ts";
 import type {
+  AdoptedSeat,
   PlacedSeat,
   SeatOrder,
   SeatPlace,
   SeatPlaceEvents,
 } from "../../../src/replicas/remote/seat-place.ts";
+import { isAlive } from "../process-tree.ts";
 import { REPOSITORY } from "../source-files.ts";
 
 const AGENT = path.join(REPOSITORY, "python", "millrace_seat");
+
+const NAME = "process ";
+const LOOK_MS = 50;
+
+/** Whoever started it may be gone, so that nobody tells of its end. */
+async function untilGone(pid: number): Promise<void> {
+  while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, LOOK_MS).unref());
+}
 
 /** One agent of such a place. */
 export type LocalSeat = PlacedSeat & { readonly pid: number; readonly order: SeatOrder };
@@ -29,6 +39,8 @@ export class LocalPlace implements SeatPlace {
   readonly name = "this machine";
   /** All that were begun, the oldest first. */
   readonly seats: LocalSeat[] = [];
+  /** The pids of those that were begun by another service. */
+  readonly adopted: number[] = [];
   /** What agents have said on stderr. */
   readonly words: string[] = [];
   change: (order: SeatOrder) => SeatOrder;
@@ -60,6 +72,16 @@ export class LocalPlace implements SeatPlace {
     return seat;
   }
 
+  adopt({ placeName }: AdoptedSeat): PlacedSeat {
+    const pid = Number(placeName.slice(NAME.length));
+    this.adopted.push(pid);
+    const exited = untilGone(pid).then((): Exit => ({ detail: "gone", initFailure: null }));
+    const kill = (): void => {
+      if (!this.isDeaf && isAlive(pid)) process.kill(pid, "SIGTERM");
+    };
+    return { placeName, exited, kill, letGo: () => {}, obstacle: () => null };
+  }
+
   #placed(child: ChildProcess): Omit<LocalSeat, "order"> {
     const exited = new Promise<Exit>((resolve) => {
       const end = (detail: string): void => resolve({ detail, initFailure: null });
@@ -68,6 +90,6 @@ export class LocalPlace implements SeatPlace {
     });
     const pid = child.pid ?? 0;
     const kill = (): void => void (this.isDeaf || child.kill("SIGTERM"));
-    return { pid, placeName: `process ${pid}`, exited, kill, obstacle: () => null };
+    return { pid, placeName: `${NAME}${pid}`, exited, kill, obstacle: () => null };
   }
 }

@@ -154,3 +154,53 @@ verifies("kubernetes.sweep", "pods of a dead service go, those of a living one s
   last.answer(404, {});
   await seat.exited;
 });
+
+verifies(
+  "kubernetes.adopted",
+  "pods of a dead service that may be taken over stay until they have ended",
+  async () => {
+    const played = await PlayedPlace.open(() => false, new Set(["a", "b"]));
+    const ofDead = (name: string, status: object) => shownPod(name, status, { nodeId: "node-2" });
+    await played.expireWatch(["a", "b", "c"].map((name) => ofDead(name, RUNNING)));
+    const { seat, told } = played.adopt("a");
+    expect(told).toEqual(["scheduled", "pulled"]);
+    const swept = await played.nextInTime();
+    expect(swept.path).toBe("/api/v1/namespaces/apps/pods/millrace-seat-c");
+    swept.answer(200, {});
+    await played.tell("DELETED", ofDead("c", RUNNING));
+    const ended = containerState({ terminated: { exitCode: 3, reason: "Error" } }, { phase: "Failed" });
+    await played.expireWatch([ofDead("a", RUNNING), ofDead("b", ended)]);
+    const next = await played.nextInTime();
+    expect(next.path).toBe("/api/v1/namespaces/apps/pods/millrace-seat-b");
+    next.answer(200, {});
+    await played.expireWatch([ofDead("a", RUNNING)]);
+    // It ends as one of its own does.
+    seat.kill();
+    const last = await played.next();
+    expect([last.method, last.path]).toEqual(["DELETE", "/api/v1/namespaces/apps/pods/millrace-seat-a"]);
+    last.answer(404, {});
+    expect((await seat.exited).detail).toBe("ended");
+  },
+);
+
+verifies(
+  "kubernetes.adopted",
+  "a pod that is gone is not taken over, and one that is let go is not removed",
+  async () => {
+    const known = new Set(["b"]);
+    const played = await PlayedPlace.open(() => true, known);
+    await played.expireWatch([]);
+    expect((await played.adopt("a").seat.exited).detail).toBe("its pod was deleted");
+    const { seat } = played.begin("b");
+    await played.make("b", shownPod("b", RUNNING));
+    seat.letGo?.();
+    seat.kill();
+    expect((await seat.exited).detail).toBe("left to another service");
+    await played.expireWatch([shownPod("b", RUNNING)]);
+    // Until nobody has it any more, though it has our label.
+    known.clear();
+    const swept = await played.nextInTime();
+    expect(swept.path).toBe("/api/v1/namespaces/apps/pods/millrace-seat-b");
+    swept.answer(200, {});
+  },
+);

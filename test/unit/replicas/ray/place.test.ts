@@ -106,7 +106,10 @@ verifies("ray.supervisor", "another supervisor is told what there should be", as
   expect([phases, seat.obstacle()]).toEqual([["scheduled"], null]);
 
   const third = await come();
-  expect(await third.hears(2)).toEqual([{ keep: { seats: [SEAT] } }, { find: { seat: SEAT } }]);
+  expect(await third.hears(2)).toEqual([
+    { keep: { seats: [SEAT] } },
+    { find: { seat: SEAT, namespace: expect.any(String) } },
+  ]);
   third.say({ ended: { seat: SEAT, code: null, why: "its Ray node died", is_out_of_memory: false } });
   expect(await seat.exited).toEqual({ detail: "its Ray node died", initFailure: null });
   // So that it need not be remembered there.
@@ -129,6 +132,22 @@ verifies("ray.supervisor", "a seat that nobody wants any more is not waited for"
   const second = await come();
   expect(await second.hears(1)).toEqual([{ keep: { seats: [] } }]);
   expect((await seat.exited).detail).toBe("ended");
+});
+
+verifies("ray.adopted", "the actor of another service is looked for where it has its name", async () => {
+  const { come, place } = await open();
+  const events = { onPhase: () => {}, onError: () => {} };
+  const seat = place.adopt({ seatId: SEAT, placeName: `millrace-before/${SEAT}` }, WORKLOAD, events);
+  expect(seat.placeName).toBe(`millrace-before/${SEAT}`);
+  const first = await come();
+  const find = { find: { seat: SEAT, namespace: "millrace-before" } };
+  expect(await first.hears(2)).toEqual([{ keep: { seats: [SEAT] } }, find]);
+  first.say({ begun: { seat: SEAT } });
+  // Nobody ends what is another's.
+  seat.letGo?.();
+  expect((await first.hears(3)).at(-1)).toEqual({ forget: { seat: SEAT } });
+  expect((await seat.exited).detail).toBe("left to another service");
+  expect((await (await come()).hears(1))[0]).toEqual({ keep: { seats: [] } });
 });
 
 verifies("ray.messages", "one that says what none says is not listened to", async () => {

@@ -12,8 +12,13 @@ import { Home } from "../../../../src/replicas/home.ts";
 import type { PrintedLine } from "../../../../src/replicas/log-lines.ts";
 import type { StartedProcess } from "../../../../src/replicas/process/spawn.ts";
 import { SeatListener } from "../../../../src/replicas/remote/seat-listener.ts";
-import type { SeatOrder, SeatPlace } from "../../../../src/replicas/remote/seat-place.ts";
-import type { SeatRecords } from "../../../../src/replicas/remote/seat-records.ts";
+import type { AdoptedSeat, SeatOrder, SeatPlace } from "../../../../src/replicas/remote/seat-place.ts";
+import type {
+  ClaimedSeat,
+  SeatRecords,
+  SeatWish,
+  Whereabouts,
+} from "../../../../src/replicas/remote/seat-records.ts";
 import { spawnRemote } from "../../../../src/replicas/remote/spawn-remote.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { until } from "../../../support/until.ts";
@@ -53,20 +58,36 @@ const WORKLOAD: Workload = {
 class PlayedRecords implements SeatRecords {
   readonly known = new Map<string, Parameters<SeatRecords["add"]>[0]>();
   isBroken = false;
-  elsewhere: string | null = null;
-
   async add(record: Parameters<SeatRecords["add"]>[0]): Promise<void> {
     if (this.isBroken) throw new Error("the database does not answer");
     this.known.set(record.id, record);
   }
 
-  async remove(id: string): Promise<void> {
-    this.known.delete(id);
+  /** What claims give. */
+  left: Promise<ClaimedSeat | null> = Promise.resolve(null);
+  /** What is told of seats that are not here. */
+  found: Whereabouts = { kind: "nowhere" };
+  /** Seats that another service has taken over. */
+  readonly taken = new Set<string>();
+  readonly wishes: SeatWish[] = [];
+
+  mark(content: string): Buffer {
+    return createHash("sha256").update(content).digest();
   }
 
-  async addressOf(): Promise<string | null> {
+  async remove({ id }: { readonly id: string }): Promise<boolean> {
+    this.known.delete(id);
+    return !this.taken.has(id);
+  }
+
+  async claim(wish: SeatWish): Promise<ClaimedSeat | null> {
+    this.wishes.push(wish);
+    return await this.left;
+  }
+
+  async find(): Promise<Whereabouts> {
     if (this.isBroken) throw new Error("the database does not answer");
-    return this.elsewhere;
+    return this.found;
   }
 }
 
@@ -110,8 +131,11 @@ export class PlayedAgent {
 
 export const HELLO = { hello: { python: "3.11.7", tag: "3.11 cpython-311-x86_64-linux-gnu glibc 2.36" } };
 
-/** A seat elsewhere whose place and agent a test plays, with real TLS and a clock that stands still. */
-export async function playedSeat(changes: Partial<Workload> = {}) {
+/**
+ * A seat elsewhere whose place and agent a test plays, with real TLS and a clock that stands still. With `left`, its place
+ * can go on with seats of others, and claims give that.
+ */
+export async function playedSeat(changes: Partial<Workload> = {}, left?: Promise<ClaimedSeat | null>) {
   const folder = mkdtempSync(path.join(tmpdir(), "seat-"));
   const clock = new HandClock();
   const home = await Home.open(folder, clock);
@@ -119,6 +143,7 @@ export async function playedSeat(changes: Partial<Workload> = {}) {
   const authority = makeAuthority({ name: "Test", from, until: NO_END });
   const leaf = makeLeaf({ name: NAME, from, until: NO_END }, { name: "Test", ...authority });
   const records = new PlayedRecords();
+  if (left) records.left = left;
   const errors: unknown[] = [];
   const listener = await SeatListener.listen({
     identity: { ...leaf, authority: authority.certificate },
@@ -138,19 +163,33 @@ export async function playedSeat(changes: Partial<Workload> = {}) {
     await home.close();
     rmSync(folder, { recursive: true, force: true });
   });
-  const placed = { orders: [] as SeatOrder[], kills: 0, obstacle: null as string | null };
+  const placed = {
+    orders: [] as SeatOrder[],
+    adopted: [] as AdoptedSeat[],
+    kills: 0,
+    lets: 0,
+    obstacle: null as string | null,
+  };
   const { promise: placeEnded, resolve: endPlace } = Promise.withResolvers<Exit>();
+  const inPlace = {
+    placeName: "seat-1",
+    exited: placeEnded,
+    kill: () => (placed.kills += 1),
+    letGo: () => (placed.lets += 1),
+    obstacle: () => placed.obstacle,
+  };
   const place: SeatPlace = {
     name: "there",
     begin: (order) => {
       placed.orders.push(order);
-      return {
-        placeName: "seat-1",
-        exited: placeEnded,
-        kill: () => (placed.kills += 1),
-        obstacle: () => placed.obstacle,
-      };
+      return inPlace;
     },
+    ...(left && {
+      adopt: (adopted: AdoptedSeat) => {
+        placed.adopted.push(adopted);
+        return inPlace;
+      },
+    }),
   };
   const lines: PrintedLine[] = [];
   const ended: Exit[] = [];

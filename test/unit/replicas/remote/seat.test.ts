@@ -77,11 +77,11 @@ describe("a session", () => {
       };
       expect(await answers(`millrace 1 back ${seatId} ${"0".repeat(32)} 1`)).toEqual([{ fenced: {} }]);
       expect(await answers(`millrace 1 back ${seatId} ${secret} 2`)).toEqual([{ fenced: {} }]);
-      seat.records.elsewhere = "10.0.0.7:4300";
+      seat.records.found = { kind: "elsewhere", address: "10.0.0.7:4300" };
       expect(await answers(`millrace 1 back s-aaaaaaaaaaaa ${secret} 1`)).toEqual([
         { elsewhere: { address: "10.0.0.7:4300" } },
       ]);
-      seat.records.elsewhere = null;
+      seat.records.found = { kind: "nowhere" };
       agent.socket.destroy();
       await until("the loss is noticed", () => {
         seat.clock.advance(GRACE_MS);

@@ -1,0 +1,178 @@
+"""What of a seat outlives the service that its connections are passed on to: its pipes, and its template."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from .loop import IN, Loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+_BYTES = 64 * 1024
+_buffer = bytearray(_BYTES)
+#: What a template says first names all functions of its app.
+_MAX_LINE_BYTES = 16 * 1024 * 1024
+_MAX_CHILDREN = 10_000
+
+
+class Pipe:
+    """The end of a pipe that is read, as a connection that nobody writes to.
+
+    It is read to its end even when the connection is lost: a program that printed into a closed pipe would die of it.
+    """
+
+    def __init__(self, loop: Loop, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        self._loop = loop
+        self._descriptor = descriptor
+        #: Nothing more comes out of it.
+        self.is_over = False
+        #: Nobody hears what comes out of it.
+        self.is_lost = False
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def recv_into(self, buffer: bytearray) -> int:
+        count = os.readv(self._descriptor, [buffer])
+        self.is_over = count == 0
+        return count
+
+    def send(self, data: bytes | memoryview) -> int:
+        return len(data)
+
+    def shutdown(self, _how: int) -> None:
+        pass
+
+    def close(self) -> None:
+        """Its connection is lost, or has ended."""
+        if self.is_over:
+            os.close(self._descriptor)
+        else:
+            self.is_lost = True
+            self._loop.watch(self._descriptor, IN, self._drop)
+
+    def find(self) -> None:
+        """It is to be passed on again."""
+        self._loop.forget(self._descriptor)
+        self.is_lost = False
+
+    def _drop(self, _events: int) -> None:
+        try:
+            if self.recv_into(_buffer) > 0:
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            self.is_over = True
+        self._loop.forget(self._descriptor)
+        os.close(self._descriptor)
+
+
+class Template(Pipe):
+    """The connection of a template.
+
+    Reads along what is said, so that the next service can be told what the first one was, and so that what the template
+    has forked for one service has ended before it forks for the next.
+    """
+
+    def __init__(self, loop: Loop, descriptor: int) -> None:
+        super().__init__(loop, descriptor)
+        #: What it said when it had imported the app.
+        self.ready = b""
+        #: It forks, and both sides have kept to the protocol as far as it can be seen here.
+        self.is_sound = True
+        self._children: set[str] = set()
+        self._said = _Lines(self._hear)
+        self._told = _Lines(self._note)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether another service can have it."""
+        return self.is_sound and not self.is_over and self.ready != b""
+
+    @property
+    def is_alone(self) -> bool:
+        """Nothing is left of what it has forked."""
+        return not self._children
+
+    def recv_into(self, buffer: bytearray) -> int:
+        count = super().recv_into(buffer)
+        self._read_along(self._said, memoryview(buffer)[:count])
+        return count
+
+    def send(self, data: bytes | memoryview) -> int:
+        count = os.write(self._descriptor, data)
+        self._read_along(self._told, memoryview(data)[:count])
+        return count
+
+    def close(self) -> None:
+        super().close()
+        # What was half said can never be ended.
+        self.is_sound = self.is_sound and not self._told.rest
+        self.end_children("kill")
+
+    def overhear(self, data: bytes) -> None:
+        """It has said that already."""
+        self._read_along(self._said, memoryview(data))
+
+    def leave(self) -> None:
+        """Its service is there, and does not want it any more."""
+        if self.is_lost and not self.is_over:
+            self.is_over = True
+            self.find()
+            os.close(self._descriptor)
+
+    def end_children(self, order: str) -> None:
+        if not self.is_lost or self.is_over:
+            return
+        for child in self._children:
+            line = json.dumps({order: child}).encode() + b"\n"
+            try:
+                self.is_sound = self.is_sound and os.write(self._descriptor, line) == len(line)
+            except OSError:
+                self.is_sound = False
+
+    def _read_along(self, lines: _Lines, data: memoryview) -> None:
+        if not self.is_sound:
+            return
+        try:
+            lines.add(data)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            self.is_sound = False
+
+    def _hear(self, line: bytes) -> None:
+        ((word, value),) = json.loads(line).items()
+        if word == "ready":
+            self.ready = line + b"\n"
+            self.is_sound = value["forks"] is True
+        elif word == "failed":
+            self.is_sound = False
+        elif word == "exited":
+            self._children.discard(value["id"])
+            if self.is_lost:
+                self._loop.wake()  # Somebody may wait for it.
+
+    def _note(self, line: bytes) -> None:
+        ((word, value),) = json.loads(line).items()
+        if word == "fork":
+            self._children.add(str(value["id"]))
+            self.is_sound = len(self._children) <= _MAX_CHILDREN
+
+
+class _Lines:
+    """Cuts what comes into lines. Raises ValueError for one that is too long."""
+
+    def __init__(self, take: Callable[[bytes], Any]) -> None:
+        self._take = take
+        self.rest = b""
+
+    def add(self, data: memoryview) -> None:
+        *lines, self.rest = (self.rest + bytes(data)).split(b"\n")
+        if len(self.rest) > _MAX_LINE_BYTES:
+            raise ValueError("a line that is too long")
+        for line in lines:
+            self._take(line)
