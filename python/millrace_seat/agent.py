@@ -10,16 +10,18 @@ import threading
 import time
 from typing import Any
 
-from millrace_worker import keeper, linux
+from millrace_worker import keeper
 
-from . import looks, server, tag
-from .bring import Files, bring, describe
+from . import looks, tag
+from .bring import Files, bring, describe, why_not
 from .channel import trust
-from .child import Child, Printed, start_child
+from .child import Child, Printed
+from .harness import start_app
 from .line import Line
 from .loop import Loop
-from .order import SeatOrder, Server, Session, Sitting, read_address, read_ticket
+from .order import SeatOrder, Server, Session, read_address, read_ticket
 from .relay import Pipe, Relays
+from .server import NOWHERE, Listening, find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,8 +68,8 @@ class Agent:
         self._fetched: Files | Exception | None = None
         self._child: Child | None = None
         self._server: Server | None = None
-        #: Whether the server was found to take connections, when that was last told.
-        self._is_listening = False
+        #: Where the server was found to take connections, when that was last told.
+        self._listening: Listening = NOWHERE
         self._memory_deaths = 0
         self._killed_at: float | None = None
         self._over_at: float | None = None
@@ -182,8 +184,8 @@ class Agent:
         self._say("hello", {"python": "%d.%d.%d" % sys.version_info[:3], "tag": tag.own_tag()})
         for word, value in self._milestones:
             self._say(word, value)
-        if self._is_listening:
-            self._say("listening", {"is": True})
+        if self._listening.is_there:
+            self._say("listening", self._listening.told())
         if is_first:
             self._fetching = threading.Thread(target=self._fetch, args=(session, address), daemon=True)
             self._fetching.start()
@@ -206,7 +208,7 @@ class Agent:
     def _fetch(self, session: Session, address: tuple[str, int]) -> None:
         """In a thread of its own."""
         try:
-            self._fetched = bring(self._context, address, self._order.seat_id, session, self._folder)
+            self._fetched = bring(self._context, address, self._order, session, self._folder)
         except Exception as error:  # noqa: BLE001 - whatever it is, the service is told
             self._fetched = error
         self._loop.wake()
@@ -216,56 +218,50 @@ class Agent:
         if self._session is None or fetched is None or self._killed_at is not None:
             return
         if isinstance(fetched, Exception):
-            self._fail("its files could not be fetched: %s" % describe(fetched))
+            self._fail(why_not(fetched))
             return
         self._pass("fetched", self._since_begin())
         sit = self._session.sit
         self._memory_deaths = looks.times_out_of_memory()
         try:
-            child = start_child(sit, fetched, self._storage(sit), self._relays.path)
+            child = start_app(sit, fetched, self._relays.path)
         except (OSError, ValueError, TypeError) as error:
             self._fail("its process could not be started: %s" % describe(error))
             return
         self._child = child
         self._server = sit.server
-        self._pass("started", self._since_begin())
+        around = None if fetched.around is None else fetched.around.told()
+        self._pass("started", {**self._since_begin(), "walls": around})
         for stream, descriptor in (("stdout", child.stdout), ("stderr", child.stderr)):
             if sit.server is None:
                 Printed(self._loop, descriptor, self._tell_printed(stream))
             else:
                 self._relays.join(Pipe(self._loop, descriptor), stream, sit.server.ticket)
 
-    def _storage(self, sit: Sitting) -> str:
-        if os.path.isdir(sit.storage) and os.access(sit.storage, os.W_OK):
-            return sit.storage
-        own = os.path.join(self._folder, "storage")
-        os.makedirs(own, exist_ok=True)
-        return own
-
     def _tell_printed(self, stream: str) -> Callable[[str], None]:
         return lambda text: self._say("printed", {"stream": stream, "text": text})
 
     def _dial(self, ticket: str) -> None:
         """Connects the service with the app's own server."""
-        if self._server is None:
+        if not self._listening.is_there:
             return
         local = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         local.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        local.connect_ex(("127.0.0.1", self._server.port))
+        local.connect_ex(("127.0.0.1", self._listening.port))
         self._relays.join(local, "wire", ticket)
 
     def _look_for_server(self) -> None:
-        if self._server is None or self._over_at is not None:
+        if self._server is None or self._child is None or self._over_at is not None:
             return
-        is_listening = server.listens(self._server.port)
-        if is_listening != self._is_listening:
-            self._is_listening = is_listening
-            self._say("listening", {"is": is_listening})
+        listening = find(self._server, self._child.pid, self._listening)
+        if listening.told() != self._listening.told():
+            self._say("listening", listening.told())
+        self._listening = listening
 
     def _process(self, pid: int) -> int:
         """0 is what the keeper keeps."""
         if pid == 0 and self._child is not None:
-            return next(iter(linux.children_of(self._child.pid)), 0)
+            return self._child.kept()
         return pid
 
     # The end.

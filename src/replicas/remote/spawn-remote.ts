@@ -12,8 +12,9 @@ import { Looks } from "./looks.ts";
 import { SeatLine } from "./seat-line.ts";
 import type { Guest, SeatListener } from "./seat-listener.ts";
 import { seatReader } from "./seat-messages.ts";
-import type { SeatMessage, ServiceMessage, Session, Sitting } from "./seat-messages.ts";
+import type { Listening, SeatMessage, ServiceMessage, Session, Sitting } from "./seat-messages.ts";
 import type { PlacedSeat, SeatPlace } from "./seat-place.ts";
+import type { GuestWalls, StandingWalls } from "./seat-walls.ts";
 
 /** The phases of a start, each told once, with the milliseconds since it was asked for. */
 type SeatStartPhase = "scheduled" | "pulled" | "connected" | "fetched" | "started";
@@ -29,7 +30,10 @@ export type RemoteParts = {
   readonly graceMs: number;
   /** Where places have a project's storage. */
   readonly storage: string;
+  /** What apps get on machines that strangers use too; `ownPort` is that of a server, else 0. Absent for no such place. */
+  readonly walls?: (workload: Workload, ownPort: number) => GuestWalls;
   readonly onPhase?: (phase: SeatStartPhase, ms: number) => void;
+  readonly onWalls?: (walls: StandingWalls) => void;
 };
 
 type AgentLine = SeatLine<SeatMessage, ServiceMessage>;
@@ -52,8 +56,8 @@ export function spawnRemote(parts: RemoteParts): Spawn {
 type SeatStart = Pick<Sitting, "order" | "server"> & { readonly workload: Workload };
 
 export type RemoteSeatEvents = Pick<SeatEvents, "onLog" | "onError"> & {
-  /** Whether the app's own server takes connections. */
-  readonly onListening?: (isListening: boolean) => void;
+  /** Where the app's own server takes connections; null for nowhere. */
+  readonly onListening?: (listening: Listening | null) => void;
 };
 
 /** One agent, and what it keeps. It is over once, in whichever way that is learned first. */
@@ -171,6 +175,8 @@ export class RemoteSeat implements Guest {
 
   #session(): Session {
     const { workload, order, server } = this.#start;
+    const { storage, walls } = this.#parts;
+    const around = walls?.(workload, server?.port ?? 0);
     const { bundleBlob, environmentBlob } = workload.version;
     return {
       secret: this.#secret,
@@ -180,8 +186,10 @@ export class RemoteSeat implements Guest {
       sit: {
         bundle: bundleBlob ?? "",
         environment: environmentBlob,
-        storage: this.#parts.storage,
-        variables: workload.variables,
+        // A place of strangers has one folder for all projects.
+        storage: around ? `${storage}/${workload.projectId}` : storage,
+        variables: { ...around?.variables, ...workload.variables },
+        walls: around?.asked ?? null,
         order,
         server,
       },
@@ -191,10 +199,12 @@ export class RemoteSeat implements Guest {
   #hear(message: SeatMessage): void {
     if ("hello" in message) this.#judge(message.hello.python, message.hello.tag);
     else if ("leaving" in message) this.#leaving.resolve();
-    else if ("listening" in message) this.#events.onListening?.(message.listening.isListening);
+    else if ("listening" in message) this.#events.onListening?.(message.listening);
     else if ("fetched" in message) this.#tell("fetched");
-    else if ("started" in message) this.#tell("started");
-    else if ("printed" in message) this.#events.onLog({ ...message.printed, runId: null });
+    else if ("started" in message) {
+      this.#tell("started");
+      if (message.started.walls) this.#parts.onWalls?.(message.started.walls);
+    } else if ("printed" in message) this.#events.onLog({ ...message.printed, runId: null });
     else if ("seen" in message) this.#looks.answer(message.seen);
     else if ("failed" in message) this.#end(refused(message.failed.message));
     else if ("exited" in message) {
@@ -221,7 +231,7 @@ export class RemoteSeat implements Guest {
   /** Its agent may come back: what it passes on may still be on its way. */
   #lose(): void {
     this.#line = null;
-    this.#events.onListening?.(false);
+    this.#events.onListening?.(null);
     this.#looks.giveUp();
     if (this.#fault !== null)
       this.#end({

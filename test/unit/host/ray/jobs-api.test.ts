@@ -66,6 +66,13 @@ verifies("ray.doctor", "doctor tells whether the cluster answers, and is new eno
   const settings = testSettings({ engine: "ray", rayAddress: ray.address });
   const check = async () => (await checkRay(settings)).map(({ status, message }) => [status, message]);
   expect(await check()).toEqual([["ok", `${ray.address}: Ray 2.60.0`]]);
+  const walls = async (level: "none" | "userns", gap: string | null) =>
+    (await checkRay(settings, { level, gap })).slice(1).map(({ status, message }) => [status, message]);
+  expect(await walls("userns", null)).toEqual([["ok", "userns"]]);
+  expect(await walls("userns", "no ptrace")).toEqual([
+    ["warn", expect.stringContaining("apps can connect to Ray itself: no ptrace")],
+  ]);
+  expect(await walls("none", "no seccomp")).toEqual([["warn", expect.stringContaining("(no seccomp)")]]);
   ray.version = "2.9.3";
   expect(await check()).toEqual([["fail", expect.stringContaining("2.40 or newer is needed")]]);
   ray.answer = (response) => void response.writeHead(403).end();
