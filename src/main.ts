@@ -158,7 +158,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   let node: JoinedNodes | null = null;
   const seatHome = () =>
     startSeatHome({ ...settings, store, seal, clock, log, ownership, node: () => node }, life);
-  const { engine, seatStarts, reached, leaveSeats } = await startEngine(
+  const { engine, seats, reached, held, leaveSeats } = await startEngine(
     { ...options, ...found, ...hosted, ...blobs, settings, home, clock, seatHome },
     life,
   );
@@ -191,7 +191,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     },
     life,
   );
-  const deploys = await startDeploys({ ...basics, ...apps, python, walls, limits, helper, network }, life);
+  const deploys = await startDeploys({ ...basics, ...apps, python, walls, limits, helper, ...held }, life);
   const { deployer } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
@@ -226,7 +226,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         network: networkReport(network),
         ...apps,
         ...deploys,
-        seatStarts,
+        ...seats,
         glances: glancesBy(node, catalog),
         ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details, ...catalog.load() }),
         apiPort: () => gateway.port,
@@ -306,6 +306,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
           report: await inspection.report(),
           limits: storageLimits(settings),
           enforcement: limits.enforcement,
+          seatWalls: seats.seatWalls(),
         }),
         repairEnvironments: () => apps.repairs.repair(),
         storage: () => storageReport(store, settings, helper),

@@ -148,7 +148,8 @@ class Supervisor:
             self._actors[seat] = actor
             if seat in self._ending:
                 self._ray.kill(actor)
-            await actor.start.remote(order)
+            neighbours = await asyncio.to_thread(self._node_addresses)
+            await actor.start.remote({**order, "neighbours": neighbours})
         except Exception as error:  # noqa: BLE001 - whatever it is, the service is told
             self._lose(seat, error)
             return
@@ -256,6 +257,10 @@ class Supervisor:
     def _room(self) -> tuple[list[dict[str, float]], dict[str, float]]:
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         return nodes, self._ray.available_resources()
+
+    def _node_addresses(self) -> list[str]:
+        """What listens on the machines of the cluster would do anything for whoever reaches it."""
+        return [node["NodeManagerAddress"] for node in self._ray.nodes() if node["Alive"]]
 
 
 def _python() -> str:

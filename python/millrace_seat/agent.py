@@ -10,19 +10,21 @@ import threading
 import time
 from typing import Any
 
-from millrace_worker import keeper, linux
+from millrace_worker import keeper
 
-from . import looks, server, tag
+from . import looks, tag
 from .addresses import Addresses
-from .bring import Files, bring, describe, storage_of
+from .bring import Files, bring, describe, why_not
 from .channel import trust
-from .child import Child, Printed, start_child
+from .child import Child, Printed
 from .estate import Estate
+from .harness import start_app
 from .kept import Pipe
 from .line import Line
 from .loop import Loop
 from .order import SeatOrder, Server, Session, read_address, read_ticket
 from .relay import Relays
+from .server import NOWHERE, Listening, dial, find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,8 +70,8 @@ class Agent:
         self._fetched: Files | Exception | None = None
         self._child: Child | None = None
         self._server: Server | None = None
-        #: Whether the server was found to take connections, when that was last told.
-        self._is_listening = False
+        #: Where the server was found to take connections, when that was last told.
+        self._listening: Listening = NOWHERE
         self._memory_deaths = 0
         self._killed_at: float | None = None
         self._over_at: float | None = None
@@ -191,8 +193,8 @@ class Agent:
             return
         for word, value in self._milestones:
             self._say(word, value)
-        if self._is_listening:
-            self._say("listening", {"is": True})
+        if self._listening.is_there:
+            self._say("listening", self._listening.told())
         if before is None:
             self._relays.template_ticket = session.sit.order.get("template_ticket")
             threading.Thread(target=self._fetch, args=(session, address), daemon=True).start()
@@ -234,7 +236,7 @@ class Agent:
     def _fetch(self, session: Session, address: tuple[str, int]) -> None:
         """In a thread of its own."""
         try:
-            self._fetched = bring(self._context, address, self._order.seat_id, session, self._folder)
+            self._fetched = bring(self._context, address, self._order, session, self._folder)
         except Exception as error:  # noqa: BLE001 - whatever it is, the service is told
             self._fetched = error
         self._loop.wake()
@@ -244,19 +246,20 @@ class Agent:
         if self._session is None or fetched is None or self._killed_at is not None:
             return
         if isinstance(fetched, Exception):
-            self._fail("its files could not be fetched: %s" % describe(fetched))
+            self._fail(why_not(fetched))
             return
         self._pass("fetched", self._since_begin())
         sit = self._session.sit
         self._memory_deaths = looks.times_out_of_memory()
         try:
-            child = start_child(sit, fetched, storage_of(sit, self._folder), self._relays.path)
+            child = start_app(sit, fetched, self._relays.path)
         except (OSError, ValueError, TypeError) as error:
             self._fail("its process could not be started: %s" % describe(error))
             return
         self._child = child
         self._server = sit.server
-        self._pass("started", self._since_begin())
+        around = None if fetched.around is None else fetched.around.told()
+        self._pass("started", {**self._since_begin(), "walls": around})
         for stream, descriptor in (("stdout", child.stdout), ("stderr", child.stderr)):
             if sit.server is None:
                 Printed(self._loop, descriptor, self._tell_printed(stream))
@@ -269,21 +272,21 @@ class Agent:
 
     def _dial(self, ticket: str) -> None:
         """Connects the service with the app's own server."""
-        if self._server is not None:
-            self._relays.join(server.dial(self._server.port), "wire", ticket)
+        if self._listening.is_there:
+            self._relays.join(dial(self._listening.port), "wire", ticket)
 
     def _look_for_server(self) -> None:
-        if self._server is None or self._over_at is not None:
+        if self._server is None or self._child is None or self._over_at is not None:
             return
-        is_listening = server.listens(self._server.port)
-        if is_listening != self._is_listening:
-            self._is_listening = is_listening
-            self._say("listening", {"is": is_listening})
+        listening = find(self._server, self._child.pid, self._listening)
+        if listening.told() != self._listening.told():
+            self._say("listening", listening.told())
+        self._listening = listening
 
     def _process(self, pid: int) -> int:
         """0 is what the keeper keeps."""
         if pid == 0 and self._child is not None:
-            return next(iter(linux.children_of(self._child.pid)), 0)
+            return self._child.kept()
         return pid
 
     # The end.

@@ -5,27 +5,42 @@ from __future__ import annotations
 import errno
 import os
 import ssl
-import sys
 
 from . import fit
+from .child import PYTHON
 from .fetch import NotFetched, fetch
-from .order import Session, Sitting
+from .order import SeatOrder, Session
 from .unpack import BadArchive, unpack
+from .walled import Around, NoWalls, Probing
 
 
 class Files:
     """Where they are."""
 
     def __init__(self, bundle: str, python: str, environment: str | None) -> None:
+        #: The seat's own, which holds them all.
+        self.folder = os.path.dirname(bundle)
         self.bundle = bundle
         #: The app's interpreter.
         self.python = python
         #: Its packages; None when there are none.
         self.environment = environment
+        #: What the app will live behind; None where nothing was asked for.
+        self.around: Around | None = None
 
 
-def bring(context: ssl.SSLContext, address: tuple[str, int], seat_id: str, session: Session, folder: str) -> Files:
-    """Fetches bundle and environment into a folder; nothing of them is used before it is whole."""
+def bring(context: ssl.SSLContext, address: tuple[str, int], order: SeatOrder, session: Session, folder: str) -> Files:
+    """Fetches an app into a folder, and finds out meanwhile what it can live behind."""
+    walls = session.sit.walls
+    probing = None if walls is None else Probing(folder)
+    files = _fetch_all(context, address, order.seat_id, session, folder)
+    if walls is not None and probing is not None:
+        files.around = probing.found(walls, order.neighbours)
+    return files
+
+
+def _fetch_all(context: ssl.SSLContext, address: tuple[str, int], seat_id: str, session: Session, folder: str) -> Files:
+    """Bundle and environment; nothing of them is used before it is whole."""
     packed = os.path.join(folder, "packed")
     bundle = os.path.join(folder, "bundle")
     environment = os.path.join(folder, "environment")
@@ -39,18 +54,14 @@ def bring(context: ssl.SSLContext, address: tuple[str, int], seat_id: str, sessi
 
     unpacked(session.sit.bundle, bundle)
     if session.sit.environment is None:
-        return Files(bundle, os.path.realpath(sys.executable), None)
+        return Files(bundle, PYTHON, None)
     made_at = unpacked(session.sit.environment, environment, fit.READY)
     return Files(bundle, fit.fit(environment, made_at), environment)
 
 
-def storage_of(sit: Sitting, folder: str) -> str:
-    """The project's storage, if this place has it; else a folder that goes with the seat."""
-    if os.path.isdir(sit.storage) and os.access(sit.storage, os.W_OK):
-        return sit.storage
-    own = os.path.join(folder, "storage")
-    os.makedirs(own, exist_ok=True)
-    return own
+def why_not(error: BaseException) -> str:
+    """Why an app could not be brought, for people."""
+    return str(error) if isinstance(error, NoWalls) else "its files could not be fetched: %s" % describe(error)
 
 
 def describe(error: BaseException) -> str:

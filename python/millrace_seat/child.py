@@ -1,25 +1,22 @@
-"""The harness below the agent: started as a service starts it on its own machine."""
+"""A process below the agent: what it finds in its environment, and what it prints."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 
 from millrace_worker import keeper, linux
 
-from .bring import Files
 from .loop import IN, Loop
-from .order import Sitting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
-_PYTHON_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_START = "import sys; sys.path[:1] = [%s]; from millrace_worker.start import main; main()" % json.dumps(_PYTHON_DIR)
-_SERVE = "import sys; sys.path.insert(0, %s); from millrace_seat.server import main; main()" % json.dumps(_PYTHON_DIR)
+PYTHON_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+#: The interpreter of keepers, and of apps without one of their own.
+PYTHON = os.path.realpath(sys.executable)
 
 #: What an app may see of the environment of its seat; the services show it no more of theirs.
 ALLOWED = (
@@ -41,10 +38,14 @@ _LINE_BYTES = 8 * 1024
 _PRINTED_BYTES = 256 * 1024
 
 
-def environment_of(variables: dict[str, str], storage: str, environment: str | None) -> dict[str, str]:
-    """What the app's processes find in their environment."""
+def environment_of(
+    variables: dict[str, str], storage: str, environment: str | None, scratch: str | None = None
+) -> dict[str, str]:
+    """What the app's processes find in their environment. With `scratch`, the home of the seat's user is not theirs."""
     found = {"LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
     found.update({name: os.environ[name] for name in ALLOWED if name in os.environ})
+    if scratch is not None:
+        found["HOME"] = found["TMPDIR"] = scratch
     if environment is not None:
         found["VIRTUAL_ENV"] = environment
         found["PATH"] = os.path.join(environment, "bin") + os.pathsep + found.get("PATH", os.defpath)
@@ -54,26 +55,11 @@ def environment_of(variables: dict[str, str], storage: str, environment: str | N
     return found
 
 
-def start_child(sit: Sitting, files: Files, storage: str, home: str) -> Child:
-    """Starts the harness, which calls home at that socket, or the app's own server."""
-    variables = environment_of(sit.variables, storage, files.environment)
-    if sit.server is None:
-        order = {**sit.order, "address": home, "bundle_dir": files.bundle}
-        return Child([files.python, "-c", _START], json.dumps(order).encode() + b"\n", variables)
-    if files.environment is None:
-        variables["PATH"] = os.path.dirname(files.python) + os.pathsep + variables.get("PATH", os.defpath)
-    variables["PORT"] = str(sit.server.port)
-    program, *rest = sit.server.command
-    # The place may have it under another name, and the app's own version matters.
-    program = files.python if program in ("python", "python3") else program
-    arguments = [os.path.realpath(sys.executable), "-I", "-S", "-c", _SERVE, files.bundle, program, *rest]
-    return Child(arguments, b"\n", variables)
-
-
 class Child:
-    """A keeper, and below it a template, a replica or a server."""
+    """A keeper, and below it a template, a replica or a server; below that many keepers, if there are several."""
 
-    def __init__(self, arguments: list[str], given: bytes, variables: dict[str, str]) -> None:
+    def __init__(self, arguments: list[str], given: bytes, variables: dict[str, str], levels: int = 1) -> None:
+        self._levels = levels
         order_read, order_write = os.pipe()
         self.stdout, stdout_write = os.pipe()
         self.stderr, stderr_write = os.pipe()
@@ -107,9 +93,17 @@ class Child:
         keeper.tell(self.pid, signal.SIGTERM)
 
     def ask(self) -> None:
-        """Asks the process below the keeper to end by itself."""
-        for pid in linux.children_of(self.pid):
-            keeper.tell(pid, signal.SIGTERM)
+        """Asks the process that is kept to end by itself."""
+        kept = self.kept()
+        if kept > 0:
+            keeper.tell(kept, signal.SIGTERM)
+
+    def kept(self) -> int:
+        """The process below the last keeper; 0 while there is none."""
+        pid = self.pid
+        for _ in range(self._levels):
+            pid = next(iter(linux.children_of(pid)), 0)
+        return pid
 
 
 class Printed:

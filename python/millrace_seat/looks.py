@@ -30,15 +30,21 @@ def _usage_below(top: int) -> dict[str, int]:
     """Of all below a keeper; the time of those that it has buried is the keeper's own."""
     cpu_ticks, _ = _stat(top)
     resident = 0
+    for each in below(top):
+        ticks, pages = _stat(each)
+        cpu_ticks += ticks
+        resident += pages
+    return {"cpu_ms": round(cpu_ticks * 1000 / _TICKS), "resident_bytes": resident * _PAGE}
+
+
+def below(top: int) -> list[int]:
+    """The processes that one has started, and theirs; of very many, some."""
     found = _children(top)
     for at, each in enumerate(found):
         if at >= _MAX_PROCESSES:
             break
-        ticks, pages = _stat(each)
-        cpu_ticks += ticks
-        resident += pages
         found += _children(each)
-    return {"cpu_ms": round(cpu_ticks * 1000 / _TICKS), "resident_bytes": resident * _PAGE}
+    return found[:_MAX_PROCESSES]
 
 
 def _vitals_of(pid: int) -> dict[str, Any] | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import socket
 from typing import Any
 
 _HEX = re.compile(r"[0-9a-f]{32}\Z")
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
+_LEVEL = re.compile(r"(auto|process|landlock|userns)\Z")
 _MAX_ADDRESSES = 64
+_MAX_NEIGHBOURS = 10_000
 
 
 class SeatOrder:
@@ -19,6 +22,8 @@ class SeatOrder:
         self.authority: str = fields["authority"]
         self.ticket: str = fields["ticket"]
         self.grace_seconds: float = fields["graceMs"] / 1000
+        #: Addresses of machines that its place shows to nobody; whoever starts the agent knows them.
+        self.neighbours = [each for each in fields.get("neighbours", [])[:_MAX_NEIGHBOURS] if _is_numeric(each)]
 
 
 class Session:
@@ -41,6 +46,9 @@ class Sitting:
         self.environment = None if environment is None else _matching(_HASH, environment)
         #: Where the project's storage is in this place, if it is there.
         self.storage: str = fields["storage"]
+        walls = fields["walls"]
+        #: What it is to live behind; None where the place itself is what it lives behind.
+        self.walls = None if walls is None else Walls(walls)
         self.variables: dict[str, str] = fields["variables"]
         #: For the harness; where it calls home and where the app is, the agent fills in.
         self.order: dict[str, Any] = fields["order"]
@@ -49,12 +57,26 @@ class Sitting:
         self.server = None if server is None else Server(server)
 
 
+class Walls:
+    """What an app is to live behind."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        #: The weakest level to accept, or `auto`: in either case the strongest that there is.
+        self.isolation = _matching(_LEVEL, fields["isolation"])
+        #: What the outer keeper is told of the app's network.
+        self.network: list[tuple[str, str]] = [(str(name), str(value)) for name, value in fields["network"]]
+        #: It does not start where its connections cannot be judged.
+        self.must_judge = fields["must_judge"] is True
+
+
 class Server:
     """An app's own server."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.command: list[str] = list(fields["command"])
         self.port = int(fields["port"])
+        #: The port that its author wrote, which may be in its code.
+        self.authored = int(fields["authored"])
         #: For what it prints.
         self.ticket = _matching(_HEX, fields["ticket"])
 
@@ -74,3 +96,13 @@ def _matching(pattern: re.Pattern[str], text: str) -> str:
     if not pattern.match(text):
         raise ValueError("not as expected")
     return text
+
+
+def _is_numeric(address: object) -> bool:
+    if not isinstance(address, str):
+        return False
+    try:
+        socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
+    except OSError:
+        return False
+    return True

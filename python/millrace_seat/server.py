@@ -5,10 +5,18 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Iterable
 
 from millrace_worker import keeper, linux
 
+from . import looks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .order import Server
+
 _LISTENING = "0A"
+_LOOPBACK_6 = "00000000000000000000000001000000"
 
 
 def main() -> None:
@@ -23,19 +31,85 @@ def main() -> None:
     keeper.keep(_serve, owner)
 
 
-def listens(port: int) -> bool:
-    """Whether anybody in this place takes connections there."""
+def become() -> None:
+    """The same where a keeper is there already."""
+    _serve()
+
+
+class Listening:
+    """Where a server takes connections: on the port that it was given, or on the one that is in its code."""
+
+    def __init__(self, port: int, is_fixed: bool, is_open: bool, own: frozenset[str]) -> None:
+        #: 0 for nowhere.
+        self.port = port
+        self._is_fixed = is_fixed
+        self._is_open = is_open
+        #: Sockets that were found to be its own. A socket never changes hands between apps.
+        self.own = own
+
+    @property
+    def is_there(self) -> bool:
+        return self.port > 0
+
+    def told(self) -> dict[str, bool]:
+        """For the service; whether other machines reach it, past that, is told too."""
+        return {"is": self.is_there, "is_fixed": self._is_fixed, "is_open": self._is_open}
+
+
+NOWHERE = Listening(0, False, False, frozenset())
+
+
+def find(server: Server, top: int, before: Listening) -> Listening:
+    """Where the server below that process takes connections. Others of its machine may have the port it should have."""
+    own = before.own
+    for port in dict.fromkeys((server.port, server.authored)):
+        sockets = _listening_on(port)
+        if not sockets:
+            continue
+        if not sockets.keys() <= own:
+            own = _held_below(top, sockets.keys())
+        if sockets.keys() <= own:
+            return Listening(port, port != server.port, any(sockets.values()), own)
+    return NOWHERE
+
+
+def _listening_on(port: int) -> dict[str, bool]:
+    """The sockets that take connections there, by number, with whether they do so from other machines."""
     wanted = "%04X" % port
+    found: dict[str, bool] = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with open(table, encoding="ascii") as rows:
                 for row in rows:
                     words = row.split()
-                    if words[3] == _LISTENING and words[1].endswith(":" + wanted):
-                        return True
+                    address, _, number = words[1].partition(":")
+                    if words[3] == _LISTENING and number == wanted:
+                        found[words[9]] = not _is_loopback(address)
         except OSError:
             pass  # A kernel without IPv6.
-    return False
+    return found
+
+
+def _is_loopback(address: str) -> bool:
+    """As the kernel's tables write it: words of four bytes, each backwards."""
+    is_mapped = address[:-8] in ("", "0000000000000000FFFF0000")
+    return address == _LOOPBACK_6 or (is_mapped and address.endswith("7F"))
+
+
+def _held_below(top: int, wanted: Iterable[str]) -> frozenset[str]:
+    """Those of the sockets that a process below that one holds."""
+    names = {"socket:[%s]" % each: each for each in wanted}
+    found: set[str] = set()
+    for pid in looks.below(top):
+        folder = "/proc/%d/fd" % pid
+        try:
+            for descriptor in os.listdir(folder):
+                name = os.readlink(os.path.join(folder, descriptor))
+                if name in names:
+                    found.add(names[name])
+        except OSError:
+            pass  # It has ended, or has just closed one: the next look is soon.
+    return frozenset(found)
 
 
 def dial(port: int) -> socket.socket:

@@ -15,7 +15,7 @@ from millrace_worker import keeper, linux
 from .agent import Agent
 from .order import SeatOrder
 
-_MAX_ORDER_BYTES = 64 * 1024
+_MAX_ORDER_BYTES = 1024 * 1024
 _DESCRIPTORS = 16 * 1024
 
 
@@ -61,9 +61,12 @@ def _read() -> bytes:
 
 def _remove(folder: str) -> None:
     os.chdir("/")
-    for place, _, _ in os.walk(folder):
-        try:
-            os.chmod(place, 0o700)
-        except OSError:
-            pass  # What cannot be removed is the place's to remove.
+    # Each before it is looked into: an app may have closed it to itself, and the kernel closes folders of its own.
+    for place, names, _ in os.walk(folder):
+        for path in (os.path.join(place, name) for name in names):
+            try:
+                if not os.path.islink(path):
+                    os.chmod(path, 0o700)
+            except OSError:
+                pass  # What cannot be removed is the place's to remove.
     shutil.rmtree(folder, ignore_errors=True)

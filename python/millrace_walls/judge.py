@@ -25,6 +25,7 @@ class Judge:
         self._allowed = Ranges(plan.allowed)
         #: Outside only, and what is allowed besides.
         self._is_egress = plan.network == "egress"
+        self._is_guest = plan.is_guest
         self._nameservers = {(each.bits, each.value, each.port) for each in nameservers()}
 
     def permits(self, address: Address) -> bool:
@@ -33,8 +34,9 @@ class Judge:
             return True
         if self._denied.include(address):
             return False
-        is_allowed = not self._is_egress or self._allowed.include(address)
-        if _is_here(address):
+        is_here = _is_here(address)
+        is_allowed = not (self._is_egress or (self._is_guest and is_here)) or self._allowed.include(address)
+        if is_here:
             if address.port == self._management_port:
                 return False
             owners = self._listeners.at(address)

@@ -41,6 +41,8 @@ class Plan:
         #: The port of the service's management listener, where connections are judged; 0 if that is not known yet.
         self.is_judged = "management_port" in one
         self.management_port = int(one.get("management_port", "0"))
+        #: The machine is not the service's: of what listens there, the app reaches its own.
+        self.is_guest = one.get("guest") == "true"
         #: Ports that are kept for servers; of those the app may take its own alone, if it has one.
         first, _, last = one.get("server_ports", "1-0").partition("-")
         self.server_ports = range(int(first), int(last) + 1)

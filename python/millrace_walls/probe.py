@@ -28,16 +28,16 @@ def main() -> None:
     Says why each rung fails, or null.
     """
     asked = json.loads(sys.stdin.buffer.readline())
+    print(json.dumps({rung: why_not(rung, asked) for rung in _RUNGS}))
+
+
+def why_not(rung: str, asked: dict[str, Any]) -> str | None:
+    """Why this host does not give a rung; None where it does."""
     folder: str = asked["folder"]
     with open(os.path.join(folder, "hidden"), "w", encoding="ascii"):
         pass
-    for rung in _RUNGS:
-        for name in _OWN:
-            os.makedirs(os.path.join(folder, rung, name), 0o700)
-    print(json.dumps({rung: _why_not(rung, folder, asked) for rung in _RUNGS}))
-
-
-def _why_not(rung: str, folder: str, asked: dict[str, Any]) -> str | None:
+    for name in _OWN:
+        os.makedirs(os.path.join(folder, rung, name), 0o700)
     fields = {"rung": rung, "network": "false", "program": sys.executable, "user": asked["user"]}
     places = {name: os.path.join(folder, rung, name) for name in _OWN}
     host = {"harness": asked["harness"], "data_dir": asked["data_dir"]}

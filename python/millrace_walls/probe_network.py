@@ -24,10 +24,15 @@ def main() -> None:
 
     Says "judged", or why not.
     """
+    print(outcome(json.loads(sys.stdin.buffer.readline())))
+
+
+def outcome(asked: dict[str, str]) -> str:
+    """Says "judged", or why not."""
     try:
-        print(_outcome(json.loads(sys.stdin.buffer.readline())))
+        return _outcome(asked)
     except OSError as error:
-        print("connections cannot be judged: %s" % error.strerror)
+        return "connections cannot be judged: %s" % error.strerror
 
 
 def _outcome(asked: dict[str, str]) -> str:

@@ -2,18 +2,23 @@ import type { Settings } from "../config/setting-keys.ts";
 import { describeRayTrouble, openJobsApi } from "../host/ray/jobs-api.ts";
 import type { JobsApi } from "../host/ray/jobs-api.ts";
 import { whyTooOld } from "../host/ray/ray-version.ts";
-import { fail, ok } from "./finding.ts";
+import type { StandingWalls } from "../replicas/remote/seat-walls.ts";
+import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 
 const CHECK = "ray";
+const WALLS = "ray sandbox";
 
-/** The cluster answers, takes our token, and is new enough. */
-export async function checkRay(settings: Settings): Promise<Finding> {
-  if (settings.engine !== "ray") return ok(CHECK, `not used: MILLRACE_ENGINE is ${settings.engine}`);
+/**
+ * The cluster answers, takes our token, and is new enough. `walls` are the weakest that a running service has seen there,
+ * null for none.
+ */
+export async function checkRay(settings: Settings, walls: StandingWalls | null = null): Promise<Finding[]> {
+  if (settings.engine !== "ray") return [ok(CHECK, `not used: MILLRACE_ENGINE is ${settings.engine}`)];
   try {
-    return await checkCluster(openJobsApi(settings));
+    return [await checkCluster(openJobsApi(settings)), ...checkWalls(walls)];
   } catch (error) {
-    return fail(CHECK, (error as Error).message, "set MILLRACE_RAY_ADDRESS, see docs/ray.md");
+    return [fail(CHECK, (error as Error).message, "set MILLRACE_RAY_ADDRESS, see docs/ray.md")];
   }
 }
 
@@ -29,4 +34,13 @@ async function checkCluster(api: JobsApi): Promise<Finding> {
     const remedy = "check MILLRACE_RAY_ADDRESS, the token, and that the cluster's dashboard runs";
     return fail(CHECK, `${api.address}: ${describeRayTrouble(error)}`, remedy);
   }
+}
+
+function checkWalls(walls: StandingWalls | null): Finding[] {
+  if (!walls) return [];
+  const { level, gap } = walls;
+  const care = "let only those deploy whom you trust with the whole cluster; see docs/ray.md";
+  if (level === "none") return [warn(WALLS, `none: an app can do whatever Ray's user can (${gap})`, care)];
+  if (gap !== null) return [warn(WALLS, `${level}, but apps can connect to Ray itself: ${gap}`, care)];
+  return [ok(WALLS, level)];
 }

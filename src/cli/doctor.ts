@@ -4,6 +4,7 @@ import type { StorageLimits } from "../apps/storage-report.ts";
 import { readSettings } from "../config/settings.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import type { Enforcement } from "../host/limits/limits.ts";
+import type { StandingWalls } from "../replicas/remote/seat-walls.ts";
 import { DirectoryInUseError, lockDirectory, lockHolder } from "../store/directory-lock.ts";
 import type { DirectoryLock } from "../store/directory-lock.ts";
 import { DATABASE_FILE, inspectDatabase } from "../store/upkeep.ts";
@@ -56,7 +57,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
   const directory = checkDirectory(dataDir);
   // Before we take the lock ourselves.
   const lockedBy = lockHolder(dataDir);
-  const { holder, report, lock, limits, enforcement } = await look(settings);
+  const { holder, report, lock, limits, enforcement, seatWalls = null } = await look(settings);
   // Those of the service where one runs: whoever asks may have others.
   const bounds = { ...settings, ...limits };
   const walls = await lookAtWalls(settings, process.env);
@@ -77,7 +78,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     await checkNetwork(settings, walls),
     await checkImages(settings, process.env),
     ...(await checkKubernetes(settings, process.env)),
-    await checkRay(settings),
+    ...(await checkRay(settings, seatWalls)),
     await checkPorts(settings, holder),
     ...(await checkNodes(settings, report)),
     checkClock(report, Date.now()),
@@ -92,6 +93,7 @@ type Seen = {
   readonly lock: DirectoryLock | null;
   readonly limits?: StorageLimits;
   readonly enforcement?: Enforcement;
+  readonly seatWalls?: StandingWalls | null;
 };
 
 /** Asks the service for its database if one runs; else looks itself, with the directory locked. */
@@ -103,7 +105,7 @@ async function look(settings: Settings): Promise<Seen> {
       return {
         holder: "service",
         lock: null,
-        ...(asked.result as Pick<Seen, "report" | "limits" | "enforcement">),
+        ...(asked.result as Pick<Seen, "report" | "limits" | "enforcement" | "seatWalls">),
       };
   } catch (error) {
     const holder = error instanceof SilentServiceError ? "silent" : "service";

@@ -6,6 +6,7 @@ import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Presence } from "../kit/presence.ts";
 import type { Owners } from "../nodes/owners.ts";
 import { refuseOthers } from "./api/mount.ts";
+import type { StandingWalls } from "../replicas/remote/seat-walls.ts";
 import type { MeasuredParts } from "./measure.ts";
 
 export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | "build"> & {
@@ -18,6 +19,8 @@ export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | 
   readonly interpreter: Pick<Presence, "path" | "isMissing">;
   /** What apps live behind. */
   readonly isolated: Isolated;
+  /** The weakest walls that a seat elsewhere has raised around an app; null for none. */
+  readonly seatWalls: () => StandingWalls | null;
   /** What apps are held to, and by what. */
   readonly enforcement: Enforcement;
   /** What of an app's `network` is in force. */
@@ -90,7 +93,7 @@ function details(parts: HealthParts): object {
     version: build.version,
     uptimeSeconds: Math.floor(process.uptime()),
     store: store.kind,
-    isolation: isolated.rung ?? "none",
+    isolation: parts.seatWalls()?.level ?? isolated.rung ?? "none",
     ...(isolated.lack !== null && { withoutWalls: isolated.lack }),
     silentLanes: (["read", "write"] as const).filter((lane) => store.isSilent(lane)),
     // Without a reserve, as with Postgres, a full disk still takes no upload.

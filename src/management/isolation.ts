@@ -1,8 +1,9 @@
 import { LIMITS, describeEnforced } from "../host/limits/limits.ts";
 import type { Enforcement } from "../host/limits/limits.ts";
-import type { networkReport } from "../host/walls/network.ts";
+import { networkReport } from "../host/walls/network.ts";
 import { readEscapeReport } from "../host/walls/escape-report.ts";
 import type { Rung } from "../host/walls/rung.ts";
+import type { StandingWalls } from "../replicas/remote/seat-walls.ts";
 import { ISOLATION } from "../shapes/isolation.ts";
 import type { Isolation, IsolationRule } from "../shapes/isolation.ts";
 import { operation } from "./api/operation.ts";
@@ -16,6 +17,8 @@ export type IsolationParts = {
   /** What of an app's `network` is in force. */
   readonly network: Pick<ReturnType<typeof networkReport>, "true">;
   readonly dataDir: string;
+  /** The weakest walls that a seat elsewhere has raised around an app; null for none. */
+  readonly seatWalls: () => StandingWalls | null;
 };
 
 /** What keeps apps from the rest of the machine. For the operator: a wall that does not hold is nobody else's affair. */
@@ -30,7 +33,7 @@ export function isolationOperations(parts: IsolationParts): AnyOperation[] {
       access: "operator",
       response: ISOLATION,
       handle: (): Isolation => ({
-        level: parts.rung ?? "none",
+        level: parts.seatWalls()?.level ?? parts.rung ?? "none",
         rules: rulesOf(parts),
         lastEscape: readEscapeReport(parts.dataDir),
       }),
@@ -38,7 +41,9 @@ export function isolationOperations(parts: IsolationParts): AnyOperation[] {
   ];
 }
 
-function rulesOf({ enforcement, network }: IsolationParts): IsolationRule[] {
+function rulesOf({ enforcement, network: own, seatWalls }: IsolationParts): IsolationRule[] {
+  const elsewhere = seatWalls();
+  const network = elsewhere ? networkReport({ hasWalls: true, gap: elsewhere.gap }) : own;
   const limits = LIMITS.map((name) => {
     const how = enforcement[name];
     return { name, isEnforced: "by" in how, detail: describeEnforced(how) };

@@ -1,5 +1,6 @@
 import type { Settings } from "../config/setting-keys.ts";
 import type { Containers } from "../host/containers/containers.ts";
+import type { NetworkWall } from "../host/walls/network.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { SpanCounts } from "../kit/span-counts.ts";
@@ -13,6 +14,8 @@ import { remoteEngine } from "./remote/engine.ts";
 import { SeatListener } from "./remote/seat-listener.ts";
 import type { SeatListenerParts } from "./remote/seat-listener.ts";
 import type { SeatPlace } from "./remote/seat-place.ts";
+import { SeatWallReport, guestWalls, heldElsewhere } from "./remote/seat-walls.ts";
+import type { StandingWalls } from "./remote/seat-walls.ts";
 import type { Blobs } from "./remote/send-blob.ts";
 import type { PlaceParts } from "./start-place.ts";
 
@@ -50,12 +53,18 @@ type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
 
 type StartedEngine = {
   readonly engine: Engine;
-  /** How long seats elsewhere took to reach each phase of their start. */
-  readonly seatStarts: ReadonlyMap<string, SpanCounts>;
+  readonly seats: {
+    /** How long seats elsewhere took to reach each phase of their start. */
+    readonly seatStarts: ReadonlyMap<string, SpanCounts>;
+    /** The weakest walls around an app elsewhere; null while none has run, or where it is not seats that raise them. */
+    readonly seatWalls: () => StandingWalls | null;
+  };
   /** Where the agents of seats elsewhere reach this service; absent where there are none. */
   readonly reached: { readonly seatAddress?: string };
   /** Seats elsewhere that are ended from now on are left to the next service instead. */
   readonly leaveSeats: () => void;
+  /** What apps are held to where they run, as far as this service can tell before they do. */
+  readonly held: { readonly network: NetworkWall };
 };
 
 /** Makes the engine that apps run on. */
@@ -63,16 +72,17 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const { settings, containers, engine = processEngine, seats, home, blobs, clock, log, python } = parts;
   const { dataDir, serverPorts } = settings;
   const host = { ...parts, dataDir, python: python.path, ports: new Ports(serverPorts) };
-  if (!seats && settings.engine === "process")
-    return {
-      engine: containerEngine(host, containers, engine(host)),
-      seatStarts: new Map(),
-      reached: {},
-      leaveSeats: () => {},
-    };
+  const seatStarts = new Map<string, SpanCounts>();
+  const held = { network: parts.network };
+  if (!seats && settings.engine === "process") {
+    const engineHere = containerEngine(host, containers, engine(host));
+    const none = { seatStarts, seatWalls: () => null };
+    return { engine: engineHere, seats: none, reached: {}, held, leaveSeats: () => {} };
+  }
   const seatHome = await parts.seatHome();
   if (!blobs) throw new Error("replicas on other machines are fetched from blobs, and there are none");
   const place = seats?.place ?? (await openPlace({ ...parts, ...seatHome, python: python.version }));
+  const walls = place.isShared ? guestWalls(settings, parts.network, place.name) : null;
   const onError = (error: unknown): void => log.error({ err: error }, "could not serve a seat");
   const listener = await life.start(
     "listener for seats",
@@ -90,7 +100,6 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   );
   // A place that was given holds any number of them.
   const replicasPerSeat = seats ? Number.POSITIVE_INFINITY : settings.replicasPerSeat;
-  const seatStarts = new Map<string, SpanCounts>();
   const onPhase = (phase: string, ms: number): void => {
     const spans = seatStarts.get(phase) ?? new SpanCounts(START_BOUNDS_MS);
     seatStarts.set(phase, spans);
@@ -99,12 +108,23 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   let isLeft = false;
   const seating = { place, replicasPerSeat, listener, addresses, graceMs, storage: STORAGE };
   const remote = { ...seating, onPhase, isLeft: () => isLeft };
+  const report = new SeatWallReport((standing) => tellWalls(standing, place.name, log));
+  const onWalls = (standing: StandingWalls): void => report.hear(standing);
   return {
-    engine: remoteEngine(host, remote),
-    seatStarts,
+    engine: remoteEngine(host, walls ? { ...remote, walls, onWalls } : remote),
+    seats: { seatStarts, seatWalls: () => report.weakest },
     reached: { seatAddress },
     leaveSeats: () => (isLeft = settings.keepSeats),
+    held: walls ? { network: heldElsewhere(parts.network, settings) } : held,
   };
+}
+
+function tellWalls({ level, gap }: StandingWalls, place: string, log: Log): void {
+  if (level === "none")
+    log.warn({ detail: gap }, `apps on ${place} have no walls: each can do whatever its user there can`);
+  else if (gap !== null)
+    log.warn({ isolation: level, detail: gap }, `apps on ${place} can connect to whatever listens there`);
+  else log.info({ isolation: level }, `apps on ${place} live behind walls`);
 }
 
 /** Read only where it is needed: it takes a tenth of a second. */

@@ -9,7 +9,7 @@ import { freePort } from "../support/free-port.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { isAlive } from "../support/process-tree.ts";
 import { RayCluster } from "../support/ray/ray-cluster.ts";
-import { testService } from "../support/service.ts";
+import { rayService } from "../support/ray/ray-service.ts";
 import type { TestApp, TestService } from "../support/service.ts";
 import { SilentProxy } from "../support/silent-proxy.ts";
 import { REPOSITORY } from "../support/source-files.ts";
@@ -44,17 +44,11 @@ const APART = {
 describe.skipIf(found === null)("on Ray", () => {
   const ray = found!;
 
-  /** A service whose replicas run there. Nothing of it may be left there after the test. */
   async function onRay(
     apps: Record<string, TestApp>,
     flags: Record<string, unknown> = {},
   ): Promise<TestService> {
-    const { databaseUrl } = await databases.fresh("postgres");
-    onTestFinished(async () => {
-      await until("no actor is left", async () => (await ray.seats()).length === 0);
-      await until("no supervisor is left", async () => (await ray.supervisors()).length === 0);
-    });
-    return await testService(apps, { databaseUrl, engine: "ray", rayAddress: ray.address, ...flags });
+    return await rayService(ray, databases, apps, flags);
   }
 
   /** The pids of those that hold. */

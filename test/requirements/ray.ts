@@ -15,6 +15,12 @@ export const RAY = {
     "ray.service": "When the service is killed, its actors and its supervisor end by themselves.",
     "ray.adopted": "After kill -9 of the service the next one goes on in the same actors.",
     "ray.node": "When a node of Ray dies, the next call is answered by another node.",
+    "ray.walls": "An app on Ray reaches neither Ray's ports, sockets, files nor token, nor another app's.",
+    "ray.load":
+      "A node of Ray that dies under load costs no accepted run; sync calls fail only if they were in it.",
+    "ray.deploys": "20 deploys under load on Ray fail no call.",
+    "ray.figures": "How long starts, ends and deaths of seats on Ray take is measured: from 0 to 8 and back.",
+    "ray.servers": "An app that is a server runs on Ray, on a port of its own.",
     "ray.proof": "Only the job that a service has submitted is taken for its supervisor.",
     "ray.messages": "A supervisor that says what none says, or not in its turn, is not listened to.",
     "ray.job": "A supervisor whose job has ended, or that stays away, is started again, with growing pauses.",

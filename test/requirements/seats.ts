@@ -54,6 +54,13 @@ export const SEATS = {
     "seats.taken": "A service that finds its seat taken over by another ends nothing of it.",
     "seats.servers":
       "An app that is a server of its own is reached in a seat elsewhere, and its lines are logged.",
+    "seats.walls":
+      "On a machine of others, an app lives behind the same walls as on a host, and reaches only its own there.",
+    "seats.walls-asked":
+      "An app does not start in a seat that cannot give the level or the network that is asked for, and says why.",
+    "seats.walls-told": "Which walls stand around apps elsewhere is told, with the weakest of all seats.",
+    "seats.ports":
+      "On a machine of others, each server has a port of its own, and only its own sockets are taken for it.",
     "seats.pythons": "An agent runs on every Python from 3.9 on, with its standard library alone.",
     "seats.fenced": "A seat that was given up ends when it comes back; what it answers is not heard.",
   }),

@@ -41,6 +41,7 @@ const LAST_MS = 5_000;
 /** Seats that are actors of a Ray cluster. What runs goes on while Ray, or the supervisor there, does not answer. */
 export class RayPlace implements SeatPlace {
   readonly name = "Ray";
+  readonly isShared = true;
   readonly #parts: RayPlaceParts;
   readonly #api: JobsApi;
   /** Where the actors of this service get their names. */

@@ -15,6 +15,6 @@ export function remoteEngine(host: ProcessHost, remote: RemoteParts): Engine {
     name: remote.place.name,
     replicasPerSeat: remote.replicasPerSeat ?? 1,
     open: (workload, keepMs, home, owner) => new ProcessSeat(parts, workload, keepMs, home, owner),
-    serve: (workload, events) => startRemoteServer(remote, workload, host.clock, events),
+    serve: (workload, events) => startRemoteServer(remote, workload, host.ports, host.clock, events),
   };
 }

@@ -71,14 +71,17 @@ function search(
 
 /** Null where a seat cannot be taken over: its place cannot, or its process is a replica and ends with its service. */
 function wishOf(
-  { place, listener, replicasPerSeat = 1, storage }: RemoteParts,
+  { place, listener, replicasPerSeat = 1, storage, walls }: RemoteParts,
   workload: Workload,
 ): SeatWish | null {
   if (!place.adopt || (!workload.mayFork && !workload.server)) return null;
+  // A port that the other service gave it could be another server's here.
+  if (workload.server && place.isShared) return null;
   const { appNumber, id: versionId } = workload.version;
   const variables = Object.entries(workload.variables).toSorted(([one], [other]) => (one < other ? -1 : 1));
   // Folders are another node's; the blobs of the version are the same files.
   const what = { ...workload, variables, bundle: null, environment: null };
-  const content = JSON.stringify([GENERATION, place.name, replicasPerSeat, storage, what]);
+  const around = walls?.(workload, 0).asked ?? null;
+  const content = JSON.stringify([GENERATION, place.name, replicasPerSeat, storage, around, what]);
   return { appNumber, versionId, workload: listener.records.mark(content) };
 }

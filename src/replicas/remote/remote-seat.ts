@@ -11,9 +11,10 @@ import { refused, whyNotThere } from "./refusals.ts";
 import { SeatLine } from "./seat-line.ts";
 import type { Guest, SeatListener } from "./seat-listener.ts";
 import { seatReader } from "./seat-messages.ts";
-import type { SeatMessage, ServiceMessage, Session, Sitting } from "./seat-messages.ts";
+import type { Listening, SeatMessage, ServiceMessage, Session, Sitting } from "./seat-messages.ts";
 import type { PlacedSeat, SeatPlace, SeatPlaceEvents } from "./seat-place.ts";
 import type { ClaimedSeat } from "./seat-records.ts";
+import type { GuestWalls, StandingWalls } from "./seat-walls.ts";
 import { strikeOff } from "./strike-off.ts";
 
 /** The phases of a start, each told once, with the milliseconds since it was asked for. */
@@ -30,7 +31,10 @@ export type RemoteParts = {
   readonly graceMs: number;
   /** Where places have a project's storage. */
   readonly storage: string;
+  /** What apps get on machines that strangers use too; `ownPort` is that of a server, else 0. Absent for no such place. */
+  readonly walls?: (workload: Workload, ownPort: number) => GuestWalls;
   readonly onPhase?: (phase: SeatStartPhase, ms: number) => void;
+  readonly onWalls?: (walls: StandingWalls) => void;
   /** Whether what is ended now is left to the next service, which starts within the grace; absent for never. */
   readonly isLeft?: () => boolean;
 };
@@ -48,8 +52,8 @@ const NEAR_MS = 5_000;
 export type SeatStart = Pick<Sitting, "order" | "server"> & { readonly workload: Workload };
 
 export type RemoteSeatEvents = Pick<SeatEvents, "onLog" | "onError"> & {
-  /** Whether the app's own server takes connections. */
-  readonly onListening?: (isListening: boolean) => void;
+  /** Where the app's own server takes connections; null for nowhere. */
+  readonly onListening?: (listening: Listening | null) => void;
 };
 
 /** By what another service may take a seat over, and what this one has taken over. */
@@ -210,6 +214,8 @@ export class RemoteSeat implements Guest {
 
   #session(): Session {
     const { workload, order, server } = this.#start;
+    const { storage, walls } = this.#parts;
+    const around = walls?.(workload, server?.port ?? 0);
     const { bundleBlob, environmentBlob } = workload.version;
     return {
       secret: this.#secret,
@@ -219,8 +225,10 @@ export class RemoteSeat implements Guest {
       sit: {
         bundle: bundleBlob ?? "",
         environment: environmentBlob,
-        storage: this.#parts.storage,
-        variables: workload.variables,
+        // A place of strangers has one folder for all projects.
+        storage: around ? `${storage}/${workload.projectId}` : storage,
+        variables: { ...around?.variables, ...workload.variables },
+        walls: around?.asked ?? null,
         order,
         server,
       },
@@ -232,10 +240,12 @@ export class RemoteSeat implements Guest {
     if ("hello" in message) this.#meet(message.hello);
     else if ("leaving" in message) this.#leaving.resolve();
     else if ("adopted" in message) this.#back.resolve(true);
-    else if ("listening" in message) this.#events.onListening?.(message.listening.isListening);
+    else if ("listening" in message) this.#events.onListening?.(message.listening);
     else if ("fetched" in message) this.#tell("fetched");
-    else if ("started" in message) this.#tell("started");
-    else if ("printed" in message) this.#events.onLog({ ...message.printed, runId: null });
+    else if ("started" in message) {
+      this.#tell("started");
+      if (message.started.walls) this.#parts.onWalls?.(message.started.walls);
+    } else if ("printed" in message) this.#events.onLog({ ...message.printed, runId: null });
     else if ("seen" in message) this.#looks.answer(message.seen);
     else if ("failed" in message) this.#end(refused(message.failed.message));
     else if ("exited" in message) {
@@ -263,7 +273,7 @@ export class RemoteSeat implements Guest {
         fault: this.#fault,
       });
     this.#line = null;
-    this.#events.onListening?.(false);
+    this.#events.onListening?.(null);
     this.#looks.giveUp();
     if (this.#isOver) return;
     const { graceMs } = this.#parts;

@@ -7,18 +7,25 @@ import { randomName } from "../../kit/ids.ts";
 import type { Exit, ServerCommand, ServerEvents, ServerPlace } from "../engine.ts";
 import type { StartedServer, Usage, Workload } from "../engine.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
+import type { Ports } from "../process/server/ports.ts";
+import { withPort } from "../process/server/replace-port.ts";
 import { seatFor } from "./find-seat.ts";
 import type { FoundSeat } from "./find-seat.ts";
 import { refused, whatIsMissing } from "./refusals.ts";
 import type { RemoteParts } from "./remote-seat.ts";
+import type { Listening } from "./seat-messages.ts";
 
 const PORT_VARIABLE = /\$(?:PORT\b|\{PORT\})/g;
 /** How long the agent may take to connect the two. */
 const DIAL_MS = 10_000;
 
+/** A port that no other server of this service has anywhere; null where it has its author's. */
+type OwnPort = { readonly port: number | null; readonly giveBack: () => void };
+
 /**
- * An app's own server in a seat elsewhere, on the port that its author wrote. Whoever connects to a socket of this
- * machine is connected with it: the agent is asked to dial, and calls home by TLS.
+ * An app's own server in a seat elsewhere, on the port that its author wrote or, where others use its machine too, on one
+ * of its own. Whoever connects to a socket of this machine is connected with it: the agent is asked to dial, and calls
+ * home by TLS.
  */
 class RemoteServer implements StartedServer {
   readonly pid = 0;
@@ -32,12 +39,16 @@ class RemoteServer implements StartedServer {
   readonly #logTicket: string;
   readonly #logs: Socket[] = [];
   #way: Promise<Server> | null = null;
-  #isListening = false;
+  readonly #port: number;
+  readonly #authored: number;
+  readonly #giveBack: () => void;
+  #listening: Listening | null = null;
 
   constructor(
     parts: RemoteParts,
     workload: Workload,
-    { entrypoint, port }: ServerCommand,
+    { entrypoint, port: authored }: ServerCommand,
+    { port, giveBack }: OwnPort,
     clock: Clock,
     events: ServerEvents,
   ) {
@@ -46,12 +57,18 @@ class RemoteServer implements StartedServer {
     this.#events = events;
     const { home } = parts.listener;
     this.#logTicket = home.expect((kind, socket) => this.#readLog(kind, socket, workload.projectId));
-    const command = entrypoint.map((word) => word.replace(PORT_VARIABLE, String(port)));
+    this.#port = port ?? authored;
+    this.#authored = authored;
+    this.#giveBack = giveBack;
+    const command =
+      port === null
+        ? entrypoint.map((word) => word.replace(PORT_VARIABLE, String(authored)))
+        : withPort(entrypoint, authored, port);
     this.#seat = seatFor(
       parts,
-      { workload, order: {}, server: { command, port, ticket: this.#logTicket } },
+      { workload, order: {}, server: { command, port: this.#port, authored, ticket: this.#logTicket } },
       clock,
-      { ...events, onListening: (isListening) => (this.#isListening = isListening) },
+      { ...events, onListening: (listening) => (this.#listening = listening) },
     );
     this.#path = path.join(path.dirname(home.address), `s-${randomName(12)}`);
     const { process } = this.#seat;
@@ -74,9 +91,14 @@ class RemoteServer implements StartedServer {
   }
 
   async place(): Promise<ServerPlace> {
-    if (!this.#isListening) return { kind: "nowhere" };
+    const listening = this.#listening;
+    if (!listening?.isListening) return { kind: "nowhere" };
     await (this.#way ??= this.#open());
-    return { kind: "listening", host: "", port: 0, path: this.#path, isOpen: false, isFixed: false };
+    const { isFixed } = listening;
+    // In a place of its own nobody else gets as far as it.
+    const isOpen = listening.isOpen && this.#parts.place.isShared === true;
+    const port = isFixed ? this.#authored : this.#port;
+    return { kind: "listening", host: "", port, path: this.#path, isOpen, isFixed };
   }
 
   async #open(): Promise<Server> {
@@ -121,7 +143,8 @@ class RemoteServer implements StartedServer {
     const exit = await exited;
     const { home } = this.#parts.listener;
     home.forget(this.#logTicket);
-    this.#isListening = false;
+    this.#giveBack();
+    this.#listening = null;
     (await this.#way)?.close();
     await rm(this.#path, { force: true });
     this.#clock.after(LAST_LINES_MS, () => this.#logs.forEach((socket) => socket.destroy()));
@@ -133,15 +156,19 @@ class RemoteServer implements StartedServer {
 export function startRemoteServer(
   parts: RemoteParts,
   workload: Workload,
+  ports: Ports,
   clock: Clock,
   events: ServerEvents,
 ): StartedServer {
+  const { isShared = false } = parts.place;
   const missing = workload.server ? whatIsMissing(workload) : "it has no server of its own";
-  if (missing === null && workload.server)
-    return new RemoteServer(parts, workload, workload.server, clock, events);
+  const port = missing === null && isShared ? ports.takeElsewhere() : null;
+  const giveBack = (): void => void (port !== null && ports.giveBack(port));
+  if (missing === null && workload.server && (!isShared || port !== null))
+    return new RemoteServer(parts, workload, workload.server, { port, giveBack }, clock, events);
   return {
     pid: 0,
-    exited: Promise.resolve(refused(missing ?? "")),
+    exited: Promise.resolve(refused(missing ?? "every port for servers is taken (MILLRACE_SERVER_PORTS)")),
     kill: () => {},
     askToEnd: () => {},
     place: async () => ({ kind: "nowhere" }),

@@ -2,6 +2,8 @@ import { z } from "zod";
 import type { ThreadVitals, Usage, Vitals } from "../engine.ts";
 import { orderedReader, parseMessage } from "./ordered-reader.ts";
 import type { WordMoves } from "./ordered-reader.ts";
+import { SEAT_LEVELS } from "./seat-walls.ts";
+import type { AskedWalls } from "./seat-walls.ts";
 
 /** Of one message of an agent: a line that its harness printed, or why it failed. */
 export const MAX_LINE_BYTES = 64 * 1024;
@@ -60,11 +62,16 @@ const vitals = z
   })
   .transform((v): Vitals => ({ atMs: v.at_ms, isStopped: v.is_stopped, threads: threadsOf(v.threads) }));
 
+const walls = z.strictObject({ level: z.enum(SEAT_LEVELS), gap: z.string().max(2_000).nullable() });
+const listening = z
+  .strictObject({ is: z.boolean(), is_fixed: z.boolean(), is_open: z.boolean() })
+  .transform((l) => ({ isListening: l.is, isFixed: l.is_fixed, isOpen: l.is_open }));
+
 const MESSAGE = z.union([
   z.strictObject({ beat: empty }),
   z.strictObject({ hello: z.strictObject({ python: z.string().max(32), tag: z.string().max(200) }) }),
   z.strictObject({ fetched: since }),
-  z.strictObject({ started: since }),
+  z.strictObject({ started: since.extend({ walls: walls.nullable() }) }),
   z.strictObject({ failed: z.strictObject({ message: z.string().max(4_000) }) }),
   z.strictObject({
     exited: z
@@ -83,9 +90,7 @@ const MESSAGE = z.union([
   }),
   z.strictObject({ leaving: empty }),
   z.strictObject({ adopted: empty }),
-  z.strictObject({
-    listening: z.strictObject({ is: z.boolean() }).transform(({ is }) => ({ isListening: is })),
-  }),
+  z.strictObject({ listening }),
 ]);
 
 /** What an agent says of its seat. */
@@ -93,6 +98,9 @@ export type SeatMessage = z.infer<typeof MESSAGE>;
 
 /** What an agent saw of a process. */
 export type Seen = Extract<SeatMessage, { readonly seen: unknown }>["seen"];
+
+/** Where the app's own server takes connections: on the port that is in its code; from other machines too. */
+export type Listening = Extract<SeatMessage, { readonly listening: unknown }>["listening"];
 
 function threadsOf(threads: readonly [number, number, boolean][]): Map<number, ThreadVitals> {
   return new Map(threads.map(([id, usedMs, isRunnable]) => [id, { usedMs, isRunnable }]));
@@ -116,12 +124,16 @@ export type Sitting = {
   /** Where the project's storage is in such places. */
   readonly storage: string;
   readonly variables: Readonly<Record<string, string>>;
+  /** What the app is to live behind; null where its place is that. */
+  readonly walls: AskedWalls | null;
   /** What the harness is told, but for what the agent fills in. */
   readonly order: unknown;
   /** The app's own server in place of the harness; null for none. */
   readonly server: {
     readonly command: readonly string[];
     readonly port: number;
+    /** The one that its author wrote, which may be in its code. */
+    readonly authored: number;
     /** For what it prints. */
     readonly ticket: string;
   } | null;

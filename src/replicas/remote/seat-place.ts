@@ -8,6 +8,8 @@ export type SeatPlace = {
   begin(order: SeatOrder, workload: Workload, events: SeatPlaceEvents): PlacedSeat;
   /** Goes on with a seat that another service has begun; absent where that cannot be. */
   adopt?(seat: AdoptedSeat, workload: Workload, events: SeatPlaceEvents): PlacedSeat;
+  /** Its machines are used by strangers too, who trust each other: walls stand around apps, and ports are shared. */
+  readonly isShared?: boolean;
   /** Told once, before anything begins: how what it runs for itself reaches this service. */
   openAt?(home: PlaceHome): void;
   /** Takes a connection of what it runs for itself; false if it is nothing to it. */

@@ -4,11 +4,22 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
+import { heldBelow, listenersSeenBy } from "../../../src/host/listeners.ts";
+import { nearestBelow } from "../../../src/host/process-tree.ts";
 import { groupOf, isAlive, parentOf } from "../process-tree.ts";
 import { until } from "../until.ts";
 
 /** An actor of the cluster, as its dashboard tells it. */
 export type RayActor = { readonly name: string; readonly state: string; readonly pid: number };
+
+/** What a Ray cluster has on this machine. */
+export type RayInside = {
+  readonly ports: readonly number[];
+  /** Paths of unix sockets. */
+  readonly sockets: readonly string[];
+  readonly folders: readonly string[];
+  readonly pids: readonly number[];
+};
 
 /** A Ray cluster of this machine. */
 export class RayCluster {
@@ -49,9 +60,36 @@ export class RayCluster {
     return this.#folder !== null;
   }
 
-  /** kill -9 of the second node: its raylet and its agents, as a machine that loses power. */
-  killNode(): void {
-    process.kill(-this.#groupOf("worker"), "SIGKILL");
+  /** kill -9 of the second node, with everything that runs on it; gives the pids of those that ended. */
+  killNode(): number[] {
+    const top = this.#groupOf("worker");
+    // The node itself first: it would tell the others of the end of what it has started.
+    const all = [top, ...nearestBelow(top)];
+    for (const pid of all) {
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch {
+        // It has just ended.
+      }
+    }
+    return all;
+  }
+
+  /** What of its own it keeps on this machine, for those who try to get at it. */
+  async inside(): Promise<RayInside> {
+    const sockets = path.join(this.#folder ?? "", "tmp", "session_latest", "sockets");
+    const tops = this.isOwn ? ["head", "worker"].map((node) => this.#groupOf(node)) : [];
+    const listeners = await listenersSeenBy(process.pid);
+    const inodes = new Set(listeners.map(({ inode }) => inode));
+    const held = new Set<string>();
+    for (const top of tops) for (const inode of await heldBelow(top, inodes)) held.add(inode);
+    const ports = listeners.filter(({ inode }) => held.has(inode)).map(({ port }) => port);
+    return {
+      ports: [...new Set([Number(new URL(this.address).port), ...ports])],
+      sockets: this.isOwn ? readdirSync(sockets).map((name) => path.join(sockets, name)) : [],
+      folders: this.isOwn ? [path.dirname(sockets)] : [],
+      pids: tops.flatMap((top) => [top, ...nearestBelow(top)]),
+    };
   }
 
   /** The actors of seats that are not dead. */

@@ -30,6 +30,8 @@ export type LocalPlaceOptions = {
   readonly python?: string;
   /** Where agents keep their files; `assertNothingLeft` finds what was left there. */
   readonly folder: string;
+  /** Others use the machine too. */
+  readonly isShared?: boolean;
   /** What an agent is told instead. */
   readonly change?: (order: SeatOrder) => SeatOrder;
 };
@@ -37,6 +39,7 @@ export type LocalPlaceOptions = {
 /** A place for seats on this machine: each agent is a process, and reaches the service by TLS as any other does. */
 export class LocalPlace implements SeatPlace {
   readonly name = "this machine";
+  readonly isShared: boolean;
   /** All that were begun, the oldest first. */
   readonly seats: LocalSeat[] = [];
   /** The pids of those that were begun by another service. */
@@ -50,8 +53,14 @@ export class LocalPlace implements SeatPlace {
   python: string;
   readonly #folder: string;
 
-  constructor({ folder, python = "python3", change = (order) => order }: LocalPlaceOptions) {
+  constructor({
+    folder,
+    python = "python3",
+    isShared = false,
+    change = (order) => order,
+  }: LocalPlaceOptions) {
     this.#folder = folder;
+    this.isShared = isShared;
     this.python = python;
     this.change = change;
   }

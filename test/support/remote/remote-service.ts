@@ -19,6 +19,8 @@ export type RemoteService = {
 export type RemoteOptions = {
   readonly graceMs?: number;
   readonly flags?: Record<string, unknown>;
+  /** Others use the machine of its seats too. */
+  readonly isShared?: boolean;
   readonly options?: TestServiceOptions;
 };
 
@@ -26,11 +28,11 @@ export type RemoteOptions = {
 export async function remoteService(
   databases: ReturnType<typeof testDatabases>,
   apps: Record<string, TestApp>,
-  { graceMs = 30_000, flags = {}, options = {} }: RemoteOptions = {},
+  { graceMs = 30_000, flags = {}, isShared = false, options = {} }: RemoteOptions = {},
 ): Promise<RemoteService> {
   const { databaseUrl } = await databases.fresh("postgres");
   const folder = await seatFolder();
-  const place = new LocalPlace({ folder });
+  const place = new LocalPlace({ folder, isShared });
   const on = await testService(apps, { databaseUrl, ...flags }, { ...options, seats: { place, graceMs } });
   return { on, place, folder };
 }

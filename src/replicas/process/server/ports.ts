@@ -21,8 +21,7 @@ export class Ports {
   async take(): Promise<number | null> {
     const { first, last } = this.#range;
     for (let tries = first; tries <= last; tries++) {
-      const port = this.#next;
-      this.#next = port === last ? first : port + 1;
+      const port = this.#turn();
       if (this.#given.has(port)) continue;
       this.#given.add(port);
       if (await isFree(port)) return port;
@@ -31,8 +30,27 @@ export class Ports {
     return null;
   }
 
+  /** A port of another machine, which no other server of this service has anywhere; null when there is none. */
+  takeElsewhere(): number | null {
+    const { first, last } = this.#range;
+    for (let tries = first; tries <= last; tries++) {
+      const port = this.#turn();
+      if (this.#given.has(port)) continue;
+      this.#given.add(port);
+      return port;
+    }
+    return null;
+  }
+
   giveBack(port: number): void {
     this.#given.delete(port);
+  }
+
+  #turn(): number {
+    const { first, last } = this.#range;
+    const port = this.#next;
+    this.#next = port === last ? first : port + 1;
+    return port;
   }
 }
 

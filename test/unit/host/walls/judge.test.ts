@@ -44,24 +44,26 @@ type Question = {
   readonly addresses: readonly string[];
   readonly port?: number;
   readonly owner?: "own" | "neighbour" | "service" | "other";
+  readonly isGuest?: boolean;
   readonly resolv?: string;
   readonly wall?: NetworkWall;
 };
 
 /** Which of the addresses are permitted. */
-function permitted({ network, addresses, port = 80, owner, resolv = "", wall = WALL }: Question): string[] {
+function permitted(question: Question): string[] {
+  const { network, addresses, port = 80, owner, isGuest = false, resolv = "", wall = WALL } = question;
   const folder = mkdtempSync(path.join(tmpdir(), "millrace-judge-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const settings = path.join(folder, "resolv.conf");
   writeFileSync(settings, resolv);
-  const question = {
-    fields: networkFields(network, wall),
+  const asked = {
+    fields: [...networkFields(network, wall), ["guest", String(isGuest)]],
     addresses: addresses.map((address) => [address, port]),
     owner: owner ?? "",
     settings,
   };
   const answer = execFileSync("python3", ["-I", "-S", "-c", JUDGE], {
-    input: JSON.stringify(question),
+    input: JSON.stringify(asked),
     encoding: "utf8",
   });
   const verdicts = JSON.parse(answer) as boolean[];
@@ -142,4 +144,13 @@ test("the outer keeper is told what is in force, and nothing where nothing is", 
   expect(Object.keys(networkVariables("egress", WALL))).toEqual(["RES_OPTIONS", "GRPC_DNS_RESOLVER"]);
   expect(networkVariables(true, WALL)).toEqual({});
   expect(networkVariables("egress", OPEN_NETWORK)).toEqual({});
+});
+
+verifies("seats.walls", "on a machine of others an app reaches of what listens there its own", () => {
+  const here = { network: true, addresses: HERE, isGuest: true } as const;
+  expect(permitted({ ...here, owner: "own" })).toEqual(HERE);
+  for (const owner of ["neighbour", "service", "other"] as const)
+    expect(permitted({ ...here, owner })).toEqual([]);
+  expect(permitted(here)).toEqual([]);
+  expect(permitted({ ...here, addresses: [...PUBLIC, "10.0.0.1"] })).toEqual([...PUBLIC, "10.0.0.1"]);
 });

@@ -6,7 +6,7 @@ import { verifies } from "../../../verifies.ts";
 import { BUNDLE, GRACE_MS, HELLO, playedSeat } from "./played-seat.ts";
 
 const FETCHED = { fetched: { ms: 10 } };
-const STARTED = { started: { ms: 20 } };
+const STARTED = { started: { ms: 20, walls: null } };
 const EXITED = { exited: { code: 3, is_out_of_memory: false } };
 
 describe("a session", () => {
@@ -105,7 +105,10 @@ describe("what an agent says", () => {
       [[HELLO, FETCHED, STARTED, FETCHED], '"fetched" out of turn'],
       [[HELLO, { printed: { stream: "stderr", text: "early" } }], '"printed" out of turn'],
       [["no json\n"], "a line that is not JSON"],
-      [[HELLO, FETCHED, { listening: { is: true } }], '"listening" out of turn'],
+      [
+        [HELLO, FETCHED, { listening: { is: true, is_fixed: false, is_open: false } }],
+        '"listening" out of turn',
+      ],
       [[HELLO, { beat: {}, more: 1 }], "a message that no agent sends"],
       [[HELLO, { exited: { code: 256, is_out_of_memory: false } }], "a message that no agent sends"],
       [[HELLO, { seen: { id: 1, usage: null } }], "a message that no agent sends"],

@@ -1,0 +1,62 @@
+"""Starts an app below the agent as a service does on its own machine: the harness, or the app's own server."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from .bring import Files
+from .child import PYTHON, PYTHON_DIR, Child, environment_of
+from .order import Server, Sitting
+from .walled import walled_child
+
+_HARNESS = "import sys; sys.path[:1] = [%s]; from millrace_worker.start import main; main()" % json.dumps(PYTHON_DIR)
+_SERVER = "import sys; sys.path.insert(0, sys.argv.pop(1)); from millrace_seat.server import %s as begin; begin()"
+#: What the harness is told in place of an address: it asks the outer keeper for its connections.
+_DOOR = "door"
+
+
+def start_app(sit: Sitting, files: Files, home: str) -> Child:
+    """Starts it, behind walls if there are some. The harness calls home at that socket; a server does not."""
+    around = files.around
+    is_walled = around is not None and around.rung is not None
+    storage = _storage(sit.storage, files.folder)
+    scratch = os.path.join(files.folder, "scratch")
+    if is_walled:
+        os.mkdir(scratch, 0o700)
+    variables = environment_of(sit.variables, storage, files.environment, scratch if is_walled else None)
+    order = ""
+    if sit.server is None:
+        arguments = [files.python, "-c", _HARNESS]
+        order = json.dumps({**sit.order, "address": _DOOR if is_walled else home, "bundle_dir": files.bundle})
+    else:
+        arguments = _server_arguments(sit.server, files, variables, "become" if is_walled else "main")
+    if around is None or around.rung is None:
+        return Child(arguments, order.encode() + b"\n", variables)
+    folders = {"data_dir": files.folder, "bundle": files.bundle, "storage": storage, "scratch": scratch}
+    if files.environment is not None:
+        folders["environment"] = files.environment
+    return walled_child(around, arguments, variables, folders, {"home": home, "order": order} if order else {})
+
+
+def _storage(wanted: str, folder: str) -> str:
+    """Where the project's storage is in this place; if it has none, a folder that is gone with the seat."""
+    shared = os.path.dirname(wanted)
+    # A folder of each project, in one that every machine of this place has.
+    if shared != "/" and os.path.isdir(shared) and os.access(shared, os.W_OK):
+        os.makedirs(wanted, 0o700, exist_ok=True)
+    if os.path.isdir(wanted) and os.access(wanted, os.W_OK):
+        return wanted
+    own = os.path.join(folder, "storage")
+    os.makedirs(own, exist_ok=True)
+    return own
+
+
+def _server_arguments(server: Server, files: Files, variables: dict[str, str], begin: str) -> list[str]:
+    if files.environment is None:
+        variables["PATH"] = os.path.dirname(files.python) + os.pathsep + variables.get("PATH", os.defpath)
+    variables["PORT"] = str(server.port)
+    program, *rest = server.command
+    # The place may have it under another name, and the app's own version matters.
+    program = files.python if program in ("python", "python3") else program
+    return [PYTHON, "-I", "-S", "-c", _SERVER % begin, PYTHON_DIR, files.bundle, program, *rest]

@@ -1,0 +1,96 @@
+import type { Settings } from "../../config/setting-keys.ts";
+import { networkFields, networkVariables } from "../../host/walls/network.ts";
+import type { NetworkFields } from "../../host/walls/network-fields.ts";
+import type { NetworkWall } from "../../host/walls/network.ts";
+import type { Workload } from "../engine.ts";
+
+/** What a seat can put around its app, from nothing to the strongest. */
+export const SEAT_LEVELS = ["none", "process", "landlock", "userns"] as const;
+type SeatLevel = (typeof SEAT_LEVELS)[number];
+
+/** What a seat has put around its app, and why that judges no connections; null where it does. */
+export type StandingWalls = { readonly level: SeatLevel; readonly gap: string | null };
+
+/** What an agent is to put around its app: the strongest that its machine gives. */
+export type AskedWalls = {
+  /** The weakest to accept. */
+  readonly isolation: Exclude<SeatLevel, "none"> | "auto";
+  /** What the outer keeper is told of the app's network. */
+  readonly network: NetworkFields;
+  /** The app does not start where its connections cannot be judged. */
+  readonly must_judge: boolean;
+};
+
+/** What an app gets on a machine that strangers use too. */
+export type GuestWalls = {
+  /** Null for nothing. */
+  readonly asked: AskedWalls | null;
+  /** Variables that its programs need behind them. */
+  readonly variables: Readonly<Record<string, string>>;
+};
+
+/** Nobody says so: what listens there for the service itself is none of the app's. */
+const GUEST: NetworkFields = [["guest", "true"]];
+
+/**
+ * Walls for apps on machines that strangers use too, by the settings that count on this machine. Throws if those ask for
+ * what no other machine can give.
+ */
+export function guestWalls(
+  { isolation }: Pick<Settings, "isolation">,
+  network: NetworkWall,
+  place: string,
+): (workload: Workload, ownPort: number) => GuestWalls {
+  if (isolation === "uid")
+    throw new Error(
+      `MILLRACE_ISOLATION=uid, but on ${place} all apps run as one user: the strongest level there is userns`,
+    );
+  if (isolation === "none") return () => ({ asked: null, variables: {} });
+  // What that machine can do is found out there.
+  const wall: NetworkWall = { ...network, hasWalls: true, gap: null, managementPort: () => 0 };
+  return ({ network: wish }, ownPort) => {
+    const fields = networkFields(wish, wall, ownPort);
+    const isKept = wall.networkUnenforced === "refuse" && fields.some(([, value]) => value === "egress");
+    return {
+      asked: {
+        isolation,
+        network: wish === false ? fields : [...fields, ...GUEST],
+        must_judge: wish !== false && (isolation !== "auto" || isKept),
+      },
+      variables: networkVariables(wish, wall),
+    };
+  };
+}
+
+/** What deploys go by where seats raise walls: each says itself what its machine cannot hold an app to. */
+export function heldElsewhere(network: NetworkWall, { isolation }: Pick<Settings, "isolation">): NetworkWall {
+  return isolation === "none" ? network : { ...network, hasWalls: true, gap: null };
+}
+
+/** What seats elsewhere have said of their walls. */
+export class SeatWallReport {
+  #weakest: StandingWalls | null = null;
+  readonly #onNew: (walls: StandingWalls) => void;
+  readonly #told = new Set<string>();
+
+  constructor(onNew: (walls: StandingWalls) => void) {
+    this.#onNew = onNew;
+  }
+
+  /** The weakest so far; null while none has started. */
+  get weakest(): StandingWalls | null {
+    return this.#weakest;
+  }
+
+  hear(walls: StandingWalls): void {
+    if (this.#weakest === null || strength(walls) < strength(this.#weakest)) this.#weakest = walls;
+    const key = `${walls.level} ${walls.gap === null}`;
+    if (this.#told.has(key)) return;
+    this.#told.add(key);
+    this.#onNew(walls);
+  }
+}
+
+function strength({ level, gap }: StandingWalls): number {
+  return 2 * SEAT_LEVELS.indexOf(level) + (gap === null ? 1 : 0);
+}
