@@ -16,6 +16,15 @@ export type ImagePlan = {
   readonly out: string;
   /** An interpreter of the image's version, to compile bytecode with; absent for none. */
   readonly python?: string;
+  /** What it starts with: an agent, unless it is another image. */
+  readonly start?: ImageStart;
+};
+
+/** How an image starts, in the words of its configuration. */
+export type ImageStart = {
+  readonly WorkingDir: string;
+  readonly Entrypoint: readonly string[] | null;
+  readonly Cmd: readonly string[];
 };
 
 type Manifest = { Config: string; RepoTags: string[]; Layers: string[] }[];
@@ -31,6 +40,11 @@ const REPOSITORY = path.join(import.meta.dirname, "..");
 const PACKAGES = ["millrace_seat", "millrace_worker"];
 const TARGET = "opt/millrace/python";
 const USER = "10001:10001";
+const AGENT: ImageStart = {
+  WorkingDir: "/work",
+  Entrypoint: null,
+  Cmd: ["python3", "-I", `/${TARGET}/millrace_seat`],
+};
 const REPRODUCIBLE = ["--numeric-owner", "--owner=0", "--group=0", "--mtime=@0", "--sort=name"];
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
@@ -46,8 +60,8 @@ export async function makeWorkerImage(plan: ImagePlan): Promise<void> {
   }
 }
 
-/** Makes an image that runs a seat's agent, from what is in the layers. */
-export async function makeImage({ base, layers: roots, name, out }: ImagePlan): Promise<void> {
+/** Makes an image from what is in the layers. */
+export async function makeImage({ base, layers: roots, name, out, start = AGENT }: ImagePlan): Promise<void> {
   const folder = mkdtempSync(path.join(tmpdir(), "millrace-image-"));
   try {
     const { config, layers } = base === null ? blank() : unpack(base, folder);
@@ -61,9 +75,7 @@ export async function makeImage({ base, layers: roots, name, out }: ImagePlan): 
       Env: ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
       ...config.config,
       User: USER,
-      WorkingDir: "/work",
-      Entrypoint: null,
-      Cmd: ["python3", "-I", `/${TARGET}/millrace_seat`],
+      ...start,
     };
     const text = JSON.stringify(config);
     const configName = `${createHash("sha256").update(text).digest("hex")}.json`;

@@ -33,6 +33,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
     "docs/operations.md",
     "docs/cluster.md",
     "docs/kubernetes.md",
+    "docs/helm.md",
     "docs/ray.md",
     "docs/scale.md",
     "docs/accounts.md",

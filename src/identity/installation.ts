@@ -84,6 +84,6 @@ export async function openInstallation(
     clock: steady(clock),
     graceMs: settings.authGraceMs,
   });
-  const owner = await ensureOwner(store, tokens, settings.dataDir, clock);
+  const owner = await ensureOwner({ store, tokens, seal, clock, dataDir: settings.dataDir });
   return { store, seal, keys, tokens, owner };
 }

@@ -1,11 +1,8 @@
-import type { Clock } from "../kit/clock.ts";
-import type { Store } from "../store/store.ts";
 import type { identityParts } from "./identity-parts.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { Candidate, Meant } from "./password-links.ts";
 import { renewOwner } from "./owner.ts";
-import type { Owner } from "./owner.ts";
-import type { Tokens } from "./tokens.ts";
+import type { Owner, OwnerParts } from "./owner.ts";
 
 /** The default project, its owner's token, and where the service is reached. */
 type Bootstrap = Owner & { readonly apiUrl: string; readonly baseUrl: string };
@@ -30,20 +27,17 @@ export type OperatorRequests = {
   readonly rotateKeys: () => Promise<RotatedKeys>;
 };
 
-type OperatorParts = Pick<ReturnType<typeof identityParts>, "audit" | "passwordLinks" | "setupLink"> & {
-  readonly store: Store;
-  readonly keys: KeyRing;
-  readonly tokens: Tokens;
-  readonly owner: Owner;
-  readonly dataDir: string;
-  readonly apiUrl: string;
-  readonly baseUrl: string;
-  readonly clock: Clock;
-};
+type OperatorParts = Pick<ReturnType<typeof identityParts>, "audit" | "passwordLinks" | "setupLink"> &
+  OwnerParts & {
+    readonly keys: KeyRing;
+    readonly owner: Owner;
+    readonly apiUrl: string;
+    readonly baseUrl: string;
+  };
 
 /** Answers the requests, and writes down in the default project's audit log what they change. */
 export function operatorRequests(parts: OperatorParts): OperatorRequests {
-  const { audit, passwordLinks, keys, store, tokens, dataDir, apiUrl, baseUrl, clock } = parts;
+  const { audit, passwordLinks, keys, apiUrl, baseUrl } = parts;
   let { owner } = parts;
   const record = async (action: string, target: string): Promise<void> => {
     const nobody = { principal: null, ip: "", requestId: "" };
@@ -70,7 +64,7 @@ export function operatorRequests(parts: OperatorParts): OperatorRequests {
     rotateKeys: async () => {
       await keys.rotate();
       // Its own token must not end with the key that signed it, which the next rotation voids.
-      owner = await renewOwner(store, tokens, dataDir, clock);
+      owner = await renewOwner(parts);
       await record("signing-key.rotate", keys.signingKey.id);
       return { keys: keys.publicKeys().map(({ kid }) => kid) };
     },

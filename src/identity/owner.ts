@@ -2,6 +2,7 @@ import path from "node:path";
 import { readFile, rename, writeFile } from "../kit/files.ts";
 import type { Clock } from "../kit/clock.ts";
 import { randomName } from "../kit/ids.ts";
+import type { Seal } from "../kit/seal.ts";
 import type { Store } from "../store/store.ts";
 import { noteOwnerAccount } from "./operators.ts";
 import type { Tokens } from "./tokens.ts";
@@ -9,26 +10,34 @@ import type { Tokens } from "./tokens.ts";
 /** The default project and the token of its owner. */
 export type Owner = { readonly projectId: string; readonly token: string };
 
+export type OwnerParts = {
+  readonly store: Store;
+  readonly tokens: Tokens;
+  readonly seal: Seal;
+  readonly dataDir: string;
+  readonly clock: Clock;
+};
+
 const TOKEN_FILE = "owner-token";
+/** Where services that share a database share the token, sealed: a service in a pod has a new directory at each start. */
+const TOKEN_KEY = "owner_token";
 const YEARS_10_MS = 10 * 365 * 86_400_000;
 
 /** Makes the default project and its owner's token once; later calls find both again. */
-export async function ensureOwner(
-  store: Store,
-  tokens: Tokens,
-  dataDir: string,
-  clock: Clock,
-): Promise<Owner> {
+export async function ensureOwner(parts: OwnerParts): Promise<Owner> {
+  const { store, tokens, clock, dataDir } = parts;
   const now = clock.now();
   const proposed = `p-${randomName(8)}`;
   const projectId = await store.meta.setIfAbsent({ key: "default_project", value: proposed });
   await store.projects.insert({ id: projectId, name: "default", createdAt: now });
-  const file = path.join(dataDir, TOKEN_FILE);
-  const kept = await readToken(file);
-  const keptBy = kept && (await accountOf(tokens, kept, projectId));
-  if (kept && keptBy) {
-    await noteOwnerAccount(store, keptBy);
-    return { projectId, token: kept };
+  for (const find of [keptToken, sharedToken]) {
+    const token = await find(parts);
+    const accountId = token && (await accountOf(tokens, token, projectId));
+    if (!token || !accountId) continue;
+    await noteOwnerAccount(store, accountId);
+    if (find === sharedToken) await keepToken(dataDir, token);
+    else await shareToken(parts, token, (entry) => store.meta.setIfAbsent(entry));
+    return { projectId, token };
   }
   const { token, accountId } = await tokens.issue({
     projectId,
@@ -38,36 +47,50 @@ export async function ensureOwner(
     expiresAt: now + YEARS_10_MS,
   });
   await noteOwnerAccount(store, accountId);
-  await keepToken(file, token);
+  await keepToken(dataDir, token);
+  await shareToken(parts, token, (entry) => store.meta.set(entry));
   return { projectId, token };
 }
 
 /** A new token for the owner, by the key that signs now; the one before goes on as long as its key does. */
-export async function renewOwner(
-  store: Store,
-  tokens: Tokens,
-  dataDir: string,
-  clock: Clock,
-): Promise<Owner> {
-  const { projectId, token: before } = await ensureOwner(store, tokens, dataDir, clock);
+export async function renewOwner(parts: OwnerParts): Promise<Owner> {
+  const { store, tokens, clock, dataDir } = parts;
+  const { projectId, token: before } = await ensureOwner(parts);
   const { principal } = await tokens.verify(before);
   const lifetime = { expiresAt: clock.now() + YEARS_10_MS, overlapMs: YEARS_10_MS };
   const renewed =
     principal.projectId === null ? null : await tokens.rotate(projectId, principal.accountId, lifetime);
   if (!renewed) throw new Error("the owner's token was revoked meanwhile");
-  await keepToken(path.join(dataDir, TOKEN_FILE), renewed.token);
+  await keepToken(dataDir, renewed.token);
+  await shareToken(parts, renewed.token, (entry) => store.meta.set(entry));
   return { projectId, token: renewed.token };
 }
 
+/** Of another service of the installation; null where there is none that this one can open. */
+async function sharedToken({ store, seal }: OwnerParts): Promise<string | null> {
+  const sealed = store.kind === "postgres" ? await store.meta.get(TOKEN_KEY) : null;
+  return sealed && seal.open(Buffer.from(sealed, "base64"), TOKEN_KEY).toString("utf8");
+}
+
+async function shareToken(
+  { store, seal }: OwnerParts,
+  token: string,
+  put: (entry: { key: string; value: string }) => Promise<unknown>,
+): Promise<void> {
+  if (store.kind !== "postgres") return;
+  await put({ key: TOKEN_KEY, value: seal.close(Buffer.from(token), TOKEN_KEY).toString("base64") });
+}
+
 /** Written aside first: a crash in between leaves the old file or the new one, never half of it. */
-async function keepToken(file: string, token: string): Promise<void> {
+async function keepToken(dataDir: string, token: string): Promise<void> {
+  const file = path.join(dataDir, TOKEN_FILE);
   await writeFile(`${file}.new`, `${token}\n`, { mode: 0o600 });
   await rename(`${file}.new`, file);
 }
 
-async function readToken(file: string): Promise<string | null> {
+async function keptToken({ dataDir }: OwnerParts): Promise<string | null> {
   try {
-    return (await readFile(file, "utf8")).trim();
+    return (await readFile(path.join(dataDir, TOKEN_FILE), "utf8")).trim();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
     throw error;

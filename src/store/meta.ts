@@ -34,6 +34,16 @@ export const meta = {
     },
   ),
 
+  /** Stores the value, whatever the key had before. */
+  set: write(async ({ db }, entry: { readonly key: string; readonly value: string }): Promise<void> => {
+    const { value } = entry;
+    await db
+      .insertInto("meta")
+      .values(entry)
+      .onConflict((conflict) => conflict.column("key").doUpdateSet({ value }))
+      .execute();
+  }),
+
   /** Writes something of that size, so that one knows whether the database can; what it writes means nothing. */
   prove: statement(async ({ db }, bytes: number): Promise<void> => {
     // Random, so that it is not compressed.

@@ -1,9 +1,10 @@
-import { chmodSync, cpSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, symlinkSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import { Command, MILLRACE, scratchDirectory } from "../support/command-line.ts";
 import { testDatabases } from "../support/databases.ts";
 import { commandsOf, tryCommand } from "../support/document-commands.ts";
+import { writeKubectl } from "../support/kubernetes/kubectl.ts";
 import { podFlags } from "../support/kubernetes/pod-service.ts";
 import { TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";
 import { REPOSITORY } from "../support/source-files.ts";
@@ -31,7 +32,7 @@ describe.skipIf(!TEST_CLUSTER)("docs/kubernetes.md", () => {
     for (const name of ["packaging", "examples"])
       cpSync(path.join(REPOSITORY, name), path.join(folder, name), { recursive: true });
     symlinkSync(MILLRACE, path.join(folder, "millrace"));
-    writeKubectl(path.join(folder, "kubectl"));
+    writeKubectl(folder);
     const { databaseUrl } = await databases.fresh("postgres");
     const { seatUrl, kubernetesImage } = await podFlags(namespace);
     const env = {
@@ -63,12 +64,3 @@ describe.skipIf(!TEST_CLUSTER)("docs/kubernetes.md", () => {
     expect(await attempt(pods)).toMatch(/^millrace-seat-\S+ +1\/1 +Running/m);
   });
 });
-
-/** The cluster's own, where there is no other. */
-function writeKubectl(file: string): void {
-  const own = TEST_CLUSTER?.folder
-    ? `${path.dirname(TEST_CLUSTER.folder)}/bin/kube kubectl`
-    : "command kubectl";
-  writeFileSync(file, `#!/bin/sh\nexec ${own} "$@"\n`);
-  chmodSync(file, 0o755);
-}

@@ -39,6 +39,14 @@ export const KUBERNETES = {
     "kubernetes.role": "packaging/ grants exactly the permissions that the service uses.",
     "kubernetes.doctor": "doctor asks the cluster for each permission by itself.",
     "kubernetes.document": "The commands of docs/kubernetes.md lead from nothing to a call, as they stand.",
+    "helm.values":
+      "Each value of the chart has a default, a schema and a row in docs/helm.md; others are refused.",
+    "helm.role": "The chart grants the services exactly the permissions that they use.",
+    "helm.plain": "packaging/kubernetes/services.yaml is what Helm makes of the chart.",
+    "helm.renders": "Helm makes of the chart what a cluster takes, with any of its values.",
+    "helm.document":
+      "The commands of docs/helm.md lead from nothing to a call, with services that are pods themselves.",
+    "helm.update": "Services in a cluster are replaced one by one, and no call fails.",
     "kubernetes.image":
       "The worker image is made by a Dockerfile, or without Docker by a script, with the same content.",
   }),

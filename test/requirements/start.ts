@@ -58,6 +58,7 @@ export const START = {
     "bootstrap.again": "bootstrap prints the same project and token at every call.",
     "bootstrap.shape": 'bootstrap --json prints exactly {"project_id","token","api_url","base_url"}.',
     "bootstrap.token-file": "The owner token is kept in owner-token in the data directory with mode 0600.",
+    "bootstrap.shared": "Services that share a database share the owner token, whatever their directory.",
     "bootstrap.service-up": "With the service up, bootstrap asks it over a control socket with mode 0600.",
     "bootstrap.service-down": "With the service down, bootstrap opens the data directory itself.",
     "control.backup-doctor": "With the service up, backup and doctor ask it over the control socket.",

@@ -3,6 +3,8 @@ import { connect, createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { onTestFinished } from "vitest";
 
+const LOOPBACK = "127.0.0.1";
+
 /**
  * A way to a Postgres, or to another listener, that can fall silent without closing anything: what is sent is lost, on
  * connections that are made meanwhile too. When it is over new connections go through; those of before stay lost. Or it
@@ -26,26 +28,32 @@ export class SilentProxy {
   }
 
   /** It ends with the test, or what holds on to it would never end. */
-  static async open(databaseUrl: string): Promise<SilentProxy> {
+  static async open(databaseUrl: string, at = LOOPBACK): Promise<SilentProxy> {
     const { username, password, hostname, port, pathname } = new URL(databaseUrl);
     const host = decodeURIComponent(hostname);
     const number = Number(port || 5432);
     const credentials = password ? `${username}:${password}` : username;
     return await SilentProxy.#listen(
       () => (host.startsWith("/") ? connect(`${host}/.s.PGSQL.${number}`) : connect(number, host)),
-      (ownPort) => `postgres://${credentials}@127.0.0.1:${ownPort}${pathname}`,
+      (ownPort) => `postgres://${credentials}@${at}:${ownPort}${pathname}`,
+      at,
     );
   }
 
   /** The way to a listener of this machine. */
-  static async openTo(port: number): Promise<SilentProxy> {
+  static async openTo(port: number, at = LOOPBACK): Promise<SilentProxy> {
     return await SilentProxy.#listen(
-      () => connect(port, "127.0.0.1"),
-      (ownPort) => `https://127.0.0.1:${ownPort}`,
+      () => connect(port, LOOPBACK),
+      (ownPort) => `https://${at}:${ownPort}`,
+      at,
     );
   }
 
-  static async #listen(dial: () => Socket, urlOf: (port: number) => string): Promise<SilentProxy> {
+  static async #listen(
+    dial: () => Socket,
+    urlOf: (port: number) => string,
+    at: string,
+  ): Promise<SilentProxy> {
     const sockets = new Set<Socket>();
     const server = createServer((client) => {
       if (proxy.#isResetting) {
@@ -69,7 +77,7 @@ export class SilentProxy {
       else join();
       if (proxy.#isSilent) mute([client, target]);
     });
-    server.listen(0, "127.0.0.1");
+    server.listen(0, at);
     await once(server, "listening");
     const proxy = new SilentProxy(urlOf((server.address() as AddressInfo).port), sockets);
     onTestFinished(async () => {

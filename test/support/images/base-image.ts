@@ -63,8 +63,9 @@ export async function fill(folder: string): Promise<void> {
     execFileSync("chmod", ["755", above]);
 }
 
-function copyProgram(program: string, folder: string): void {
-  const target = path.join(folder, program);
+/** Puts a program of this host there too, with the libraries that it needs. */
+export function copyProgram(program: string, folder: string, at = program): void {
+  const target = path.join(folder, at);
   mkdirSync(path.dirname(target), { recursive: true });
   cpSync(realpathSync(program), target);
   copyLibraries(program, folder);

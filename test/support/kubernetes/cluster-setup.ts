@@ -99,10 +99,19 @@ async function importImages(home: string): Promise<void> {
     const out = (name: string): string => path.join(folder, `${name}.tar`);
     await makeWorkerImage({ base: null, layers, name: WORKER, out: out("worker"), python });
     await makeImage({ base: null, layers: [root, STAND_IN], name: STANDING_IN, out: out("stand-in") });
-    for (const machine of machines(home))
-      for (const name of ["worker", "stand-in"]) importImage(home, machine, out(name));
+    for (const name of ["worker", "stand-in"]) giveToMachines(home, out(name));
   } finally {
     rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Gives an image to every machine of a cluster that `kube-up.sh` keeps in this folder. */
+export function giveToMachines(home: string, archive: string): void {
+  const ctr = path.join(home, "dtool", "usr/bin/ctr");
+  for (const socket of machines(home)) {
+    execFileSync(ctr, ["-a", socket, "-n", "k8s.io", "images", "import", archive], {
+      stdio: ["ignore", "ignore", "inherit"],
+    });
   }
 }
 
@@ -110,11 +119,4 @@ function machines(home: string): string[] {
   return [1, 2, 3]
     .map((n) => path.join(home, "kr", `n${n}`, "containerd.sock"))
     .filter((each) => existsSync(each));
-}
-
-function importImage(home: string, socket: string, archive: string): void {
-  const tools = path.join(home, "dtool");
-  execFileSync(path.join(tools, "usr/bin/ctr"), ["-a", socket, "-n", "k8s.io", "images", "import", archive], {
-    stdio: ["ignore", "ignore", "inherit"],
-  });
 }

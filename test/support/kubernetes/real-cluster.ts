@@ -72,6 +72,10 @@ export class TestNamespace {
     return await this.#admin.ask({ method: "POST", path: this.#admin.pathOf(group, resource), body });
   }
 
+  async list(group: string, resource: string, query: Record<string, string>): Promise<unknown> {
+    return await this.#admin.ask({ method: "GET", path: this.#admin.pathOf(group, resource), query });
+  }
+
   async remove(group: string, resource: string, name: string): Promise<void> {
     await this.#admin.ask({ method: "DELETE", path: this.#admin.pathOf(group, resource, name) });
   }
@@ -122,11 +126,7 @@ export class TestNamespace {
     for (const resource of resources) {
       const group = resource === "networkpolicies" ? "apis/networking.k8s.io/v1" : "api/v1";
       const query = { labelSelector: "app.kubernetes.io/managed-by=millrace" };
-      const { items } = (await this.#admin.ask({
-        method: "GET",
-        path: this.#admin.pathOf(group, resource),
-        query,
-      })) as Listed;
+      const { items } = (await this.list(group, resource, query)) as Listed;
       found.push(...items.map(({ metadata }) => `${resource}/${metadata.name}`));
     }
     return found;

@@ -4,25 +4,20 @@ import { expect, onTestFinished } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { KubernetesApi } from "../../../../src/host/kubernetes/api.ts";
 import { PERMISSIONS, describePermission, isAllowed } from "../../../../src/host/kubernetes/permissions.ts";
+import { grantedBy } from "../../../support/kubernetes/granted.ts";
+import type { Rule } from "../../../support/kubernetes/granted.ts";
 import { PlayedApi } from "../../../support/kubernetes/played-api.ts";
 import { REPOSITORY, readSources } from "../../../support/source-files.ts";
 import { verifies } from "../../../verifies.ts";
 
-type Role = { kind: string; rules: { apiGroups: string[]; resources: string[]; verbs: string[] }[] };
+type Role = { kind: string; rules: Rule[] };
 
 verifies("kubernetes.role", "the role grants what the service uses, and nothing more", () => {
   const text = readFileSync(path.join(REPOSITORY, "packaging/kubernetes/role.yaml"), "utf8");
   const objects = parseAllDocuments(text).map((document) => document.toJS() as Role);
   expect(objects.map(({ kind }) => kind)).toEqual(["Namespace", "ServiceAccount", "Role", "RoleBinding"]);
-  const granted = objects
-    .filter(({ kind }) => kind === "Role")
-    .flatMap(({ rules }) => rules)
-    .flatMap(({ apiGroups, resources, verbs }) =>
-      apiGroups.flatMap((group) =>
-        resources.flatMap((resource) => verbs.map((verb) => describePermission({ verb, group, resource }))),
-      ),
-    );
-  expect(granted.toSorted()).toEqual(PERMISSIONS.map(describePermission).toSorted());
+  const granted = grantedBy(objects.flatMap(({ kind, rules }) => (kind === "Role" ? rules : [])));
+  expect(granted).toEqual(PERMISSIONS.map(describePermission).toSorted());
 });
 
 verifies("kubernetes.role", "every request that the engine makes is among them", () => {
