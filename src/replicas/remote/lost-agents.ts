@@ -26,7 +26,6 @@ export class LostAgents {
   readonly #parts: LostAgentParts;
   /** One for each seat. */
   readonly #waiting = new Map<string, { readonly socket: Socket; wake: AbortController }>();
-
   #isClosed = false;
 
   constructor(parts: LostAgentParts) {
