@@ -26,7 +26,7 @@ class Estate:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether another can have it. A template that does not fork is a replica, and ends with its service."""
+        """Whether another service can have it. A template that does not fork is a replica, and ends with its own."""
         template = self._template()
         return len(self.pipes) > 0 if template is None else template.may_go_on
 

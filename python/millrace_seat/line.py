@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: With an app's secrets in it.
 _MAX_LINE_BYTES = 16 * 1024 * 1024
 
-#: What a service may say, and when: first a session, why there is none, or that there may be one; then the rest.
+#: What a service may say, and when: first a session, why there is none, or that there may be one soon; then the rest.
 _MOVES = {
     "waiting": {"beat": "waiting", "session": "seated", "fenced": "over", "elsewhere": "over"},
     "seated": {

@@ -62,6 +62,8 @@ export type Exit = {
   readonly isOutOfMemory?: true;
   /** Why it was taken for dead, if that is why it was ended; for people, in our own words. */
   readonly silence?: string;
+  /** It goes on for another service, and nothing more of it is heard here. */
+  readonly isLeft?: true;
 };
 
 export type InitFailure = {

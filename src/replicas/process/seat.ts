@@ -75,7 +75,7 @@ export class ProcessSeat implements Seat {
     });
     const process = this.#spawn({ template: ticket, replica: replicaTicket });
     const close = (): void => logs.forEach((socket) => socket.destroy());
-    void process.exited.then(() => clock.after(LAST_LINES_MS, close));
+    void process.exited.then(({ isLeft }) => (isLeft ? close() : clock.after(LAST_LINES_MS, close)));
     const line: TemplateLine = new TemplateLine(process, clock, idle, this.#keepMs, {
       ...owner,
       onReady: () => this.#home.forget(ticket),

@@ -26,6 +26,7 @@ export class LostAgents {
   readonly #parts: LostAgentParts;
   /** One for each seat. */
   readonly #waiting = new Map<string, { readonly socket: Socket; wake: AbortController }>();
+  #isClosed = false;
 
   constructor(parts: LostAgentParts) {
     this.#parts = parts;
@@ -35,6 +36,10 @@ export class LostAgents {
   async lead(agent: LostAgent): Promise<void> {
     const { records, clock, takeBack } = this.#parts;
     const { socket, proof } = agent;
+    if (this.#isClosed) {
+      socket.destroy();
+      return;
+    }
     this.#waiting.get(proof.id)?.socket.destroy();
     const entry = { socket, wake: new AbortController() };
     this.#waiting.set(proof.id, entry);
@@ -65,6 +70,7 @@ export class LostAgents {
   }
 
   close(): void {
+    this.#isClosed = true;
     for (const { socket } of this.#waiting.values()) socket.destroy();
   }
 

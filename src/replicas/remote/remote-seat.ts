@@ -297,7 +297,7 @@ export class RemoteSeat implements Guest {
 
   /** Its agent looks for the next service. The records still have it. */
   #leave(): void {
-    this.#finish({ detail: "left to the next service", initFailure: null });
+    this.#finish({ detail: "left to the next service", initFailure: null, isLeft: true });
     this.#line?.close();
     this.#placed.letGo?.();
   }

@@ -147,7 +147,9 @@ class RemoteServer implements StartedServer {
     this.#listening = null;
     (await this.#way)?.close();
     await rm(this.#path, { force: true });
-    this.#clock.after(LAST_LINES_MS, () => this.#logs.forEach((socket) => socket.destroy()));
+    const close = (): void => this.#logs.forEach((socket) => socket.destroy());
+    if (exit.isLeft) close();
+    else this.#clock.after(LAST_LINES_MS, close);
     return exit;
   }
 }

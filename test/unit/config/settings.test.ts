@@ -272,7 +272,7 @@ test("each setting is read from its flag, its variable and its key", () => {
   const env = Object.fromEntries(names.map((name) => [`MILLRACE_${name.toUpperCase()}`, values[name]]));
   const lines = names.map((name) => {
     const list = /_(labels|allow|deny|origins|proxies|resources)$/.test(name);
-    const raw = /^([\d.]+|true)$/.test(values[name]!) ? values[name] : JSON.stringify(values[name]);
+    const raw = /^([\d.]+|true|false)$/.test(values[name]!) ? values[name] : JSON.stringify(values[name]);
     return `${name} = ${list ? JSON.stringify(values[name]!.split(",")) : raw}`;
   });
   const config = file("all.toml", lines.join("\n"));
