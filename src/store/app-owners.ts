@@ -127,6 +127,8 @@ export const appOwners = {
       .returning(["number", "fence"])
       .execute();
     await noteChange(session, "app", ...rows.map(({ number }) => number));
+    // Perhaps the lease of a node has passed: others learn it at once, and pass nothing more on to it.
+    if (mayJudge && rows.length > 0) await noteChange(session, "node", owner);
     return rows.map(({ number, fence }) => ({ appNumber: number, fence }));
   }),
 
