@@ -10,7 +10,7 @@ test("every write that is sorted is an operation, and one that writes", () => {
 });
 
 test("what a caller waits for is given up within 5 s", () => {
-  for (const kind of ["accept", "claim", "manage"] as const) {
+  for (const kind of ["accept", "keyed", "claim", "manage"] as const) {
     expect(WRITE_LIMITS[kind].statementMs).toBeLessThan(5_000);
     expect(WRITE_LIMITS[kind].answerMs).toBeLessThan(5_000);
   }
