@@ -14,7 +14,9 @@ const BATCH = 512;
 const input = Buffer.from(CALL_BODY);
 const [dataDir = "", databaseUrl = null] = process.argv.slice(2);
 const store = await openStore({ dataDir, databaseUrl });
-const accepts = new Batcher<AcceptedRun, void>(async (batch) => await store.runs.accept(batch), BATCH);
+const accepts = new Batcher<AcceptedRun, void>(async (batch) => await store.runs.accept(batch), {
+  maxItems: BATCH,
+});
 
 async function accept(job: GroupCommitJob): Promise<GroupCommitResult> {
   const latencies = new Histogram();

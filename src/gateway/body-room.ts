@@ -1,6 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ownMemoryBytes } from "../kit/own-memory.ts";
+import { AppError } from "../model/errors.ts";
 
+/** Up to here a body counts for nothing. */
+export const LITTLE_BYTES = 64 * 1024;
+export const NO_ROOM = {
+  message: "The bodies of other calls take up all available memory; try again shortly.",
+  headers: { "retry-after": "1" },
+};
 const MIB = 1024 * 1024;
 const LEAST_BYTES = 256 * MIB;
 /** Of the memory that the process may use. */
@@ -19,9 +26,13 @@ export type BodyReservation = {
   growTo(bytes: number): boolean;
 };
 
+/** Makes room for that many bytes; throws `overloaded`. */
+export type MakeRoom = (bytes: number) => void;
+
 /**
- * Room for the bodies of calls, from their arrival until the answer has left. Each owner may use as much as it
- * leaves for others, so some room is left however many owners there are. A single body is always accepted.
+ * Room for the bodies of calls, from their arrival until the answer has left, and for stored payloads on their way out:
+ * who asks for one need not read it. Each owner may use as much as it leaves for others, so some room is left however
+ * many owners there are. A single body is always accepted.
  */
 export class BodyRoom {
   readonly #maxBytes: number;
@@ -59,6 +70,14 @@ export class BodyRoom {
         this.#add(owner, more);
         return true;
       },
+    };
+  }
+
+  /** Room for a stored payload that is sent whole: it is taken before the payload is read. */
+  forAnswer(owner: string, exchange: Request): MakeRoom {
+    return (bytes) => {
+      if (bytes > LITTLE_BYTES && !this.open(owner, exchange).growTo(bytes))
+        throw new AppError("overloaded", NO_ROOM);
     };
   }
 

@@ -1,16 +1,12 @@
 import type { IncomingMessage } from "node:http";
 import { KeptBody } from "../kit/kept-body.ts";
 import { AppError } from "../model/errors.ts";
+import { LITTLE_BYTES, NO_ROOM } from "./body-room.ts";
 import type { BodyReservation } from "./body-room.ts";
 import type { RequestHead } from "./request-head.ts";
 
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i;
 const NOTHING = Buffer.alloc(0);
-const LITTLE_BYTES = 64 * 1024;
-const NO_ROOM = {
-  message: "The request bodies of other calls take up all available memory; try again shortly.",
-  headers: { "retry-after": "1" },
-};
 
 /** Throws unless the body, if there is one, is announced as plain JSON of an acceptable length. */
 export function checkBodyHead(head: RequestHead, maxBytes: number): void {

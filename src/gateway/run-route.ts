@@ -7,6 +7,7 @@ import type { Canceller } from "../runs/cancel.ts";
 import type { KnownRun, RunLookup } from "../runs/lookup.ts";
 import { takesGzip } from "./accepts.ts";
 import type { Authenticator } from "./authenticate.ts";
+import type { BodyRoom, MakeRoom } from "./body-room.ts";
 import type { Connection } from "./connection.ts";
 import { EventsAnswer } from "./events-answer.ts";
 import type { Exchange } from "./exchange.ts";
@@ -27,6 +28,7 @@ export type RunParts = {
 };
 
 type HandlerParts = RunParts & {
+  readonly bodyRoom: BodyRoom;
   /** Ends every wait at once. */
   readonly closing: AbortSignal;
   /** Null for a service alone. */
@@ -107,8 +109,8 @@ export class RunHandler {
   }
 
   async #input(request: AppRunRequest): Promise<void> {
-    const known = await this.#find(request, false);
-    sendInput(request.exchange, known, await this.#parts.lookup.input(known));
+    const known = await this.#find(request, null);
+    sendInput(request.exchange, known, await this.#parts.lookup.input(known, this.#room(request)));
   }
 
   async #result(request: AppRunRequest, live: LiveApp): Promise<void> {
@@ -142,14 +144,21 @@ export class RunHandler {
     await answer.send(await this.#find(request));
   }
 
-  async #find({ app, route }: AppRunRequest, wantsResult = true): Promise<KnownRun> {
-    const known = await this.#parts.lookup.find({ appNumber: app.number, id: route.runId }, wantsResult);
+  #room({ exchange, route }: AppRunRequest): MakeRoom {
+    return this.#parts.bodyRoom.forAnswer(route.projectId, exchange);
+  }
+
+  async #find(request: AppRunRequest, makeRoom: MakeRoom | null = this.#room(request)): Promise<KnownRun> {
+    const { app, route } = request;
+    const key = { appNumber: app.number, id: route.runId };
+    const known = await this.#parts.lookup.find(key, makeRoom);
     if (!known) throw new AppError("run_not_found");
     return known;
   }
 
   /** The run once it has ended, or its current state after that time. */
-  async #findEnded({ exchange, app, route }: AppRunRequest, waitSeconds: number): Promise<KnownRun> {
+  async #findEnded(request: AppRunRequest, waitSeconds: number): Promise<KnownRun> {
+    const { exchange, app, route } = request;
     const { clock, closing } = this.#parts;
     const patience = new AbortController();
     const giveUp = (): void => patience.abort();
@@ -158,7 +167,7 @@ export class RunHandler {
     closing.addEventListener("abort", giveUp);
     try {
       const key = { appNumber: app.number, id: route.runId };
-      const known = await this.#parts.lookup.findEnded(key, patience.signal);
+      const known = await this.#parts.lookup.findEnded(key, patience.signal, this.#room(request));
       if (!known) throw new AppError("run_not_found");
       return known;
     } finally {

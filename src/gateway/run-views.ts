@@ -17,6 +17,7 @@ type AppName = { readonly projectId: string; readonly name: string };
 const JSON_TYPE = "application/json";
 const UNKNOWN_TYPE = "application/octet-stream";
 const CANCELLED_STATUS = new AppError("cancelled").status;
+const EMPTY = Buffer.alloc(0);
 const EMPTY_OBJECT = Buffer.from("{}");
 
 /** Answers with a run's record; a finished one's with its result, a stream's as a list of what it yielded. */
@@ -45,7 +46,7 @@ export function sendInput(exchange: Exchange, { run }: KnownRun, input: Uint8Arr
     exchange.answer({ status: 200, contentType: type, body: sent, headers: {}, error: null });
     return;
   }
-  const body = input.length === 0 ? EMPTY_OBJECT : Buffer.from(input);
+  const body = input.length === 0 ? EMPTY_OBJECT : Buffer.from(input.buffer, input.byteOffset, input.length);
   exchange.answer({ status: 200, contentType: JSON_TYPE, body, headers: {}, error: null });
 }
 
@@ -59,7 +60,7 @@ export async function sendResult(
   const status = run.statusCode ?? CANCELLED_STATUS;
   if (!payload || !isKept) throw new AppError("payload_not_kept");
   const { contentType, result } = payload;
-  const body = Buffer.from(result ?? []);
+  const body = result ? Buffer.from(result.buffer, result.byteOffset, result.length) : EMPTY;
   if (contentType !== STREAM_TYPE) {
     exchange.answer({ status, contentType, body, headers: extra, error: null });
     return;

@@ -99,11 +99,12 @@ export class Gateway {
     };
     const bodyRoom = new BodyRoom(options.bodyRoomBytes ?? bodyRoomBytes());
     this.#proxy = new ProxyHandler({ ...options, bodyRoom });
-    const starter = new RunStarter(options);
+    const starter = new RunStarter({ ...options, bodyRoom });
     this.#calls = new CallHandler({ ...options, starter, bodyRoom, proxy: this.#proxy });
     const { others = null, clock } = options;
     this.#passing = others && new Passing({ ...others, clock });
-    this.#runs = new RunHandler({ ...options, closing: this.#closing.signal, passing: this.#passing });
+    const closing = this.#closing.signal;
+    this.#runs = new RunHandler({ ...options, bodyRoom, closing, passing: this.#passing });
     this.#documents = new DocumentHandler(options);
     this.#sockets = new SocketHandler(options);
     const { headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs } = options;

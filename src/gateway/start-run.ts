@@ -10,6 +10,7 @@ import type { RunLookup } from "../runs/lookup.ts";
 import { respondMisfit } from "../runs/response.ts";
 import type { Keyed, RunKeyMark, Submitter } from "../runs/submit.ts";
 import { answerAccepted } from "./answer-accepted.ts";
+import type { BodyRoom } from "./body-room.ts";
 import type { Exchange } from "./exchange.ts";
 import { memberNames } from "../kit/json/member-names.ts";
 import { preferredWait } from "./prefer.ts";
@@ -46,9 +47,9 @@ const MAX_KEY_CHARS = 255;
 
 /** Starts a run in the mode its caller asked for. */
 export class RunStarter {
-  readonly #parts: StarterParts;
+  readonly #parts: StarterParts & { readonly bodyRoom: BodyRoom };
 
-  constructor(parts: StarterParts) {
+  constructor(parts: StarterParts & { readonly bodyRoom: BodyRoom }) {
     this.#parts = parts;
   }
 
@@ -127,13 +128,15 @@ export class RunStarter {
     if (keyed.kind === "accepted") return false;
     if (keyed.kind === "different") throw new AppError("idempotency_mismatch");
     const { exchange, live, query } = call;
+    const { lookup, bodyRoom } = this.#parts;
     const { runId } = keyed;
     exchange.id = runId;
     if (query.isAsync) {
       this.#accepted(call, runId, REPLAYED);
       return true;
     }
-    const known = await this.#parts.lookup.find({ appNumber: live.app.number, id: runId });
+    const makeRoom = bodyRoom.forAnswer(live.app.projectId, exchange);
+    const known = await lookup.find({ appNumber: live.app.number, id: runId }, makeRoom);
     if (!known) throw new AppError("payload_not_kept");
     if (!isFinal(known.run.state)) {
       if (!known.run.isAsync) throw new AppError("run_unfinished", { headers: { "retry-after": "1" } });

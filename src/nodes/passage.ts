@@ -9,7 +9,7 @@ import { WaitingCaller } from "../kit/websocket/waiting-caller.ts";
 import type { Peer } from "./peer.ts";
 import { MOVED_HEADER, MOVED_STATUS, hopHead } from "./hop-head.ts";
 import type { HopHead, Purpose } from "./hop-head.ts";
-import { PassedAnswer } from "./passed-answer.ts";
+import { ONE_WRITE_BYTES, PassedAnswer } from "./passed-answer.ts";
 import type { AnswerParts } from "./passed-answer.ts";
 import { PassedBody, readWhole } from "./passed-body.ts";
 import type { Peers } from "./peers.ts";
@@ -44,8 +44,6 @@ export type PassageParts = AnswerParts & {
 
 /** A body up to here is read first, and sent with the head, while there is room for it. */
 const LITTLE_BYTES = 64 * 1024;
-/** Up to here copying a body into a string costs less than a second write. */
-const ONE_WRITE_BYTES = 16 * 1024;
 /** Lost with a kept connection, they are sent again: nothing has changed by them. */
 const REPEATABLE = new Set(["GET", "HEAD"]);
 /** An app's head, and what its node adds to it. */

@@ -20,7 +20,7 @@ export type AnswerParts = {
 type Source = { pause(): void; resume(): void };
 
 /** Up to here copying a body into a string costs less than a second write. */
-const ONE_WRITE_BYTES = 16 * 1024;
+export const ONE_WRITE_BYTES = 16 * 1024;
 /** The largest record of TLS, and what Node reads at once: after so much, more is likely to follow in the same turn. */
 const RECORD_BYTES = 16 * 1024;
 

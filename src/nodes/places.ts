@@ -20,11 +20,14 @@ export class Places {
   readonly #batches: Batcher<NamedApp, ReadonlyMap<string, AppPlace>>;
 
   constructor(store: Pick<Store, "appOwners">) {
-    this.#batches = new Batcher(async (apps): Promise<ReadonlyMap<string, AppPlace>> => {
-      const wanted = new Map(apps.map((app) => [textOf(app), app]));
-      const places = await store.appOwners.find([...wanted.values()]);
-      return new Map(places.map((place) => [textOf(place), place]));
-    }, NAMES_AT_ONCE);
+    this.#batches = new Batcher(
+      async (apps): Promise<ReadonlyMap<string, AppPlace>> => {
+        const wanted = new Map(apps.map((app) => [textOf(app), app]));
+        const places = await store.appOwners.find([...wanted.values()]);
+        return new Map(places.map((place) => [textOf(place), place]));
+      },
+      { maxItems: NAMES_AT_ONCE },
+    );
   }
 
   /** Null when there is no such app. */

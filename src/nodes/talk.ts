@@ -25,7 +25,8 @@ const GLANCE_MS = 1_500;
 const MAX_GLANCES = 100_000;
 
 const COUNT = z.int().min(0).max(1_000_000_000);
-const APP_NUMBER = z.int().min(1);
+/** No more fit into a row. */
+const APP_NUMBER = z.int32().min(1);
 /** With an address it asks to be greeted there: who reaches others may be told to them by a wrong one. */
 const HELLO = z.object({ url: z.url({ protocol: /^https$/ }).max(2_048) }).nullable();
 const PREPARE = z.object({ appNumber: APP_NUMBER, replicas: z.int().min(0).max(100_000) });

@@ -3,7 +3,6 @@ import type { Clock } from "../kit/clock.ts";
 import { Counts } from "../kit/counts.ts";
 import { insist } from "../kit/insist.ts";
 import type { Log } from "../kit/log.ts";
-
 import { RunTally } from "../model/run-tally.ts";
 import type { FinishedClaim, ReleasedClaim } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
@@ -24,6 +23,14 @@ export type ClaimRecorderParts = {
 };
 
 const BATCH = 256;
+/** What one statement stores; apps take turns, so that large results of one do not hold up the ends of another's runs. */
+const ENDS = {
+  maxItems: BATCH,
+  maxWeight: 8 * 1024 * 1024,
+  weightOf: ({ result, delivery }: FinishedClaim) =>
+    (result?.bytes?.length ?? 0) + (delivery?.body?.length ?? 0),
+  keyOf: ({ run }: FinishedClaim) => run.appNumber,
+};
 const RETRY_MS = 1_000;
 /** An end that could not be stored for so long is made anew: its blobs, which no row names yet, are put again. */
 const REMAKE_MS = 20 * 60 * 1000;
@@ -51,8 +58,10 @@ export class ClaimRecorder implements RunRecorder {
   constructor(parts: ClaimRecorderParts) {
     const { store } = parts;
     this.#parts = parts;
-    this.#finished = new Batcher(async (batch) => new Set(await store.claims.finish(batch)), BATCH);
-    this.#released = new Batcher(async (batch) => await store.claims.release(batch), BATCH);
+    this.#finished = new Batcher(async (batch) => new Set(await store.claims.finish(batch)), ENDS);
+    this.#released = new Batcher(async (batch) => await store.claims.release(batch), {
+      maxItems: BATCH,
+    });
   }
 
   record(run: LiveRun, end: RunEnd): void {

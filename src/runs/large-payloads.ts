@@ -1,6 +1,7 @@
 import { BlobDamaged, BlobMissing } from "../blobs/blob-store.ts";
 import type { BlobStore } from "../blobs/blob-store.ts";
 import { collectBlobs } from "../blobs/collect-blobs.ts";
+import { storeTime } from "../blobs/store-time.ts";
 import { Breaker } from "../kit/breaker.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
@@ -134,13 +135,14 @@ export class LargePayloads {
   }
 
   async #collect(): Promise<void> {
-    const { blobs, store, clock, log } = this.#parts;
+    const { blobs, store, log } = this.#parts;
     const { signal } = this.#stopping;
     try {
       let last: RunBlobName | null = null;
       do last = await store.runBlobs.tidy({ after: last, limit: NAMES_AT_ONCE });
       while (last && !signal.aborted);
-      const count = await collectBlobs(blobs, store.runBlobs.named, clock.now() - YOUNG_MS, signal);
+      const putBefore = (await storeTime(blobs)) - YOUNG_MS;
+      const count = await collectBlobs(blobs, store.runBlobs.named, putBefore, signal);
       if (count > 0) log.info({ count }, "removed large payloads that no run names");
     } catch (error) {
       if (!signal.aborted) log.error({ err: error }, "could not remove large payloads; retrying");

@@ -23,6 +23,9 @@ export type KnownRun = {
   readonly isKept: boolean;
 };
 
+/** Makes room for so many bytes; throws if there is none. */
+type MakeRoom = (bytes: number) => void;
+
 const NO_CHUNKS = new PlainTranscript(null);
 
 /** How soon a run that waits in the store is looked at again. */
@@ -47,26 +50,29 @@ export class RunLookup {
     return this.#executor.find(id) !== undefined;
   }
 
-  /** Of a run that has ended its result is read as well, unless nobody wants it: it may be large. */
-  async find(key: RunKey, wantsResult = true): Promise<KnownRun | null> {
+  /** `makeRoom` is asked before a result is read, or copied; what it throws ends the search. Null: nobody wants the result. */
+  async find(key: RunKey, makeRoom: MakeRoom | null = () => {}): Promise<KnownRun | null> {
     const live = this.#executor.find(key.id);
     if (live && live.request.target.appNumber === key.appNumber) return fromLive(live);
     // Nothing is waited for between these two and the store, so that a run on its way there is not missed.
     const entry = this.#journal.find(key.appNumber, key.id);
     if (entry) {
       const { run, payload, transcript } = entry;
+      makeRoom?.(payload?.result?.length ?? 0);
       return { ...fromRecord(run, payload, () => transcript ?? NO_CHUNKS), live: null };
     }
     const run = await this.#store.runs.find(key);
     if (!run) return null;
     const stored = await this.#store.payloads.find(key);
-    const blob = wantsResult ? stored?.resultBlob : undefined;
+    makeRoom?.(stored?.resultBlob?.bytes ?? stored?.result?.length ?? 0);
+    const blob = makeRoom && stored?.resultBlob;
     const payload = stored && blob ? await this.#withResult(stored, blob) : stored;
     return { ...fromRecord(run, payload, () => new StoredTranscript(this.#store, key)), live: null };
   }
 
   /** A run's arguments; null where they are not kept. They may be large, and few ask for them. */
-  async input({ payload }: KnownRun): Promise<Uint8Array | null> {
+  async input({ payload }: KnownRun, makeRoom: MakeRoom): Promise<Uint8Array | null> {
+    makeRoom(payload?.inputBlob?.bytes ?? payload?.input?.length ?? 0);
     if (payload?.inputBlob) return (await this.#large?.read(payload.inputBlob)) ?? null;
     return payload?.input ?? null;
   }
@@ -77,15 +83,20 @@ export class RunLookup {
   }
 
   /** Looks again when an unfinished run may have moved on, or the signal says that nobody waits. */
-  async findLater({ run, live }: KnownRun, signal: AbortSignal): Promise<KnownRun | null> {
+  async findLater(
+    { run, live }: KnownRun,
+    signal: AbortSignal,
+    makeRoom?: MakeRoom,
+  ): Promise<KnownRun | null> {
     await (live ? live.settled(signal) : sleep(POLL_MS, undefined, { signal }).catch(() => undefined));
-    return await this.find(run);
+    return await this.find(run, makeRoom);
   }
 
   /** The run when it has ended, or as it stands when the signal says that nobody waits any more. */
-  async findEnded(key: RunKey, signal: AbortSignal): Promise<KnownRun | null> {
-    let known = await this.find(key);
-    while (known && !isFinal(known.run.state) && !signal.aborted) known = await this.findLater(known, signal);
+  async findEnded(key: RunKey, signal: AbortSignal, makeRoom: MakeRoom): Promise<KnownRun | null> {
+    let known = await this.find(key, makeRoom);
+    while (known && !isFinal(known.run.state) && !signal.aborted)
+      known = await this.findLater(known, signal, makeRoom);
     return known;
   }
 }

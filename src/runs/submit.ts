@@ -13,6 +13,7 @@ import { BackgroundReader } from "./background.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Executor } from "./execute.ts";
+import { InputTurns } from "./input-turns.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunEnd, RunReader, RunRecorder, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
@@ -52,44 +53,33 @@ const NO_ROOM = "The results of earlier runs of this app could not be stored yet
 export class Submitter {
   readonly #parts: SubmitterParts;
   readonly #acceptor: Acceptor;
+  readonly #turns: InputTurns;
 
   constructor(parts: SubmitterParts) {
     this.#parts = parts;
+    this.#turns = new InputTurns(parts.clock);
     this.#acceptor = new Acceptor(parts);
   }
 
   /** Accepts a run that nobody waits for; rejects if it could not be stored. */
   async submit(request: RunRequest): Promise<void> {
-    const { dispatcher, owner, clock } = this.#parts;
-    const { appNumber } = request.target;
     this.#checkReserve();
     const input = inputOf(request);
-    const payload = this.#isLarge(input) ? await this.#stored(input) : input;
-    if (!dispatcher.reserve(request.target)) {
-      const run = acceptedRecord(request, true, false, clock.now());
-      await this.#arriving(appNumber, this.#acceptor.accept({ run, payload, owner: null }));
-      return;
-    }
-    const claim = this.#claim(true);
-    try {
-      const run = acceptedRecord(request, true, true, claim.createdAt);
-      await this.#asOurs(request.id, this.#acceptor.accept({ run, payload, owner }));
-    } catch (error) {
-      dispatcher.giveBack(appNumber);
-      if (error instanceof InDoubt) void this.#putBack(error, request);
-      throw error;
-    }
-    dispatcher.runReserved(request, claim);
+    await this.#inTurn(request, input, async () => {
+      await this.#submit(request, this.#isLarge(input) ? await this.#stored(input) : input);
+    });
   }
 
   /** Accepts a run that nobody waits for, unless its key stands for one already. */
   async submitKeyed(request: RunRequest, key: RunKeyMark): Promise<Keyed> {
+    const { appNumber } = request.target;
     this.#checkReserve();
     const input = inputOf(request);
-    const payload = this.#isLarge(input) ? await this.#stored(input) : input;
-    const run = acceptedRecord(request, true, false, this.#parts.clock.now());
-    const accepted = { run, payload, owner: null };
-    return await this.#arriving(request.target.appNumber, this.#acceptKeyed(accepted, key));
+    return await this.#inTurn(request, input, async () => {
+      const payload = this.#isLarge(input) ? await this.#stored(input) : input;
+      const run = acceptedRecord(request, true, false, this.#parts.clock.now());
+      return await this.#arriving(appNumber, this.#acceptKeyed({ run, payload, owner: null }, key));
+    });
   }
 
   /** Executes a run for its caller, unless its key stands for one already; it is in the store before it starts. */
@@ -162,6 +152,35 @@ export class Submitter {
     background.attach(run);
     held.passOn(run, background, recorder);
     return true;
+  }
+
+  async #submit(request: RunRequest, payload: Payload): Promise<void> {
+    const { dispatcher, owner, clock } = this.#parts;
+    const { appNumber } = request.target;
+    if (!dispatcher.reserve(request.target)) {
+      const run = acceptedRecord(request, true, false, clock.now());
+      await this.#arriving(appNumber, this.#acceptor.accept({ run, payload, owner: null }));
+      return;
+    }
+    const claim = this.#claim(true);
+    try {
+      const run = acceptedRecord(request, true, true, claim.createdAt);
+      await this.#asOurs(request.id, this.#acceptor.accept({ run, payload, owner }));
+    } catch (error) {
+      dispatcher.giveBack(appNumber);
+      if (error instanceof InDoubt) void this.#putBack(error, request);
+      throw error;
+    }
+    dispatcher.runReserved(request, claim);
+  }
+
+  async #inTurn<Result>(
+    { target: { appNumber } }: RunRequest,
+    payload: Payload,
+    store: () => Promise<Result>,
+  ): Promise<Result> {
+    const bytes = payload.input?.length ?? 0;
+    return await this.#turns.take({ appNumber, bytes, isBlob: this.#isLarge(payload) }, store);
   }
 
   /** Whether the input is to lie in a blob. What is small is never waited for. */
@@ -261,10 +280,15 @@ export class Submitter {
   }
 
   async #acceptKeyed(accepted: AcceptedRun, key: RunKeyMark): Promise<Keyed> {
+    return await this.#acceptor.resolve(accepted, this.#storeKeyed(accepted, key), { kind: "accepted" });
+  }
+
+  async #storeKeyed(accepted: AcceptedRun, key: RunKeyMark): Promise<Keyed> {
     const { store, steadyClock } = this.#parts;
-    const now = steadyClock.now();
-    const keyed = { accepted, ...key, now, keptMs: KEY_KEPT_MS };
-    return await this.#acceptor.resolve(accepted, store.runs.acceptKeyed(keyed), { kind: "accepted" });
+    return await this.#turns.takeKeyed(accepted.run.appNumber, async () => {
+      const keyed = { accepted, ...key, now: steadyClock.now(), keptMs: KEY_KEPT_MS };
+      return await store.runs.acceptKeyed(keyed);
+    });
   }
 
   #claim(isAsync: boolean, keyHash: Uint8Array | null = null): Claim {

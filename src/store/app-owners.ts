@@ -127,6 +127,8 @@ export const appOwners = {
       .returning(["number", "fence"])
       .execute();
     await noteChange(session, "app", ...rows.map(({ number }) => number));
+    // Perhaps the lease of a node has passed: others learn it at once, and pass nothing more on to it.
+    if (mayJudge && rows.length > 0) await noteChange(session, "node", owner);
     return rows.map(({ number, fence }) => ({ appNumber: number, fence }));
   }),
 
@@ -171,13 +173,15 @@ export async function holdsApp(
   return rows.length === 1;
 }
 
-/** Throws `app_moved` for a node that has lost the app; where there is only one service it is null. */
+/** Throws `app_moved` for a node that has lost the app, or that it is deleted; where there is only one service it is null. */
 export async function requireApp(
   session: Session,
   appNumber: number,
   holder: AppHolder | null,
 ): Promise<void> {
   if (holder === null || (await holdsApp(session, appNumber, holder))) return;
+  const isThere = await places(session).where("number", "=", appNumber).executeTakeFirst();
+  if (!isThere) throw new AppError("app_not_found");
   throw new AppError("app_moved", { headers: { "retry-after": "1" } });
 }
 

@@ -11,12 +11,12 @@ export type Blow = {
   readonly to: number;
 };
 
-/** Until a node has learned that an app has another owner, it passes calls on to the one before. */
-const TOLD_MS = 1_000;
+/** So long others may believe that a node has an app which it has lost (docs/cluster.md). */
+const BELIEVED_MS = 1_000;
 
 /**
- * Whether a call failed because a node died that held it: it had taken the connection, or it had the app, and the call
- * was passed on to it.
+ * Whether a call failed because a node died that held it: it had taken the connection, or it had the app, as far as was
+ * known, and the call was passed on to it.
  */
 function isExplained(failure: Failure, blow: Blow, owners: ReadonlySet<string>): boolean {
   if (failure.from > blow.to || failure.to < blow.from) return false;
@@ -32,8 +32,7 @@ export function unexplained(
 ): string[] {
   return failures
     .filter((failure) => {
-      const app = apps.get(failure.app) ?? 0;
-      const owners = ownersDuring(events, app, failure.from - TOLD_MS, failure.to);
+      const owners = ownersDuring(events, apps.get(failure.app) ?? 0, failure.from - BELIEVED_MS, failure.to);
       return !blows.some((blow) => isExplained(failure, blow, owners));
     })
     .map(

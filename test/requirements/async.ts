@@ -8,6 +8,8 @@ export const ASYNC = {
     "async.request-id": "The 202's X-Request-Id equals run_id.",
     "async.location": "The 202's Location is {api_url}/v4/{p}/{app}/runs/{run_id}.",
     "async.durable": "The 202 is sent only after the run is durably committed.",
+    "accept.turns":
+      "Inputs of one app, however large and many, hold up no other app's: they are stored by turns, in small parts.",
     "async.parameter": "async takes true or false; anything else, or given twice, is 400.",
   }),
   ...section("seed: Asynchronous mode 4-5", {

@@ -160,6 +160,8 @@ export const SHOW = {
       "Whatever table is locked, a service renews its lease, and no kind of write takes the connections of another.",
     "lease.callers":
       "A write that a caller waits for gives a locked table up within 5 s, and is surely not done.",
+    "lease.standstill":
+      "What a service holds in the database that stands still is free before callers of others are refused.",
     "lease.dead-connection":
       "A connection that dies without a word, also amid a transaction, costs a living service no lease.",
     "lease.one-judge":

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { BlobDamaged, BlobMissing } from "../../blobs/blob-store.ts";
 import { collectBlobs } from "../../blobs/collect-blobs.ts";
+import { storeTime } from "../../blobs/store-time.ts";
 import type { BlobStore } from "../../blobs/blob-store.ts";
 import { forgetGone } from "../../blobs/prove-shared.ts";
 import { artifactFolders, artifactId } from "../../host/artifacts.ts";
@@ -205,9 +206,9 @@ export class VersionFiles {
 
   #collect(): void {
     this.#do("could not remove blobs that no version names", async () => {
-      const { store, blobs, clock, log } = this.#parts;
+      const { store, blobs, log } = this.#parts;
       if (!(await store.versionBlobs.takeCollection(COLLECT_GAP_MS))) return;
-      const youngSince = clock.now() - YOUNG_MS;
+      const youngSince = (await storeTime(blobs)) - YOUNG_MS;
       const { named } = store.versionBlobs;
       const count = await collectBlobs(blobs, named, youngSince, this.#stopping.signal);
       if (count > 0) log.info({ count }, "removed blobs that no version names");

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import path from "node:path";
+import { Counts } from "../../kit/counts.ts";
 import { access, mkdir, writeFile } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Clock } from "../../kit/clock.ts";
@@ -57,7 +58,7 @@ export class BaseImages {
   /** By wish; one that has ended stays until somebody was told. */
   readonly #begun = new Map<string, Promise<string>>();
   /** How many each project has under way. */
-  readonly #countOf = new Map<string, number>();
+  readonly #underWay = new Counts<string>();
   readonly #queue = new BuildQueue(SHARES);
   readonly #stopping = new AbortController();
 
@@ -109,21 +110,13 @@ export class BaseImages {
     return making;
   }
 
-  async #count(app: App, make: () => Promise<string>): Promise<string> {
-    const { projectId } = app;
-    const count = this.#countOf.get(projectId) ?? 0;
+  async #count({ projectId }: App, make: () => Promise<string>): Promise<string> {
+    const count = this.#underWay.of(projectId);
     if (count >= MAX_OF_PROJECT) {
       const message = `${count} sets of packages are being installed for this project; try again shortly.`;
       throw new AppError("queue_full", { message });
     }
-    this.#countOf.set(projectId, count + 1);
-    try {
-      return await make();
-    } finally {
-      const left = (this.#countOf.get(projectId) ?? 1) - 1;
-      if (left > 0) this.#countOf.set(projectId, left);
-      else this.#countOf.delete(projectId);
-    }
+    return await this.#underWay.during(projectId, make);
   }
 
   /** By turns of projects, and one that hangs gives its place back. */

@@ -5,9 +5,10 @@ const INT8 = 20;
 
 /**
  * So long the server keeps a transaction of ours that says nothing: its connection has died, or its service stands still.
- * Meanwhile it may hold the row of a lease, which has to be renewed in time, and others' writes wait for what it holds.
+ * Meanwhile it may hold the row of a lease, which has to be renewed in time, and others' writes wait for what it holds: less
+ * than callers of other services have, so that a service that stands still has none of them refused.
  */
-const IDLE_MS = 5_000;
+export const IDLE_MS = 3_000;
 
 /** How many connections, how long one may be waited for, and how long one statement may take. */
 export type PoolLimits = {

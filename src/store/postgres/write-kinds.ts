@@ -2,7 +2,7 @@ import { ANSWER_MS } from "./connection.ts";
 import type { PoolLimits } from "./connection.ts";
 
 /** Writes that share connections. */
-type WriteKind = "lease" | "accept" | "claim" | "end" | "keep" | "manage";
+type WriteKind = "lease" | "accept" | "keyed" | "claim" | "end" | "keep" | "manage";
 
 /**
  * What each kind may take. Whatever a kind waits for, a locked table or a disk, it takes the connections of no other:
@@ -14,8 +14,10 @@ export const WRITE_LIMITS: Readonly<Record<WriteKind, PoolLimits>> = {
   lease: { max: 1, waitMs: 1_800, statementMs: 1_700, answerMs: 1_800 },
   /** Batches of accepted runs, one after the other, and of those in doubt. */
   accept: { max: 2, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
-  /** What takes on one run or a few: calls with a key, and the claims of each app. */
-  claim: { max: 3, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
+  /** Calls with a key, each a transaction of its own. */
+  keyed: { max: 2, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
+  /** What takes on runs, or apps: however many call with a key, it goes on. */
+  claim: { max: 2, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
   /** The ends of runs, and what becomes of those whose service is gone. */
   end: { max: 3, waitMs: 5_000, statementMs: 30_000 },
   /** What is written behind or removed, of which there may be much. */
@@ -27,7 +29,8 @@ export const WRITE_LIMITS: Readonly<Record<WriteKind, PoolLimits>> = {
 const KINDS: Readonly<Record<Exclude<WriteKind, "manage">, readonly string[]>> = {
   lease: ["nodes.renew"],
   accept: ["runs.accept", "runs.prove", "runs.refuse"],
-  claim: ["appOwners.handOver", "appOwners.take", "runs.acceptKeyed", "claims.claim", "claims.setAsync"],
+  keyed: ["runs.acceptKeyed"],
+  claim: ["appOwners.handOver", "appOwners.take", "claims.claim", "claims.setAsync"],
   end: ["claims.finish", "claims.release", "claims.held", "claims.recover", "runs.insertFinished"],
   keep: [
     "accounts.touchLastUsed",

@@ -134,7 +134,7 @@ verifies(
     const number = String(app.number);
     expect(
       await told(a.appOwners.take({ appNumbers: [app.number], owner: "n-1", dead: [], mayJudge: true })),
-    ).toEqual([`app ${number}`]);
+    ).toEqual([`app ${number}`, "node n-1"]);
     expect(
       await told(a.appOwners.take({ appNumbers: [app.number], owner: "n-1", dead: [], mayJudge: true })),
     ).toEqual([]);

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { systemClock } from "../../../src/kit/clock.ts";
-import { PeerFailure } from "../../../src/nodes/ask.ts";
+import { PeerFailure, ask } from "../../../src/nodes/ask.ts";
 import { NodeTalk, answering } from "../../../src/nodes/talk.ts";
 import { testAuthority, testNode } from "../../support/nodes/hop.ts";
 import type { TestNode } from "../../support/nodes/hop.ts";
@@ -34,4 +34,14 @@ verifies("peers.both-ways", "a node that tells a wrong address is not met", asyn
   const plain = { ...one.peer, url: one.peer.url.replace("https", "http") };
   await expect(talk.hello(two.peer, plain)).rejects.toThrow(PeerFailure);
   await talk.hello(two.peer, one.peer);
+});
+
+verifies("peers.own", "a number that no app can have is refused where it arrives", async () => {
+  const authority = await testAuthority();
+  const [one, two] = [await testNode(authority), await testNode(authority)];
+  talking(two);
+  for (const appNumber of [0, 1.5, 2 ** 31]) {
+    const asked = ask({ peers: one.peers, clock: systemClock }, two.peer, "/nodes/adopt", { appNumber });
+    await expect(asked).rejects.toThrow(/it answered 400/);
+  }
 });

@@ -64,3 +64,20 @@ verifies("peers.management", "the log of an app elsewhere is followed", async ()
   reader.close();
   await closed;
 });
+
+verifies("peers.moved", "deploys of one new app that begin at two nodes at once both begin", async () => {
+  const { front, owner } = await site();
+  const [here, there] = [new DeploySite(front), new DeploySite(owner)];
+  const known = async (at: DeploySite, app: string): Promise<Set<string>> => {
+    const { json } = await at.ask("GET", `apps/${at.appId(app)}/builds`);
+    return new Set((json as { id: string }[]).map(({ id }) => id));
+  };
+  for (let n = 0; n < 8; n += 1) {
+    const app = `new-${n}`;
+    // Neither node knows the app, and one of them gets it: the other's deploy goes there, though it was read here.
+    const begun = await Promise.all([here.begin(app), there.begin(app)]);
+    const ids = new Set(begun.map(({ buildId }) => buildId));
+    expect(ids.size).toBe(2);
+    expect([await known(here, app), await known(there, app)]).toEqual([ids, ids]);
+  }
+});

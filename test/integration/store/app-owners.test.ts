@@ -104,6 +104,14 @@ verifies("nodes.fence", "a node that has lost an app can neither claim its runs 
   await signOfLife(store, "two", LEASE_MS);
 });
 
+test("an app that is deleted has not moved", async () => {
+  const { number } = await newApp();
+  await take("one", number);
+  const deletion = { appNumber: number, now: NOW, holder: { owner: "one", fence: 1 } };
+  expect(await store.apps.markDeleted(deletion)).toBe(true);
+  await expect(store.apps.markDeleted(deletion)).rejects.toMatchObject({ code: "app_not_found" });
+});
+
 test("apps without a living node are found page by page", async () => {
   const apps = [await newApp(), await newApp(), await newApp()];
   const ownerless = await store.appOwners.ownerless({ after: 0, limit: 1_000, dead: [] });

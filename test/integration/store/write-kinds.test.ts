@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { Client } from "pg";
 import { expect, onTestFinished } from "vitest";
+import { WRITE_LIMITS } from "../../../src/store/postgres/write-kinds.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { queuedRun, samplePayload } from "../../support/sample-run.ts";
@@ -72,11 +73,13 @@ verifies(
       // On a machine that is slow enough they are given up before anybody looks.
       if (hasSettled) calls = ten();
       hasSettled = false;
-      return (await waiting()) === 3;
+      return (await waiting()) === WRITE_LIMITS.keyed.max;
     });
     // All that another kind does is done beside them.
     expect(await signOfLife(store, OWNER, LEASE_MS)).toBeGreaterThan(0);
-    await accept(null);
+    const { appNumber } = await accept(null);
+    const claimed = await store.claims.claim({ appNumber, limit: 1, maxBytes: 1, owner: OWNER });
+    expect(claimed.runs).toHaveLength(1);
     const end = { run: { ...running, state: "success" as const }, fence: 1, owner: OWNER };
     expect(await store.claims.finish([{ ...end, result: null, part: null, delivery: null }])).toEqual([
       running.id,

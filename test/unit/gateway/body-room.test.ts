@@ -96,3 +96,24 @@ test("a body beyond the app's own limit is refused as such", async () => {
 test("the room is a part of the machine's memory", () => {
   expect(bodyRoomBytes()).toBeGreaterThanOrEqual(256 * MIB);
 });
+
+verifies(
+  "hardening.answers",
+  "who asks for stored payloads and does not read them leaves room for others",
+  () => {
+    const room = new BodyRoom(16 * MIB);
+    const ask = (owner: string, bytes: number): EventEmitter => {
+      const response = new EventEmitter();
+      const request = { socket: new EventEmitter() } as unknown as IncomingMessage;
+      room.forAnswer(owner, { request, response: response as ServerResponse })(bytes);
+      return response;
+    };
+    const unread = Array.from({ length: 8 }, () => ask("p-greedy", MIB));
+    expect(() => ask("p-greedy", MIB)).toThrowError(expect.objectContaining({ code: "overloaded" }));
+    ask("p-other", 4 * MIB);
+    // What is little is always sent.
+    ask("p-greedy", 64 * 1024);
+    for (const response of unread) response.emit("close");
+    expect(room.bytes).toBe(4 * MIB);
+  },
+);

@@ -1,6 +1,8 @@
 import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { Batcher } from "../../../src/kit/batcher.ts";
+import type { BatchLimits } from "../../../src/kit/batcher.ts";
+import { verifies } from "../../verifies.ts";
 
 /** Notes the batches it is given; each is done when the test says so. */
 class Work {
@@ -8,13 +10,16 @@ class Work {
   readonly #ends: ((error?: Error) => void)[] = [];
   readonly batcher: Batcher<number, string>;
 
-  constructor(maxItems = 100) {
-    this.batcher = new Batcher(async (items) => {
-      this.batches.push([...items]);
-      const error = await new Promise<Error | undefined>((resolve) => this.#ends.push(resolve));
-      if (error) throw error;
-      return `of ${items.length}`;
-    }, maxItems);
+  constructor(maxItems = 100, more: Partial<BatchLimits<number>> = {}) {
+    this.batcher = new Batcher(
+      async (items) => {
+        this.batches.push([...items]);
+        const error = await new Promise<Error | undefined>((resolve) => this.#ends.push(resolve));
+        if (error) throw error;
+        return `of ${items.length}`;
+      },
+      { maxItems, ...more },
+    );
   }
 
   /** Ends the oldest batch under way. */
@@ -52,6 +57,23 @@ test("no batch is larger than it may be", async () => {
   for (let i = 0; i < 3; i++) await work.end();
   await Promise.all(results);
   expect(work.batches).toEqual([[1, 2], [3, 4], [5]]);
+});
+
+verifies("accept.turns", "keys take turns, each in its own order", async () => {
+  // Whose an item is says its hundreds.
+  const work = new Work(4, { keyOf: (item) => Math.floor(item / 100) });
+  const results = [101, 102, 103, 104, 105, 106, 201, 301, 302].map((item) => work.batcher.add(item));
+  for (let i = 0; i < 3; i++) await work.end();
+  await Promise.all(results);
+  expect(work.batches).toEqual([[101, 201, 301, 102], [302, 103, 104, 105], [106]]);
+});
+
+verifies("accept.turns", "a batch weighs no more than it may, unless one item alone does", async () => {
+  const work = new Work(4, { maxWeight: 10, weightOf: (item) => item, keyOf: (item) => item % 2 });
+  const results = [4, 6, 50, 2, 3, 1].map((item) => work.batcher.add(item));
+  for (let i = 0; i < 4; i++) await work.end();
+  await Promise.all(results);
+  expect(work.batches).toEqual([[4, 3], [6, 1], [50], [2]]);
 });
 
 test("an operation that fails fails for its own batch alone", async () => {

@@ -154,3 +154,15 @@ verifies("payloads.blob.collected", "what no run names goes an hour after it was
   const left = await Promise.all([kept!, gone!, young!].map(({ hash }) => blobs.has(hash)));
   expect(left).toEqual([true, false, true]);
 });
+
+verifies("payloads.blob.collected", "by a clock that is hours ahead nothing goes sooner", async () => {
+  const blobs = await DirectoryBlobs.open(folder());
+  const ahead = { ...systemClock, now: () => Date.now() + 5 * 3600 * 1000 };
+  const { large } = over(blobs, ahead);
+  const { hash } = await blobs.put([Buffer.from("no row names it yet")]);
+  await large.collect();
+  expect(await blobs.has(hash)).toBe(true);
+  utimesSync(fileOf(blobs, hash), LONG_AGO, LONG_AGO);
+  await large.collect();
+  expect(await blobs.has(hash)).toBe(false);
+});

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { RENEW_MS } from "../../../../src/nodes/lease.ts";
 import { operationNamed } from "../../../../src/store/operations.ts";
+import { IDLE_MS } from "../../../../src/store/postgres/connection.ts";
 import { SORTED_WRITES, WRITE_LIMITS, writeKind } from "../../../../src/store/postgres/write-kinds.ts";
 import { verifies } from "../../../verifies.ts";
 
@@ -10,13 +11,23 @@ test("every write that is sorted is an operation, and one that writes", () => {
 });
 
 test("what a caller waits for is given up within 5 s", () => {
-  for (const kind of ["accept", "claim", "manage"] as const) {
+  for (const kind of ["accept", "keyed", "claim", "manage"] as const) {
     expect(WRITE_LIMITS[kind].statementMs).toBeLessThan(5_000);
     expect(WRITE_LIMITS[kind].answerMs).toBeLessThan(5_000);
   }
   const { waitMs, statementMs } = WRITE_LIMITS.manage;
   expect(waitMs + statementMs!).toBeLessThan(5_000);
 });
+
+verifies(
+  "lease.standstill",
+  "what a service holds that stands still is free before callers are refused",
+  () => {
+    // It is freed by then, and a statement that has waited for it has a second left.
+    for (const kind of ["accept", "keyed", "claim"] as const)
+      expect(WRITE_LIMITS[kind].statementMs! - IDLE_MS).toBeGreaterThanOrEqual(1_000);
+  },
+);
 
 verifies("lease.dead-connection", "a lease outlives any one connection that dies without a word", () => {
   // The sign of life itself is given up before the next one is due, which then has the one connection.
