@@ -30,6 +30,7 @@ export const KUBERNETES = {
     "kubernetes.quota":
       "A used-up quota is a reason to wait, told in words; pods are made once there is room.",
     "kubernetes.reasons": "Why a pod does not start, and how it ended, is told in plain words.",
+    "kubernetes.shown": "An app's page says why a replica does not start, in the words of its cluster.",
     "kubernetes.ends":
       "A pod that is killed, deleted or out of memory ends its seat, and its object is removed.",
     "kubernetes.sweep": "Pods of a service that died are removed; those of a living one never.",

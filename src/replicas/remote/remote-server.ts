@@ -68,6 +68,10 @@ class RemoteServer implements StartedServer {
     return await this.#seat.process.usage(0);
   }
 
+  obstacle(): string | null {
+    return this.#seat.process.obstacle?.() ?? null;
+  }
+
   async place(): Promise<ServerPlace> {
     if (!this.#isListening) return { kind: "nowhere" };
     await (this.#way ??= this.#open());
