@@ -5,6 +5,16 @@ export const KUBERNETES = {
   ...section("issue: Replicas on Kubernetes and on Ray", {
     "kubernetes.same": "Apps in pods are called, stream, run async, are cancelled and print as everywhere.",
     "kubernetes.scale": "Replicas come and go as pods, one each unless set otherwise: none, three, none.",
+    "kubernetes.eight": "Eight pods on two machines come for eight calls that wait, and go when they have ended.",
+    "kubernetes.deploys": "Twenty deploys of an app in pods, under load, fail no call.",
+    "kubernetes.blows":
+      "Whatever is killed under load, no run is lost or stuck, nothing is left, and 10 s later all is well.",
+    "kubernetes.room":
+      "Without room, image or quota, callers are told why; calls are answered soon after there is.",
+    "kubernetes.cut-off":
+      "A replica that comes back after its run was given to another is refused; each run ends once.",
+    "kubernetes.start-time":
+      "From zero takes at most twice as long as a bare pod, one more replica in a seat 1.5 times a local fork.",
     "kubernetes.no-lost-run": "A pod that dies costs only the calls it had; every accepted run ends.",
     "kubernetes.not-ready": "A machine that is not ready is not dead: its pods go on as long as they answer.",
     "kubernetes.drain":

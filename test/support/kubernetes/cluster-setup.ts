@@ -99,14 +99,15 @@ async function importImages(home: string): Promise<void> {
     const out = (name: string): string => path.join(folder, `${name}.tar`);
     await makeWorkerImage({ base: null, layers, name: WORKER, out: out("worker"), python });
     await makeImage({ base: null, layers: [root, STAND_IN], name: STANDING_IN, out: out("stand-in") });
-    for (const machine of machines(home))
+    for (const machine of socketsOf(home))
       for (const name of ["worker", "stand-in"]) importImage(home, machine, out(name));
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-function machines(home: string): string[] {
+/** Of the containerd of each machine. */
+export function socketsOf(home: string): string[] {
   return [1, 2, 3]
     .map((n) => path.join(home, "kr", `n${n}`, "containerd.sock"))
     .filter((each) => existsSync(each));

@@ -76,6 +76,12 @@ export class TestNamespace {
     await this.#admin.ask({ method: "DELETE", path: this.#admin.pathOf(group, resource, name) });
   }
 
+  /** What there is of a kind, as the operator sees it. */
+  async list<Item>(group: string, resource: string): Promise<readonly Item[]> {
+    const answer = await this.#admin.ask({ method: "GET", path: this.#admin.pathOf(group, resource) });
+    return (answer as { items: readonly Item[] }).items;
+  }
+
   async patch(group: string, resource: string, name: string, body: object): Promise<void> {
     const contentType = "application/merge-patch+json";
     await this.#admin.ask({
