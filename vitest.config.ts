@@ -89,7 +89,8 @@ export default defineConfig({
   test: {
     reporters: ["default"],
     // More files at a time than cores: part of a test's time is waiting for real processes. What measures runs alone.
-    maxWorkers: isScale || isSoak || isWalls || isImages || isCluster || isKubernetes || isRay || isSmoke ? 1 : 6,
+    maxWorkers:
+      isScale || isSoak || isWalls || isImages || isCluster || isKubernetes || isRay || isSmoke ? 1 : 6,
     projects: [
       // Files of a worker share their modules: loading them anew for each took longer than the tests.
       project("unit", 300_000, { isolate: false }),

@@ -151,7 +151,14 @@ const env = { ...process.env, NODES: "0" };
 execFileSync("bash", [script, "up"], { stdio: "inherit", env });
 const stages = join(makeScratchDir(), "stages.yaml");
 writeFileSync(stages, STAGES);
-const args = ["--kubeconfig", config, "--config", stages, "--manage-all-nodes=true", "--node-lease-duration-seconds=40"];
+const args = [
+  "--kubeconfig",
+  config,
+  "--config",
+  stages,
+  "--manage-all-nodes=true",
+  "--node-lease-duration-seconds=40",
+];
 const player = spawn(kwok, args, { stdio: ["ignore", "ignore", "inherit"] });
 try {
   await main(config);

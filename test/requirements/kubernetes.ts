@@ -5,8 +5,10 @@ export const KUBERNETES = {
   ...section("issue: Replicas on Kubernetes and on Ray", {
     "kubernetes.same": "Apps in pods are called, stream, run async, are cancelled and print as everywhere.",
     "kubernetes.scale": "Replicas come and go as pods, one each unless set otherwise: none, three, none.",
-    "kubernetes.smoke": "Where there is a cluster, every change is tried there in short: deploy, call, stream, kill.",
-    "kubernetes.eight": "Eight pods on two machines come for eight calls that wait, and go when they have ended.",
+    "kubernetes.smoke":
+      "Where there is a cluster, every change is tried there in short: deploy, call, stream, kill.",
+    "kubernetes.eight":
+      "Eight pods on two machines come for eight calls that wait, and go when they have ended.",
     "kubernetes.deploys": "Twenty deploys of an app in pods, under load, fail no call.",
     "kubernetes.blows":
       "Whatever is killed under load, no run is lost or stuck, nothing is left, and 10 s later all is well.",

@@ -182,7 +182,13 @@ verifies(
       lastBuildStatus: "success",
     });
     expect((await site.call("listContainers", { app_id })).json).toMatchObject([
-      { appId: app_id, containerState: "RUNNING", pendingReason: null, isTerminating: false, containerRestartCount: 0 },
+      {
+        appId: app_id,
+        containerState: "RUNNING",
+        pendingReason: null,
+        isTerminating: false,
+        containerRestartCount: 0,
+      },
     ]);
     const listed = await site.call("listRuns", { app_id });
     expect(listed.json).toMatchObject({

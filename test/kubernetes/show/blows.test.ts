@@ -57,20 +57,24 @@ describe.skipIf(!TEST_CLUSTER)("blows under load", () => {
     expect(load.failures).toEqual([]);
   });
 
-  verifies("kubernetes.blows", "the API server is away for a minute: only what died fails", async (context) => {
-    if (!mayKill("apiserver")) context.skip();
-    const site = await openSite(databases, APP);
-    const { load } = await strike(site, async () => {
-      const victim = agentOf(await answering(site));
-      const restart = await killApiServer();
-      const endsAt = Date.now() + AWAY_MS;
-      // What ends meanwhile cannot be replaced, and nobody hears of it but by its calls.
-      process.kill(victim, "SIGKILL");
-      await pause(endsAt - Date.now());
-      await restart();
-    });
-    expect(load.failures.length).toBeLessThanOrEqual(SLOTS);
-  });
+  verifies(
+    "kubernetes.blows",
+    "the API server is away for a minute: only what died fails",
+    async (context) => {
+      if (!mayKill("apiserver")) context.skip();
+      const site = await openSite(databases, APP);
+      const { load } = await strike(site, async () => {
+        const victim = agentOf(await answering(site));
+        const restart = await killApiServer();
+        const endsAt = Date.now() + AWAY_MS;
+        // What ends meanwhile cannot be replaced, and nobody hears of it but by its calls.
+        process.kill(victim, "SIGKILL");
+        await pause(endsAt - Date.now());
+        await restart();
+      });
+      expect(load.failures.length).toBeLessThanOrEqual(SLOTS);
+    },
+  );
 
   verifies("kubernetes.blows", "kill -9 of the service: what it had fails, and no run is lost", async () => {
     const site = await openSite(databases, APP);

@@ -44,7 +44,10 @@ describe.skipIf(!TEST_CLUSTER)("a machine that is cut off", () => {
     };
     const hosts = new Set<string>();
     await until("both pods answer", async () => {
-      for (const { json } of await Promise.all([service.post({ seconds: 0.1 }), service.post({ seconds: 0.1 })]))
+      for (const { json } of await Promise.all([
+        service.post({ seconds: 0.1 }),
+        service.post({ seconds: 0.1 }),
+      ]))
         hosts.add(json.result as string);
       return hosts.size === 2;
     });

@@ -88,7 +88,10 @@ export class Load {
   unexplained(from: number, to: number): string[] {
     return this.failures
       .filter((failure) => failure.from > to || failure.to < from)
-      .map((failure) => `${failure.from - from} ms after the fault, ${failure.to - failure.from} ms: ${failure.what}`);
+      .map(
+        (failure) =>
+          `${failure.from - from} ms after the fault, ${failure.to - failure.from} ms: ${failure.what}`,
+      );
   }
 
   async #again(restMs: number, act: () => Promise<void>): Promise<void> {

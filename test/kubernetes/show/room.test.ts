@@ -72,21 +72,26 @@ async function fill(namespace: TestNamespace, machine: string, cpuMillis: number
 }
 
 describe.skipIf(!TEST_CLUSTER)("no room", () => {
-  verifies(["kubernetes.room", "kubernetes.reasons"], "every machine is full, then one is not", async (context) => {
-    if (!mayKill("apiserver")) context.skip();
-    const site = await podService(databases, { app: { main: MAIN, toml: TOML } });
-    const { namespace } = site;
-    const fillers: string[] = [];
-    for (const { name, cpuMillis } of await machinesOf()) fillers.push(await fill(namespace, name, cpuMillis));
-    await until("all are full", async () => {
-      const pods = await namespace.list<{ spec: { nodeName?: string } }>("api/v1", "pods");
-      return pods.every(({ spec }) => spec.nodeName !== undefined);
-    });
-    const ms = await told(site, /has no machine yet: .*Insufficient cpu/, async () => {
-      for (const name of fillers) await namespace.remove("api/v1", "pods", name);
-    });
-    expect(ms).toBeLessThanOrEqual(RECOVERY_MS);
-  });
+  verifies(
+    ["kubernetes.room", "kubernetes.reasons"],
+    "every machine is full, then one is not",
+    async (context) => {
+      if (!mayKill("apiserver")) context.skip();
+      const site = await podService(databases, { app: { main: MAIN, toml: TOML } });
+      const { namespace } = site;
+      const fillers: string[] = [];
+      for (const { name, cpuMillis } of await machinesOf())
+        fillers.push(await fill(namespace, name, cpuMillis));
+      await until("all are full", async () => {
+        const pods = await namespace.list<{ spec: { nodeName?: string } }>("api/v1", "pods");
+        return pods.every(({ spec }) => spec.nodeName !== undefined);
+      });
+      const ms = await told(site, /has no machine yet: .*Insufficient cpu/, async () => {
+        for (const name of fillers) await namespace.remove("api/v1", "pods", name);
+      });
+      expect(ms).toBeLessThanOrEqual(RECOVERY_MS);
+    },
+  );
 
   verifies(["kubernetes.room", "kubernetes.quota"], "a quota is used up, then it is not", async () => {
     const site = await podService(databases, { app: { main: MAIN, toml: TOML } });

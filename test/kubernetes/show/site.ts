@@ -60,7 +60,13 @@ export async function strike({ service, namespace, history }: Site, act: () => P
   await load.stop();
   await load.keep();
   const { answered, accepted, failures } = load;
-  console.log({ answered, accepted: accepted.size, failed: failures.length, lastedMs: to - from, recoveryMs });
+  console.log({
+    answered,
+    accepted: accepted.size,
+    failed: failures.length,
+    lastedMs: to - from,
+    recoveryMs,
+  });
   expect(load.wrong).toEqual([]);
   expect(load.unexplained(from, to + recoveryMs)).toEqual([]);
   expect(recoveryMs).toBeLessThanOrEqual(RECOVERY_MS);
