@@ -76,10 +76,8 @@ describe.skipIf(!TEST_CLUSTER)("a machine that is cut off", () => {
     for (const restart of restarts.toReversed()) restart();
     const ended = await Promise.all(runs.map((id) => service.ended(id)));
     console.log(ended.map(({ status, attempt, result }) => ({ status, attempt, result, cut })));
-    expect(ended.map(({ status, attempt }) => [status, attempt]).toSorted()).toEqual([
-      ["success", 1],
-      ["success", 2],
-    ]);
+    const ends = ended.map(({ status, attempt }) => `${status} ${attempt}`);
+    expect(new Set(ends)).toEqual(new Set(["success 1", "success 2"]));
     expect(ended.map(({ result }) => result)).not.toContain(cut);
     await expectOneEnd(history, runs);
     await service.stop();
