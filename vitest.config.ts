@@ -58,8 +58,8 @@ const threadsAsBuilt = {
 };
 
 // Minutes long, about figures more than faults, or in need of podman, S3 or a cluster: only `npm run test:scale`,
-// `test:soak`, `test:walls`, `test:dashboard`, `test:images`, `test:cluster`, `test:kubernetes` and `test:ray` ask for
-// them.
+// `test:soak`, `test:walls`, `test:dashboard`, `test:images`, `test:cluster`, `test:kubernetes`, `test:ray` and
+// `test:smoke` ask for them.
 const isScale = process.argv.includes("scale");
 const isWalls = process.argv.includes("walls");
 /** What every test run tries in short, too. */
@@ -70,14 +70,13 @@ const isImages = process.argv.includes("images");
 const isCluster = process.argv.includes("cluster");
 const isKubernetes = process.argv.includes("kubernetes");
 const isRay = process.argv.includes("ray");
+/** Both in short, which `.ci/run` asks for. */
+const isSmoke = process.argv.includes("smoke");
 const isSoak = process.argv.includes("soak");
 /** Beside the load: for the last runs and webhooks to end, which may wait for another try. */
 const SOAK_END_MS = 900_000;
 const soakMs = Number(process.env["MILLRACE_SOAK_MINUTES"] ?? 1) * 60_000 + SOAK_END_MS;
-const hasCluster = Boolean(process.env["MILLRACE_TEST_CLUSTER"]);
 const withCluster = {
-  // Where there is a cluster, every test run tries in short what is tried whole if that is asked for.
-  include: [isKubernetes ? "test/kubernetes/**/*.test.ts" : "test/kubernetes/apps.test.ts"],
   globalSetup: [
     "test/support/shared-postgres.ts",
     "test/support/made-once.ts",
@@ -90,7 +89,8 @@ export default defineConfig({
   test: {
     reporters: ["default"],
     // More files at a time than cores: part of a test's time is waiting for real processes. What measures runs alone.
-    maxWorkers: isScale || isSoak || isWalls || isImages || isCluster || isKubernetes || isRay ? 1 : 6,
+    maxWorkers:
+      isScale || isSoak || isWalls || isImages || isCluster || isKubernetes || isRay || isSmoke ? 1 : 6,
     projects: [
       // Files of a worker share their modules: loading them anew for each took longer than the tests.
       project("unit", 300_000, { isolate: false }),
@@ -103,7 +103,8 @@ export default defineConfig({
         : []),
       ...(isImages ? [project("images", 600_000, shared)] : []),
       ...(isCluster ? [project("cluster", 1_800_000, shared)] : []),
-      ...(isKubernetes || hasCluster ? [project("kubernetes", 900_000, withCluster)] : []),
+      ...(isKubernetes ? [project("kubernetes", 900_000, withCluster)] : []),
+      ...(isSmoke ? [project("smoke", 180_000, withCluster)] : []),
       ...(isRay ? [project("ray", 600_000, shared)] : []),
       ...(isSoak ? [project("soak", soakMs, shared)] : []),
     ],

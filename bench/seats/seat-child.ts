@@ -1,9 +1,12 @@
 import { spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { readSettings } from "../../src/config/settings.ts";
+import { KubernetesApi } from "../../src/host/kubernetes/api.ts";
+import { readKubeconfig } from "../../src/host/kubernetes/kubeconfig.ts";
+import { findInterpreter } from "../../src/host/interpreter.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { Seal } from "../../src/kit/seal.ts";
@@ -12,18 +15,22 @@ import { startService } from "../../src/main.ts";
 import { Authority } from "../../src/nodes/authority.ts";
 import type { Engine, Workload } from "../../src/replicas/engine.ts";
 import type { Home } from "../../src/replicas/home.ts";
+import { KubernetesPlace } from "../../src/replicas/kubernetes/place.ts";
 import { processEngine } from "../../src/replicas/process/engine.ts";
 import type { ProcessHost } from "../../src/replicas/process/host.ts";
 import { spawnPython } from "../../src/replicas/process/spawn.ts";
 import { remoteEngine } from "../../src/replicas/remote/engine.ts";
 import { SeatListener } from "../../src/replicas/remote/seat-listener.ts";
+import type { SeatPlace } from "../../src/replicas/remote/seat-place.ts";
+import type { TestCluster } from "../../test/support/kubernetes/cluster-setup.ts";
 import { LocalPlace } from "../../test/support/remote/local-place.ts";
 import { endWithParent, tellMemory } from "../child-side.ts";
 
-// A service that reaches its replicas by TLS: `node seat-child.ts passthrough|millrace DIRECTORY APP_FOLDER`. It prints
-// one line, {"url": where the app is called, "token": the owner's token}.
+// A service that reaches its replicas by TLS: `node seat-child.ts passthrough|millrace|pod DIRECTORY APP_FOLDER CLUSTER`;
+// CLUSTER is a `TestCluster` as JSON. It prints one line, {"url": where the app is called, "token": the owner's token}.
 
-const [way = "", directory = "", appFolder = ""] = process.argv.slice(2);
+const [way = "", directory = "", appFolder = "", given = "null"] = process.argv.slice(2);
+const cluster = JSON.parse(given) as TestCluster | null;
 const HASH = "0".repeat(64);
 const log = createLog("error");
 
@@ -38,7 +45,7 @@ const authority = await Authority.open({
 });
 const listener = await SeatListener.listen({
   identity: authority.forSeats(),
-  host: "127.0.0.1",
+  host: cluster ? "0.0.0.0" : "127.0.0.1",
   port: 0,
   home: { welcome: (...given: Parameters<Home["welcome"]>) => home?.welcome(...given) } as Home,
   blobs: { open: () => packFolder(bundle) },
@@ -69,10 +76,26 @@ function inBlobs(workload: Workload): Workload {
   return { ...workload, version: { ...workload.version, bundleBlob: HASH } };
 }
 
-function seats(host: ProcessHost): Engine {
-  const place = new LocalPlace({ folder: directory });
-  const addresses = () => [`127.0.0.1:${listener.port}`];
-  return remoteEngine(host, { place, listener, addresses, graceMs: 30_000, storage: "" });
+const seatAddress = `${cluster?.hostAddress ?? "127.0.0.1"}:${listener.port}`;
+
+function seatsIn(place: SeatPlace): (host: ProcessHost) => Engine {
+  const addresses = () => [seatAddress];
+  return (host) => remoteEngine(host, { place, listener, addresses, graceMs: 30_000, storage: "" });
+}
+
+async function pods({ kubeconfig, workerImage }: TestCluster): Promise<KubernetesPlace> {
+  const flags = { engine: "kubernetes", kubernetesConfig: kubeconfig, kubernetesImage: workerImage };
+  const { settings: ours } = readSettings({ flags, env: {} });
+  return await KubernetesPlace.open({
+    settings: ours,
+    api: new KubernetesApi({ ...readKubeconfig(kubeconfig), namespace: "default" }),
+    clock: systemClock,
+    log,
+    whose: { installationId: randomUUID(), nodeId: "bench" },
+    python: (await findInterpreter("python3")).version,
+    seatAddresses: [seatAddress],
+    isHeld: () => true,
+  });
 }
 
 async function passThrough(): Promise<(host: ProcessHost) => Engine> {
@@ -87,11 +110,15 @@ async function passThrough(): Promise<(host: ProcessHost) => Engine> {
     processEngine(host, (start, clock, events) => spawnPython({ ...start, address }, clock, events));
 }
 
-const engineOf = way === "millrace" ? seats : await passThrough();
+const place = way === "pod" && cluster ? await pods(cluster) : new LocalPlace({ folder: directory });
+const engineOf = way === "passthrough" ? await passThrough() : seatsIn(place);
 const flags = { dataDir: join(directory, "data"), apiPort: "0", basePort: "0", isolation: "none" };
 const { settings } = readSettings({ flags, env: {} });
 const service = await startService(settings, { log, engine: (host) => knowing(host, engineOf(host)) });
-endWithParent(() => service.stop());
+endWithParent(async () => {
+  await service.stop();
+  if (place instanceof KubernetesPlace) await place.close();
+});
 const { app } = await service.install(appFolder);
 const { projectId, token } = service.owner;
 console.log(JSON.stringify({ url: `${service.apiUrl}/v4/${projectId}/${app.name}/run`, token }));

@@ -8,7 +8,6 @@ import socket
 import sys
 import threading
 import time
-from typing import Any
 
 from millrace_worker import keeper
 
@@ -28,7 +27,7 @@ from .server import NOWHERE, Listening, dial, find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Any, Callable
 
 _BEAT_SECONDS = 2.0
 _SILENCE_SECONDS = 6.0

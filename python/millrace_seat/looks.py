@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 from millrace_worker import linux
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _MAX_PROCESSES = 64
 _MAX_THREADS = 64

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shutil
 import sys
-import tempfile
-import traceback
 
 from millrace_worker import keeper, linux
 
@@ -25,18 +22,27 @@ def main() -> None:
     linux.adopt_orphans()
     _raise_limit()
     order = SeatOrder(json.loads(_read()))
-    folder = tempfile.mkdtemp(prefix="millrace-seat-")
+    folder = _make_folder()
     code = 1
     try:
         os.chdir(folder)
         code = Agent(order, folder).run()
     except BaseException:  # noqa: BLE001 - the last frame of the process: say it, then end
+        import traceback
+
         traceback.print_exc()
     finally:
         keeper.sweep()
         _remove(folder)
         # Not by a return: a thread may still fetch what nobody wants any more.
         os._exit(code)
+
+
+def _make_folder() -> str:
+    """One of its own. `tempfile` would do, but its imports take as long as a connection to the service."""
+    folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), "millrace-seat-" + os.urandom(8).hex())
+    os.mkdir(folder, 0o700)
+    return folder
 
 
 def _raise_limit() -> None:
@@ -60,6 +66,8 @@ def _read() -> bytes:
 
 
 def _remove(folder: str) -> None:
+    import shutil
+
     os.chdir("/")
     # Each before it is looked into: an app may have closed it to itself, and the kernel closes folders of its own.
     for place, names, _ in os.walk(folder):

@@ -120,6 +120,7 @@ function containersOf({ app, version, pool }: LiveApp, id: string): ContainerRec
     projectId: app.projectId,
     containerId: replica.id,
     containerState: replica.state === "starting" ? "PENDING" : "RUNNING",
+    pendingReason: replica.obstacle(),
     timestamp: timestamp(now),
     containerStartTimestamp: timestamp(replica.startedAt),
     containerTerminationTimestamp: null,

@@ -67,7 +67,7 @@ export const METRICS = {
   millrace_seat_start_seconds: {
     kind: "histogram",
     labels: ["phase"],
-    help: "With an engine elsewhere: time from asking for a seat until it was scheduled, pulled, connected, fetched and started.",
+    help: "With an engine elsewhere: time from asking for a seat until it was scheduled, pulled, connected, fetched, started and imported.",
   },
   millrace_builds_total: {
     kind: "counter",

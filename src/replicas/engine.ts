@@ -193,6 +193,8 @@ export type StartedServer = {
   place(): Promise<ServerPlace>;
   /** What it uses, with all it started; null where nobody can tell. */
   usage(): Promise<Usage | null>;
+  /** What keeps it from starting that is not its own code, for people; null where nothing does. */
+  obstacle?(): string | null;
 };
 
 /** What is learned of a server's process. */

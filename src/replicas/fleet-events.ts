@@ -25,6 +25,8 @@ export type FleetReplica<C> = SlotReplica<C> & {
   readonly pid: number;
   /** What its process and everything it started use; null if unknown. */
   usage(): Promise<Usage | null>;
+  /** What keeps it from starting that is not its code, for people; null where nothing is known. */
+  obstacle(): string | null;
   /** Orderly end: nothing new; what it holds goes on to its end, then the process exits. Killed if it does not. */
   stop(withinSeconds: number): void;
 };

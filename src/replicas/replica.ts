@@ -105,12 +105,15 @@ export class Replica implements CallHolder, FleetReplica<Call> {
     return (await this.#started?.usage(this.pid)) ?? null;
   }
 
+  obstacle(): string | null {
+    return this.state === "starting" ? (this.#started?.obstacle?.() ?? null) : null;
+  }
+
   /** Ties it to its process, and ends with that. If it is not ready after `initSeconds`, it has failed to start. */
   bindTo(started: Started, initSeconds: number): void {
     this.#started = started;
     this.#setDeadline(initSeconds, () => {
-      const what = started.obstacle?.() ?? "main.py was not ready";
-      const message = `${what} within deployment_initialization_timeout (${initSeconds} s)`;
+      const message = `${this.obstacle() ?? "main.py was not ready"} within deployment_initialization_timeout (${initSeconds} s)`;
       this.#initFailure = { message, traceback: message, isTimeout: true };
       this.kill();
     });
@@ -168,10 +171,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
   /** Orderly end: nothing new; what it holds goes on to its end, then the process exits. Killed if it does not. */
   stop(withinSeconds: number): void {
     if (this.state === "draining" || this.state === "gone") return;
-    if (this.state === "starting") {
-      this.kill();
-      return;
-    }
+    if (this.state === "starting") return this.kill();
     this.state = "draining";
     this.#setDeadline(withinSeconds, () => this.kill());
     this.#tell((control) => control.stop());

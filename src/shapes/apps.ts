@@ -37,6 +37,8 @@ export const CONTAINERS = z.array(
     projectId: z.string(),
     containerId: z.string(),
     containerState: z.enum(["RUNNING", "PENDING", "SUCCEEDED", "FAILED"]),
+    /** What keeps it from starting, where that is known. */
+    pendingReason: z.nullish(z.string()),
     timestamp: TIMESTAMP,
     containerStartTimestamp: TIMESTAMP,
     containerTerminationTimestamp: z.nullable(TIMESTAMP),

@@ -30,10 +30,8 @@ describe.skipIf(!TEST_CLUSTER)("a machine that is drained", () => {
       return json.result as string;
     };
     const before = await call();
-    const { items } = (await namespace.list("api/v1", "pods", {})) as {
-      items: { spec: { nodeName: string } }[];
-    };
-    const machine = items[0]?.spec.nodeName ?? "";
+    const [pod] = await namespace.list<{ spec: { nodeName: string } }>("api/v1", "pods");
+    const machine = pod?.spec.nodeName ?? "";
     onTestFinished(() => void spawnSync(kubectl, ["uncordon", machine], { env: { ...process.env, ...env } }));
     let isDrained = false;
     const ours = "app.kubernetes.io/managed-by=millrace";

@@ -3,7 +3,7 @@ import { testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { isReady, killApiServer, killPart, mayKill } from "../support/kubernetes/control-plane.ts";
 import { agentOf } from "../support/kubernetes/pod-process.ts";
-import { podFlags, podService } from "../support/kubernetes/pod-service.ts";
+import { podEnvironment, podService } from "../support/kubernetes/pod-service.ts";
 import { TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";
 import type { TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
@@ -146,11 +146,7 @@ describe.skipIf(!TEST_CLUSTER)("pods that come and go", () => {
   verifies("kubernetes.sweep", "a service is killed: the next one sweeps its pods, and serves", async () => {
     const namespace = await TestNamespace.make();
     const database = await databases.fresh("postgres");
-    const flags = Object.entries(await podFlags(namespace)).map(([name, value]) => [
-      `MILLRACE_${name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`,
-      value,
-    ]);
-    const service = await KillableService.deploy(database, APP, Object.fromEntries(flags), false);
+    const service = await KillableService.deploy(database, APP, await podEnvironment(namespace), false);
     await service.start();
     const before = (await service.post({})).json.result as string;
     await service.kill();

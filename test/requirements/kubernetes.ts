@@ -5,6 +5,19 @@ export const KUBERNETES = {
   ...section("issue: Replicas on Kubernetes and on Ray", {
     "kubernetes.same": "Apps in pods are called, stream, run async, are cancelled and print as everywhere.",
     "kubernetes.scale": "Replicas come and go as pods, one each unless set otherwise: none, three, none.",
+    "kubernetes.smoke":
+      "Where there is a cluster, every change is tried there in short: deploy, call, stream, kill.",
+    "kubernetes.eight":
+      "Eight pods on two machines come for eight calls that wait, and go when they have ended.",
+    "kubernetes.deploys": "Twenty deploys of an app in pods, under load, fail no call.",
+    "kubernetes.blows":
+      "Whatever is killed under load, no run is lost or stuck, nothing is left, and 10 s later all is well.",
+    "kubernetes.room":
+      "Without room, image or quota, callers are told why; calls are answered soon after there is.",
+    "kubernetes.cut-off":
+      "A replica that comes back after its run was given to another is refused; each run ends once.",
+    "kubernetes.start-time":
+      "From zero takes at most twice as long as a bare pod, one more replica in a seat 1.5 times a local fork.",
     "kubernetes.no-lost-run": "A pod that dies costs only the calls it had; every accepted run ends.",
     "kubernetes.not-ready": "A machine that is not ready is not dead: its pods go on as long as they answer.",
     "kubernetes.drain":
@@ -30,6 +43,7 @@ export const KUBERNETES = {
     "kubernetes.quota":
       "A used-up quota is a reason to wait, told in words; pods are made once there is room.",
     "kubernetes.reasons": "Why a pod does not start, and how it ended, is told in plain words.",
+    "kubernetes.shown": "An app's page says why a replica does not start, in the words of its cluster.",
     "kubernetes.ends":
       "A pod that is killed, deleted or out of memory ends its seat, and its object is removed.",
     "kubernetes.sweep": "Pods of a service that died are removed; those of a living one never.",

@@ -3,6 +3,8 @@ import { section } from "./row.ts";
 /** Replicas in actors of a Ray cluster. */
 export const RAY = {
   ...section("issue: Replicas on Kubernetes and on Ray", {
+    "ray.smoke":
+      "Where there is a cluster, every change is tried on Ray in short: deploy, call, stream, kill.",
     "ray.same": "An app on Ray is called, streamed, run async, cancelled and logged as everywhere.",
     "ray.scale": "On Ray, replicas come and go with the load, each seat in an actor of its own.",
     "ray.left": "After an orderly stop no actor and no supervisor of a service is left on Ray.",

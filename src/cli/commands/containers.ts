@@ -29,5 +29,7 @@ async function listContainers({ api, out }: Task, app: string): Promise<void> {
       ]),
     ),
   );
+  for (const { containerId, pendingReason } of found)
+    if (pendingReason) out.note(`${containerId} waits: ${pendingReason}`);
   if (found.length === 0) out.note("none: the next call starts one");
 }

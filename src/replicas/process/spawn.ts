@@ -35,6 +35,8 @@ export type StartedProcess = Started & {
   residentBytes(): number;
   /** What the next replica that it forks is held to; null where the host holds nobody to anything. */
   holdFork?(): HeldFork | null;
+  /** It is told that the app has been imported, for those who measure starts. */
+  noteImported?(): void;
 };
 
 /** Starts a template or a replica, which calls home; what it says before that is told as lines. */

@@ -55,6 +55,7 @@ export class TemplateLine {
     void process.leaving?.then(() => this.#giveWay());
     this.template = new Template(process, clock, {
       onReady: (forks) => {
+        process.noteImported?.();
         events.onReady();
         if (forks) this.#startForking();
         else this.#startOrdinary();

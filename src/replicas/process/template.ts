@@ -109,7 +109,7 @@ export class Template {
       isAsked = true;
       this.#end(id, exited);
     };
-    const obstacle = () => (this.#unborn.has(id) ? "the app's template did not answer" : null);
+    const obstacle = () => (this.#unborn.has(id) ? "the app's template has not answered" : null);
     const vitals = (pid: number) => this.#process.vitals(pid);
     const usage = (pid: number) => this.#process.usage(pid);
     return { exited, kill, vitals, usage, obstacle };

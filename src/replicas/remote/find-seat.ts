@@ -65,6 +65,7 @@ function search(
     usage: async (pid) => (await seat?.process.usage(pid)) ?? null,
     obstacle: () => seat?.process.obstacle?.() ?? null,
     residentBytes: () => 0,
+    noteImported: () => seat?.process.noteImported?.(),
   };
   return { process, say: (message) => seat?.say(message) };
 }

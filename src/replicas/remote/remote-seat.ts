@@ -18,7 +18,7 @@ import type { GuestWalls, StandingWalls } from "./seat-walls.ts";
 import { strikeOff } from "./strike-off.ts";
 
 /** The phases of a start, each told once, with the milliseconds since it was asked for. */
-type SeatStartPhase = "scheduled" | "pulled" | "connected" | "fetched" | "started";
+type SeatStartPhase = "scheduled" | "pulled" | "connected" | "fetched" | "started" | "imported";
 
 export type RemoteParts = {
   readonly place: SeatPlace;
@@ -127,6 +127,7 @@ export class RemoteSeat implements Guest {
       usage: async (pid) => (this.#line ? await this.#looks.usage(pid) : null),
       obstacle: () => this.#obstacle(),
       residentBytes: () => 0,
+      noteImported: () => this.#tell("imported"),
     };
   }
 
@@ -346,8 +347,8 @@ export class RemoteSeat implements Guest {
 
   #obstacle(): string | null {
     if (this.#told.has("started")) return null;
-    if (this.#told.has("connected")) return "its files were not fetched";
-    return this.#placed.obstacle() ?? `its seat ${this.#placed.placeName} did not start`;
+    if (this.#told.has("connected")) return "its files have not been fetched";
+    return this.#placed.obstacle() ?? `its seat ${this.#placed.placeName} has not started`;
   }
 
   #tell(phase: SeatStartPhase): void {

@@ -90,6 +90,10 @@ class RemoteServer implements StartedServer {
     return await this.#seat.process.usage(0);
   }
 
+  obstacle(): string | null {
+    return this.#seat.process.obstacle?.() ?? null;
+  }
+
   async place(): Promise<ServerPlace> {
     const listening = this.#listening;
     if (!listening?.isListening) return { kind: "nowhere" };

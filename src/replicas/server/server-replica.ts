@@ -93,7 +93,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     this.#started = started;
     let fault = "nothing listens on its port";
     this.#setDeadline(initSeconds, () => {
-      const message = `the app's server was not ready within deployment_initialization_timeout (${initSeconds} s): ${fault}`;
+      const message = `the app's server was not ready within deployment_initialization_timeout (${initSeconds} s): ${this.obstacle() ?? fault}`;
       this.#initFailure = { message, traceback: this.#lines.above(message), isTimeout: true };
       this.kill();
     });
@@ -144,6 +144,10 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
 
   async usage(): Promise<Usage | null> {
     return (await this.#started?.usage()) ?? null;
+  }
+
+  obstacle(): string | null {
+    return this.state === "starting" ? (this.#started?.obstacle?.() ?? null) : null;
   }
 
   stop(withinSeconds: number): void {

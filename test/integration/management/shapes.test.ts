@@ -30,7 +30,7 @@ const SHAPES: Record<string, string> = {
   listRuns: "items nextToken",
   getRun: "item",
   listContainers:
-    "[] appId projectId containerId containerState timestamp containerStartTimestamp " +
+    "[] appId projectId containerId containerState pendingReason timestamp containerStartTimestamp " +
     "containerTerminationTimestamp containerRunningTimeMs containerRestartCount hostIp containerIp " +
     "hardwareProvider region buildId isTerminating",
   listLogs: "logs nextPageToken hasMore",
@@ -182,7 +182,13 @@ verifies(
       lastBuildStatus: "success",
     });
     expect((await site.call("listContainers", { app_id })).json).toMatchObject([
-      { appId: app_id, containerState: "RUNNING", isTerminating: false, containerRestartCount: 0 },
+      {
+        appId: app_id,
+        containerState: "RUNNING",
+        pendingReason: null,
+        isTerminating: false,
+        containerRestartCount: 0,
+      },
     ]);
     const listed = await site.call("listRuns", { app_id });
     expect(listed.json).toMatchObject({

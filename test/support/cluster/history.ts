@@ -1,4 +1,5 @@
 import type { Client } from "pg";
+import { RUN_STATES, isFinal } from "../../../src/model/run.ts";
 import type { Candidate } from "../../../src/nodes/rendezvous.ts";
 import type { Event } from "./history-rules.ts";
 
@@ -93,6 +94,16 @@ export class History {
       before: numberOrNull(row.before),
       committedAt: Number(row.committedAt),
     }));
+  }
+
+  /** How often each run has ended, by its id in hex. */
+  async ends(): Promise<Map<string, number>> {
+    const finals = RUN_STATES.flatMap((state, index) => (isFinal(state) ? [index] : []));
+    const { rows } = await this.#client.query<{ run: string; count: string }>(
+      "select run, count(*) from history.events where kind = 'run' and state = any($1) group by run",
+      [finals],
+    );
+    return new Map(rows.map(({ run, count }) => [run, Number(count)]));
   }
 
   /** The number of each app. */

@@ -107,16 +107,19 @@ async function importImages(home: string): Promise<void> {
 
 /** Gives an image to every machine of a cluster that `kube-up.sh` keeps in this folder. */
 export function giveToMachines(home: string, archive: string): void {
-  const ctr = path.join(home, "dtool", "usr/bin/ctr");
-  for (const socket of machines(home)) {
-    execFileSync(ctr, ["-a", socket, "-n", "k8s.io", "images", "import", archive], {
-      stdio: ["ignore", "ignore", "inherit"],
-    });
-  }
+  for (const machine of socketsOf(home)) importImage(home, machine, archive);
 }
 
-function machines(home: string): string[] {
+/** Of the containerd of each machine. */
+export function socketsOf(home: string): string[] {
   return [1, 2, 3]
     .map((n) => path.join(home, "kr", `n${n}`, "containerd.sock"))
     .filter((each) => existsSync(each));
+}
+
+function importImage(home: string, socket: string, archive: string): void {
+  const tools = path.join(home, "dtool");
+  execFileSync(path.join(tools, "usr/bin/ctr"), ["-a", socket, "-n", "k8s.io", "images", "import", archive], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
 }

@@ -1,10 +1,11 @@
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { existsSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { onTestFinished } from "vitest";
 import { KubernetesApi } from "../../../src/host/kubernetes/api.ts";
 import { readKubeconfig } from "../../../src/host/kubernetes/kubeconfig.ts";
 import { until } from "../until.ts";
+import { socketsOf } from "./cluster-setup.ts";
 import { TEST_CLUSTER } from "./real-cluster.ts";
 
 const FOLDER = TEST_CLUSTER?.folder ?? null;
@@ -57,6 +58,36 @@ export async function isReady(machine: string): Promise<boolean> {
     status: { conditions: { type: string; status: string }[] };
   } | null;
   return node?.status.conditions.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
+}
+
+/** A machine of the cluster, and the processor time that it has to give. */
+export type Machine = { readonly name: string; readonly cpuMillis: number };
+
+export async function machinesOf(): Promise<Machine[]> {
+  const { items } = (await ask("/api/v1/nodes")) as {
+    items: { metadata: { name: string }; status: { allocatable: { cpu: string } } }[];
+  };
+  return items.map(({ metadata: { name }, status: { allocatable } }) => {
+    const [, amount = "0", unit] = /^(\d+)(m?)$/.exec(allocatable.cpu) ?? [];
+    return { name, cpuMillis: Number(amount) * (unit === "m" ? 1 : 1000) };
+  });
+}
+
+/** Nothing passes between the pods of a machine and anybody else, until the answer is called, or the test is over. */
+export function cutOff(bridge: string): () => void {
+  const set = (state: "up" | "down"): void => void execFileSync("ip", ["link", "set", bridge, state]);
+  set("down");
+  const join = (): void => set("up");
+  onTestFinished(join);
+  return join;
+}
+
+/** Gives an image that every machine has another name there. */
+export function giveImage(image: string, name: string): void {
+  const home = path.dirname(FOLDER ?? "");
+  const tool = path.join(home, "dtool/usr/bin/ctr");
+  for (const socket of socketsOf(home))
+    execFileSync(tool, ["-a", socket, "-n", "k8s.io", "images", "tag", image, name], { stdio: "ignore" });
 }
 
 function wordsOf(file: string): string[] {

@@ -31,6 +31,15 @@ export async function podFlags(namespace: TestNamespace): Promise<Record<string,
   };
 }
 
+/** The same, as a process of its own is told. */
+export async function podEnvironment(namespace: TestNamespace): Promise<Record<string, string>> {
+  const named = Object.entries(await podFlags(namespace)).map(([name, value]) => [
+    `MILLRACE_${name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`,
+    value,
+  ]);
+  return Object.fromEntries(named) as Record<string, string>;
+}
+
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, "::");
   await once(server, "listening");

@@ -17,7 +17,7 @@ import type { TestCluster } from "./cluster-setup.ts";
 /** The cluster of this test run; null where there is none, which was said aloud. */
 export const TEST_CLUSTER: TestCluster | null = inject("testCluster");
 
-type Listed = { readonly items: readonly { readonly metadata: { readonly name: string } }[] };
+type Named = { readonly metadata: { readonly name: string } };
 
 /** A namespace of a test's own, held to the restricted profile, with an account that may do what our role says. */
 export class TestNamespace {
@@ -72,12 +72,18 @@ export class TestNamespace {
     return await this.#admin.ask({ method: "POST", path: this.#admin.pathOf(group, resource), body });
   }
 
-  async list(group: string, resource: string, query: Record<string, string>): Promise<unknown> {
-    return await this.#admin.ask({ method: "GET", path: this.#admin.pathOf(group, resource), query });
-  }
-
   async remove(group: string, resource: string, name: string): Promise<void> {
     await this.#admin.ask({ method: "DELETE", path: this.#admin.pathOf(group, resource, name) });
+  }
+
+  /** What there is of a kind, as the operator sees it. */
+  async list<Item>(
+    group: string,
+    resource: string,
+    query: Record<string, string> = {},
+  ): Promise<readonly Item[]> {
+    const answer = await this.#admin.ask({ method: "GET", path: this.#admin.pathOf(group, resource), query });
+    return (answer as { items: readonly Item[] }).items;
   }
 
   async patch(group: string, resource: string, name: string, body: object): Promise<void> {
@@ -126,7 +132,7 @@ export class TestNamespace {
     for (const resource of resources) {
       const group = resource === "networkpolicies" ? "apis/networking.k8s.io/v1" : "api/v1";
       const query = { labelSelector: "app.kubernetes.io/managed-by=millrace" };
-      const { items } = (await this.list(group, resource, query)) as Listed;
+      const items = await this.list<Named>(group, resource, query);
       found.push(...items.map(({ metadata }) => `${resource}/${metadata.name}`));
     }
     return found;

@@ -46,7 +46,6 @@ export class ServicePods {
 
   async #pods(): Promise<readonly Pod[]> {
     const query = { labelSelector: "app.kubernetes.io/component=service" };
-    const { items } = (await this.#namespace.list("api/v1", "pods", query)) as { items: Pod[] };
-    return items;
+    return await this.#namespace.list<Pod>("api/v1", "pods", query);
   }
 }

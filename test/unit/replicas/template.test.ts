@@ -135,7 +135,7 @@ verifies(
     const replica = template.fork({ id: "r-one", ticket: "ticket" });
     look.now = STOPPED;
     await seconds(clock, 4);
-    expect([told, replica.obstacle?.()]).toEqual([["ready true"], "the app's template did not answer"]);
+    expect([told, replica.obstacle?.()]).toEqual([["ready true"], "the app's template has not answered"]);
     await seconds(clock, 1);
     expect(told.slice(1)).toEqual(["dead: it was stopped and did not answer for 5 s: r-one", "killed"]);
   },

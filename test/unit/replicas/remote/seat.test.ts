@@ -228,12 +228,12 @@ describe("its life", () => {
 
   test("what keeps it from starting", async () => {
     const seat = await playedSeat();
-    expect(seat.process.obstacle?.()).toBe("its seat seat-1 did not start");
+    expect(seat.process.obstacle?.()).toBe("its seat seat-1 has not started");
     seat.placed.obstacle = "0/2 nodes are available";
     expect(seat.process.obstacle?.()).toBe("0/2 nodes are available");
     const agent = await seat.sit();
     agent.say(HELLO);
-    await until("it sits", () => seat.process.obstacle?.() === "its files were not fetched");
+    await until("it sits", () => seat.process.obstacle?.() === "its files have not been fetched");
     agent.say(FETCHED, STARTED);
     await until("it has started", () => seat.process.obstacle?.() === null);
   });

@@ -57,10 +57,20 @@ export function Replicas({ projectId, appName }: { readonly projectId: string; r
 
 function ReplicaState({ replica }: { readonly replica: Replica }) {
   if (replica.isTerminating) return <Badge>draining</Badge>;
-  if (replica.containerState === "PENDING") return <Badge tone="busy">starting</Badge>;
+  if (replica.containerState === "PENDING") return <Starting reason={replica.pendingReason} />;
   return replica.containerState === "RUNNING" ? (
     <Badge tone="good">ready</Badge>
   ) : (
     <Badge tone="bad">{replica.containerState.toLowerCase()}</Badge>
+  );
+}
+
+/** With what keeps it from starting, in the cluster's own words, where that is known. */
+function Starting({ reason }: { readonly reason: Replica["pendingReason"] }) {
+  return (
+    <>
+      <Badge tone="busy">starting</Badge>
+      {reason && <p className="mt-1 max-w-120 text-[0.9rem] text-ink-soft">{reason}</p>}
+    </>
   );
 }

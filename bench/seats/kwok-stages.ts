@@ -1,0 +1,28 @@
+/** What kwok does with pods of the machines that it plays: they run as soon as they have one, and are gone when deleted. */
+export const STAGES = `
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: seat-runs}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector:
+    matchExpressions:
+      - {key: .metadata.deletionTimestamp, operator: DoesNotExist}
+      - {key: .status.phase, operator: In, values: [Pending]}
+  next:
+    statusTemplate: |
+      phase: Running
+      startTime: {{ Now | Quote }}
+      containerStatuses:
+        - {name: seat, image: worker, imageID: worker, ready: true, restartCount: 0, state: {running: {startedAt: {{ Now | Quote }}}}}
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: seat-goes}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector:
+    matchExpressions:
+      - {key: .metadata.deletionTimestamp, operator: Exists}
+  next: {delete: true}
+`;
