@@ -6,6 +6,8 @@ import type { RaySettings } from "../../config/ray-keys.ts";
 
 /** Between two bytes, and until the first: a dashboard that says nothing is taken for gone. */
 const SILENCE_MS = 30_000;
+/** For a whole answer, however slowly it comes. */
+const ANSWER_MS = 120_000;
 /** The log of a job is the longest. */
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const MAX_WORDS = 500;
@@ -50,10 +52,12 @@ export class RayRefusal extends Error {
 export class JobsApi {
   readonly address: string;
   readonly #token: () => string | null;
+  readonly #answerMs: number;
 
-  constructor(address: string, token: () => string | null) {
+  constructor(address: string, token: () => string | null, answerMs = ANSWER_MS) {
     this.address = address;
     this.#token = token;
+    this.#answerMs = answerMs;
   }
 
   /** Of Ray, such as 2.60.0. */
@@ -122,7 +126,15 @@ export class JobsApi {
       agent: false,
       timeout: SILENCE_MS,
     });
+    // Whoever reads the answer is told by that; the request would tell nobody, and end the service.
+    sent.on("error", () => {});
     sent.once("timeout", () => sent.destroy(new Error(`no answer for ${SILENCE_MS / 1000} s`)));
+    const answerMs = this.#answerMs;
+    const late = setTimeout(
+      () => sent.destroy(new Error(`no whole answer in ${answerMs / 1000} s`)),
+      answerMs,
+    );
+    sent.once("close", () => clearTimeout(late));
     sent.end(body === undefined || isBytes ? body : JSON.stringify(body));
     const [answer] = (await once(sent, "response")) as [IncomingMessage];
     const text = await readText(answer);
