@@ -5,6 +5,7 @@ import type { Server, TLSSocket } from "node:tls";
 import type { Clock } from "../../kit/clock.ts";
 import { randomTicket } from "../../kit/ids.ts";
 import { BACKLOG } from "../../kit/listener/listening.ts";
+import { Strangers, connectionKey } from "../../kit/listener/strangers.ts";
 import type { Home, Usher } from "../home.ts";
 import { sendBlob } from "./send-blob.ts";
 import type { Blobs } from "./send-blob.ts";
@@ -40,8 +41,10 @@ export type Guest = {
 };
 
 const HANDSHAKE_MS = 5_000;
-/** Connections whose handshake is not over: of more, the one goes that has taken longest. */
+/** Connections whose handshake is not over. */
 const MAX_STRANGERS = 256;
+/** Of one agent at once, which fetches one after the other: each takes memory and processor time here. */
+const MAX_FETCHES = 2;
 const KEEP_ALIVE_MS = 10_000;
 /** For the last word to one that must not come back. */
 const LAST_WORD_MS = 5_000;
@@ -60,8 +63,9 @@ export class SeatListener {
   readonly #server: Server;
   readonly #tickets = new Map<string, Guest>();
   readonly #guests = new Map<string, Guest>();
-  /** By address and port; a `TLSSocket` does not tell which socket it is around. */
-  readonly #strangers = new Map<string, Socket>();
+  readonly #strangers = new Strangers<string>(MAX_STRANGERS);
+  /** How many blobs are on their way to each. */
+  readonly #fetches = new Map<Guest, number>();
 
   private constructor(parts: SeatListenerParts) {
     this.#parts = parts;
@@ -75,10 +79,10 @@ export class SeatListener {
       keepAlive: true,
       keepAliveInitialDelay: KEEP_ALIVE_MS,
     });
-    this.#server.on("connection", (socket: Socket) => this.#meet(socket));
+    this.#server.on("connection", (socket: Socket) => this.#strangers.meet(connectionKey(socket), socket));
     this.#server.on("tlsClientError", (_, socket: TLSSocket) => socket.destroy());
     this.#server.on("secureConnection", (socket: TLSSocket) => {
-      this.#strangers.delete(keyOf(socket));
+      this.#strangers.know(connectionKey(socket));
       home.welcome(socket, (preface, from) => this.#usher(preface, from));
     });
   }
@@ -130,16 +134,8 @@ export class SeatListener {
   /** Ends what has not been handed to anybody; the rest ends with whoever has it. */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
-    for (const socket of this.#strangers.values()) socket.destroy();
+    this.#strangers.close();
     await closed;
-  }
-
-  #meet(socket: Socket): void {
-    const [oldest] = this.#strangers.values();
-    if (oldest && this.#strangers.size >= MAX_STRANGERS) oldest.destroy();
-    const key = keyOf(socket);
-    this.#strangers.set(key, socket);
-    socket.once("close", () => this.#strangers.delete(key));
   }
 
   #usher(preface: string, socket: Socket): boolean {
@@ -168,8 +164,12 @@ export class SeatListener {
   }
 
   async #seat(guest: Guest, ticket: string, socket: Socket): Promise<void> {
-    const isIn = await guest.admit(socket);
-    if (!isIn && this.#guests.get(guest.id) === guest) this.#tickets.set(ticket, guest);
+    let isHeard = false;
+    socket.once("data", () => (isHeard = true));
+    const renew = (): void => void (this.#guests.get(guest.id) === guest && this.#tickets.set(ticket, guest));
+    // It may have given up before the database answered. Then it has no secret, and shows its ticket again.
+    socket.once("close", () => isHeard || renew());
+    if (!(await guest.admit(socket))) renew();
   }
 
   #known(seatId: string, secretHash: Buffer): Guest | null {
@@ -178,9 +178,19 @@ export class SeatListener {
   }
 
   #giveBlob(guest: Guest | null, blob: string, socket: Socket): boolean {
-    if (!guest?.uses(blob)) return false;
-    sendBlob(this.#parts.blobs, blob, socket).catch(this.#parts.onError);
+    const count = guest ? (this.#fetches.get(guest) ?? 0) : 0;
+    if (!guest?.uses(blob) || count >= MAX_FETCHES) return false;
+    this.#fetches.set(guest, count + 1);
+    sendBlob(this.#parts.blobs, blob, socket)
+      .catch(this.#parts.onError)
+      .finally(() => this.#endFetch(guest));
     return true;
+  }
+
+  #endFetch(guest: Guest): void {
+    const left = (this.#fetches.get(guest) ?? 1) - 1;
+    if (left > 0) this.#fetches.set(guest, left);
+    else this.#fetches.delete(guest);
   }
 
   /** It is another node's, or nobody's any more. */
@@ -192,8 +202,4 @@ export class SeatListener {
     socket.once("close", () => late.cancel());
     socket.resume().end(`${JSON.stringify(answer)}\n`);
   }
-}
-
-function keyOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
 }

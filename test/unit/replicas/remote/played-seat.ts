@@ -14,6 +14,7 @@ import type { StartedProcess } from "../../../../src/replicas/process/spawn.ts";
 import { SeatListener } from "../../../../src/replicas/remote/seat-listener.ts";
 import type { SeatOrder, SeatPlace } from "../../../../src/replicas/remote/seat-place.ts";
 import type { SeatRecords } from "../../../../src/replicas/remote/seat-records.ts";
+import type { Blobs } from "../../../../src/replicas/remote/send-blob.ts";
 import { spawnRemote } from "../../../../src/replicas/remote/spawn-remote.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { until } from "../../../support/until.ts";
@@ -120,13 +121,16 @@ export async function playedSeat(changes: Partial<Workload> = {}) {
   const leaf = makeLeaf({ name: NAME, from, until: NO_END }, { name: "Test", ...authority });
   const records = new PlayedRecords();
   const errors: unknown[] = [];
+  const blobs: Blobs = {
+    // oxlint-disable-next-line require-yield
+    open: () => [Buffer.from("no archive")].values() as unknown as AsyncIterable<Buffer>,
+  };
   const listener = await SeatListener.listen({
     identity: { ...leaf, authority: authority.certificate },
     host: "127.0.0.1",
     port: 0,
     home,
-    // oxlint-disable-next-line require-yield
-    blobs: { open: () => [Buffer.from("no archive")].values() as unknown as AsyncIterable<Buffer> },
+    blobs,
     records,
     clock,
     onError: (error) => errors.push(error),
@@ -195,6 +199,7 @@ export async function playedSeat(changes: Partial<Workload> = {}) {
     home,
     listener,
     records,
+    blobs,
     errors,
     placed,
     endPlace,
