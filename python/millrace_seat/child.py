@@ -128,7 +128,7 @@ class Printed:
             lines += [self._rest] * (len(self._rest) > 0)
             self._rest = b""
         for line in lines:
-            self._left_bytes -= len(line)
+            self._left_bytes -= len(line) + 1
             if self._left_bytes > 0:
                 self._tell(line[:_LINE_BYTES].decode("utf-8", "replace"))
         if not data:

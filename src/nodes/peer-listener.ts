@@ -4,6 +4,7 @@ import type { Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { BACKLOG } from "../kit/listener/listening.ts";
+import { Strangers, connectionKey } from "../kit/listener/strangers.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { Identity } from "./authority.ts";
@@ -51,8 +52,7 @@ const MAX_OWN_BYTES = 1024 * 1024;
 export class PeerListener {
   readonly #server: Server;
   readonly #log: Log;
-  /** By address and port; a `TLSSocket` does not tell which socket it is around. */
-  readonly #strangers = new Map<string, Socket>();
+  readonly #strangers = new Strangers<string>(MAX_STRANGERS);
   /** Which node each connection is from. */
   readonly #nodes = new Map<Socket, string>();
   #routes: PeerRoutes | null = null;
@@ -79,7 +79,7 @@ export class PeerListener {
       requireHostHeader: false,
     });
     this.#server.maxHeadersCount = 0;
-    this.#server.on("connection", (socket: Socket) => this.#meet(socket));
+    this.#server.on("connection", (socket: Socket) => this.#strangers.meet(connectionKey(socket), socket));
     this.#server.on("secureConnection", (socket: TLSSocket) => this.#know(socket));
     this.#server.on("tlsClientError", (_, socket: TLSSocket) => socket.destroy());
     this.#server.on("clientError", (_, socket) => socket.destroy());
@@ -121,33 +121,14 @@ export class PeerListener {
   async close(): Promise<void> {
     this.#isClosing = true;
     const closed = new Promise((resolve) => this.#server.close(resolve));
-    for (const socket of [...this.#strangers.values(), ...this.#nodes.keys()]) socket.destroy();
+    this.#strangers.close();
+    for (const socket of this.#nodes.keys()) socket.destroy();
     await closed;
-  }
-
-  /** Counts a connection until its handshake is over. */
-  #meet(socket: Socket): void {
-    if (this.#strangers.size >= MAX_STRANGERS) this.#turnAway();
-    const key = keyOf(socket);
-    this.#strangers.set(key, socket);
-    socket.once("close", () => this.#strangers.delete(key));
-  }
-
-  /** Of too many, the oldest of the address with most of them goes: who sends a flood turns away no other node. */
-  #turnAway(): void {
-    const byAddress = Map.groupBy(this.#strangers.keys(), (key) => key.slice(0, key.lastIndexOf(" ")));
-    const crowd = [...byAddress.values()].reduce(
-      (most, keys) => (keys.length > most.length ? keys : most),
-      [],
-    );
-    const [oldest = ""] = crowd;
-    this.#strangers.get(oldest)?.destroy();
-    this.#strangers.delete(oldest);
   }
 
   /** Before any request on it: this listener was added last, and Node's own reads later. */
   #know(socket: TLSSocket): void {
-    this.#strangers.delete(keyOf(socket));
+    this.#strangers.know(connectionKey(socket));
     const nodeId = socket.authorized ? nodeOf(socket.getPeerCertificate()) : null;
     if (nodeId === null) {
       socket.destroy();
@@ -214,10 +195,6 @@ function explained(error: NodeJS.ErrnoException): Error {
   return new Error(`${error.message}: something else listens where other nodes are to connect; ${remedy}`, {
     cause: error,
   });
-}
-
-function keyOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
 }
 
 async function readValue(request: IncomingMessage): Promise<unknown> {

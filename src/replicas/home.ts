@@ -3,9 +3,10 @@ import { createServer } from "node:net";
 import type { Server, Socket } from "node:net";
 import path from "node:path";
 import { systemClock } from "../kit/clock.ts";
-import type { Clock, Timer } from "../kit/clock.ts";
+import type { Clock } from "../kit/clock.ts";
 import { GrowingBytes } from "../kit/growing-bytes.ts";
 import { randomTicket } from "../kit/ids.ts";
+import { Strangers } from "../kit/listener/strangers.ts";
 
 export const CONNECTION_KINDS = ["wire", "control", "stdout", "stderr", "template"] as const;
 export type ConnectionKind = (typeof CONNECTION_KINDS)[number];
@@ -36,8 +37,7 @@ export class Home {
   readonly #clock: Clock;
   readonly #tickets = new Map<string, { receive: Receive; used: Set<ConnectionKind> }>();
   readonly #sockets = new Set<Socket>();
-  /** Those that have not shown a ticket, the oldest first. */
-  readonly #strangers = new Map<Socket, Timer>();
+  readonly #strangers = new Strangers(MAX_STRANGERS);
 
   private constructor(address: string, clock: Clock) {
     this.address = address;
@@ -115,12 +115,13 @@ export class Home {
 
   #greet(socket: Socket, usher: Usher = () => false): void {
     this.#sockets.add(socket);
+    this.#strangers.meet(socket, socket);
+    const late = this.#clock.after(PREFACE_TIMEOUT_MS, () => socket.destroy());
     socket.on("close", () => {
       this.#sockets.delete(socket);
-      this.#recognise(socket);
+      late.cancel();
     });
     socket.on("error", () => socket.destroy());
-    this.#host(socket);
     const seen = new GrowingBytes();
     const onData = (data: Buffer): void => {
       const end = data.indexOf(0x0a);
@@ -133,30 +134,12 @@ export class Home {
       if (end === -1) return;
       socket.off("data", onData);
       socket.pause();
-      this.#recognise(socket);
+      this.#strangers.know(socket);
+      late.cancel();
       if (end + 1 < data.length) socket.unshift(data.subarray(end + 1));
       this.#admit(socket, seen.take().toString("latin1"), usher);
     };
     socket.on("data", onData);
-  }
-
-  /** Another stranger; too many of them cost the oldest its place. */
-  #host(socket: Socket): void {
-    const [oldest] = this.#strangers.size >= MAX_STRANGERS ? this.#strangers.keys() : [];
-    if (oldest) {
-      this.#recognise(oldest);
-      oldest.destroy();
-    }
-    this.#strangers.set(
-      socket,
-      this.#clock.after(PREFACE_TIMEOUT_MS, () => socket.destroy()),
-    );
-  }
-
-  /** It is a stranger no longer. */
-  #recognise(socket: Socket): void {
-    this.#strangers.get(socket)?.cancel();
-    this.#strangers.delete(socket);
   }
 
   #admit(socket: Socket, preface: string, usher: Usher): void {

@@ -38,6 +38,7 @@ export const KUBERNETES = {
       "Operators add to pods only what changes neither their walls nor what runs in them.",
     "kubernetes.watch":
       "Pods are watched, not polled: a cut watch resumes from its version, and 410 Gone leads to a new list.",
+    "kubernetes.bounded": "Answers of the cluster's API are bounded in size and time, lists in their pages.",
     "kubernetes.outage":
       "While the API does not answer, what runs goes on; what happened meanwhile is noticed later.",
     "kubernetes.quota":

@@ -19,6 +19,7 @@ export const SEATS = {
     "seats.ticket": "The ticket of a seat is good once; a wrong ticket, secret or blob opens nothing.",
     "seats.secret":
       "What an agent is given where it starts holds no secret of its app, nor does its command line.",
+    "seats.private": "An app cannot look into its agent: not its memory, its environment nor its open files.",
     "seats.verified": "A seat uses nothing of a blob whose bytes are not those of its hash, and says why.",
     "seats.postgres": "Without Postgres there are no seats elsewhere, and the service says so at its start.",
     "seats.killed":
@@ -36,6 +37,7 @@ export const SEATS = {
     "seats.beats": "Service and agent give signs of life every 2 s, and take each other for gone after 6 s.",
     "seats.ends": "A seat ends once, by its place's word or its agent's, and its place is always cleaned up.",
     "seats.strangers": "Who shows no ticket at the listener for seats gets no answer.",
+    "seats.crowd": "A flood of connections from one address keeps no agent of another away.",
     "seats.leaving":
       "A seat that is about to end takes calls until another is ready, and finishes what it has.",
     "seats.files": "An agent unpacks names, rights, times and links as the services pack them.",

@@ -1,14 +1,20 @@
-import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
+import { readText, sendPatiently } from "../patient-request.ts";
+import type { Patience } from "../patient-request.ts";
 import type { ClusterAccess } from "./cluster-access.ts";
 
 /** Between two bytes, and until the first: an API server that says nothing is taken for gone. */
 const SILENCE_MS = 15_000;
+/** For a whole answer, however slowly it comes: what waits for it holds one of few connections. */
+const ANSWER_MS = 60_000;
 /** An API server tells the watched version about once a minute, whatever happens. */
 const WATCH_SILENCE_MS = 90_000;
+/** It is asked to end a watch before that, and might not. */
+const WATCH_MS = 360_000;
 /** A page of 500 pods takes about 5 MB. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+const WHOSE = "the Kubernetes API";
 const MAX_CONNECTIONS = 8;
 const MAX_WORDS = 500;
 
@@ -44,10 +50,12 @@ export class ApiError extends Error {
 /** Requests to the API of one cluster, bounded in time and size. Nothing is repeated here. */
 export class KubernetesApi {
   readonly #access: ClusterAccess;
+  readonly #answerMs: number;
   readonly #agent: Agent;
 
-  constructor(access: ClusterAccess) {
+  constructor(access: ClusterAccess, answerMs = ANSWER_MS) {
     this.#access = access;
+    this.#answerMs = answerMs;
     this.#agent = new Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS });
   }
 
@@ -68,8 +76,8 @@ export class KubernetesApi {
 
   /** Asks, and gives the parsed answer. Throws `ApiError` for a refusal. */
   async ask(asked: ApiRequest): Promise<unknown> {
-    const answer = await this.#send(asked, this.#agent, SILENCE_MS);
-    const text = await readText(answer);
+    const answer = await this.#send(asked, this.#agent, { silenceMs: SILENCE_MS, wholeMs: this.#answerMs });
+    const text = await readText(answer, MAX_ANSWER_BYTES, WHOSE);
     const { statusCode = 0 } = answer;
     if (statusCode >= 200 && statusCode < 300) return parseJson(text);
     throw refusal(statusCode, text);
@@ -78,9 +86,9 @@ export class KubernetesApi {
   /** Asks for what does not end, and gives it as it comes. Its end and its errors are the reader's. */
   async watch(asked: ApiRequest): Promise<IncomingMessage> {
     // On a connection of its own: it would hold one of the few that all others share.
-    const answer = await this.#send(asked, false, WATCH_SILENCE_MS);
+    const answer = await this.#send(asked, false, { silenceMs: WATCH_SILENCE_MS, wholeMs: WATCH_MS });
     if (answer.statusCode === 200) return answer;
-    throw refusal(answer.statusCode ?? 0, await readText(answer));
+    throw refusal(answer.statusCode ?? 0, await readText(answer, MAX_ANSWER_BYTES, WHOSE));
   }
 
   close(): void {
@@ -90,7 +98,7 @@ export class KubernetesApi {
   async #send(
     { method, path, query = {}, body, contentType = "application/json", signal }: ApiRequest,
     agent: Agent | false,
-    silenceMs: number,
+    patience: Patience,
   ): Promise<IncomingMessage> {
     const { server, tls, token } = this.#access;
     const search = new URLSearchParams(query).toString();
@@ -108,15 +116,10 @@ export class KubernetesApi {
         ...(text !== undefined && { "content-type": contentType, "content-length": Buffer.byteLength(text) }),
       },
       agent,
-      timeout: silenceMs,
+      timeout: patience.silenceMs,
       ...(signal && { signal }),
     });
-    // Whoever reads the answer is told by that; the request would tell nobody, and end the service.
-    sent.on("error", () => {});
-    sent.once("timeout", () => sent.destroy(new Error(`no answer for ${silenceMs / 1000} s`)));
-    sent.end(text);
-    const [answer] = (await once(sent, "response")) as [IncomingMessage];
-    return answer;
+    return await sendPatiently(sent, text, patience);
   }
 }
 
@@ -124,17 +127,6 @@ export class KubernetesApi {
 export function describeTrouble(error: unknown): string {
   if (error instanceof ApiError) return error.message;
   return `the Kubernetes API cannot be reached: ${(error as Error).message}`.slice(0, MAX_WORDS);
-}
-
-async function readText(answer: IncomingMessage): Promise<string> {
-  const pieces: Buffer[] = [];
-  let bytes = 0;
-  for await (const piece of answer as AsyncIterable<Buffer>) {
-    bytes += piece.length;
-    if (bytes > MAX_ANSWER_BYTES) throw new Error("an answer of the Kubernetes API is too large");
-    pieces.push(piece);
-  }
-  return Buffer.concat(pieces, bytes).toString("utf8");
 }
 
 /** Refusals are objects of the kind Status. */

@@ -25,6 +25,8 @@ export type WatchEvents = {
 };
 
 const PAGE = "500";
+/** Of a list: far more pods than a cluster has. */
+const MAX_PAGES = 100;
 /** The server ends a watch after so many seconds: connections spread over its replicas again. */
 const WATCH_SECONDS = "290";
 const FIRST_WAIT_MS = 200;
@@ -79,17 +81,18 @@ export class Watch {
     const { api, path, labelSelector } = this.#watched;
     const { signal } = this.#stopped;
     this.#events.onListing();
-    const objects: unknown[] = [];
+    let objects: readonly unknown[] = [];
     let after = "";
-    for (;;) {
+    for (let pages = 0; pages < MAX_PAGES; pages += 1) {
       const query = { labelSelector, limit: PAGE, ...(after !== "" && { continue: after }) };
       const page = readPage(await api.ask({ method: "GET", path, query, signal }));
-      objects.push(...page.items);
+      objects = objects.concat(page.items);
       after = page.after;
       if (after !== "") continue;
       this.#events.onList(objects);
       return page.version;
     }
+    throw new Error("the Kubernetes API sends a list without end");
   }
 
   async #follow(version: string): Promise<void> {

@@ -1,11 +1,12 @@
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import type { IncomingMessage } from "node:http";
 import { z } from "zod";
 import type { RaySettings } from "../../config/ray-keys.ts";
+import { readText, sendPatiently } from "../patient-request.ts";
 
 /** Between two bytes, and until the first: a dashboard that says nothing is taken for gone. */
 const SILENCE_MS = 30_000;
+/** For a whole answer, however slowly it comes. */
+const ANSWER_MS = 120_000;
 /** The log of a job is the longest. */
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const MAX_WORDS = 500;
@@ -50,10 +51,12 @@ export class RayRefusal extends Error {
 export class JobsApi {
   readonly address: string;
   readonly #token: () => string | null;
+  readonly #answerMs: number;
 
-  constructor(address: string, token: () => string | null) {
+  constructor(address: string, token: () => string | null, answerMs = ANSWER_MS) {
     this.address = address;
     this.#token = token;
+    this.#answerMs = answerMs;
   }
 
   /** Of Ray, such as 2.60.0. */
@@ -122,10 +125,9 @@ export class JobsApi {
       agent: false,
       timeout: SILENCE_MS,
     });
-    sent.once("timeout", () => sent.destroy(new Error(`no answer for ${SILENCE_MS / 1000} s`)));
-    sent.end(body === undefined || isBytes ? body : JSON.stringify(body));
-    const [answer] = (await once(sent, "response")) as [IncomingMessage];
-    const text = await readText(answer);
+    const given = body === undefined || isBytes ? body : JSON.stringify(body);
+    const answer = await sendPatiently(sent, given, { silenceMs: SILENCE_MS, wholeMs: this.#answerMs });
+    const text = await readText(answer, MAX_ANSWER_BYTES, "Ray");
     const { statusCode = 0 } = answer;
     if (statusCode < 200 || statusCode > 299) throw new RayRefusal(statusCode, refusalOf(statusCode, text));
     return parse(text);
@@ -149,17 +151,6 @@ export function describeRayTrouble(error: unknown): string {
 
 function pathOf(id: string): string {
   return `/api/jobs/${encodeURIComponent(id)}`;
-}
-
-async function readText(answer: IncomingMessage): Promise<string> {
-  const pieces: Buffer[] = [];
-  let bytes = 0;
-  for await (const piece of answer as AsyncIterable<Buffer>) {
-    bytes += piece.length;
-    if (bytes > MAX_ANSWER_BYTES) throw new Error("an answer of Ray is too large");
-    pieces.push(piece);
-  }
-  return Buffer.concat(pieces, bytes).toString("utf8");
 }
 
 function refusalOf(status: number, text: string): string {

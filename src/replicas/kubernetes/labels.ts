@@ -16,6 +16,9 @@ export const NETWORK = "millrace.dev/network";
 /** On machines of the cluster: the card they have, as `compute` of an app calls it. */
 export const COMPUTE = "millrace.dev/compute";
 
+/** The container of a pod in which the agent runs. A cluster may add others to it. */
+export const CONTAINER = "seat";
+
 /** All objects of an installation have these. */
 export function labelsOf(installationId: string): Record<string, string> {
   return { "app.kubernetes.io/managed-by": "millrace", [INSTALLATION]: installationId };

@@ -1,7 +1,7 @@
 import type { PodOverrides } from "../../config/pod-overrides.ts";
 import type { SeatOrder } from "../remote/seat-place.ts";
 import type { Workload } from "../engine.ts";
-import { COMPUTE, NETWORK, NODE, SEAT, labelsOf, networkLabel, ownerName } from "./labels.ts";
+import { COMPUTE, CONTAINER, NETWORK, NODE, SEAT, labelsOf, networkLabel, ownerName } from "./labels.ts";
 import type { Whose } from "./labels.ts";
 
 /** What the pods of an installation have in common. */
@@ -79,6 +79,8 @@ export function podOf(parts: PodParts, ownerUid: string, order: SeatOrder, workl
         runAsUser: USER,
         runAsGroup: USER,
         fsGroup: USER,
+        // Else some clusters go through every file of a claim at each start.
+        fsGroupChangePolicy: "OnRootMismatch",
         seccompProfile: { type: "RuntimeDefault" },
       },
       containers: [containerOf(parts, workload)],
@@ -86,7 +88,7 @@ export function podOf(parts: PodParts, ownerUid: string, order: SeatOrder, workl
         { name: "order", secret: { secretName: name, defaultMode: 0o440 } },
         { name: "work", emptyDir: { sizeLimit } },
         { name: "scratch", emptyDir: { sizeLimit } },
-        { name: "storage", ...storageOf(parts) },
+        { name: "storage", ...storageOf(parts, sizeLimit) },
         { name: "shared-memory", emptyDir: { medium: "Memory", sizeLimit: SHARED_MEMORY } },
       ],
     },
@@ -111,7 +113,7 @@ export function secretOf({ whose }: PodParts, podUid: string, order: SeatOrder):
 
 function containerOf(parts: PodParts, workload: Workload): object {
   return {
-    name: "seat",
+    name: CONTAINER,
     image: imageFor(parts, workload),
     imagePullPolicy: "IfNotPresent",
     command: ["python3", "-I", `${PYTHON_DIR}/millrace_seat`, `${ORDER_DIR}/order.json`],
@@ -164,9 +166,9 @@ function resourcesOf({ requestFactor, replicasPerSeat }: PodParts, { limits, car
   };
 }
 
-/** Without a claim it is gone with the pod. */
-function storageOf({ storage }: PodParts): object {
-  return storage === null ? { emptyDir: {} } : { persistentVolumeClaim: { claimName: storage } };
+/** Without a claim it is gone with the pod, and no larger than its other folders: it is on the machine's own disk. */
+function storageOf({ storage }: PodParts, sizeLimit: string): object {
+  return storage === null ? { emptyDir: { sizeLimit } } : { persistentVolumeClaim: { claimName: storage } };
 }
 
 /** On machines with one of its cards, and in its sandbox. */

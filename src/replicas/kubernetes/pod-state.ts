@@ -3,7 +3,7 @@ import { describeRunOut } from "../../host/limits/limits.ts";
 import type { Limits } from "../../host/limits/limits.ts";
 import { describeExit } from "../../host/start-kept.ts";
 import type { Exit } from "../engine.ts";
-import { NODE, SEAT } from "./labels.ts";
+import { CONTAINER, NODE, SEAT } from "./labels.ts";
 
 /** Of what the cluster tells, for people. */
 const MAX_WORDS = 500;
@@ -40,7 +40,9 @@ const POD = z.object({
       reason: z.optional(words),
       message: z.optional(words),
       conditions: z.optional(z.array(CONDITION).check(z.maxLength(64))),
-      containerStatuses: z.optional(z.array(z.object({ state: z.optional(STATE) })).check(z.maxLength(16))),
+      containerStatuses: z.optional(
+        z.array(z.object({ name: words, state: z.optional(STATE) })).check(z.maxLength(64)),
+      ),
     }),
   ),
 });
@@ -70,7 +72,7 @@ export function readPod(object: unknown): SeenPod | null {
   const { success, data } = POD.safeParse(object);
   if (!success) return null;
   const { metadata, status = {} } = data;
-  const state = status.containerStatuses?.[0]?.state;
+  const state = stateOf(status);
   return {
     name: metadata.name,
     uid: metadata.uid,
@@ -82,6 +84,11 @@ export function readPod(object: unknown): SeenPod | null {
     obstacle: obstacleOf(status),
     end: endOf(status),
   };
+}
+
+/** Of the agent's container. The cluster lists them by name, and may have added its own. */
+function stateOf({ containerStatuses = [] }: Status): z.infer<typeof STATE> | undefined {
+  return containerStatuses.find(({ name }) => name === CONTAINER)?.state;
 }
 
 /** The end of a pod as that of a process. */
@@ -102,8 +109,9 @@ const WHAT_FAILED: Readonly<Record<string, string>> = {
   RunContainerError: "its container cannot be started",
 };
 
-function obstacleOf({ conditions = [], containerStatuses = [] }: Status): string | null {
-  const waiting = containerStatuses[0]?.state?.waiting;
+function obstacleOf(status: Status): string | null {
+  const { conditions = [] } = status;
+  const waiting = stateOf(status)?.waiting;
   if (waiting?.reason && !ON_ITS_WAY.has(waiting.reason)) {
     return join(WHAT_FAILED[waiting.reason] ?? `its container waits (${waiting.reason})`, waiting.message);
   }
@@ -112,11 +120,13 @@ function obstacleOf({ conditions = [], containerStatuses = [] }: Status): string
   return null;
 }
 
-function endOf({ phase, reason, message, containerStatuses = [] }: Status): PodEnd | null {
-  if (phase !== "Failed" && phase !== "Succeeded") return null;
+function endOf(status: Status): PodEnd | null {
+  const { phase, reason, message } = status;
+  const terminated = stateOf(status)?.terminated;
+  // A container that the cluster has added may keep its pod from ending.
+  if (phase !== "Failed" && phase !== "Succeeded" && !terminated) return null;
   // The cluster ended it: evicted, preempted, lost with its machine.
   if (reason) return { kind: "other", detail: join(plain(reason), message) };
-  const terminated = containerStatuses[0]?.state?.terminated;
   if (!terminated) return { kind: "other", detail: `its pod ended as ${phase}` };
   if (terminated.reason === "OOMKilled") return { kind: "memory" };
   const isOwn = terminated.reason === "Error" || terminated.reason === "Completed";

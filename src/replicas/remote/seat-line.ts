@@ -7,6 +7,8 @@ import { MAX_LINE_BYTES } from "./seat-messages.ts";
 /** Each side gives a sign of life so often, and takes the other for gone after a silence of three. */
 const BEAT_MS = 2_000;
 const SILENCE_MS = 3 * BEAT_MS;
+/** For a last word, to one that may have stopped reading. */
+const LAST_WORD_MS = 5_000;
 /** What is said to an agent is little, but for its first message. */
 const MAX_UNREAD_BYTES = 32 * 1024 * 1024;
 
@@ -28,6 +30,7 @@ export type Beat = { readonly beat: Record<string, never> };
  */
 export class SeatLine<Heard, Said> {
   readonly #socket: Socket;
+  readonly #clock: Clock;
   readonly #events: LineEvents<Heard>;
   readonly #beats: Timer;
   readonly #silence: Timer;
@@ -36,6 +39,7 @@ export class SeatLine<Heard, Said> {
 
   constructor(socket: Socket, clock: Clock, read: (line: Buffer) => Heard, events: LineEvents<Heard>) {
     this.#socket = socket;
+    this.#clock = clock;
     this.#events = events;
     this.#cutter = new LineCutter({ maxBytes: MAX_LINE_BYTES }, (line, isPiece) => {
       if (isPiece) throw new BadFrame(`a line of more than ${MAX_LINE_BYTES} bytes`);
@@ -61,9 +65,15 @@ export class SeatLine<Heard, Said> {
     this.#isOver = true;
     this.#beats.cancel();
     this.#silence.cancel();
-    if (lastWord) this.#socket.end(() => this.#socket.destroy());
+    if (lastWord) this.#part();
     else this.#socket.destroy();
     this.#events.onEnded();
+  }
+
+  #part(): void {
+    const late = this.#clock.after(LAST_WORD_MS, () => this.#socket.destroy());
+    this.#socket.once("close", () => late.cancel());
+    this.#socket.end(() => this.#socket.destroy());
   }
 
   #read(data: Buffer): void {

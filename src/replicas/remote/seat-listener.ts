@@ -3,8 +3,10 @@ import type { AddressInfo, Socket } from "node:net";
 import { createServer } from "node:tls";
 import type { Server, TLSSocket } from "node:tls";
 import type { Clock } from "../../kit/clock.ts";
+import { Counts } from "../../kit/counts.ts";
 import { randomTicket } from "../../kit/ids.ts";
 import { BACKLOG } from "../../kit/listener/listening.ts";
+import { Strangers, connectionKey } from "../../kit/listener/strangers.ts";
 import type { Home, Usher } from "../home.ts";
 import { LostAgents } from "./lost-agents.ts";
 import type { LostAgent } from "./lost-agents.ts";
@@ -42,8 +44,10 @@ export type Guest = {
 };
 
 const HANDSHAKE_MS = 5_000;
-/** Connections whose handshake is not over: of more, the one goes that has taken longest. */
+/** Connections whose handshake is not over. */
 const MAX_STRANGERS = 256;
+/** Of one agent at once, which fetches one after the other: each takes memory and processor time here. */
+const MAX_FETCHES = 2;
 const KEEP_ALIVE_MS = 10_000;
 
 const PREFACE =
@@ -60,8 +64,9 @@ export class SeatListener {
   readonly #server: Server;
   readonly #tickets = new Map<string, Guest>();
   readonly #guests = new Map<string, Guest>();
-  /** By address and port; a `TLSSocket` does not tell which socket it is around. */
-  readonly #strangers = new Map<string, Socket>();
+  readonly #strangers = new Strangers<string>(MAX_STRANGERS);
+  /** How many blobs are on their way to each. */
+  readonly #fetches = new Counts<Guest>();
   readonly #lost: LostAgents;
 
   private constructor(parts: SeatListenerParts) {
@@ -78,10 +83,10 @@ export class SeatListener {
       keepAlive: true,
       keepAliveInitialDelay: KEEP_ALIVE_MS,
     });
-    this.#server.on("connection", (socket: Socket) => this.#meet(socket));
+    this.#server.on("connection", (socket: Socket) => this.#strangers.meet(connectionKey(socket), socket));
     this.#server.on("tlsClientError", (_, socket: TLSSocket) => socket.destroy());
     this.#server.on("secureConnection", (socket: TLSSocket) => {
-      this.#strangers.delete(keyOf(socket));
+      this.#strangers.know(connectionKey(socket));
       home.welcome(socket, (preface, from) => this.#usher(preface, from));
     });
   }
@@ -134,17 +139,9 @@ export class SeatListener {
   /** Ends what has not been handed to anybody; the rest ends with whoever has it. */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
-    for (const socket of this.#strangers.values()) socket.destroy();
+    this.#strangers.close();
     this.#lost.close();
     await closed;
-  }
-
-  #meet(socket: Socket): void {
-    const [oldest] = this.#strangers.values();
-    if (oldest && this.#strangers.size >= MAX_STRANGERS) oldest.destroy();
-    const key = keyOf(socket);
-    this.#strangers.set(key, socket);
-    socket.once("close", () => this.#strangers.delete(key));
   }
 
   #usher(preface: string, socket: Socket): boolean {
@@ -174,8 +171,12 @@ export class SeatListener {
   }
 
   async #seat(guest: Guest, ticket: string, socket: Socket): Promise<void> {
-    const isIn = await guest.admit(socket);
-    if (!isIn && this.#guests.get(guest.id) === guest) this.#tickets.set(ticket, guest);
+    let isHeard = false;
+    socket.once("data", () => (isHeard = true));
+    const renew = (): void => void (this.#guests.get(guest.id) === guest && this.#tickets.set(ticket, guest));
+    // It may have given up before the database answered. Then it has no secret, and shows its ticket again.
+    socket.once("close", () => isHeard || renew());
+    if (!(await guest.admit(socket))) renew();
   }
 
   #known(seatId: string, secretHash: Buffer): Guest | null {
@@ -184,16 +185,13 @@ export class SeatListener {
   }
 
   #giveBlob(guest: Guest | null, blob: string, socket: Socket): boolean {
-    if (!guest?.uses(blob)) return false;
-    sendBlob(this.#parts.blobs, blob, socket).catch(this.#parts.onError);
+    if (!guest?.uses(blob) || this.#fetches.of(guest) >= MAX_FETCHES) return false;
+    const { blobs, onError } = this.#parts;
+    this.#fetches.during(guest, () => sendBlob(blobs, blob, socket)).catch(onError);
     return true;
   }
 
   #takeBack({ socket, secret, proof: { id, secretHash, fence } }: LostAgent): boolean {
     return this.#known(id, secretHash)?.takeBack(socket, secret, fence) ?? false;
   }
-}
-
-function keyOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
 }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { ThreadVitals, Usage, Vitals } from "../engine.ts";
+import { BadFrame } from "../frame-reader.ts";
 import { orderedReader, parseMessage } from "./ordered-reader.ts";
 import type { WordMoves } from "./ordered-reader.ts";
 import { SEAT_LEVELS } from "./seat-walls.ts";
@@ -47,18 +48,23 @@ const MAX_EXIT_CODE = 255;
 const MAX_START_MS = 100_000_000;
 const MAX_LOOKS = 2 ** 31;
 const MAX_THREADS = 64;
+/** More milliseconds and bytes than any machine has; sums of many are exact. */
+const MAX_AMOUNT = 2 ** 44;
+/** Of a connection: an agent passes on a quarter of that of each stream, in its whole life. */
+const MAX_PRINTED_CHARS = 1024 * 1024;
 
 const empty = z.strictObject({});
+const amount = z.number().min(0).max(MAX_AMOUNT);
 const since = z.strictObject({ ms: z.number().min(0).max(MAX_START_MS) });
 const usage = z
-  .strictObject({ cpu_ms: z.number().min(0), resident_bytes: z.number().min(0) })
+  .strictObject({ cpu_ms: amount, resident_bytes: amount })
   .transform((u): Usage => ({ cpuMs: u.cpu_ms, residentBytes: u.resident_bytes }));
 
 const vitals = z
   .strictObject({
-    at_ms: z.number().min(0),
+    at_ms: amount,
     is_stopped: z.boolean(),
-    threads: z.array(z.tuple([z.int().min(0), z.number().min(0), z.boolean()])).max(MAX_THREADS),
+    threads: z.array(z.tuple([z.int().min(0), amount, z.boolean()])).max(MAX_THREADS),
   })
   .transform((v): Vitals => ({ atMs: v.at_ms, isStopped: v.is_stopped, threads: threadsOf(v.threads) }));
 
@@ -113,7 +119,14 @@ export function parseSeatMessage(line: Buffer): SeatMessage {
 
 /** Reads the lines of one connection of an agent, in an order that is checked. */
 export function seatReader(): (line: Buffer) => SeatMessage {
-  return orderedReader(parseSeatMessage, SEAT_MOVES, "greeting");
+  const read = orderedReader(parseSeatMessage, SEAT_MOVES, "greeting");
+  let left = MAX_PRINTED_CHARS;
+  return (line) => {
+    const message = read(line);
+    if ("printed" in message) left -= message.printed.text.length + 1;
+    if (left < 0) throw new BadFrame("more printed lines than an agent passes on");
+    return message;
+  };
 }
 
 /** What a service tells an agent to do. */

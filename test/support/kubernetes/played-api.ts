@@ -20,6 +20,8 @@ export type Asked = {
   answer(status: number, body: object): void;
   /** Sends an event of a watch. */
   tell(type: string, object: object): void;
+  /** Sends a part of an answer, which is no end of it. */
+  drip(text: string): void;
   /** Cuts the connection. */
   cut(): void;
   /** Ends the answer in an orderly way. */
@@ -80,6 +82,7 @@ export class PlayedApi {
       body: text === "" ? null : (JSON.parse(text) as unknown),
       answer: (status, body) => response.writeHead(status).end(JSON.stringify(body)),
       tell: (type, object) => response.write(`${JSON.stringify({ type, object })}\n`),
+      drip: (part) => response.write(part),
       cut: () => request.socket.destroy(),
       end: () => response.end(),
     };

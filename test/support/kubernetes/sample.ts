@@ -55,5 +55,5 @@ export function shownPod(
 
 /** The status of a pod whose container is in that state. */
 export function containerState(state: object, more: object = {}): object {
-  return { containerStatuses: [{ state }], ...more };
+  return { containerStatuses: [{ name: "seat", state }], ...more };
 }

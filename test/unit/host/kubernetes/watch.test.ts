@@ -1,5 +1,5 @@
 import { expect, onTestFinished } from "vitest";
-import { KubernetesApi } from "../../../../src/host/kubernetes/api.ts";
+import { KubernetesApi, describeTrouble } from "../../../../src/host/kubernetes/api.ts";
 import { Watch } from "../../../../src/host/kubernetes/watch.ts";
 import { Bell } from "../../../../src/kit/bell.ts";
 import { SkippingClock } from "../../../support/clocks.ts";
@@ -115,3 +115,31 @@ verifies("kubernetes.watch", "what is no list and no event is tried again, and s
   expect((await next()).query.get("watch")).toBe("1");
   expect(told).toContain("trouble");
 });
+
+verifies("kubernetes.bounded", "a list without end is given up, and begun anew", async () => {
+  const { next, told, hears } = await watched();
+  const endless = { metadata: { resourceVersion: "1", continue: "more" }, items: [] };
+  for (let pages = 0; pages < 100; pages += 1) (await next()).answer(200, endless);
+  await hears("trouble");
+  const anew = await next();
+  expect(anew.query.get("continue")).toBeNull();
+  expect(told).toEqual(["listing", "trouble", "listing"]);
+});
+
+verifies(
+  "kubernetes.bounded",
+  "an answer that never ends is given up, however much of it comes",
+  async () => {
+    const played = await PlayedApi.open();
+    const api = new KubernetesApi(played.access, 300);
+    onTestFinished(() => api.close());
+    const answer = api.ask({ method: "GET", path: "/" }).then(
+      () => "an answer",
+      (error: unknown) => describeTrouble(error),
+    );
+    const asked = await played.next();
+    const dripping = setInterval(() => asked.drip(" "), 20);
+    onTestFinished(() => clearInterval(dripping));
+    expect(await answer).toContain("the Kubernetes API cannot be reached");
+  },
+);

@@ -32,6 +32,27 @@ verifies("ray.api", "a refusal is told in plain words, and no answer is too long
   expect(await failureOf(api.version())).toContain("Ray cannot be reached");
 });
 
+verifies(
+  "ray.api",
+  "an answer that breaks off, or comes too slowly, has an end, and ends nothing else",
+  async () => {
+    const ray = await PlayedRay.listen();
+    const api = new JobsApi(ray.address, () => null, 300);
+    // With an end that the reader of the answer hears of, and the request too.
+    ray.answer = ({ socket }) => {
+      socket?.write('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"ray', () => socket.resetAndDestroy());
+    };
+    expect(await failureOf(api.version())).toContain("Ray cannot be reached");
+    const dripping = new Set<NodeJS.Timeout>();
+    onTestFinished(() => dripping.forEach((each) => clearInterval(each)));
+    ray.answer = (response) => {
+      response.writeHead(200);
+      dripping.add(setInterval(() => response.write(" "), 20));
+    };
+    expect(await failureOf(api.version())).toContain("Ray cannot be reached");
+  },
+);
+
 verifies("ray.api", "files go there once, by their name", async () => {
   const ray = await PlayedRay.listen();
   const api = new JobsApi(ray.address, () => null);

@@ -149,7 +149,8 @@ verifies("kubernetes.overrides", "what would open the walls is refused at the st
 });
 
 verifies("kubernetes.storage", "a claim holds the storage of projects, each sees its own folder", () => {
-  expect(JSON.stringify(pod().spec)).toContain('{"name":"storage","emptyDir":{}}');
+  const bounded = pod({}, { MILLRACE_MAX_SCRATCH: "1gb" }).spec;
+  expect(JSON.stringify(bounded)).toContain('{"name":"storage","emptyDir":{"sizeLimit":"1000000000"}}');
   const text = JSON.stringify(pod({}, { MILLRACE_KUBERNETES_STORAGE: "volumes" }).spec);
   expect(text).toContain('{"name":"storage","persistentVolumeClaim":{"claimName":"volumes"}}');
   expect(text).toContain('{"name":"storage","mountPath":"/persistent-storage","subPath":"p-1"}');

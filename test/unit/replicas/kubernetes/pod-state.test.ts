@@ -62,6 +62,18 @@ verifies(
   },
 );
 
+verifies("kubernetes.reasons", "of several containers the agent's own counts", () => {
+  const beside = { name: "mesh-proxy", state: { running: {} } };
+  const ended = { name: "seat", state: { terminated: { exitCode: 137, reason: "OOMKilled" } } };
+  const running = { name: "seat", state: { running: {} } };
+  const crashed = { name: "mesh-proxy", state: { terminated: { exitCode: 1, reason: "Error" } } };
+  const seen = (...containerStatuses: object[]) =>
+    readPod(shownPod("s", { phase: "Running", containerStatuses }));
+  expect(seen(beside, ended)?.end).toEqual({ kind: "memory" });
+  expect(seen(crashed, running)).toMatchObject({ end: null, hasStarted: true, obstacle: null });
+  expect(seen(beside)).toMatchObject({ end: null, hasStarted: false });
+});
+
 verifies("kubernetes.reasons", "what is no pod of ours is passed over", () => {
   const good = shownPod("s") as { metadata: { labels: object } };
   expect(readPod(good)).toMatchObject({ name: "millrace-seat-s", seatId: "s", nodeId: "node-1" });

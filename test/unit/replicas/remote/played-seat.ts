@@ -19,6 +19,7 @@ import type {
   SeatWish,
   Whereabouts,
 } from "../../../../src/replicas/remote/seat-records.ts";
+import type { Blobs } from "../../../../src/replicas/remote/send-blob.ts";
 import { spawnRemote } from "../../../../src/replicas/remote/spawn-remote.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { until } from "../../../support/until.ts";
@@ -145,13 +146,16 @@ export async function playedSeat(changes: Partial<Workload> = {}, left?: Promise
   const records = new PlayedRecords();
   if (left) records.left = left;
   const errors: unknown[] = [];
+  const blobs: Blobs = {
+    // oxlint-disable-next-line require-yield
+    open: () => [Buffer.from("no archive")].values() as unknown as AsyncIterable<Buffer>,
+  };
   const listener = await SeatListener.listen({
     identity: { ...leaf, authority: authority.certificate },
     host: "127.0.0.1",
     port: 0,
     home,
-    // oxlint-disable-next-line require-yield
-    blobs: { open: () => [Buffer.from("no archive")].values() as unknown as AsyncIterable<Buffer> },
+    blobs,
     records,
     clock,
     onError: (error) => errors.push(error),
@@ -234,6 +238,7 @@ export async function playedSeat(changes: Partial<Workload> = {}, left?: Promise
     home,
     listener,
     records,
+    blobs,
     errors,
     placed,
     endPlace,
