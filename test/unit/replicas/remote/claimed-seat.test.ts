@@ -13,7 +13,7 @@ const LEFT: ClaimedSeat = {
   fence: 3,
   placeName: "pod-0",
 };
-const STARTED = [HELLO, { fetched: { ms: 10 } }, { started: { ms: 20 } }];
+const STARTED = [HELLO, { fetched: { ms: 10 } }, { started: { ms: 20, walls: null } }];
 const EXITED = { exited: { code: 3, is_out_of_memory: false } };
 const BACK = `millrace 1 back ${ID} ${SECRET}`;
 

@@ -9,7 +9,7 @@ import { verifies } from "../../../verifies.ts";
 import { BUNDLE, HELLO, PlayedAgent, playedSeat } from "./played-seat.ts";
 
 const FETCHED = { fetched: { ms: 10 } };
-const STARTED = { started: { ms: 20 } };
+const STARTED = { started: { ms: 20, walls: null } };
 /** More than are kept waiting. */
 const MANY = 300;
 
@@ -64,7 +64,7 @@ verifies("seats.ticket", "a ticket whose secret never arrived is good again, and
     return agent.heard.length > 0;
   });
   agent.say(HELLO);
-  await until("it is heard", () => seat.process.obstacle?.() === "its files were not fetched");
+  await until("it is heard", () => seat.process.obstacle?.() === "its files have not been fetched");
   agent.say(FETCHED, STARTED);
   await until("it has started", () => seat.process.obstacle?.() === null);
   agent.socket.destroy();
