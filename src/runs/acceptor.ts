@@ -9,12 +9,12 @@ import type { Store } from "../store/store.ts";
 export type AcceptorParts = { readonly store: Pick<Store, "runs">; readonly clock: Clock; readonly log: Log };
 
 /**
- * What one statement stores. Of 8 MiB it takes a fraction of the 4 s that it has; apps take turns, so that inputs of one,
+ * What one statement stores. Of 2 MiB it takes a fraction of the 4 s that it has; apps take turns, so that inputs of one,
  * however large and many, hold up no other's for longer than that.
  */
 const BATCH = {
   maxItems: 512,
-  maxWeight: 8 * 1024 * 1024,
+  maxWeight: 2 * 1024 * 1024,
   weightOf: ({ payload }: AcceptedRun) => payload.input?.length ?? 0,
   keyOf: ({ run }: AcceptedRun) => run.appNumber,
 };

@@ -26,7 +26,7 @@ const BATCH = 256;
 /** What one statement stores; apps take turns, so that large results of one do not hold up the ends of another's runs. */
 const ENDS = {
   maxItems: BATCH,
-  maxWeight: 8 * 1024 * 1024,
+  maxWeight: 2 * 1024 * 1024,
   weightOf: ({ result, delivery }: FinishedClaim) =>
     (result?.bytes?.length ?? 0) + (delivery?.body?.length ?? 0),
   keyOf: ({ run }: FinishedClaim) => run.appNumber,
