@@ -21,7 +21,7 @@ from .harness import start_app
 from .kept import Pipe
 from .line import Line
 from .loop import Loop
-from .order import SeatOrder, Server, Session, read_address, read_ticket
+from .order import SeatOrder, Server, Session, read_address, read_addresses, read_ticket
 from .relay import Relays
 from .server import NOWHERE, Listening, dial, find
 
@@ -165,9 +165,10 @@ class Agent:
                 self._say("seen", {"id": int(value["id"]), **looks.look_at(self._process(int(value["pid"])))})
             elif word == "dial":
                 self._dial(read_ticket(value["ticket"]))
-            elif word == "ask":
-                if self._child is not None:
-                    self._child.ask()
+            elif word == "services":
+                self._addresses.learn(read_addresses(value["addresses"]))
+            elif word == "ask" and self._child is not None:
+                self._child.ask()
             elif word == "end":
                 self._end()
             elif word == "beat" and self._is_seated:
@@ -255,8 +256,7 @@ class Agent:
         except (OSError, ValueError, TypeError) as error:
             self._fail("its process could not be started: %s" % describe(error))
             return
-        self._child = child
-        self._server = sit.server
+        self._child, self._server = child, sit.server
         around = None if fetched.around is None else fetched.around.told()
         self._pass("started", {**self._since_begin(), "walls": around})
         for stream, descriptor in (("stdout", child.stdout), ("stderr", child.stderr)):

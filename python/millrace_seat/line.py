@@ -22,6 +22,7 @@ _MOVES = {
         "beat": "seated",
         "look": "seated",
         "dial": "seated",
+        "services": "seated",
         "ask": "seated",
         "end": "seated",
         "fenced": "over",

@@ -36,7 +36,7 @@ class Session:
         self.secret = _matching(_HEX, fields["secret"])
         self.fence = int(fields["fence"])
         self.grace_seconds = float(fields["grace_ms"]) / 1000
-        self.addresses = [read_address(text) for text in fields["addresses"][:_MAX_ADDRESSES]]
+        self.addresses = read_addresses(fields["addresses"])
         self.sit = Sitting(fields["sit"])
 
 
@@ -88,6 +88,11 @@ def read_address(text: str) -> tuple[str, int]:
     """`host:port`, with brackets around the host if it has colons."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def read_addresses(texts: list[str]) -> list[tuple[str, int]]:
+    """As many of them as anybody needs."""
+    return [read_address(text) for text in texts[:_MAX_ADDRESSES]]
 
 
 def read_ticket(text: str) -> str:

@@ -2,8 +2,9 @@ import type { Clock } from "../../kit/clock.ts";
 import type { Exit, Workload } from "../engine.ts";
 import type { StartedProcess } from "../process/spawn.ts";
 import { RemoteSeat } from "./remote-seat.ts";
-import type { RemoteParts, RemoteSeatEvents, SeatStart } from "./remote-seat.ts";
+import type { RemoteParts, RemoteSeatEvents } from "./remote-seat.ts";
 import type { ClaimedSeat, SeatWish } from "./seat-records.ts";
+import type { SeatStart } from "./sitting.ts";
 
 /** Counted up when an agent of the release before cannot go on for a service of this one. */
 const GENERATION = 1;

@@ -4,17 +4,19 @@ import { describeRunOut } from "../../host/limits/limits.ts";
 import { describeExit } from "../../host/start-kept.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { randomName, randomTicket } from "../../kit/ids.ts";
-import type { Exit, SeatEvents, Workload } from "../engine.ts";
+import type { Exit, SeatEvents } from "../engine.ts";
 import type { StartedProcess } from "../process/spawn.ts";
 import { Looks } from "./looks.ts";
 import { refused, whyNotThere } from "./refusals.ts";
 import { SeatLine } from "./seat-line.ts";
 import type { Guest, SeatListener } from "./seat-listener.ts";
 import { seatReader } from "./seat-messages.ts";
-import type { Listening, SeatMessage, ServiceMessage, Session, Sitting } from "./seat-messages.ts";
+import type { Listening, SeatMessage, ServiceMessage, Session } from "./seat-messages.ts";
 import type { PlacedSeat, SeatPlace, SeatPlaceEvents } from "./seat-place.ts";
 import type { ClaimedSeat } from "./seat-records.ts";
 import type { GuestWalls, StandingWalls } from "./seat-walls.ts";
+import { sittingOf } from "./sitting.ts";
+import type { SeatStart } from "./sitting.ts";
 import { strikeOff } from "./strike-off.ts";
 
 /** The phases of a start, each told once, with the milliseconds since it was asked for. */
@@ -47,9 +49,6 @@ const END_MS = 5_000;
 const BACK_MS = 8_000;
 /** Less than the lease of a node: whoever was frozen since then has not lost its seats yet. */
 const NEAR_MS = 5_000;
-
-/** What is to run in a seat. */
-export type SeatStart = Pick<Sitting, "order" | "server"> & { readonly workload: Workload };
 
 export type RemoteSeatEvents = Pick<SeatEvents, "onLog" | "onError"> & {
   /** Where the app's own server takes connections; null for nowhere. */
@@ -93,6 +92,8 @@ export class RemoteSeat implements Guest {
   #waiting: Timer | null = null;
   #fault: string | null = null;
   #isOver = false;
+  /** Which services its agent knows. */
+  #knows = "";
 
   constructor(
     parts: RemoteParts,
@@ -166,11 +167,9 @@ export class RemoteSeat implements Guest {
     const secret = randomTicket();
     const secretHash = createHash("sha256").update(secret).digest();
     try {
-      const { id, placeName } = { id: this.id, placeName: this.#placed.placeName };
+      const seat = { id: this.id, secretHash, fence: this.#fence, placeName: this.#placed.placeName };
       const { appNumber, id: versionId } = version;
-      const [fence, workload] = [this.#fence, this.#mark];
-      const record = { id, secretHash, fence, appNumber, versionId, placeName, workload };
-      await this.#parts.listener.records.add(record);
+      await this.#parts.listener.records.add({ ...seat, appNumber, versionId, workload: this.#mark });
     } catch (error) {
       socket.destroy();
       this.#events.onError(error);
@@ -210,35 +209,35 @@ export class RemoteSeat implements Guest {
     });
     this.#line = line;
     this.#heardAt = this.#clock.monotonic();
-    line.say({ session: this.#session() });
+    const session = this.#session();
+    this.#knows = session.addresses.join();
+    line.say({ session });
+  }
+
+  /** Nodes come and go: an agent has to know whom it may look for. */
+  #tellServices(): void {
+    const addresses = this.#parts.addresses();
+    if (addresses.join() === this.#knows) return;
+    this.#knows = addresses.join();
+    this.#line?.say({ services: { addresses } });
   }
 
   #session(): Session {
-    const { workload, order, server } = this.#start;
+    const { server, workload } = this.#start;
     const { storage, walls } = this.#parts;
-    const around = walls?.(workload, server?.port ?? 0);
-    const { bundleBlob, environmentBlob } = workload.version;
     return {
       secret: this.#secret,
       fence: this.#fence,
       grace_ms: this.#parts.graceMs,
       addresses: this.#parts.addresses(),
-      sit: {
-        bundle: bundleBlob ?? "",
-        environment: environmentBlob,
-        // A place of strangers has one folder for all projects.
-        storage: around ? `${storage}/${workload.projectId}` : storage,
-        variables: { ...around?.variables, ...workload.variables },
-        walls: around?.asked ?? null,
-        order,
-        server,
-      },
+      sit: sittingOf(this.#start, storage, walls?.(workload, server?.port ?? 0)),
     };
   }
 
   #hear(message: SeatMessage): void {
     this.#heardAt = this.#clock.monotonic();
-    if ("hello" in message) this.#meet(message.hello);
+    if ("beat" in message) this.#tellServices();
+    else if ("hello" in message) this.#meet(message.hello);
     else if ("leaving" in message) this.#leaving.resolve();
     else if ("adopted" in message) this.#back.resolve(true);
     else if ("listening" in message) this.#events.onListening?.(message.listening);

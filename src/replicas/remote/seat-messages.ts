@@ -168,6 +168,8 @@ export type ServiceMessage =
   | { readonly look: { readonly id: number; readonly pid: number } }
   /** Connect the app's own server with a connection that shows this ticket. */
   | { readonly dial: { readonly ticket: string } }
+  /** Where services are now. */
+  | { readonly services: { readonly addresses: readonly string[] } }
   /** Have the app's own server end by itself. */
   | { readonly ask: Record<string, never> }
   | { readonly end: Record<string, never> }

@@ -207,3 +207,26 @@ verifies("seats.moved", "when a node dies, the node that takes its app goes on i
   expect(await other.agents()).toEqual({ begun: [], adopted: [agent] });
   await other.stop();
 });
+
+verifies(
+  "seats.taken",
+  "a service that was frozen finds its seat taken over, and ends nothing of it",
+  async () => {
+    const site = await SeatSite.make(databases, APP);
+    const first = await site.start(true);
+    const second = await site.startBeside();
+    const { owner, other } = await site.sides(first, second);
+    const [template] = await bornOf(owner);
+    const [agent = 0] = (await owner.agents()).begun;
+    owner.setFrozen(true);
+    await until("the other one answers", async () => (await other.call()).status === 200);
+    expect(await other.agents()).toEqual({ begun: [], adopted: [agent] });
+    owner.setFrozen(false);
+    // It gives up everything that it had.
+    await owner.stop();
+    expect(isAlive(agent)).toBe(true);
+    const [after, replica] = await bornOf(other);
+    expect([after, isAlive(replica)]).toEqual([template, true]);
+    await other.stop();
+  },
+);

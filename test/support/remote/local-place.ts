@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import path from "node:path";
 import { describeExit } from "../../../src/host/start-kept.ts";
+import { systemClock } from "../../../src/kit/clock.ts";
 import type { Exit, Workload } from "../../../src/replicas/engine.ts";
 import type {
   AdoptedSeat,
@@ -19,8 +20,16 @@ const NAME = "process ";
 const LOOK_MS = 50;
 
 /** Whoever started it may be gone, so that nobody tells of its end. */
-async function untilGone(pid: number): Promise<void> {
-  while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, LOOK_MS).unref());
+function untilGone(pid: number): Promise<void> {
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (isAlive(pid)) return;
+      timer.cancel();
+      resolve();
+    };
+    const timer = systemClock.every(LOOK_MS, look);
+    look();
+  });
 }
 
 /** One agent of such a place. */

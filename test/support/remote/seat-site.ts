@@ -84,6 +84,11 @@ export class SeatService {
     await once(this.#child, "exit");
   }
 
+  /** It does nothing any more, or goes on. */
+  setFrozen(isFrozen: boolean): void {
+    this.#child.kill(isFrozen ? "SIGSTOP" : "SIGCONT");
+  }
+
   async stop(): Promise<void> {
     this.#child.stdin?.write("stop\n");
     await once(this.#child, "exit");

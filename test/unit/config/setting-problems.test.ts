@@ -50,6 +50,26 @@ verifies("start.addresses-differ", "the two listeners may not share a port or a 
   expect(readSettings({ flags: { apiPort: "0", basePort: "0" }, env: {} }).settings.apiPort).toBe(0);
 });
 
+test("a config file that is missing, a folder, too large, not UTF-8 or not TOML is a problem", () => {
+  const dir = mkdtempSync(join(tmpdir(), "millrace-settings-"));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  const file = (name: string, content: string | Buffer): string => {
+    const path = join(dir, name);
+    writeFileSync(path, content);
+    return path;
+  };
+  const missing = join(dir, "missing.toml");
+  const latin = file("latin.toml", Buffer.from([0x70, 0x3d, 0x22, 0xe9, 0x22]));
+  const large = file("large.toml", "#".repeat(65_537));
+  const broken = file("broken.toml", "a = ");
+  const problem = (config: string): string => problemsOf({ flags: { config }, env: {} }).join();
+  expect(problem(missing)).toBe(`${missing} does not exist`);
+  expect(problem(dir)).toBe(`${dir} is not a regular file`);
+  expect(problem(large)).toBe(`${large} must be at most 65536 bytes, got 65537`);
+  expect(problem(latin)).toBe(`${latin} is not UTF-8`);
+  expect(problem(broken)).toMatch(/is not valid TOML: .+ \(line 1, column \d+\)$/);
+});
+
 function problemsOf(sources: Parameters<typeof readSettings>[0]): readonly string[] {
   try {
     readSettings(sources);

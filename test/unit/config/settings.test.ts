@@ -319,22 +319,6 @@ test("unknown variables of ours and unknown keys are warnings with the nearest k
   ]);
 });
 
-test("a config file that is missing, a folder, too large, not UTF-8 or not TOML is a problem", () => {
-  const latin = join(dir, "latin.toml");
-  writeFileSync(latin, Buffer.from([0x70, 0x3d, 0x22, 0xe9, 0x22]));
-  const [missing, large, broken] = [
-    join(dir, "missing.toml"),
-    file("large.toml", "#".repeat(65_537)),
-    file("broken.toml", "a = "),
-  ];
-  const problem = (config: string): string => problemsOf({ flags: { config }, env: {} }).join();
-  expect(problem(missing)).toBe(`${missing} does not exist`);
-  expect(problem(dir)).toBe(`${dir} is not a regular file`);
-  expect(problem(large)).toBe(`${large} must be at most 65536 bytes, got 65537`);
-  expect(problem(latin)).toBe(`${latin} is not UTF-8`);
-  expect(problem(broken)).toMatch(/is not valid TOML: .+ \(line 1, column \d+\)$/);
-});
-
 function file(name: string, text: string): string {
   const path = join(dir, name);
   writeFileSync(path, text);

@@ -206,7 +206,8 @@ export async function playedSeat(changes: Partial<Workload> = {}, left?: Promise
     address: home.address,
     tickets: { replica: "0".repeat(32) },
   };
-  const addresses = () => [`127.0.0.1:${listener.port}`];
+  const others: string[] = [];
+  const addresses = () => [`127.0.0.1:${listener.port}`, ...others];
   const spawn = spawnRemote({
     place,
     listener,
@@ -239,6 +240,8 @@ export async function playedSeat(changes: Partial<Workload> = {}, left?: Promise
     listener,
     records,
     blobs,
+    /** Where other nodes are. */
+    others,
     errors,
     placed,
     endPlace,

@@ -226,6 +226,21 @@ describe("its life", () => {
     },
   );
 
+  test("an agent learns of services that come and go", async () => {
+    const seat = await playedSeat();
+    const agent = await seat.sit();
+    const [own] = agent.heard[0].session.addresses;
+    agent.say(HELLO, { beat: {} });
+    seat.others.push("10.0.0.7:4300");
+    agent.say({ beat: {} }, { beat: {} });
+    await agent.hears(2);
+    expect(agent.heard[1]).toEqual({ services: { addresses: [own, "10.0.0.7:4300"] } });
+    seat.others.pop();
+    agent.say({ beat: {} }, { beat: {} });
+    await agent.hears(3);
+    expect(agent.heard.slice(2)).toEqual([{ services: { addresses: [own] } }]);
+  });
+
   test("what keeps it from starting", async () => {
     const seat = await playedSeat();
     expect(seat.process.obstacle?.()).toBe("its seat seat-1 has not started");
