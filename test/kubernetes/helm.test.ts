@@ -72,7 +72,7 @@ describe.skipIf(!TEST_CLUSTER)("the chart on a cluster", () => {
     }
     for (const each of told) {
       expect(each).toContain("deployment.apps/millrace created (server dry run)");
-      expect(each).not.toMatch(/warning/i);
+      expect(each).not.toContain("would violate PodSecurity");
     }
   });
 });

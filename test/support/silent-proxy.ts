@@ -27,7 +27,7 @@ export class SilentProxy {
     this.#sockets = sockets;
   }
 
-  /** It ends with the test, or what holds on to it would never end. */
+  /** Others find it `at` that address. It ends with the test, or what holds on to it would never end. */
   static async open(databaseUrl: string, at = LOOPBACK): Promise<SilentProxy> {
     const { username, password, hostname, port, pathname } = new URL(databaseUrl);
     const host = decodeURIComponent(hostname);

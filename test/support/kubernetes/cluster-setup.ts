@@ -31,8 +31,8 @@ declare module "vitest" {
 
 const WORKER = "localhost/millrace-worker:test";
 const STANDING_IN = "localhost/millrace-stand-in:test";
-/** The bridge of the first machine, which is this one. */
-const BRIDGE = "10.88.81.1";
+/** Of the first machine, which is this one. That of its bridge comes only with the first pod there. */
+const ADDRESS = "10.88.78.1";
 
 /**
  * The cluster of `MILLRACE_TEST_CLUSTER`, a folder with a `kube-up.sh`, which is started unless it runs; else that of
@@ -82,7 +82,7 @@ async function startCluster(script: string): Promise<{ cluster: TestCluster; sto
     if (isOurs) execFileSync("bash", [script, "down"], { stdio: "inherit" });
   };
   const images = { workerImage: WORKER, standInImage: STANDING_IN };
-  return { cluster: { kubeconfig, folder, hostAddress: BRIDGE, ...images }, stop };
+  return { cluster: { kubeconfig, folder, hostAddress: ADDRESS, ...images }, stop };
 }
 
 /** Makes both images of this host's own Python, and gives them to every machine of the cluster. */
