@@ -1,3 +1,5 @@
+import { connect } from "node:net";
+import type { Socket } from "node:net";
 import { request } from "../kit/node-http.ts";
 import { findRuntimeDir, runtimeDir } from "../kit/runtime-dir.ts";
 import { KEY_HEADER, SILENCE_MS, controlKey, controlSocketPath } from "../management/control-socket.ts";
@@ -23,10 +25,13 @@ export async function askService(
 ): Promise<{ readonly result: unknown } | null> {
   const folder = runtimeDir(dataDir);
   if (!findRuntimeDir(folder)) return null;
-  const socketPath = controlSocketPath(folder);
+  const socket = await connectTo(controlSocketPath(folder));
+  if (!socket) return null;
+  // Not before: a service that has just started has written its key by the time it listens.
   const headers = { [KEY_HEADER]: controlKey(folder) };
+  const options = { createConnection: () => socket, path: `/${name}`, method: "POST", headers };
   return await new Promise((resolve, reject) => {
-    const asked = request({ socketPath, path: `/${name}`, method: "POST", headers }, (response) => {
+    const asked = request(options, (response) => {
       let text = "";
       response.setEncoding("utf8");
       response.on("data", (part: string) => (text += part));
@@ -37,11 +42,19 @@ export async function askService(
         else reject(new Error(`the service could not do that: ${(result as { message: string }).message}`));
       });
     });
-    asked.on("error", (error: NodeJS.ErrnoException) => {
+    asked.on("error", reject);
+    asked.setTimeout(silenceMs, () => asked.destroy(new SilentServiceError(dataDir)));
+    asked.end(JSON.stringify(input));
+  });
+}
+
+/** Null where nobody listens. */
+async function connectTo(socketPath: string): Promise<Socket | null> {
+  return await new Promise((resolve, reject) => {
+    const socket = connect(socketPath, () => resolve(socket));
+    socket.once("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "ENOENT" || error.code === "ECONNREFUSED") resolve(null);
       else reject(error);
     });
-    asked.setTimeout(silenceMs, () => asked.destroy(new SilentServiceError(dataDir)));
-    asked.end(JSON.stringify(input));
   });
 }

@@ -9,7 +9,7 @@ const REACH = "check the address and credentials in MILLRACE_KUBERNETES_CONFIG, 
 
 /** The cluster answers, and the service may do there all that it does; each permission is asked for by itself. */
 export async function checkKubernetes(settings: Settings, env: NodeJS.ProcessEnv): Promise<Finding[]> {
-  if (settings.engine !== "kubernetes") return [ok(CHECK, "not used: MILLRACE_ENGINE is process")];
+  if (settings.engine !== "kubernetes") return [ok(CHECK, `not used: MILLRACE_ENGINE is ${settings.engine}`)];
   let api: KubernetesApi;
   try {
     // Read only where it is needed: it takes a tenth of a second.

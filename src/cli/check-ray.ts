@@ -9,15 +9,15 @@ import type { Finding } from "./finding.ts";
 const CHECK = "ray";
 
 /**
- * The cluster answers, takes our token, and is new enough; nothing to say where it is not used. `walls` are the weakest
- * that a running service has seen there, null for none.
+ * The cluster answers, takes our token, and is new enough. `walls` are the weakest that a running service has seen there,
+ * null for none.
  */
-export async function checkRay(settings: Settings, walls: StandingWalls | null = null): Promise<Finding[]> {
-  if (settings.engine !== "ray") return [];
+export async function checkRay(settings: Settings, walls: StandingWalls | null = null): Promise<Finding> {
+  if (settings.engine !== "ray") return ok(CHECK, `not used: MILLRACE_ENGINE is ${settings.engine}`);
   try {
-    return [await checkCluster(openJobsApi(settings), walls)];
+    return await checkCluster(openJobsApi(settings), walls);
   } catch (error) {
-    return [fail(CHECK, (error as Error).message, "set MILLRACE_RAY_ADDRESS, see docs/ray.md")];
+    return fail(CHECK, (error as Error).message, "set MILLRACE_RAY_ADDRESS, see docs/ray.md");
   }
 }
 
@@ -40,6 +40,9 @@ function judge(cluster: string, walls: StandingWalls | null): Finding {
   const { level, gap } = walls;
   const care = "let only those deploy whom you trust with the whole cluster; see docs/ray.md";
   const told = `${cluster}; isolation of apps there: ${level}`;
-  if (level === "none") return warn(CHECK, `${told}, so that each can do whatever Ray's user can (${gap})`, care);
-  return gap === null ? ok(CHECK, told) : warn(CHECK, `${told}, but they can connect to Ray itself: ${gap}`, care);
+  if (level === "none")
+    return warn(CHECK, `${told}, so that each can do whatever Ray's user can (${gap})`, care);
+  return gap === null
+    ? ok(CHECK, told)
+    : warn(CHECK, `${told}, but they can connect to Ray itself: ${gap}`, care);
 }

@@ -78,7 +78,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     await checkNetwork(settings, walls),
     await checkImages(settings, process.env),
     ...(await checkKubernetes(settings, process.env)),
-    ...(await checkRay(settings, seatWalls)),
+    await checkRay(settings, seatWalls),
     await checkPorts(settings, holder),
     ...(await checkNodes(settings, report)),
     checkClock(report, Date.now()),

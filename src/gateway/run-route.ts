@@ -107,7 +107,7 @@ export class RunHandler {
   }
 
   async #input(request: AppRunRequest): Promise<void> {
-    const known = await this.#find(request);
+    const known = await this.#find(request, false);
     sendInput(request.exchange, known, await this.#parts.lookup.input(known));
   }
 
@@ -142,8 +142,8 @@ export class RunHandler {
     await answer.send(await this.#find(request));
   }
 
-  async #find({ app, route }: AppRunRequest): Promise<KnownRun> {
-    const known = await this.#parts.lookup.find({ appNumber: app.number, id: route.runId });
+  async #find({ app, route }: AppRunRequest, wantsResult = true): Promise<KnownRun> {
+    const known = await this.#parts.lookup.find({ appNumber: app.number, id: route.runId }, wantsResult);
     if (!known) throw new AppError("run_not_found");
     return known;
   }

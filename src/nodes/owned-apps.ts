@@ -86,7 +86,8 @@ export class OwnedApps {
     if (!host) return;
     if (come.length > 0) host.onTaken();
     await sideBySide(apps, OPENED_AT_A_TIME, async ({ appNumber }) => {
-      if (!this.#isResting(appNumber)) await this.#open(appNumber, host);
+      // One that could not be loaded is tried again in its own time: callers would put that off, each by one more failure.
+      if (!this.#unserved.has(appNumber)) await this.#open(appNumber, host);
     });
   }
 
@@ -98,7 +99,8 @@ export class OwnedApps {
 
   /** Those that could not be loaded, and should be tried again by now. */
   due(): number[] {
-    return [...this.#unserved.keys()].filter((appNumber) => !this.#isResting(appNumber));
+    const now = this.#parts.clock.monotonic();
+    return [...this.#unserved].filter(([, { nextAt }]) => nextAt <= now).map(([appNumber]) => appNumber);
   }
 
   /** Those that could not be loaded are due now: something has changed. */
@@ -118,10 +120,6 @@ export class OwnedApps {
   whyUnserved(appNumber: number): AppError | null {
     const error = this.#unserved.get(appNumber)?.error;
     return error instanceof AppError ? error : null;
-  }
-
-  #isResting(appNumber: number): boolean {
-    return (this.#unserved.get(appNumber)?.nextAt ?? 0) > this.#parts.clock.monotonic();
   }
 
   async #open(appNumber: number, host: AppHost): Promise<void> {

@@ -49,7 +49,7 @@ export class Canceller {
   /** Throws for a run that is not there, or has ended. */
   async cancel(key: RunKey): Promise<void> {
     for (let i = 0; i < TRIES; i++) {
-      const known = await this.#lookup.find(key);
+      const known = await this.#lookup.find(key, false);
       if (!known) throw new AppError("run_not_found");
       if (isFinal(known.run.state) || known.live?.end) throw new AppError("run_finished");
       if (known.live) {
@@ -81,7 +81,7 @@ export class Canceller {
   }
 
   async #endOrphan(key: RunKey): Promise<void> {
-    const known = await this.#lookup.find(key);
+    const known = await this.#lookup.find(key, false);
     if (known?.run.state === "queued") await this.#endQueued(known, ORPHAN, "failure");
   }
 

@@ -47,7 +47,8 @@ export class RunLookup {
     return this.#executor.find(id) !== undefined;
   }
 
-  async find(key: RunKey): Promise<KnownRun | null> {
+  /** Of a run that has ended its result is read as well, unless nobody wants it: it may be large. */
+  async find(key: RunKey, wantsResult = true): Promise<KnownRun | null> {
     const live = this.#executor.find(key.id);
     if (live && live.request.target.appNumber === key.appNumber) return fromLive(live);
     // Nothing is waited for between these two and the store, so that a run on its way there is not missed.
@@ -59,7 +60,8 @@ export class RunLookup {
     const run = await this.#store.runs.find(key);
     if (!run) return null;
     const stored = await this.#store.payloads.find(key);
-    const payload = stored?.resultBlob ? await this.#withResult(stored, stored.resultBlob) : stored;
+    const blob = wantsResult ? stored?.resultBlob : undefined;
+    const payload = stored && blob ? await this.#withResult(stored, blob) : stored;
     return { ...fromRecord(run, payload, () => new StoredTranscript(this.#store, key)), live: null };
   }
 

@@ -11,6 +11,9 @@ export type Blow = {
   readonly to: number;
 };
 
+/** Until a node has learned that an app has another owner, it passes calls on to the one before. */
+const TOLD_MS = 1_000;
+
 /**
  * Whether a call failed because a node died that held it: it had taken the connection, or it had the app, and the call
  * was passed on to it.
@@ -29,7 +32,8 @@ export function unexplained(
 ): string[] {
   return failures
     .filter((failure) => {
-      const owners = ownersDuring(events, apps.get(failure.app) ?? 0, failure.from, failure.to);
+      const app = apps.get(failure.app) ?? 0;
+      const owners = ownersDuring(events, app, failure.from - TOLD_MS, failure.to);
       return !blows.some((blow) => isExplained(failure, blow, owners));
     })
     .map(

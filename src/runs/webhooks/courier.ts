@@ -59,9 +59,6 @@ export class Courier {
    */
   async deliver(delivery: ClaimedDelivery, onEnd: OnEnd, signal: AbortSignal): Promise<void> {
     const { clock, sender } = this.#parts;
-    const startedAt = clock.now();
-    const started = clock.monotonic();
-    const url = URL.parse(delivery.url);
     const { bodyBlob } = delivery;
     const body = bodyBlob ? await this.#fetched(bodyBlob) : (delivery.body ?? new Uint8Array());
     if (body === null || body === "later") {
@@ -70,6 +67,9 @@ export class Courier {
       else await this.putOff(delivery, "body_lost", signal);
       return;
     }
+    const startedAt = clock.now();
+    const started = clock.monotonic();
+    const url = URL.parse(delivery.url);
     const requestHeaders = await this.#headers(delivery, body, startedAt, signal);
     if (!url || !requestHeaders) {
       onEnd(null);

@@ -6,7 +6,7 @@ import type { TestService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
-import { ASYNC, ended, look, submit } from "../async/site.ts";
+import { ASYNC, cancel, ended, look, submit } from "../async/site.ts";
 import { pair } from "./pair.ts";
 
 const MAIN = `
@@ -64,7 +64,11 @@ verifies(
 
 verifies("payloads.blob.away", "large runs are 503 through both nodes, and small ones go on", async () => {
   const { owner, other } = await nodes.sides("app");
+  const before = await submit(other, "app", { text: `before${TEXT}` });
+  await ended(other, "app", before);
   await rename(place(), `${place()}.away`);
+  // Nobody needs its result for this.
+  expect((await cancel(other, "app", before)).json.code).toBe("run_finished");
   const made = await submit(other, "app", { length: TEXT.length }, { functionName: "make" });
   const refused = await Promise.all([owner, other].map((node) => node.call("app", { text: TEXT }, ASYNC)));
   expect(refused.map(({ status, json }) => [status, json.error.code])).toEqual([

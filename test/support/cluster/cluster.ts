@@ -19,6 +19,8 @@ import { ClusterNode } from "./node.ts";
 
 /** Below those that the kernel gives to whoever asks for none in particular, and above those of server apps. */
 const PORTS = { first: 25_000, count: 7_000 };
+/** One after the other from somewhere on: a port that was given out is free until its node listens. */
+let nextPort = Math.floor(Math.random() * PORTS.count);
 
 /** What a call needs to know of an installation. */
 export type Installation = { readonly projectId: string; readonly token: string };
@@ -142,7 +144,7 @@ async function prepareDatabase(url: string, folder: string, names: readonly stri
 
 async function freePort(): Promise<number> {
   for (;;) {
-    const port = PORTS.first + Math.floor(Math.random() * PORTS.count);
+    const port = PORTS.first + (nextPort++ % PORTS.count);
     const server = createServer().listen(port, "127.0.0.1");
     const isFree = await Promise.race([
       once(server, "listening").then(() => true),
