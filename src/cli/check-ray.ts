@@ -2,7 +2,7 @@ import type { Settings } from "../config/setting-keys.ts";
 import { describeRayTrouble, openJobsApi } from "../host/ray/jobs-api.ts";
 import type { JobsApi } from "../host/ray/jobs-api.ts";
 import { whyTooOld } from "../host/ray/ray-version.ts";
-import type { StandingWalls } from "../replicas/remote/seat-walls.ts";
+import type { StandingWalls } from "../host/walls/standing-walls.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 

@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import { describeRunOut } from "../../host/limits/limits.ts";
 import { runsOn } from "../../host/python-tag.ts";
 import { describeExit } from "../../host/start-kept.ts";
+import type { StandingWalls } from "../../host/walls/standing-walls.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { randomName, randomTicket } from "../../kit/ids.ts";
 import type { Exit, SeatEvents, Workload } from "../engine.ts";
@@ -14,7 +15,7 @@ import type { Guest, SeatListener } from "./seat-listener.ts";
 import { seatReader } from "./seat-messages.ts";
 import type { Listening, SeatMessage, ServiceMessage, Session, Sitting } from "./seat-messages.ts";
 import type { PlacedSeat, SeatPlace } from "./seat-place.ts";
-import type { GuestWalls, StandingWalls } from "./seat-walls.ts";
+import type { GuestWalls } from "./seat-walls.ts";
 
 /** The phases of a start, each told once, with the milliseconds since it was asked for. */
 type SeatStartPhase = "scheduled" | "pulled" | "connected" | "fetched" | "started";
