@@ -58,9 +58,10 @@ class Supervisor:
                 served_at = time.monotonic()
             else:
                 await asyncio.sleep(_PAUSE_SECONDS)
-        # Those that have begun end by themselves if their agents find no service either; nobody wants the others.
+        # Those that have begun end by themselves if their agents find no service either; nobody wants the others, and
+        # who is asked to end has nobody left to tell of it.
         for seat, (word, _) in list(self._news.items()):
-            if word == "waiting":
+            if word == "waiting" or seat in self._ending:
                 self._kill(seat)
 
     async def _serve(self, home: Home) -> bool:

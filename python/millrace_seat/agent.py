@@ -330,7 +330,9 @@ class Agent:
         self._pass(*milestone)
 
     def _finish(self, now: float) -> None:
-        if self._line is None:
+        if self._line is None and self._killed_at is not None:
+            self._loop.stop()  # It was asked to end, and whoever asked has gone.
+        elif self._line is None:
             self._keep_in_touch(now)
         elif self._is_seated:
             # The service closes the line when it has read it.

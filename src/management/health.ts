@@ -6,7 +6,7 @@ import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Presence } from "../kit/presence.ts";
 import type { Owners } from "../nodes/owners.ts";
 import { refuseOthers } from "./api/mount.ts";
-import type { StandingWalls } from "../replicas/remote/seat-walls.ts";
+import type { StandingWalls } from "../host/walls/standing-walls.ts";
 import type { MeasuredParts } from "./measure.ts";
 
 export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | "build"> & {

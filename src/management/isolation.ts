@@ -3,7 +3,7 @@ import type { Enforcement } from "../host/limits/limits.ts";
 import { networkReport } from "../host/walls/network.ts";
 import { readEscapeReport } from "../host/walls/escape-report.ts";
 import type { Rung } from "../host/walls/rung.ts";
-import type { StandingWalls } from "../replicas/remote/seat-walls.ts";
+import type { StandingWalls } from "../host/walls/standing-walls.ts";
 import { ISOLATION } from "../shapes/isolation.ts";
 import type { Isolation, IsolationRule } from "../shapes/isolation.ts";
 import { operation } from "./api/operation.ts";

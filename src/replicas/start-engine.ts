@@ -1,6 +1,7 @@
 import type { Settings } from "../config/setting-keys.ts";
 import type { Containers } from "../host/containers/containers.ts";
 import type { NetworkWall } from "../host/walls/network.ts";
+import type { StandingWalls } from "../host/walls/standing-walls.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { SpanCounts } from "../kit/span-counts.ts";
@@ -15,7 +16,6 @@ import { SeatListener } from "./remote/seat-listener.ts";
 import type { SeatListenerParts } from "./remote/seat-listener.ts";
 import type { SeatPlace } from "./remote/seat-place.ts";
 import { SeatWallReport, guestWalls, heldElsewhere } from "./remote/seat-walls.ts";
-import type { StandingWalls } from "./remote/seat-walls.ts";
 import type { Blobs } from "./remote/send-blob.ts";
 import type { PlaceParts } from "./start-place.ts";
 

@@ -2,11 +2,13 @@ import { readdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { afterAll, describe, expect } from "vitest";
 import { testDatabases } from "../support/databases.ts";
+import { DeployClient } from "../support/deploy-client.ts";
 import { isAlive } from "../support/process-tree.ts";
 import { RayCluster } from "../support/ray/ray-cluster.ts";
 import { rayService } from "../support/ray/ray-service.ts";
 import { SteadyLoad } from "../support/ray/steady-load.ts";
 import { until } from "../support/until.ts";
+import { zipOf } from "../support/zip.ts";
 import { verifies } from "../verifies.ts";
 
 const found = await RayCluster.find(process.env);
@@ -26,7 +28,7 @@ def hold(folder):
 `;
 const SMALL = "[hardware]\ncpu = 0.25\n";
 /** Seats on both nodes, so that what dies is a part. */
-const SPREAD = `[hardware]\ncpu = 1\n[scaling]\nmin_replicas = 3\nmax_replicas = 4\nmax_attempts = 10\n`;
+const SPREAD = `[hardware]\ncpu = 1\n[scaling]\nmin_replicas = 4\nmax_replicas = 4\nmax_attempts = 10\n`;
 const DEPLOYS = 20;
 const STARTS = 5;
 
@@ -104,8 +106,13 @@ describe.skipIf(found === null)("load on Ray", () => {
     expect((await on.call("app")).json.result).toBe(0);
     const load = new SteadyLoad(on, "app", { seconds: 0.01 }, 4);
     const took: number[] = [];
+    const { baseUrl, owner } = on.service;
+    // As a client does: the new version is tried before it serves.
+    const client = new DeployClient({ baseUrl, ...owner }, "app");
+    const named = `${toml}[deployment]\nname = "app"\n`;
     for (let version = 1; version <= DEPLOYS; version += 1) {
-      took.push(await measured(() => on.deploy("app", { main: main(version), toml })));
+      const zip = await zipOf({ "main.py": main(version), "millrace.toml": named });
+      took.push(await measured(async () => expect((await client.deploy(zip)).status).toBe("success")));
       await until("the new version answers", async () => (await on.call("app")).json.result === version);
       await load.submit(1);
     }
@@ -119,7 +126,7 @@ describe.skipIf(found === null)("load on Ray", () => {
   if (ray.isOwn)
     verifies("ray.load", "a node that is killed under load costs no run, and few calls", async () => {
       const on = await rayService(ray, databases, { app: { main: main(), toml: SPREAD } });
-      await until("three are ready", () => on.ready("app") >= 3);
+      await until("all are ready", () => on.ready("app") === 4);
       const load = new SteadyLoad(on, "app", { seconds: 0.05 }, 4);
       await load.submit(30);
       await load.more(50);

@@ -2,14 +2,13 @@ import type { Settings } from "../../config/setting-keys.ts";
 import { networkFields, networkVariables } from "../../host/walls/network.ts";
 import type { NetworkFields } from "../../host/walls/network-fields.ts";
 import type { NetworkWall } from "../../host/walls/network.ts";
+import { RUNGS } from "../../host/walls/rung.ts";
+import type { StandingWalls } from "../../host/walls/standing-walls.ts";
 import type { Workload } from "../engine.ts";
 
 /** What a seat can put around its app, from nothing to the strongest. */
 export const SEAT_LEVELS = ["none", "process", "landlock", "userns"] as const;
 type SeatLevel = (typeof SEAT_LEVELS)[number];
-
-/** What a seat has put around its app, and why that judges no connections; null where it does. */
-export type StandingWalls = { readonly level: SeatLevel; readonly gap: string | null };
 
 /** What an agent is to put around its app: the strongest that its machine gives. */
 export type AskedWalls = {
@@ -92,5 +91,6 @@ export class SeatWallReport {
 }
 
 function strength({ level, gap }: StandingWalls): number {
-  return 2 * SEAT_LEVELS.indexOf(level) + (gap === null ? 1 : 0);
+  const rung = level === "none" ? -1 : RUNGS.indexOf(level);
+  return 2 * rung + (gap === null ? 1 : 0);
 }

@@ -1,9 +1,9 @@
 import { execFileSync } from "node:child_process";
 import path from "node:path";
 import { expect } from "vitest";
+import type { StandingWalls } from "../../../../src/host/walls/standing-walls.ts";
 import type { Workload } from "../../../../src/replicas/engine.ts";
 import { SeatWallReport, guestWalls } from "../../../../src/replicas/remote/seat-walls.ts";
-import type { StandingWalls } from "../../../../src/replicas/remote/seat-walls.ts";
 import { REPOSITORY } from "../../../support/source-files.ts";
 import { OPEN_NETWORK } from "../../../support/walls/open-network.ts";
 import { verifies } from "../../../verifies.ts";
