@@ -262,10 +262,9 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       management.setReady(false);
       const endsAt = clock.monotonic() + graceMs;
       // Without another node that takes its calls there is nothing to wait for, and the next service may want its seats.
-      if (!node?.hasOthers()) {
-        server.startDraining();
-        leaveSeats();
-      }
+      const isLast = !node?.hasOthers();
+      if (isLast) server.startDraining();
+      if (isLast) leaveSeats();
       await within(graceMs, node?.leave() ?? Promise.resolve(), clock);
       server.startDraining();
       runs.submitter.startDraining();

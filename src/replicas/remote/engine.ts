@@ -2,7 +2,7 @@ import type { Engine } from "../engine.ts";
 import type { ProcessHost } from "../process/host.ts";
 import { IdleTemplates } from "../process/idle-templates.ts";
 import { ProcessSeat } from "../process/seat.ts";
-import type { RemoteParts } from "./remote-seat.ts";
+import type { RemoteParts } from "./remote-parts.ts";
 import { startRemoteServer } from "./remote-server.ts";
 import { spawnRemote } from "./spawn-remote.ts";
 

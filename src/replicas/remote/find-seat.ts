@@ -2,7 +2,8 @@ import type { Clock } from "../../kit/clock.ts";
 import type { Exit, Workload } from "../engine.ts";
 import type { StartedProcess } from "../process/spawn.ts";
 import { RemoteSeat } from "./remote-seat.ts";
-import type { RemoteParts, RemoteSeatEvents } from "./remote-seat.ts";
+import type { RemoteParts } from "./remote-parts.ts";
+import type { RemoteSeatEvents } from "./remote-seat.ts";
 import type { ClaimedSeat, SeatWish } from "./seat-records.ts";
 import type { SeatStart } from "./sitting.ts";
 

@@ -2,45 +2,22 @@ import { createHash } from "node:crypto";
 import type { Socket } from "node:net";
 import { describeRunOut } from "../../host/limits/limits.ts";
 import { describeExit } from "../../host/start-kept.ts";
-import type { StandingWalls } from "../../host/walls/standing-walls.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { randomName, randomTicket } from "../../kit/ids.ts";
-import type { Exit, SeatEvents, Workload } from "../engine.ts";
+import type { Exit, SeatEvents } from "../engine.ts";
 import type { StartedProcess } from "../process/spawn.ts";
 import { Looks } from "./looks.ts";
 import { refused, whyNotThere } from "./refusals.ts";
+import type { RemoteParts, SeatStartPhase } from "./remote-parts.ts";
 import { SeatLine } from "./seat-line.ts";
-import type { Guest, SeatListener } from "./seat-listener.ts";
+import type { Guest } from "./seat-listener.ts";
 import { seatReader } from "./seat-messages.ts";
 import type { Listening, SeatMessage, ServiceMessage, Session } from "./seat-messages.ts";
-import type { PlacedSeat, SeatPlace, SeatPlaceEvents } from "./seat-place.ts";
+import type { PlacedSeat, SeatPlaceEvents } from "./seat-place.ts";
 import type { ClaimedSeat } from "./seat-records.ts";
-import type { GuestWalls } from "./seat-walls.ts";
 import { sittingOf } from "./sitting.ts";
 import type { SeatStart } from "./sitting.ts";
 import { strikeOff } from "./strike-off.ts";
-
-/** The phases of a start, each told once, with the milliseconds since it was asked for. */
-type SeatStartPhase = "scheduled" | "pulled" | "connected" | "fetched" | "started" | "imported";
-
-export type RemoteParts = {
-  readonly place: SeatPlace;
-  readonly listener: SeatListener;
-  /** How many replicas of a version share a seat; absent for one. */
-  readonly replicasPerSeat?: number;
-  /** Where agents reach services: this one first. */
-  readonly addresses: () => readonly string[];
-  /** How long an agent without a service looks for one, and how long a service waits for it. */
-  readonly graceMs: number;
-  /** Where places have a project's storage. */
-  readonly storage: string;
-  /** What apps get on machines that strangers use too; `ownPort` is that of a server, else 0. Absent for no such place. */
-  readonly walls?: (workload: Workload, ownPort: number) => GuestWalls;
-  readonly onPhase?: (phase: SeatStartPhase, ms: number) => void;
-  readonly onWalls?: (walls: StandingWalls) => void;
-  /** Whether what is ended now is left to the next service, which starts within the grace; absent for never. */
-  readonly isLeft?: () => boolean;
-};
 
 type AgentLine = SeatLine<SeatMessage, ServiceMessage>;
 

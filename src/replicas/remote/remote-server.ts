@@ -12,7 +12,7 @@ import { withPort } from "../process/server/replace-port.ts";
 import { seatFor } from "./find-seat.ts";
 import type { FoundSeat } from "./find-seat.ts";
 import { refused, whatIsMissing } from "./refusals.ts";
-import type { RemoteParts } from "./remote-seat.ts";
+import type { RemoteParts } from "./remote-parts.ts";
 import type { Listening } from "./seat-messages.ts";
 
 const PORT_VARIABLE = /\$(?:PORT\b|\{PORT\})/g;

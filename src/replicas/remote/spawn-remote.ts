@@ -3,7 +3,7 @@ import { orderOf } from "../process/spawn.ts";
 import type { Spawn, StartedProcess } from "../process/spawn.ts";
 import { seatFor } from "./find-seat.ts";
 import { refused, whatIsMissing } from "./refusals.ts";
-import type { RemoteParts } from "./remote-seat.ts";
+import type { RemoteParts } from "./remote-parts.ts";
 
 /** Starts templates and replicas in seats elsewhere: an agent there fetches the app, starts it and passes on what it says. */
 export function spawnRemote(parts: RemoteParts): Spawn {
