@@ -105,10 +105,9 @@ class Agent:
     def _keep_in_touch(self, now: float) -> None:
         if self._alone_since is not None and now - self._alone_since > self._grace_seconds:
             self._fence("no service was found for %d s" % self._grace_seconds)
-        elif self._line is None:
-            if now >= self._retry_at:
-                self._call(now)
-        elif now - self._heard_at > _SILENCE_SECONDS:
+        elif self._line is None and now >= self._retry_at:
+            self._call(now)
+        elif self._line is not None and now - self._heard_at > _SILENCE_SECONDS:
             self._line.close()
             self._lose()
         elif self._is_seated and now - self._said_at >= _BEAT_SECONDS:
@@ -121,11 +120,9 @@ class Agent:
         self._heard_at = now
         self._retry_at = now + _PAUSE_SECONDS
         session = self._session
-        preface = (
-            "millrace 1 seat %s" % self._order.ticket
-            if session is None
-            else "millrace 1 back %s %s %d" % (self._order.seat_id, session.secret, session.fence)
-        )
+        preface = "millrace 1 seat %s" % self._order.ticket
+        if session is not None:
+            preface = "millrace 1 back %s %s %d" % (self._order.seat_id, session.secret, session.fence)
         try:
             found = socket.getaddrinfo(address[0], address[1], type=socket.SOCK_STREAM)[0][4]
             numeric = (str(found[0]), int(found[1]))
@@ -330,14 +327,12 @@ class Agent:
         self._pass(*milestone)
 
     def _finish(self, now: float) -> None:
-        if self._line is None and self._killed_at is not None:
-            self._loop.stop()  # It was asked to end, and whoever asked has gone.
-        elif self._line is None:
-            self._keep_in_touch(now)
-        elif self._is_seated:
+        if self._line is not None and self._is_seated:
             # The service closes the line when it has read it.
             if self._over_at is not None and now - max(self._over_at, self._said_at) > _LAST_WORD_SECONDS:
                 self._loop.stop()
+        elif self._line is None and self._killed_at is not None:
+            self._loop.stop()  # It was asked to end, and whoever asked has gone.
         else:
             self._keep_in_touch(now)
 
