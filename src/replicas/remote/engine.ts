@@ -2,9 +2,9 @@ import type { Engine } from "../engine.ts";
 import type { ProcessHost } from "../process/host.ts";
 import { IdleTemplates } from "../process/idle-templates.ts";
 import { ProcessSeat } from "../process/seat.ts";
-import type { RemoteParts } from "./remote-seat.ts";
+import type { RemoteParts } from "./spawn-remote.ts";
 import { startRemoteServer } from "./remote-server.ts";
-import { spawnRemote } from "./spawn-remote.ts";
+import { spawnRemote } from "./spawn-in-seat.ts";
 
 /** Runs replicas in seats elsewhere: in pods, actors, or whatever else a place starts. */
 export function remoteEngine(host: ProcessHost, remote: RemoteParts): Engine {

@@ -1,8 +1,8 @@
 import type { Clock } from "../../kit/clock.ts";
 import type { Exit, Workload } from "../engine.ts";
 import type { StartedProcess } from "../process/spawn.ts";
-import { RemoteSeat } from "./remote-seat.ts";
-import type { RemoteParts, RemoteSeatEvents } from "./remote-seat.ts";
+import { RemoteSeat } from "./spawn-remote.ts";
+import type { RemoteParts, RemoteSeatEvents } from "./spawn-remote.ts";
 import type { ClaimedSeat, SeatWish } from "./seat-records.ts";
 import type { SeatStart } from "./sitting.ts";
 

@@ -10,7 +10,7 @@ import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
 import { seatFor } from "./find-seat.ts";
 import type { FoundSeat } from "./find-seat.ts";
 import { refused, whatIsMissing } from "./refusals.ts";
-import type { RemoteParts } from "./remote-seat.ts";
+import type { RemoteParts } from "./spawn-remote.ts";
 
 const PORT_VARIABLE = /\$(?:PORT\b|\{PORT\})/g;
 /** How long the agent may take to connect the two. */

@@ -19,7 +19,7 @@ import type {
   SeatWish,
   Whereabouts,
 } from "../../../../src/replicas/remote/seat-records.ts";
-import { spawnRemote } from "../../../../src/replicas/remote/spawn-remote.ts";
+import { spawnRemote } from "../../../../src/replicas/remote/spawn-in-seat.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { until } from "../../../support/until.ts";
 
