@@ -82,6 +82,7 @@ test("every document with commands is among those that are tried", () => {
   const elsewhere = [
     "docs/clients.md",
     "docs/cluster.md",
+    "docs/helm.md",
     "docs/kubernetes.md",
     "docs/ray.md",
     "docs/webhooks.md",
