@@ -3,6 +3,7 @@ import { testDatabases } from "../support/databases.ts";
 import { RayCluster } from "../support/ray/ray-cluster.ts";
 import { rayService } from "../support/ray/ray-service.ts";
 import { serverApp } from "../support/servers/server-app.ts";
+import { ATTEMPTS } from "../support/walls/attempts.ts";
 import { verifies } from "../verifies.ts";
 
 const found = await RayCluster.find(process.env);
@@ -10,19 +11,7 @@ afterAll(async () => await found?.down());
 const databases = testDatabases();
 
 /** Tries to be the cluster. */
-const MAIN = `
-import os, socket
-def outcome(work):
-    try:
-        work()
-        return "done"
-    except OSError as error:
-        return type(error).__name__
-def connect(family, address):
-    with socket.socket(family) as attempt:
-        attempt.settimeout(60)
-        attempt.connect(address)
-def run(ports, hosts, sockets, folders, pids):
+const MAIN = `${ATTEMPTS}def run(ports, hosts, sockets, folders, pids):
     with socket.create_server(("127.0.0.1", 0)) as own:
         places = [(host, port) for host in hosts for port in ports]
         return {

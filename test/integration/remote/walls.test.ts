@@ -10,25 +10,14 @@ import { serverApp } from "../../support/servers/server-app.ts";
 import type { TestApp } from "../../support/service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { until } from "../../support/until.ts";
+import { ATTEMPTS } from "../../support/walls/attempts.ts";
 import { standIn } from "../../support/walls/stand-ins.ts";
 import { requireJudged, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
 
-const MAIN = `
-import os, socket
-def outcome(work):
-    try:
-        work()
-        return "done"
-    except OSError as error:
-        return type(error).__name__
-def connect(family, address):
-    with socket.socket(family) as attempt:
-        attempt.settimeout(60)
-        attempt.connect(address)
-def run(files=(), ports=(), paths=(), pids=()):
+const MAIN = `${ATTEMPTS}def run(files=(), ports=(), paths=(), pids=()):
     with socket.create_server(("127.0.0.1", 0)) as own:
         return {
             "files": [outcome(lambda: open(path, "rb").read(1)) for path in files],
