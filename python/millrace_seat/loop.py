@@ -60,7 +60,8 @@ class Loop:
     def run(self, tick: Callable[[float], None]) -> None:
         poll = self._epoll.poll
         waiting = self._waiting
-        next_at = 0.0
+        tick(time.monotonic())
+        next_at = time.monotonic() + _TICK_SECONDS
         while not self._is_over:
             for descriptor, events in poll(_TICK_SECONDS):
                 act = waiting.get(descriptor)

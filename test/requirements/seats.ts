@@ -34,6 +34,7 @@ export const SEATS = {
     "seats.order": "What an agent says out of turn, too long or otherwise wrong ends its seat.",
     "seats.python":
       "A seat with another Python than an app's packages are for is refused, and both are named.",
+    "seats.at-once": "An agent calls as soon as it has started.",
     "seats.beats": "Service and agent give signs of life every 2 s, and take each other for gone after 6 s.",
     "seats.ends": "A seat ends once, by its place's word or its agent's, and its place is always cleaned up.",
     "seats.strangers": "Who shows no ticket at the listener for seats gets no answer.",
