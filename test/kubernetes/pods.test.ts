@@ -210,6 +210,5 @@ const MISSING = [
   "may not create networkpolicies.networking.k8s.io",
   "may not patch networkpolicies.networking.k8s.io",
   "may not create secrets",
-  "may not patch pods",
   "may not watch pods",
 ];

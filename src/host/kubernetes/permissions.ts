@@ -11,7 +11,7 @@ export const PERMISSIONS: readonly Permission[] = [
   // What a seat is told at its start.
   ...grant("", "secrets", ["create"]),
   // A seat.
-  ...grant("", "pods", ["create", "delete", "get", "list", "patch", "watch"]),
+  ...grant("", "pods", ["create", "delete", "get", "list", "watch"]),
 ];
 
 /** For people: `create secrets`. */

@@ -27,7 +27,6 @@ const APPLY = {
   contentType: "application/apply-patch+yaml",
   query: { fieldManager: "millrace", force: "true" },
 };
-const MERGE = { contentType: "application/merge-patch+json" };
 /** A pod that is to end at once gets a second: with none, the cluster forgets it before it has ended. */
 const KILL_SECONDS = 1;
 const FIRST_WAIT_MS = 300;
@@ -65,7 +64,6 @@ export class PodApi {
     const made = await this.#createPod(order, podOf(pod, owner, order, workload));
     const path = api.pathOf(CORE, "secrets");
     await api.ask({ method: "POST", path, body: secretOf(pod, made, order), signal }).catch(unlessThere);
-    await this.#letStart(podName(order.seatId));
   }
 
   /** Ends a pod, however often that takes; true when it was not there any more, or nobody waits for it. */
@@ -109,17 +107,6 @@ export class PodApi {
     const made = readPod(answer);
     if (made?.seatId !== order.seatId) throw new Error(`another pod has the name of a seat (label ${SEAT})`);
     return made.uid;
-  }
-
-  /** Its order is there. */
-  async #letStart(name: string): Promise<void> {
-    const { api, stopped: signal } = this.#parts;
-    const path = api.pathOf(CORE, "pods", name);
-    const body = { spec: { schedulingGates: null } };
-    await api.ask({ method: "PATCH", path, body, ...MERGE, signal }).catch((error: unknown) => {
-      // Somebody has deleted it, and the watch tells so.
-      if (!isGone(error)) throw error;
-    });
   }
 
   async #prepare(): Promise<string> {

@@ -22,8 +22,6 @@ export type PodParts = {
 
 /** Where the worker image has the agent and the harness. */
 const PYTHON_DIR = "/opt/millrace/python";
-/** It gets no machine before its order is there: a kubelet that does not find it looks again after half a second. */
-const ORDER_GATE = "millrace.dev/order";
 const ORDER_DIR = "/run/millrace";
 /** The agent keeps bundle and environment there. */
 const WORK_DIR = "/work";
@@ -70,7 +68,6 @@ export function podOf(parts: PodParts, ownerUid: string, order: SeatOrder, workl
       ...placementOf(workload, overrides),
       // A seat that has ended is replaced by another, and never comes back as itself.
       restartPolicy: "Never",
-      schedulingGates: [{ name: ORDER_GATE }],
       automountServiceAccountToken: false,
       enableServiceLinks: false,
       terminationGracePeriodSeconds: Math.ceil(workload.graceMs / 1000),
