@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import { testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
-import { isReady, killApiServer, killPart, mayKill } from "../support/kubernetes/control-plane.ts";
+import { isReady, killApiServer, killMachine, mayKill } from "../support/kubernetes/control-plane.ts";
 import { agentOf } from "../support/kubernetes/pod-process.ts";
 import { podEnvironment, podService } from "../support/kubernetes/pod-service.ts";
 import { TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";
@@ -132,11 +132,11 @@ describe.skipIf(!TEST_CLUSTER)("pods that come and go", () => {
     const toml = `${SMALL}[scaling]\nmin_replicas = 1\n`;
     const { on, namespace } = await podService(databases, { app: { main: MAIN, toml } }, flags);
     const host = await hostOf(on);
-    const restarts = ["kubelet2", "containerd2"].map(killPart);
+    const restart = killMachine();
     await until("the machine is not ready", async () => !(await isReady("hk-node2")));
     // The cluster says so of the pod, too; whoever answers is alive.
     for (let n = 0; n < 20; n += 1) expect(await hostOf(on)).toBe(host);
-    for (const restart of restarts.toReversed()) restart();
+    restart();
     await until("the machine is back", async () => await isReady("hk-node2"));
     expect(await hostOf(on)).toBe(host);
     await on.service.stop();

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect } from "vitest";
 import { testDatabases } from "../../support/databases.ts";
-import { isReady, killApiServer, killPart, mayKill } from "../../support/kubernetes/control-plane.ts";
+import { isReady, killApiServer, killMachine, mayKill } from "../../support/kubernetes/control-plane.ts";
 import { agentOf } from "../../support/kubernetes/pod-process.ts";
 import { TEST_CLUSTER } from "../../support/kubernetes/real-cluster.ts";
 import { until } from "../../support/until.ts";
@@ -49,9 +49,9 @@ describe.skipIf(!TEST_CLUSTER)("blows under load", () => {
     if (!mayKill("kubelet2")) context.skip();
     const site = await openSite(databases, APP);
     const { load } = await strike(site, async () => {
-      const restarts = ["kubelet2", "containerd2"].map(killPart);
+      const restart = killMachine();
       await until("the machine is not ready", async () => !(await isReady("hk-node2")));
-      for (const restart of restarts.toReversed()) restart();
+      restart();
       await until("the machine is back", async () => await isReady("hk-node2"));
     });
     expect(load.failures).toEqual([]);

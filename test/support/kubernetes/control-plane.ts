@@ -25,8 +25,19 @@ export async function killApiServer(): Promise<() => Promise<void>> {
   };
 }
 
+/**
+ * Kills the second machine's kubelet and containerd. Gives a function that starts them again, which happens at the test's
+ * end if nobody did.
+ */
+export function killMachine(): () => void {
+  const restarts = ["kubelet2", "containerd2"].map(killPart);
+  return () => {
+    for (const restart of restarts.toReversed()) restart();
+  };
+}
+
 /** Kills a part of the cluster. Gives a function that starts it again, which happens at the test's end if nobody did. */
-export function killPart(part: string): () => void {
+function killPart(part: string): () => void {
   const folder = FOLDER ?? "";
   const pidFile = path.join(folder, `${part}.pid`);
   const pid = Number(readFileSync(pidFile, "utf8"));
@@ -39,16 +50,24 @@ export function killPart(part: string): () => void {
   );
   process.kill(pid, "SIGKILL");
   let isBack = false;
-  const restart = (): void => {
-    if (isBack) return;
-    isBack = true;
+  let isOver = false;
+  const start = (): void => {
     const log = openSync(path.join(folder, `${part}.log`), "a");
     // It is the cluster's, and goes on when the test is over.
     const child = spawn(program, args, { env, detached: true, stdio: ["ignore", log, log] });
     child.unref();
     writeFileSync(pidFile, String(child.pid));
+    // As systemd does: a kubelet gives up if its containerd is not ready yet.
+    child.on("exit", () => void (isOver || start()));
   };
-  onTestFinished(restart);
+  const restart = (): void => {
+    if (!isBack) start();
+    isBack = true;
+  };
+  onTestFinished(() => {
+    restart();
+    isOver = true;
+  });
   return restart;
 }
 
