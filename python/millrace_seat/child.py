@@ -12,7 +12,7 @@ from .loop import IN, Loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Any, Callable
 
 PYTHON_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: The interpreter of keepers, and of apps without one of their own.
@@ -109,10 +109,11 @@ class Child:
 class Printed:
     """What comes out of a pipe, as lines: little, unless something is wrong."""
 
-    def __init__(self, loop: Loop, descriptor: int, tell: Callable[[str], None]) -> None:
+    def __init__(self, loop: Loop, descriptor: int, stream: str, say: Callable[[str, Any], None]) -> None:
         self._loop = loop
         self._descriptor = descriptor
-        self._tell = tell
+        self._stream = stream
+        self._say = say
         self._left_bytes = _PRINTED_BYTES
         self._rest = b""
         os.set_blocking(descriptor, False)
@@ -130,7 +131,8 @@ class Printed:
         for line in lines:
             self._left_bytes -= len(line) + 1
             if self._left_bytes > 0:
-                self._tell(line[:_LINE_BYTES].decode("utf-8", "replace"))
+                text = line[:_LINE_BYTES].decode("utf-8", "replace")
+                self._say("printed", {"stream": self._stream, "text": text})
         if not data:
             self._loop.forget(self._descriptor)
             os.close(self._descriptor)
