@@ -16,11 +16,12 @@ from .addresses import Addresses
 from .bring import Blobs, Files, bring, describe, why_not
 from .build import Build, Home
 from .channel import trust
-from .child import Child, Printed
+from .child import Child
 from .estate import Estate
 from .harness import start_app
 from .kept import Pipe
 from .line import Line
+from .lines import EarlyLines
 from .loop import Loop
 from .order import SeatOrder, Session, read_address, read_addresses, read_ticket
 from .relay import Relays
@@ -270,7 +271,7 @@ class Agent:
         self._pass("started", {**self._since_begin(), "walls": around})
         for stream, descriptor in (("stdout", child.stdout), ("stderr", child.stderr)):
             if sit.server is None:
-                Printed(self._loop, descriptor, stream, self._say)
+                EarlyLines(self._loop, descriptor, stream, self._say)
             else:
                 pipe = self._estate.pipes[stream] = Pipe(self._loop, descriptor)
                 self._relays.join(pipe, stream, sit.server.ticket)

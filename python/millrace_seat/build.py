@@ -21,7 +21,8 @@ from .child import ALLOWED, PYTHON, Child
 from .fetch import NotFetched, connect
 from .harness import program_arguments
 from .line import Line
-from .loop import IN, Loop
+from .lines import Lines
+from .loop import Loop
 from .order import read_hash, read_ticket
 from .pack import pack
 from .relay import Relays
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 _ORDERS = ("run", "give", "bring")
-_LINE_BYTES = 8 * 1024
-_PIECE_BYTES = 64 * 1024
 #: Of one stream of a program, each line counted as so much longer: a build's log holds no more. Of the rest, the last
 #: lines are sent, which tell why it failed.
 _STREAM_BYTES = 4 * 1024 * 1024
@@ -219,7 +218,7 @@ class _Step:
         self._memory_deaths = looks.times_out_of_memory()
         self._code: int | None = None
         self._lines = [
-            _Lines(loop, descriptor, home, stream, self._look)
+            _StepLines(loop, descriptor, home, stream, self._look)
             for stream, descriptor in (("stdout", child.stdout), ("stderr", child.stderr))
         ]
 
@@ -237,52 +236,34 @@ class _Step:
             self._on_end(self._code, is_killed and looks.times_out_of_memory() > self._memory_deaths)
 
 
-class _Lines:
-    """What comes out of a pipe, as lines. It is not read while the service is slower than what is printed."""
+class _StepLines(Lines):
+    """The first of them, and the last. They are not read while the service is slower than what is printed."""
 
     def __init__(self, loop: Loop, descriptor: int, home: Home, stream: str, on_over: Callable[[], None]) -> None:
         self.is_over = False
-        self._loop = loop
-        self._descriptor = descriptor
         self._home = home
-        self._stream = stream
         self._on_over = on_over
-        self._rest = b""
         self._left_bytes = _STREAM_BYTES
         self._last: deque[bytes] = deque(maxlen=_LAST_LINES)
         self._is_held = False
-        os.set_blocking(descriptor, False)
-        loop.watch(descriptor, IN, self._read)
+        super().__init__(loop, descriptor, stream, home.say)
 
     def resume(self) -> None:
         if self._is_held and not self._home.is_full:
             self._is_held = False
-            self._loop.watch(self._descriptor, IN, self._read)
+            self._watch()
 
-    def _say(self, line: bytes) -> None:
-        text = line[:_LINE_BYTES].decode("utf-8", "replace")
-        self._home.say("printed", {"stream": self._stream, "text": text})
+    def _take(self, line: bytes) -> None:
+        self._left_bytes -= len(line) + _LINE_COST_BYTES
+        if self._left_bytes > 0:
+            self._tell(line)
+        else:
+            self._last.append(line)
 
-    def _read(self, _events: int) -> None:
-        try:
-            data = os.read(self._descriptor, _PIECE_BYTES)
-        except BlockingIOError:
-            return
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if not data or len(self._rest) > _LINE_BYTES:
-            lines += [self._rest] * (len(self._rest) > 0)
-            self._rest = b""
-        for line in lines:
-            self._left_bytes -= len(line) + _LINE_COST_BYTES
-            if self._left_bytes > 0:
-                self._say(line)
-            else:
-                self._last.append(line)
-        if not data:
+    def _after(self, is_over: bool) -> None:
+        if is_over:
             for line in self._last:
-                self._say(line)
-            self._loop.forget(self._descriptor)
-            os.close(self._descriptor)
+                self._tell(line)
             self.is_over = True
             self._on_over()
         elif self._home.is_full:
