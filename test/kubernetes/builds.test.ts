@@ -74,20 +74,25 @@ describe.skipIf(!TEST_CLUSTER)("builds in pods", () => {
     expect(await site.answer("app")).toEqual(["please", "in the bundle", expect.any(String)]);
   });
 
+  verifies("elsewhere.lost", "what keeps a build's pod from starting is told; nothing is left", async () => {
+    const { on, namespace } = await podService(databases, {}, { kubernetesBuildWait: "20s" });
+    const site = new DeploySite(on);
+    const missing = "localhost/no-such-image:1";
+    const toml = `[deployment]\ndocker_base_image_url = "${missing}"\n${TOML}`;
+    const unpulled = await site.deploy("missing", bundle(answering("x"), { "millrace.toml": toml }));
+    expect([unpulled.status, await site.message("missing", unpulled.buildId)]).toEqual([
+      "build_failure",
+      expect.stringMatching(/did not start within 20 s: its image cannot be pulled: .*no-such-image/),
+    ]);
+    await namespace.untilEmpty();
+  });
+
   verifies(
     ["elsewhere.lost", "elsewhere.cancel"],
-    "what keeps a build's pod from starting, or ends it, is told; nothing is left",
+    "a build that is cancelled, or whose pod is deleted, leaves nothing",
     async () => {
-      const { on, namespace } = await podService(databases, {}, { kubernetesBuildWait: "5s" });
+      const { on, namespace } = await podService(databases, {});
       const site = new DeploySite(on);
-      const missing = "localhost/no-such-image:1";
-      const toml = `[deployment]\ndocker_base_image_url = "${missing}"\n${TOML}`;
-      const unpulled = await site.deploy("missing", bundle(answering("x"), { "millrace.toml": toml }));
-      expect([unpulled.status, await site.message("missing", unpulled.buildId)]).toEqual([
-        "build_failure",
-        expect.stringMatching(/did not start within 5 s: its image cannot be pulled: .*no-such-image/),
-      ]);
-
       const sleeping = { preBuildCommands: ["echo asleep; sleep 600"] };
       const begin = async (app: string): Promise<string> => {
         const { buildId, uploadUrl } = await site.begin(app, sleeping);
