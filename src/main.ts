@@ -158,7 +158,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   let node: JoinedNodes | null = null;
   const seatHome = () =>
     startSeatHome({ ...settings, store, seal, clock, log, ownership, node: () => node }, life);
-  const { engine, seats, reached, held, leaveSeats } = await startEngine(
+  const { engine, seats, reached, held, leaveSeats, builds } = await startEngine(
     { ...options, ...found, ...hosted, ...blobs, settings, home, clock, seatHome },
     life,
   );
@@ -171,8 +171,8 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const owners = node?.owners ?? null;
   const others = options.others ?? node?.others ?? null;
   const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
-  const nodes = { ownership, owners, holderOf };
-  const basics = { ...settings, store, storage, images, ...blobs, seal, reserve, clock, log, ...nodes };
+  const elsewhere = { ownership, owners, holderOf, builds };
+  const basics = { ...settings, store, storage, images, ...blobs, seal, reserve, clock, log, ...elsewhere };
   const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
   const apps = await startApps({ ...basics, engine, home, python, walls, limits, onAppLog, onRemoved }, life);
   const { catalog } = apps;

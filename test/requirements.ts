@@ -6,6 +6,7 @@ import { CLUSTER } from "./requirements/cluster.ts";
 import { CONFIG } from "./requirements/config.ts";
 import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
+import { ELSEWHERE } from "./requirements/elsewhere.ts";
 import { ERRORS } from "./requirements/errors.ts";
 import { HARDENING } from "./requirements/hardening.ts";
 import { HOSTED } from "./requirements/hosted.ts";
@@ -55,6 +56,7 @@ export const TABLES = [
   PEERS,
   BLOBS,
   KUBERNETES,
+  ELSEWHERE,
   RAY,
   SEATS,
 ] as const;
@@ -87,6 +89,7 @@ export const REQUIREMENTS = {
   ...PEERS,
   ...BLOBS,
   ...KUBERNETES,
+  ...ELSEWHERE,
   ...RAY,
   ...SEATS,
 };

@@ -13,21 +13,23 @@ from millrace_worker import keeper
 
 from . import looks, tag
 from .addresses import Addresses
-from .bring import Files, bring, describe, why_not
+from .bring import Blobs, Files, bring, describe, why_not
+from .build import Build, Home
 from .channel import trust
-from .child import Child, Printed
+from .child import Child
 from .estate import Estate
 from .harness import start_app
 from .kept import Pipe
 from .line import Line
+from .lines import EarlyLines
 from .loop import Loop
-from .order import SeatOrder, Server, Session, read_address, read_addresses, read_ticket
+from .order import SeatOrder, Session, read_address, read_addresses, read_ticket
 from .relay import Relays
-from .server import NOWHERE, Listening, dial, find
+from .server import OwnServer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any
 
 _BEAT_SECONDS = 2.0
 _SILENCE_SECONDS = 6.0
@@ -68,9 +70,8 @@ class Agent:
         self._milestones: list[tuple[str, Any]] = []
         self._fetched: Files | Exception | None = None
         self._child: Child | None = None
-        self._server: Server | None = None
-        #: Where the server was found to take connections, when that was last told.
-        self._listening: Listening = NOWHERE
+        self._build: Build | None = None
+        self._server: OwnServer | None = None
         self._memory_deaths = 0
         self._killed_at: float | None = None
         self._over_at: float | None = None
@@ -95,7 +96,10 @@ class Agent:
             return
         if self._fetched is not None:
             self._start()
-        self._look_for_server()
+        if self._build is not None:
+            self._build.tick()
+        if self._server is not None:
+            self._server.look()
         self._settle()
         if self._killed_at is not None and now - self._killed_at > _KEEPER_SECONDS:
             keeper.sweep()
@@ -160,8 +164,8 @@ class Agent:
                 self._retry_at = 0.0
             elif word == "look":
                 self._say("seen", {"id": int(value["id"]), **looks.look_at(self._process(int(value["pid"])))})
-            elif word == "dial":
-                self._dial(read_ticket(value["ticket"]))
+            elif word == "dial" and self._server is not None and self._server.is_there:
+                self._relays.join(self._server.dial(), "wire", read_ticket(value["ticket"]))
             elif word == "services":
                 self._addresses.learn(read_addresses(value["addresses"]))
             elif word == "ask" and self._child is not None:
@@ -170,6 +174,8 @@ class Agent:
                 self._end()
             elif word == "beat" and self._is_seated:
                 self._estate.hear_beat()
+            elif self._build is not None:
+                self._build.hear(word, value)
         except (KeyError, TypeError, ValueError, AttributeError):
             self._fence("a service said what was not understood")
 
@@ -190,8 +196,8 @@ class Agent:
             return
         for word, value in self._milestones:
             self._say(word, value)
-        if self._listening.is_there:
-            self._say("listening", self._listening.told())
+        if self._server is not None:
+            self._server.tell_again()
         if before is None:
             self._relays.template_ticket = session.sit.order.get("template_ticket")
             threading.Thread(target=self._fetch, args=(session, address), daemon=True).start()
@@ -233,7 +239,8 @@ class Agent:
     def _fetch(self, session: Session, address: tuple[str, int]) -> None:
         """In a thread of its own."""
         try:
-            self._fetched = bring(self._context, address, self._order, session, self._folder)
+            blobs = Blobs(self._context, address, self._order.seat_id, session.secret)
+            self._fetched = bring(blobs, self._order, session.sit, self._folder)
         except Exception as error:  # noqa: BLE001 - whatever it is, the service is told
             self._fetched = error
         self._loop.wake()
@@ -245,39 +252,29 @@ class Agent:
         if isinstance(fetched, Exception):
             self._fail(why_not(fetched))
             return
-        self._pass("fetched", self._since_begin())
         sit = self._session.sit
+        if sit.is_build:
+            proof = (self._order.seat_id, self._session.secret)
+            home = Home(self._context, self._relays, proof, lambda: self._line, self._say, self._pass)
+            self._build = Build(self._loop, self._folder, home)
+            return
+        self._pass("fetched", self._since_begin())
         self._memory_deaths = looks.times_out_of_memory()
         try:
             child = start_app(sit, fetched, self._relays.path)
         except (OSError, ValueError, TypeError) as error:
             self._fail("its process could not be started: %s" % describe(error))
             return
-        self._child, self._server = child, sit.server
+        self._child = child
+        self._server = None if sit.server is None else OwnServer(sit.server, child.pid, self._say)
         around = None if fetched.around is None else fetched.around.told()
         self._pass("started", {**self._since_begin(), "walls": around})
         for stream, descriptor in (("stdout", child.stdout), ("stderr", child.stderr)):
             if sit.server is None:
-                Printed(self._loop, descriptor, self._tell_printed(stream))
+                EarlyLines(self._loop, descriptor, stream, self._say)
             else:
                 pipe = self._estate.pipes[stream] = Pipe(self._loop, descriptor)
                 self._relays.join(pipe, stream, sit.server.ticket)
-
-    def _tell_printed(self, stream: str) -> Callable[[str], None]:
-        return lambda text: self._say("printed", {"stream": stream, "text": text})
-
-    def _dial(self, ticket: str) -> None:
-        """Connects the service with the app's own server."""
-        if self._listening.is_there:
-            self._relays.join(dial(self._listening.port), "wire", ticket)
-
-    def _look_for_server(self) -> None:
-        if self._server is None or self._child is None or self._over_at is not None:
-            return
-        listening = find(self._server, self._child.pid, self._listening)
-        if listening.told() != self._listening.told():
-            self._say("listening", listening.told())
-        self._listening = listening
 
     def _process(self, pid: int) -> int:
         """0 is what the keeper keeps."""
@@ -296,6 +293,8 @@ class Agent:
                 return
             if pid == 0:
                 return
+            if self._build is not None:
+                self._build.bury(pid, status)
             if self._child is not None and pid == self._child.pid and self._over_at is None:
                 keeper.sweep()
                 is_out = looks.times_out_of_memory() > self._memory_deaths

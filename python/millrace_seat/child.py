@@ -1,4 +1,4 @@
-"""A process below the agent: what it finds in its environment, and what it prints."""
+"""A process below the agent, and what it finds in its environment."""
 
 from __future__ import annotations
 
@@ -7,12 +7,6 @@ import signal
 import sys
 
 from millrace_worker import keeper, linux
-
-from .loop import IN, Loop
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Callable
 
 PYTHON_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: The interpreter of keepers, and of apps without one of their own.
@@ -33,9 +27,6 @@ ALLOWED = (
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
 )
-_LINE_BYTES = 8 * 1024
-#: What is printed before the harness has its own connections is little, unless something is wrong.
-_PRINTED_BYTES = 256 * 1024
 
 
 def environment_of(
@@ -104,33 +95,3 @@ class Child:
         for _ in range(self._levels):
             pid = next(iter(linux.children_of(pid)), 0)
         return pid
-
-
-class Printed:
-    """What comes out of a pipe, as lines: little, unless something is wrong."""
-
-    def __init__(self, loop: Loop, descriptor: int, tell: Callable[[str], None]) -> None:
-        self._loop = loop
-        self._descriptor = descriptor
-        self._tell = tell
-        self._left_bytes = _PRINTED_BYTES
-        self._rest = b""
-        os.set_blocking(descriptor, False)
-        loop.watch(descriptor, IN, self._read)
-
-    def _read(self, _events: int) -> None:
-        try:
-            data = os.read(self._descriptor, 64 * 1024)
-        except BlockingIOError:
-            return
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if not data or len(self._rest) > _LINE_BYTES:
-            lines += [self._rest] * (len(self._rest) > 0)
-            self._rest = b""
-        for line in lines:
-            self._left_bytes -= len(line) + 1
-            if self._left_bytes > 0:
-                self._tell(line[:_LINE_BYTES].decode("utf-8", "replace"))
-        if not data:
-            self._loop.forget(self._descriptor)
-            os.close(self._descriptor)

@@ -19,6 +19,18 @@ class NotFetched(Exception):
     """It did not come, or not as it is."""
 
 
+def connect(context: ssl.SSLContext, address: tuple[str, int], preface: str) -> ssl.SSLSocket:
+    """A connection of its own to the service, which begins with that line."""
+    plain = socket.create_connection(address, _SILENCE_SECONDS)
+    try:
+        home = context.wrap_socket(plain, server_hostname=SERVER_NAME)
+        home.sendall(preface.encode("ascii") + b"\n")
+    except BaseException:
+        plain.close()
+        raise
+    return home
+
+
 def fetch(context: ssl.SSLContext, address: tuple[str, int], preface: str, to: str) -> None:
     """Writes what the service sends to a new file. Its last 32 bytes are the SHA-256 of all before them.
 
@@ -28,9 +40,7 @@ def fetch(context: ssl.SSLContext, address: tuple[str, int], preface: str, to: s
     count = 0
     # The end may be anywhere: so many bytes are always kept back.
     tail = b""
-    plain = socket.create_connection(address, _SILENCE_SECONDS)
-    with open(to, "xb") as file, context.wrap_socket(plain, server_hostname=SERVER_NAME) as home:
-        home.sendall(preface.encode("ascii") + b"\n")
+    with open(to, "xb") as file, connect(context, address, preface) as home:
         while piece := home.recv(_PIECE_BYTES):
             data = tail + piece
             tail = data[-_SEAL_BYTES:]

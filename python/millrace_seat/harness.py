@@ -11,7 +11,7 @@ from .order import Server, Sitting
 from .walled import walled_child
 
 _HARNESS = "import sys; sys.path[:1] = [%s]; from millrace_worker.start import main; main()" % json.dumps(PYTHON_DIR)
-_SERVER = "import sys; sys.path.insert(0, sys.argv.pop(1)); from millrace_seat.server import %s as begin; begin()"
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from millrace_seat.server import %s as begin; begin()"
 #: What the harness is told in place of an address: it asks the outer keeper for its connections.
 _DOOR = "door"
 
@@ -39,6 +39,11 @@ def start_app(sit: Sitting, files: Files, home: str) -> Child:
     return walled_child(around, arguments, variables, folders, {"home": home, "order": order} if order else {})
 
 
+def program_arguments(folder: str, program: list[str], begin: str = "main") -> list[str]:
+    """How a program is run in a folder: below a keeper, or by `become` where one is there already."""
+    return [PYTHON, "-I", "-S", "-c", _PROGRAM % begin, PYTHON_DIR, folder, *program]
+
+
 def _storage(wanted: str, folder: str) -> str:
     """Where the project's storage is in this place; if it has none, a folder that is gone with the seat."""
     shared = os.path.dirname(wanted)
@@ -59,4 +64,4 @@ def _server_arguments(server: Server, files: Files, variables: dict[str, str], b
     program, *rest = server.command
     # The place may have it under another name, and the app's own version matters.
     program = files.python if program in ("python", "python3") else program
-    return [PYTHON, "-I", "-S", "-c", _SERVER % begin, PYTHON_DIR, files.bundle, program, *rest]
+    return program_arguments(files.bundle, [program, *rest], begin)

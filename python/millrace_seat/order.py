@@ -55,6 +55,8 @@ class Sitting:
         self.variables: dict[str, str] = fields["variables"]
         #: For the harness; where it calls home and where the app is, the agent fills in.
         self.order: dict[str, Any] = fields["order"]
+        #: Nothing of the app runs: an environment is built.
+        self.is_build = fields.get("build") is True
         server = fields["server"]
         #: The app's own server in place of the harness.
         self.server = None if server is None else Server(server)
@@ -98,6 +100,11 @@ def read_addresses(texts: list[str]) -> list[tuple[str, int]]:
 def read_ticket(text: str) -> str:
     """Raises ValueError for what is no ticket."""
     return _matching(_HEX, text)
+
+
+def read_hash(text: str) -> str:
+    """Raises ValueError for what is the name of no blob."""
+    return _matching(_HASH, text)
 
 
 def _matching(pattern: re.Pattern[str], text: str) -> str:

@@ -13,6 +13,8 @@ from . import looks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Callable
+
     from .order import Server
 
 _LISTENING = "0A"
@@ -36,7 +38,7 @@ def become() -> None:
     _serve()
 
 
-class Listening:
+class _Listening:
     """Where a server takes connections: on the port that it was given, or on the one that is in its code."""
 
     def __init__(self, port: int, is_fixed: bool, is_open: bool, own: frozenset[str]) -> None:
@@ -56,10 +58,44 @@ class Listening:
         return {"is": self.is_there, "is_fixed": self._is_fixed, "is_open": self._is_open}
 
 
-NOWHERE = Listening(0, False, False, frozenset())
+_NOWHERE = _Listening(0, False, False, frozenset())
 
 
-def find(server: Server, top: int, before: Listening) -> Listening:
+class OwnServer:
+    """The server below a process, as far as the service has to know of it."""
+
+    def __init__(self, server: Server, top: int, say: Callable[[str, Any], None]) -> None:
+        self._server = server
+        self._top = top
+        self._say = say
+        #: As it was last told.
+        self._listening = _NOWHERE
+
+    def look(self) -> None:
+        """Tells where it takes connections, if that has changed."""
+        listening = _find(self._server, self._top, self._listening)
+        if listening.told() != self._listening.told():
+            self._say("listening", listening.told())
+        self._listening = listening
+
+    def tell_again(self) -> None:
+        """A service that has just come knows of none."""
+        if self._listening.is_there:
+            self._say("listening", self._listening.told())
+
+    @property
+    def is_there(self) -> bool:
+        return self._listening.is_there
+
+    def dial(self) -> socket.socket:
+        """A connection to it, which may not stand yet."""
+        local = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        local.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        local.connect_ex(("127.0.0.1", self._listening.port))
+        return local
+
+
+def _find(server: Server, top: int, before: _Listening) -> _Listening:
     """Where the server below that process takes connections. Others of its machine may have the port it should have."""
     own = before.own
     for port in dict.fromkeys((server.port, server.authored)):
@@ -69,8 +105,8 @@ def find(server: Server, top: int, before: Listening) -> Listening:
         if not sockets.keys() <= own:
             own = _held_below(top, sockets.keys())
         if sockets.keys() <= own:
-            return Listening(port, port != server.port, any(sockets.values()), own)
-    return NOWHERE
+            return _Listening(port, port != server.port, any(sockets.values()), own)
+    return _NOWHERE
 
 
 def _listening_on(port: int) -> dict[str, bool]:
@@ -110,14 +146,6 @@ def _held_below(top: int, wanted: Iterable[str]) -> frozenset[str]:
         except OSError:
             pass  # It has ended, or has just closed one: the next look is soon.
     return frozenset(found)
-
-
-def dial(port: int) -> socket.socket:
-    """A connection to the server, which may not stand yet."""
-    local = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    local.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    local.connect_ex(("127.0.0.1", port))
-    return local
 
 
 def _serve() -> None:

@@ -2,6 +2,7 @@ import type { BlobStore } from "../blobs/blob-store.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Seal } from "../kit/seal.ts";
+import type { BuildSeats } from "../replicas/build-seats.ts";
 import { VersionFiles } from "./artifacts/version-files.ts";
 import type { BuildHost, ImageHost } from "./builds/site.ts";
 import { Catalog } from "./catalog.ts";
@@ -16,6 +17,8 @@ import { Secrets } from "./secrets.ts";
 export type AppsParts = Omit<CatalogParts, "secrets" | "onLog" | "files"> &
   BuildHost & {
     readonly images: ImageHost;
+    /** Where environments are built that are not for this machine; null where all are. */
+    readonly builds: BuildSeats | null;
     /** Where nodes find the files of each other's versions; null for a service alone. */
     readonly blobs: BlobStore | null;
     readonly seal: Seal;
@@ -28,7 +31,9 @@ export type AppsParts = Omit<CatalogParts, "secrets" | "onLog" | "files"> &
 
 /** Builds and starts what apps need to take calls: their logs, their secrets, the catalogue, repairs. */
 export async function startApps(parts: AppsParts, life: Lifecycle) {
-  const { store, seal, clock, log, reserve, onAppLog, blobs } = parts;
+  const { store, seal, clock, log, reserve, onAppLog, blobs, builds } = parts;
+  const known = (environment: string) => store.versionBlobs.ofEnvironment(environment);
+  const elsewhere = builds && blobs && { seats: builds, blobs, known };
   const share = new LogShare({ store, maxBytes: parts.maxLogBytes, reserve });
   const logBook = await life.start(
     "apps' logs",
@@ -43,7 +48,7 @@ export async function startApps(parts: AppsParts, life: Lifecycle) {
   const files = await life.start(
     "files of versions",
     async () => {
-      const opened = blobs && new VersionFiles({ ...parts, blobs });
+      const opened = blobs && new VersionFiles({ ...parts, blobs, elsewhere });
       await opened?.start();
       return opened;
     },
@@ -57,7 +62,7 @@ export async function startApps(parts: AppsParts, life: Lifecycle) {
   share.limitApps((appNumber) => catalog.maxLogBytes(appNumber));
   const repairs = await life.start(
     "repairs",
-    () => new Repairs({ ...parts, onRebuilt: (version) => catalog.rebuilt(version) }),
+    () => new Repairs({ ...parts, elsewhere, onRebuilt: (version) => catalog.rebuilt(version) }),
     (started) => started.stop(),
   );
   return {
@@ -65,6 +70,7 @@ export async function startApps(parts: AppsParts, life: Lifecycle) {
     onLog,
     secrets,
     files,
+    elsewhere,
     catalog,
     repairs,
     fileContext: fileContext({ catalog, secrets, onLog }),

@@ -17,6 +17,7 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     bundle,
     environment,
     python: pythonWish(deployment),
+    image: deployment.dockerBaseImageUrl,
     variables: appVariables(app, { BUILD_ID: id }, secrets),
     concurrency: scaling.replicaConcurrency,
     ignoreExtra: deployment.extraParams === "ignore",

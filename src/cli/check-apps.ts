@@ -16,13 +16,20 @@ const REMEDIES: Readonly<Record<VersionFault["what"], string>> = {
 /** Every version that may serve has its bundle, its packages and its Python. */
 export async function checkApps(
   report: DatabaseReport | Error | null,
-  { dataDir, python, containerEngine }: Pick<Settings, "dataDir" | "python" | "containerEngine">,
+  {
+    dataDir,
+    python,
+    containerEngine,
+    engine,
+  }: Pick<Settings, "dataDir" | "python" | "containerEngine" | "engine">,
 ): Promise<Finding[]> {
   if (report === null || report instanceof Error) return [];
   const containers = new Containers({ dataDir, containerEngine });
   const faults: { name: string; isCurrent: boolean; fault: VersionFault }[] = [];
   for (const { app, number, isCurrent, bundleDir: bundle, environment, python: wish } of report.versions) {
-    const built = { ...artifactFolders({ bundle, environment }, dataDir), python: wish };
+    // Elsewhere, the machines that it runs on have it.
+    const needed = engine === "process" ? wish : null;
+    const built = { ...artifactFolders({ bundle, environment }, dataDir), python: needed };
     const fault = await versionFault(built, python, dataDir, containers);
     if (fault) faults.push({ name: `${app}, version ${number}`, isCurrent, fault });
   }

@@ -5,6 +5,7 @@ import { decimal, integer, line, mapped, matching, oneOf, optional } from "./rea
 import { RAY_KEYS } from "./ray-keys.ts";
 import type { RaySettings } from "./ray-keys.ts";
 import type { SettingKey } from "./setting-key.ts";
+import { milliseconds } from "./setting-readers.ts";
 
 /** Where replicas run. */
 const ENGINES = ["process", "kubernetes", "ray"] as const;
@@ -20,6 +21,7 @@ export type EngineSettings = RaySettings & {
   /** `{python}` stands for a version such as 3.12. */
   readonly kubernetesImage: string | null;
   readonly kubernetesRequestFactor: number;
+  readonly kubernetesBuildWaitMs: number;
   /** Null means that what apps store lasts as long as their pod. */
   readonly kubernetesStorage: string | null;
   readonly kubernetesPod: PodOverrides;
@@ -71,6 +73,13 @@ export const ENGINE_KEYS: { readonly [K in keyof EngineSettings]: SettingKey<Eng
     reader: decimal(0.01, 1),
     default: "0.25",
     meaning: "How much of an app's cpu and memory its pods reserve on a machine; the rest is shared.",
+  },
+  kubernetesBuildWaitMs: {
+    name: "kubernetes_build_wait",
+    reader: milliseconds("1s", "1h"),
+    default: "5m",
+    meaning:
+      "How long a build waits for its pod to start, a machine that the cluster adds and a pull of its image included, before it fails with the cluster's reason.",
   },
   kubernetesStorage: {
     name: "kubernetes_storage",

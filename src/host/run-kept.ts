@@ -3,6 +3,7 @@ import { systemClock } from "../kit/clock.ts";
 import type { Clock } from "../kit/clock.ts";
 import { within } from "../kit/within.ts";
 import type { LogStream } from "../model/log-line.ts";
+import { LastWords } from "./last-words.ts";
 import { describeRunOut } from "./limits/limits.ts";
 import type { AppLimits, Limits, WrittenFolders } from "./limits/limits.ts";
 import { readLines } from "./read-lines.ts";
@@ -30,12 +31,6 @@ const LATE_OUTPUT_MS = 5_000;
 
 /** How a keeper tells of SIGKILL. */
 const KILLED = 137;
-
-const ERROR = /^error\b/i;
-/** What uv draws before its explanations. */
-const DECORATION = /^[\s×╰├│─▶]+/;
-const MAX_LAST_WORDS = 4;
-const MAX_LAST_CHARS = 1_000;
 
 export type KeptProgram = {
   /** Absolute: it is not looked for on the path. */
@@ -74,16 +69,10 @@ export async function runKept(
   clock: Clock = systemClock,
 ): Promise<KeptEnd> {
   signal.throwIfAborted();
-  let lastWords: string[] = [];
-  let hasError = false;
+  const lastWords = new LastWords();
   const take = (stream: LogStream) => (text: string) => {
     kept.onLine(text, stream);
-    const line = text.replace(DECORATION, "").trim();
-    if (line === "") return;
-    const isError = ERROR.test(line);
-    if (isError || !hasError) lastWords = [line];
-    else if (lastWords.length < MAX_LAST_WORDS) lastWords.push(line);
-    hasError ||= isError;
+    lastWords.take(text);
   };
   const { held } = kept;
   const storage = held?.folders.storage ?? null;
@@ -117,7 +106,7 @@ export async function runKept(
     return {
       code: end.code ?? 1,
       detail: describeExit(end.code, end.signal),
-      lastWords: lastWords.join(" ").slice(0, MAX_LAST_CHARS),
+      lastWords: lastWords.text,
     };
   } finally {
     signal.removeEventListener("abort", stop);

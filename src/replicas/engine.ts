@@ -16,6 +16,10 @@ export type Workload = {
   readonly environment: string | null;
   /** The interpreter it asks for; null where any will do. */
   readonly python: PythonWish | null;
+  /** The image that it asks for, for engines that run images as they are; absent or null for the engine's own. */
+  readonly image?: string | null;
+  /** No app: what is to run later is built. It sees nobody's storage. */
+  readonly isBuild?: true;
   /** What the app finds in its environment, beyond what an engine shows of its own. */
   readonly variables: Readonly<Record<string, string>>;
   /** How many calls a replica takes at once. */

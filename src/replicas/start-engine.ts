@@ -5,12 +5,14 @@ import type { StandingWalls } from "../host/walls/standing-walls.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { SpanCounts } from "../kit/span-counts.ts";
+import type { BuildSeats } from "./build-seats.ts";
 import { containerEngine } from "./container/engine.ts";
 import type { Engine } from "./engine.ts";
 import type { Home } from "./home.ts";
 import { processEngine } from "./process/engine.ts";
 import type { ProcessHost } from "./process/host.ts";
 import { Ports } from "./process/server/ports.ts";
+import { buildSeats } from "./remote/build-seats.ts";
 import { remoteEngine } from "./remote/engine.ts";
 import { SeatListener } from "./remote/seat-listener.ts";
 import type { SeatListenerParts } from "./remote/seat-listener.ts";
@@ -65,6 +67,8 @@ type StartedEngine = {
   readonly leaveSeats: () => void;
   /** What apps are held to where they run, as far as this service can tell before they do. */
   readonly held: { readonly network: NetworkWall };
+  /** Where environments are built that are not for this machine; null where all are. */
+  readonly builds: BuildSeats | null;
 };
 
 /** Makes the engine that apps run on. */
@@ -77,7 +81,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   if (!seats && settings.engine === "process") {
     const engineHere = containerEngine(host, containers, engine(host));
     const none = { seatStarts, seatWalls: () => null };
-    return { engine: engineHere, seats: none, reached: {}, held, leaveSeats: () => {} };
+    return { engine: engineHere, seats: none, reached: {}, held, builds: null, leaveSeats: () => {} };
   }
   const seatHome = await parts.seatHome();
   if (!blobs) throw new Error("replicas on other machines are fetched from blobs, and there are none");
@@ -116,6 +120,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
     reached: { seatAddress },
     leaveSeats: () => (isLeft = settings.keepSeats),
     held: walls ? { network: heldElsewhere(parts.network, settings) } : held,
+    builds: place.builds ? buildSeats(seating, settings.kubernetesBuildWaitMs, clock, onError) : null,
   };
 }
 

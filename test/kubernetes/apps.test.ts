@@ -1,9 +1,11 @@
+import { createHash, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect } from "vitest";
 import { testDatabases } from "../support/databases.ts";
 import { podFlags, podService } from "../support/kubernetes/pod-service.ts";
 import { TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";
+import { serverApp } from "../support/servers/server-app.ts";
 import { testService } from "../support/service.ts";
 import { openStream } from "../support/stream-reader.ts";
 import { until } from "../support/until.ts";
@@ -62,6 +64,23 @@ describe.skipIf(!TEST_CLUSTER)("apps in pods", () => {
       await namespace.untilEmpty();
     },
   );
+
+  verifies("kubernetes.servers", "an app that is a server of its own is called in a pod", async () => {
+    const runtime = 'port = 8000\nreadycheck_endpoint = "/readyz"';
+    const { on, namespace } = await podService(databases, { app: serverApp({ runtime, toml: APP.toml }) });
+    const echoed = await on.call("app", { x: 1 }, { functionName: "echo" });
+    expect(echoed.json).toMatchObject({ method: "POST", body: '{"x":1}', port: "8000" });
+    const bytes = randomBytes(2_000_000).toString("base64");
+    const headers = { "content-type": "text/plain" };
+    const { text: hash } = await on.call("app", bytes, { functionName: "hash", headers });
+    expect(hash).toBe(createHash("sha256").update(bytes).digest("hex"));
+    const suffix = "?count=3000000";
+    const large = await on.call("app", "", { functionName: "bytes", suffix, method: "GET" });
+    expect(large.text).toHaveLength(3_000_000);
+    await until("what it printed is in the log", () => on.logs.some(({ text }) => text === "sent 3000000"));
+    await until("it scales to zero", () => on.ready("app") === 0);
+    await namespace.untilEmpty();
+  });
 
   verifies("kubernetes.storage", "what an app stores outlives its pod", async () => {
     const namespace = await TestNamespace.make();

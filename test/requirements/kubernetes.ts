@@ -4,6 +4,8 @@ import { section } from "./row.ts";
 export const KUBERNETES = {
   ...section("issue: Replicas on Kubernetes and on Ray", {
     "kubernetes.same": "Apps in pods are called, stream, run async, are cancelled and print as everywhere.",
+    "kubernetes.servers":
+      "An app that is a server of its own runs in a pod, on the port that its author wrote.",
     "kubernetes.scale": "Replicas come and go as pods, one each unless set otherwise: none, three, none.",
     "kubernetes.smoke":
       "Where there is a cluster, every change is tried there in short: deploy, call, stream, kill.",

@@ -18,7 +18,8 @@ import { smallText } from "../builds/small-text.ts";
 import { makeFolder, syncFolder } from "../bundles/place-folder.ts";
 import { MAX_UNPACKED_BYTES } from "./store-version.ts";
 
-const LIMITS = { maxEntries: 2_000_000, maxBytes: MAX_UNPACKED_BYTES };
+/** Of what is unpacked here. */
+export const LIMITS = { maxEntries: 2_000_000, maxBytes: MAX_UNPACKED_BYTES };
 /** What is left free on the disk, for everything else that goes on there. */
 const SPARED_BYTES = 256 * 1024 ** 2;
 
@@ -118,7 +119,8 @@ async function withPacked(
   }
 }
 
-async function roomBytes(folder: string): Promise<number> {
+/** What may be written to the disk of a folder. */
+export async function roomBytes(folder: string): Promise<number> {
   const { bavail, bsize } = await statfs(folder);
   return bavail * bsize - SPARED_BYTES;
 }

@@ -17,7 +17,8 @@ import { AppError } from "../../model/errors.ts";
 import { PROJECT_ID } from "../../model/names.ts";
 import type { Store } from "../../store/store.ts";
 import type { EnvironmentBlob } from "../../store/version-blobs.ts";
-import { hasEnvironment } from "../builds/environments.ts";
+import { readBlobRecord, writeBlobRecord } from "../builds/blob-record.ts";
+import { hasEnvironment, knownStandIn } from "../builds/environments.ts";
 import type { BuildHost } from "../builds/site.ts";
 import { sizeText } from "../deploys/size-text.ts";
 import { rebuildVersion } from "../rebuild-version.ts";
@@ -132,10 +133,15 @@ export class VersionFiles {
   }
 
   async #fetchEnvironment(version: Version): Promise<void> {
-    const { dataDir, python, storage, log } = this.#parts;
+    const { dataDir, python, storage, log, elsewhere } = this.#parts;
     const { environment: folder } = artifactFolders(version, dataDir);
     if (folder === null || hasEnvironment(folder)) return;
     const { environmentBlob: hash, environmentBytes: bytes, environmentTag: tag } = version;
+    // Whoever runs it fetches it from its blob.
+    if (elsewhere && hash !== null) {
+      const record = { environmentBlob: hash, environmentBytes: bytes, environmentTag: tag, putAt: 0 };
+      return await knownStandIn(folder, (to) => writeBlobRecord(to, record));
+    }
     const interpreter = tag === null ? null : await interpreterFor(tag, python);
     if (hash === null || interpreter === null) return await this.#rebuild(version, folder);
     const user = storage.userOf(projectOf(version));
@@ -172,6 +178,11 @@ export class VersionFiles {
     const known = await store.versionBlobs.ofEnvironment(artifactId(folder, dataDir));
     if (known?.environmentBlob && (await blobs.has(known.environmentBlob)))
       return { blob: known, isNew: false };
+    const record = readBlobRecord(folder);
+    if (record) {
+      const { environmentBlob, environmentBytes, environmentTag } = record;
+      return { blob: { environmentBlob, environmentBytes, environmentTag }, isNew: false };
+    }
     try {
       const { hash, bytes, tag } = await storeEnvironment(folder, blobs, dataDir, signal);
       const blob = { environmentBlob: hash, environmentBytes: bytes, environmentTag: tag };

@@ -1,6 +1,7 @@
 import path from "node:path";
 import { appEnvironment } from "../../host/app-environment.ts";
 import { cacheDir } from "./caches.ts";
+import { readPipSettings } from "./pip-settings.ts";
 import type { BuildSite } from "./site.ts";
 
 /** Beyond what replicas see: the host's choice of index, proxy and certificates. */
@@ -33,6 +34,14 @@ export function buildEnvironment(
     // A link would let a later build change, in the cache, what this one has made.
     UV_LINK_MODE: "copy",
     PATH: host["PATH"] ? `${bin}${path.delimiter}${host["PATH"]}` : bin,
+    ...unattended(environment),
+    ...(host["PIP_CERT"] && { SSL_CERT_FILE: host["PIP_CERT"] }),
+  });
+}
+
+/** What installers and commands are told wherever they run, for packages that they may change, or for none. */
+function unattended(environment: string | null): Record<string, string> {
+  return {
     // A prompt would wait for somebody who is not there.
     GIT_TERMINAL_PROMPT: "0",
     PIP_NO_INPUT: "1",
@@ -46,9 +55,39 @@ export function buildEnvironment(
       VIRTUAL_ENV: environment,
       PIP_PYTHON: path.join(environment, "bin", "python"),
     }),
-    ...(host["PIP_CERT"] && { SSL_CERT_FILE: host["PIP_CERT"] }),
-  });
+  };
 }
+
+/**
+ * What they find in a seat elsewhere, besides what its place has: the index and the proxies that this host has chosen, but
+ * none of its files. `bin` comes before the place's own path.
+ */
+export async function environmentElsewhere(
+  host: NodeJS.ProcessEnv,
+  bin: string,
+  environment: string | null,
+): Promise<Record<string, string>> {
+  const { indexUrl, extraIndexUrls, findLinks, noIndex } = await readPipSettings(host);
+  const links = findLinks.filter((link) => /^https?:/i.test(link));
+  const passed: Record<string, string> = {};
+  for (const [name, value = ""] of Object.entries(host))
+    if (PASSED_ON.test(name) && !NEVER.test(name) && !OF_THIS_HOST.test(name) && !value.startsWith("/"))
+      passed[name] = value;
+  return {
+    ...passed,
+    ...(indexUrl !== null && { PIP_INDEX_URL: indexUrl }),
+    ...(extraIndexUrls.length > 0 && { PIP_EXTRA_INDEX_URL: extraIndexUrls.join(" ") }),
+    ...(links.length > 0 && { PIP_FIND_LINKS: links.join(" ") }),
+    ...(noIndex && { PIP_NO_INDEX: "1" }),
+    // The seat is gone after the build.
+    PIP_NO_CACHE_DIR: "1",
+    PATH: bin,
+    ...unattended(environment),
+  };
+}
+
+/** These name files or folders of this host. */
+const OF_THIS_HOST = /^PIP_(FIND_LINKS|CACHE_DIR|CONFIG_FILE|CERT|CLIENT_CERT|CONSTRAINT|REQUIREMENT)$|^UV_/i;
 
 /** A cache that is no project's. */
 const HOST_CACHE = "host";

@@ -9,7 +9,8 @@ import { buildEnvironment } from "./build-environment.ts";
 import { touchCache } from "./caches.ts";
 import { choosePython } from "./choose-python.ts";
 import { readCommands, runCommands } from "./commands.ts";
-import { compileBundle } from "./compile-bundle.ts";
+import { compileBundle, requireMain } from "./compile-bundle.ts";
+import { prepareElsewhere } from "./elsewhere/prepare-elsewhere.ts";
 import {
   ownEnvironment,
   ownEnvironmentDone,
@@ -93,6 +94,7 @@ export async function prepareBuild<Kept>(
 async function prepare(input: BuildInput, site: BuildSite): Promise<PreparedBuild> {
   const { config, bundleDir, signal } = input;
   signal.throwIfAborted();
+  if (input.elsewhere) return await prepareElsewhere(config, site, input.elsewhere);
   const image = await checkHost(config, site);
   if (image !== null) return { environment: await makeImage(image, config, site), python: null };
   await warnOfStoragePath(site);
@@ -118,7 +120,9 @@ async function prepare(input: BuildInput, site: BuildSite): Promise<PreparedBuil
     const runsOn = environment === null ? python.path : pythonOf(environment);
     await runCommands("shell_commands", after, place(environment), site);
     if (own !== null) await ownEnvironmentDone(own, site);
-    await compileBundle(python.path, before.length + after.length > 0, config.customRuntime === null, site);
+    const needsMain = config.customRuntime === null;
+    if (needsMain) requireMain(bundleDir);
+    await compileBundle(python.path, before.length + after.length > 0, needsMain, site);
     return { environment, python: runsOn === input.python.path ? null : runsOn };
   } catch (error) {
     if (own !== null) await removeEnvironment(own);

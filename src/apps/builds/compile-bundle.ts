@@ -54,9 +54,6 @@ export async function compileBundle(
   needsMain: boolean,
   site: BuildSite,
 ): Promise<void> {
-  if (needsMain && !existsSync(path.join(site.bundleDir, "main.py"))) {
-    throw new BuildError("there is no main.py at the root of the bundle");
-  }
   const mistakes = await compile(python, wasChanged, site);
   const isMain = ({ file }: Mistake): boolean => needsMain && file === "main.py";
   const others = mistakes.filter((mistake) => !isMain(mistake));
@@ -66,13 +63,19 @@ export async function compileBundle(
   if (own) throw new BuildError(describe(own));
 }
 
+/** Throws a `BuildError` where there is none. */
+export function requireMain(bundleDir: string): void {
+  if (!existsSync(path.join(bundleDir, "main.py")))
+    throw new BuildError("there is no main.py at the root of the bundle");
+}
+
 async function compile(python: string, wasChanged: boolean, site: BuildSite): Promise<readonly Mistake[]> {
   const lines: string[] = [];
   await runStep(
     {
       program: python,
       args: ["-I", "-S", "-W", "ignore", "-c", COMPILE, ...(wasChanged ? ["sync"] : [])],
-      env: appEnvironment(site.host, {}),
+      env: site.seat ? {} : appEnvironment(site.host, {}),
       onLine: (text, stream) => {
         if (stream === "stdout" && lines.length <= MAX_MISTAKES) lines.push(text);
       },

@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import type { Interpreter } from "../../host/interpreter.ts";
 import { hashPath } from "./bundle-files.ts";
 import type { BundlePath, Requirements } from "./requirements.ts";
 
@@ -7,20 +6,20 @@ import type { BundlePath, Requirements } from "./requirements.ts";
 const MAKING = 2;
 
 /**
- * The name of the environment that holds a project's packages: equal for the same Python, the same lines in any order
- * and the same contents of the files they name, whichever installer is at hand. To install a package may run its code,
- * so none is shared with another project.
+ * The name of the environment that holds a project's packages: equal if what it runs on is the same, a Python or an
+ * image, and the lines in any order, and the contents of the files they name, whichever installer is at hand. To install
+ * a package may run its code, so none is shared with another project.
  */
 export async function environmentKey(
   projectId: string,
   requirements: Requirements,
-  python: Interpreter,
+  runsOn: readonly string[],
   signal: AbortSignal,
 ): Promise<string> {
   const { packages, constraints, locals, links, flags } = requirements;
   const inputs = [
     MAKING,
-    [process.platform, process.arch, python.version, python.path],
+    runsOn,
     packages,
     constraints,
     await oneByOne(locals, async (local) => [...(await named(local, signal)), local.after]),

@@ -5,6 +5,7 @@ import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { IMAGE_RECORD, readImageRecord } from "../../host/containers/image-record.ts";
+import { BLOB_RECORD, readBlobRecord } from "./blob-record.ts";
 import { environmentKey } from "./environment-key.ts";
 import { createEnvironment, installInto } from "./make-environment.ts";
 import type { Requirements } from "./requirements.ts";
@@ -35,25 +36,9 @@ export async function sharedEnvironment(
   python: Interpreter,
   site: BuildSite,
 ): Promise<string> {
-  const folder =
-    site.environmentDir ??
-    path.join(
-      environmentsDir(site.dataDir),
-      await environmentKey(site.projectId, requirements, python, site.signal),
-    );
-  for (;;) {
-    if (isReady(folder)) {
-      hold(folder, site.buildId);
-      site.say("dependencies unchanged, reusing the environment");
-      return folder;
-    }
-    const other = busy.get(folder);
-    if (!other) break;
-    site.say("another build is creating the same environment; waiting for it");
-    await settled(other, site.signal);
-  }
-  hold(folder, site.buildId);
-  await alone(folder, async () => {
+  const runsOn = [process.platform, process.arch, python.version, python.path];
+  const folder = await sharedFolder(requirements, runsOn, site);
+  await unlessReady(folder, site, async () => {
     await createEnvironment(folder, false, python, site);
     await installInto(folder, requirements, python, site);
     await close(folder, site);
@@ -61,20 +46,61 @@ export async function sharedEnvironment(
   return folder;
 }
 
-/** An environment whose packages are in an image: `make` leaves in its folder what tells which. */
-export async function environmentOfImage(
+/** The folder of the environment that holds these packages, for what they are to run on. */
+export async function sharedFolder(
+  requirements: Requirements,
+  runsOn: readonly string[],
+  { environmentDir, dataDir, projectId, signal }: BuildSite,
+): Promise<string> {
+  if (environmentDir !== null) return environmentDir;
+  return path.join(environmentsDir(dataDir), await environmentKey(projectId, requirements, runsOn, signal));
+}
+
+/** Makes one that is not there, unless another build is doing so. */
+async function unlessReady(folder: string, site: BuildSite, make: () => Promise<void>): Promise<void> {
+  for (;;) {
+    if (isReady(folder)) {
+      hold(folder, site.buildId);
+      site.say("dependencies unchanged, reusing the environment");
+      return;
+    }
+    const other = busy.get(folder);
+    if (!other) break;
+    site.say("another build is creating the same environment; waiting for it");
+    await settled(other, site.signal);
+  }
+  hold(folder, site.buildId);
+  await alone(folder, make);
+}
+
+/** A shared environment whose packages are not here: `make` leaves in its folder what tells where they are. */
+export async function sharedStandIn(
+  folder: string,
   site: BuildSite,
   make: (folder: string) => Promise<void>,
-): Promise<string> {
+): Promise<void> {
+  await unlessReady(folder, site, () => standIn(folder, make));
+}
+
+/** An environment of one build whose packages are in an image, or elsewhere: `make` leaves in its folder what tells which. */
+export async function ownStandIn(site: BuildSite, make: (folder: string) => Promise<void>): Promise<string> {
   const folder = ownFolder(site);
   hold(folder, site.buildId);
-  await alone(folder, async () => {
-    await removeTree(folder);
-    await mkdir(folder, { recursive: true, mode: 0o700 });
-    await make(folder);
-    await markReady(folder);
-  });
+  await alone(folder, () => standIn(folder, make));
   return folder;
+}
+
+/** An environment that another service has had built elsewhere: `make` leaves in its folder what tells where it is. */
+export async function knownStandIn(folder: string, make: (folder: string) => Promise<void>): Promise<void> {
+  for (let other = busy.get(folder); other; other = busy.get(folder)) await other.catch(() => undefined);
+  if (!isReady(folder)) await alone(folder, () => standIn(folder, make));
+}
+
+async function standIn(folder: string, make: (folder: string) => Promise<void>): Promise<void> {
+  await removeTree(folder);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await make(folder);
+  await markReady(folder);
 }
 
 /** A new environment, empty, that one build has to itself, so that its commands may change it. */
@@ -109,9 +135,9 @@ export async function fetchedEnvironment(
   return true;
 }
 
-/** Whether an environment is here, whole: its packages, or what tells which image has them. */
+/** Whether an environment is here, whole: its packages, or what tells where they are. */
 export function hasEnvironment(folder: string): boolean {
-  return wantedTime(folder) !== null && (readImageRecord(folder) !== null || hasPython(folder));
+  return wantedTime(folder) !== null && (readImageRecord(folder) !== null || hasPackages(folder));
 }
 
 /** The build's commands are through with it: whatever they made of its marker, it is the service's again. */
@@ -122,8 +148,8 @@ export async function ownEnvironmentDone(folder: string, site: BuildSite): Promi
 /** Nobody but the service puts anything beside the marker from now on. */
 async function close(folder: string, { user }: Pick<BuildSite, "user">): Promise<void> {
   if (user !== null) await lchown(folder, 0, 0);
-  // It would have the app run in an image that it has not made.
-  await removeTree(path.join(folder, IMAGE_RECORD));
+  // They would have the app run in an image, or with packages, that it has not made.
+  for (const record of [IMAGE_RECORD, BLOB_RECORD]) await removeTree(path.join(folder, record));
   await markReady(folder);
 }
 
@@ -196,14 +222,18 @@ function ownFolder({ environmentDir, dataDir, projectId, buildId }: BuildSite): 
   return environmentDir ?? path.join(environmentsDir(dataDir), projectId + OWN + buildId);
 }
 
-/** Whether its Python is there, which is a link to the host's and may have been removed, and nobody works on it. */
-function hasPython(folder: string): boolean {
-  return !busy.has(folder) && existsSync(path.join(folder, "bin", "python"));
+/**
+ * Whether its Python is there, which is a link to the host's and may have been removed, or what tells which blob has it,
+ * and nobody works on it.
+ */
+function hasPackages(folder: string): boolean {
+  const isWhole = existsSync(path.join(folder, "bin", "python")) || readBlobRecord(folder) !== null;
+  return isWhole && !busy.has(folder);
 }
 
 /** Whether it counts; a yes keeps it from being swept for a while. */
 function isReady(folder: string): boolean {
-  if (!hasPython(folder)) return false;
+  if (!hasPackages(folder)) return false;
   try {
     const now = new Date();
     utimesSync(path.join(folder, READY), now, now);

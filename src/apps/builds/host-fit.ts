@@ -23,11 +23,7 @@ const MAX_LISTED = 1_000;
 export async function checkHost(config: AppConfig, site: BuildSite): Promise<ImageWish | null> {
   const { customRuntime, dependencies } = config;
   const hasDockerfile = customRuntime !== null && customRuntime.dockerfilePath !== null;
-  if (customRuntime && !hasDockerfile && customRuntime.entrypoint.length === 0) {
-    throw new BuildError(
-      'runtime.custom.entrypoint is missing: the command that starts the server, such as ["uvicorn", "main:app", "--port", "8000"]',
-    );
-  }
+  if (!hasDockerfile) requireEntrypoint(config);
   for (const warning of hardwareWarnings(config.hardware)) site.say(`warning: ${warning}`, "stderr");
   // It says itself what is installed.
   if (hasDockerfile) return await wantedImage(config, { listed: [], missing: [] }, site);
@@ -47,6 +43,15 @@ export async function checkHost(config: AppConfig, site: BuildSite): Promise<Ima
   return image;
 }
 
+/** Throws a `BuildError` for a server that nothing starts. */
+export function requireEntrypoint({ customRuntime }: AppConfig): void {
+  if (customRuntime && customRuntime.entrypoint.length === 0) {
+    throw new BuildError(
+      'runtime.custom.entrypoint is missing: the command that starts the server, such as ["uvicorn", "main:app", "--port", "8000"]',
+    );
+  }
+}
+
 function hardwareWarnings({ cpu, memoryGb, compute, gpuCount }: HardwareConfig): string[] {
   const warnings: string[] = [];
   const cpus = availableParallelism();
@@ -62,7 +67,7 @@ function hardwareWarnings({ cpu, memoryGb, compute, gpuCount }: HardwareConfig):
 }
 
 /** Names of packages: those of the named file, else of the table, else of the file clients make of the table. */
-async function listed(
+export async function listed(
   kind: "apt" | "conda",
   dependencies: DependenciesConfig,
   { bundleDir }: BuildSite,

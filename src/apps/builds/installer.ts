@@ -32,7 +32,7 @@ export type Probe = {
 };
 
 /** Which pip the interpreter has, and which wheels come with ensurepip: setuptools too, before Python 3.12. */
-const PROBE = `import glob, json, os, sys, sysconfig
+export const PROBE = `import glob, json, os, sys, sysconfig
 pip = runner = None
 seeds = []
 try:
@@ -78,19 +78,27 @@ export async function findInstaller(
     return { name: "uv", program: uv, args: [...args, ...sources.args], env: sources.env };
   }
   if (site.wantsUv) site.say("warning: use_uv is set, but this host has no uv: using pip", "stderr");
-  const install = ["install", "--progress-bar", "off", "--no-compile"];
-  const { pip, runner, bundled } = await probePip(python.path, env);
+  const probe = await probePip(python.path, env);
+  const found = pipInstaller(probe, python, inside);
+  if (found) return found;
+  const wheel = await fetchWheel(python, settings, env, site);
+  return { name: "pip", program: inside, args: [path.join(wheel, "pip"), ...PIP_INSTALL], env: {} };
+}
+
+const PIP_INSTALL = ["install", "--progress-bar", "off", "--no-compile"];
+
+/** The pip that an interpreter has, or that comes with it; null for none. `inside` is the environment's own interpreter. */
+export function pipInstaller(
+  { pip, runner, bundled }: Probe,
+  python: Interpreter,
+  inside: string,
+): Installer | null {
+  const own = { name: "pip", program: inside, env: {} } as const;
   // What `pip --python` does in the end, without a first pip that only starts the second.
-  if (runner !== null) {
-    return { name: "pip", program: inside, args: [runner, ...install], env: {} };
-  }
-  if (pip !== null) {
-    const args = ["-m", "pip", "--python", inside, ...install];
-    return { name: "pip", program: python.path, args, env: {} };
-  }
-  const fetched = bundled === null ? await fetchWheel(python, settings, env, site) : null;
-  const args = [path.join(bundled ?? fetched ?? "", "pip"), ...install];
-  return { name: "pip", program: inside, args, env: {} };
+  if (runner !== null) return { ...own, args: [runner, ...PIP_INSTALL] };
+  if (pip !== null)
+    return { ...own, program: python.path, args: ["-m", "pip", "--python", inside, ...PIP_INSTALL] };
+  return bundled === null ? null : { ...own, args: [path.join(bundled, "pip"), ...PIP_INSTALL] };
 }
 
 /** The first uv on the path that runs; null for none. */
@@ -131,13 +139,18 @@ export async function probePip(python: string, env: Readonly<Record<string, stri
       env: { ...env },
       timeout: ASK_MS,
     });
-    // oxlint-disable-next-line no-unsafe-type-assertion
-    const probe = JSON.parse(asked.stdout) as Probe;
-    const reaches = probe.pip !== null && isReaching(probe.pip);
-    return reaches ? probe : { ...probe, pip: null, runner: null };
+    return readProbe(asked.stdout);
   } catch {
     return NO_PIP;
   }
+}
+
+/** Reads what an interpreter answers; throws for anything else. */
+export function readProbe(answer: string): Probe {
+  // oxlint-disable-next-line no-unsafe-type-assertion
+  const probe = JSON.parse(answer) as Probe;
+  const reaches = probe.pip !== null && isReaching(probe.pip);
+  return reaches ? probe : { ...probe, pip: null, runner: null };
 }
 
 function isReaching(version: string): boolean {

@@ -71,29 +71,53 @@ export async function installInto(
   python: Interpreter,
   site: BuildSite,
 ): Promise<void> {
-  const startedAt = performance.now();
-  const inside = path.join(folder, "bin", "python");
   const hasTools = existsSync(path.join(folder, "bin", "pip"));
-  const env = buildEnvironment(site, path.dirname(inside), null);
+  const env = buildEnvironment(site, path.join(folder, "bin"), null);
   const installer = await findInstaller(python, folder, site);
+  const { files, options } = installerInput(requirements, installer, site.asideDir, (file) => file);
+  for (const [name, text] of Object.entries(files)) await writeFile(path.join(site.asideDir, name), text);
+  await install({ folder, requirements, installer, options, env, hasTools }, site);
+}
+
+/** What is to be installed, and by what. */
+type Installation = {
+  readonly folder: string;
+  readonly requirements: Requirements;
+  readonly installer: Installer;
+  /** Those that name the requirements. */
+  readonly options: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** The environment had installers before. */
+  readonly hasTools: boolean;
+  /** What the installer reads, where that is not on this machine. */
+  readonly files?: Readonly<Record<string, string>>;
+};
+
+/** Has an installer do its work, then compiles all of it. */
+export async function install(
+  { folder, requirements, installer, options, env, hasTools, files = {} }: Installation,
+  site: BuildSite,
+): Promise<void> {
+  const startedAt = performance.now();
   const { source, packages, locals } = requirements;
   const count = packages.length + locals.length;
   site.say(
     `installing ${count} ${count === 1 ? "package" : "packages"} from ${source} with ${installer.name}…`,
   );
-  const what = await writeRequirements(site.asideDir, requirements, installer);
   const step = { env, onLine: site.say, makes: folder };
-  const install = {
+  const installing = {
     ...step,
+    files,
     env: { ...env, ...installer.env },
     program: installer.program,
-    args: [...installer.args, ...what],
+    args: [...installer.args, ...options],
   };
-  const end = await runStep(install, site);
+  const end = await runStep(installing, site);
   if (end.code !== 0) {
     const why = end.lastWords || end.detail;
     throw new BuildError(`${installer.name} could not install the packages from ${source}: ${why}`);
   }
+  const inside = path.join(folder, "bin", "python");
   await runStep(
     { ...step, program: inside, args: ["-I", "-c", FINISH, ...(hasTools ? ["tools"] : [])] },
     site,
@@ -101,22 +125,28 @@ export async function installInto(
   site.say(`environment ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
 }
 
-/** Writes what was checked, and nothing else, for the installer to read; returns the options that name it. */
-async function writeRequirements(
-  folder: string,
+/**
+ * What was checked, and nothing else, as files for the installer to find in a folder, and the options that name them.
+ * `where` tells where a file of the bundle is for the installer.
+ */
+export function installerInput(
   { packages, constraints, locals, links, flags }: Requirements,
   installer: Installer,
-): Promise<string[]> {
-  const file = path.join(folder, "requirements.txt");
-  const limits = path.join(folder, "constraints.txt");
-  const files = locals.map(({ fullPath, after }) => pathToFileURL(fullPath).href + after);
-  await writeFile(file, [...packages, ...files, ""].join("\n"));
-  if (constraints.length > 0) await writeFile(limits, [...constraints, ""].join("\n"));
-  return [
+  folder: string,
+  where: (fullPath: string) => string,
+): { readonly files: Readonly<Record<string, string>>; readonly options: readonly string[] } {
+  const urls = locals.map(({ fullPath, after }) => pathToFileURL(where(fullPath)).href + after);
+  const hasLimits = constraints.length > 0;
+  const files = {
+    "requirements.txt": [...packages, ...urls, ""].join("\n"),
+    ...(hasLimits && { "constraints.txt": [...constraints, ""].join("\n") }),
+  };
+  const options = [
     ...flags.map((flag) => (flag === "--pre" && installer.name === "uv" ? "--prerelease=allow" : flag)),
-    ...links.flatMap(({ fullPath }) => ["--find-links", fullPath]),
-    ...(constraints.length > 0 ? ["--constraint", limits] : []),
+    ...links.flatMap(({ fullPath }) => ["--find-links", where(fullPath)]),
+    ...(hasLimits ? ["--constraint", path.join(folder, "constraints.txt")] : []),
     "--requirement",
-    file,
+    path.join(folder, "requirements.txt"),
   ];
+  return { files, options };
 }

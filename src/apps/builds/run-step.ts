@@ -20,16 +20,19 @@ type Step = Omit<KeptProgram, "walls" | "cwd" | "held"> & {
   readonly environment?: string | null;
   /** A folder that it makes or changes, beyond the bundle. */
   readonly makes?: string | null;
+  /** Texts that it finds beside the bundle, in a seat elsewhere. */
+  readonly files?: Readonly<Record<string, string>>;
 };
 
 /**
- * Runs one program of a build, in its bundle. Behind walls it may use the network, and writes nothing but the bundle,
+ * Runs one program of a build, in its bundle, where the build is: in its seat, or on this machine. Behind walls it may use the network, and writes nothing but the bundle,
  * what it makes, and its project's own cache of packages.
  */
 export async function runStep(
-  { environment = null, makes = null, ...step }: Step,
+  { environment = null, makes = null, files = {}, ...step }: Step,
   site: BuildSite,
 ): Promise<KeptEnd> {
+  if (site.seat) return await site.seat.run({ ...step, files });
   const { walls, limits, user, scratch, bundleDir: cwd, asideDir, dataDir, projectId, signal } = site;
   const folders = { scratch: scratch === null ? [] : [scratch], storage: null };
   const held = limits && { host: limits, limits: LIMITS, folders };

@@ -3,6 +3,9 @@ import type { Interpreter } from "../../host/interpreter.ts";
 import type { AppLimits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { AppWalls } from "../../host/walls/app-walls.ts";
+import type { BlobStore } from "../../blobs/blob-store.ts";
+import type { BuildSeats, Builder } from "../../replicas/build-seats.ts";
+import type { EnvironmentBlob } from "../../store/version-blobs.ts";
 import type { RegistryAuth } from "./images/registry-auth.ts";
 import type { LogStream } from "../../model/log-line.ts";
 
@@ -19,6 +22,17 @@ export type BuildHost = {
   readonly storage: Pick<StorageFolders, "userOf">;
   /** What builds images, and where apps begin that name none; null where apps have none. */
   readonly images: ImageHost | null;
+  /** Where apps run, and so are built, if that is not this machine. */
+  readonly elsewhere?: Elsewhere | null;
+};
+
+/** Machines that build what they will run. */
+export type Elsewhere = {
+  readonly seats: BuildSeats;
+  /** Where what is built goes. */
+  readonly blobs: BlobStore;
+  /** The blob of an environment that a version has, by the environment's id; null for none. */
+  readonly known: (environment: string) => Promise<EnvironmentBlob | null>;
 };
 
 /** What the images of a service are made with. */
@@ -29,8 +43,9 @@ export type ImageHost = {
 };
 
 /** Only that: parts may hold more, under names that mean something else in a build. */
-export function buildHost({ dataDir, python, walls, limits, storage, images }: BuildHost): BuildHost {
-  return { dataDir, python, walls, limits, storage, images };
+export function buildHost(host: BuildHost): BuildHost {
+  const { dataDir, python, walls, limits, storage, images, elsewhere = null } = host;
+  return { dataDir, python, walls, limits, storage, images, elsewhere };
 }
 
 /** What every step of one build needs. */
@@ -53,6 +68,8 @@ export type BuildSite = {
   readonly walls: AppWalls | null;
   readonly limits: AppLimits | null;
   readonly images: ImageHost | null;
+  /** Where its steps run, if that is not this machine. */
+  readonly seat?: Builder;
   readonly registryAuth: RegistryAuth | null;
   /** Who steps run as, and what they make belongs to; null for the service's own user. */
   readonly user: number | null;

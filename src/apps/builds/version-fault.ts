@@ -6,6 +6,7 @@ import { pythonFor } from "../../host/host-pythons.ts";
 import { findInterpreter } from "../../host/interpreter.ts";
 import { realpath } from "../../kit/files.ts";
 import type { PythonWish } from "../../model/app-config.ts";
+import { readBlobRecord } from "./blob-record.ts";
 import { READY } from "./environments.ts";
 import { isOfHost } from "./host-program.ts";
 import { smallText } from "./small-text.ts";
@@ -61,6 +62,8 @@ async function environmentFault(
     return (await containers?.hasImage(image)) !== false
       ? null
       : `its image ${image.id.slice(0, 19)} is missing`;
+  // Its packages are for other machines.
+  if (readBlobRecord(folder)) return null;
   const inside = path.join(folder, "bin", "python");
   // Not as the environment's: its packages may have code that runs at every start of Python.
   const real = await realpath(inside).catch(() => "");

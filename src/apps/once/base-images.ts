@@ -145,6 +145,7 @@ export class BaseImages {
         ...buildHost(this.#parts),
         // They run as processes of this host.
         images: null,
+        elsewhere: null,
         buildId,
         projectId: app.projectId,
         bundleDir,

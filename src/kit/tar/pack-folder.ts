@@ -1,9 +1,9 @@
 import { constants } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
-import { createZstdCompress } from "node:zlib";
 import { lstat, open, readdir, readlink } from "../files.ts";
+import { compressed } from "./compressed.ts";
 import { isTooLong, staysInside } from "./inside.ts";
-import { TarWriter } from "./write.ts";
+import type { TarWriter } from "./write.ts";
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
 
@@ -34,22 +34,10 @@ export async function* packFolder(
   folder: string,
   { leftOut = () => false, maxBytes = Number.POSITIVE_INFINITY }: PackOptions = {},
 ): AsyncGenerator<Buffer, void, void> {
-  const packed = createZstdCompress();
-  const write = async (bytes: Buffer): Promise<void> => {
-    // The writer fills the buffer anew: what was written has to be taken in by then.
-    await new Promise<void>((resolve, reject) => {
-      packed.write(bytes, (error) => (error ? reject(error) : resolve()));
-    });
-  };
-  const finish = async (): Promise<void> => void packed.end();
-  const tar = new TarWriter({ write, finish, abandon: finish });
-  const pack = async (): Promise<void> => {
+  yield* compressed(async (tar) => {
     const top = await open(folder, O_DIRECTORY | O_NOFOLLOW);
     await addAll({ tar, leftOut, leftBytes: maxBytes }, "", top);
-    await tar.finish();
-  };
-  pack().catch((error: unknown) => packed.destroy(error instanceof Error ? error : new Error(String(error))));
-  yield* packed as AsyncIterable<Buffer>;
+  });
 }
 
 /** Adds what is in a folder, and closes that. */

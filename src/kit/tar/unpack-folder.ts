@@ -88,8 +88,8 @@ async function finish(
   }
 }
 
-/** Below the folder, and given once. */
-function checkedName({ name: given, kind }: TarHeader, names: Set<string>): string {
+/** The name of an entry, which lies below the folder and is given once; throws `BadTar` for any other. */
+export function checkedName({ name: given, kind }: TarHeader, names: Set<string>): string {
   const name = kind === "directory" ? given.replace(/\/$/, "") : given;
   if (!isPlain(name) || isTooLong(name) || names.has(name))
     throw new BadTar(`an entry has the invalid name ${JSON.stringify(given.slice(0, 200))}`);
@@ -117,7 +117,7 @@ async function wholeOf({ content, kind, sizeBytes }: TarEntry): Promise<Buffer> 
 }
 
 /** A stream as what the archive's reader takes. */
-function readerOf(stream: Readable): ConstructorParameters<typeof TarReader>[0] {
+export function readerOf(stream: Readable): ConstructorParameters<typeof TarReader>[0] {
   const pieces = stream[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
   let rest: Buffer = Buffer.alloc(0);
   return {

@@ -42,6 +42,7 @@ const LAST_MS = 5_000;
 /** Seats that are pods. What runs goes on while the cluster's API does not answer. */
 export class KubernetesPlace implements SeatPlace {
   readonly name = "kubernetes";
+  readonly builds = true;
   readonly #parts: KubernetesParts;
   readonly #api: KubernetesApi;
   readonly #pods: PodApi;

@@ -27,12 +27,14 @@ export type PodSeatParts = {
 export class PodSeat implements PlacedSeat, QueuedPod {
   readonly placeName: string;
   readonly exited: Promise<Exit>;
+  readonly image: Promise<string>;
   readonly #parts: PodSeatParts;
   /** Null for one that another service has made. */
   readonly #order: SeatOrder | null;
   readonly #workload: Workload;
   readonly #events: SeatPlaceEvents;
   readonly #resolve: (exit: Exit) => void;
+  readonly #image = Promise.withResolvers<string>();
   #wasAskedFor = false;
   #isBeingMade = false;
   /** The cluster has said that it is there. */
@@ -59,6 +61,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     const { promise, resolve } = Promise.withResolvers<Exit>();
     this.exited = promise;
     this.#resolve = resolve;
+    this.image = this.#image.promise;
     if (order) parts.queue.add(this);
     else this.#isThere = true;
   }
@@ -117,6 +120,8 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     this.#obstacle = pod.obstacle;
     if (pod.isScheduled) this.#tell("scheduled");
     if (pod.hasStarted) this.#tell("pulled");
+    // One whose digest nobody tells has its name.
+    if (pod.hasStarted) this.#image.resolve(pod.image ?? this.#parts.pods.imageFor(this.#workload));
     if (!pod.end) return;
     this.#end(exitOf(pod.end, this.#workload.limits));
     // What has ended stays in the cluster until somebody removes it.

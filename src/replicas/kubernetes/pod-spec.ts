@@ -22,6 +22,9 @@ export type PodParts = {
 
 /** Where the worker image has the agent and the harness. */
 const PYTHON_DIR = "/opt/millrace/python";
+/** Where they are put for an image that has them not. */
+const AGENT_DIR = "/agent";
+const AGENT_SIZE = "64Mi";
 const ORDER_DIR = "/run/millrace";
 /** The agent keeps bundle and environment there. */
 const WORK_DIR = "/work";
@@ -32,6 +35,12 @@ const STORAGE_DIR = "/persistent-storage";
 const USER = 10_001;
 /** Of shared memory: what a pod has by itself is too little for PyTorch. It counts as memory. */
 const SHARED_MEMORY = "2Gi";
+/** Of every container. */
+const WALLS = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ["ALL"] },
+};
 /** What `container_runtime` is called in a cluster; the first is what it has by itself. */
 const RUNTIME_CLASSES = { v1: null, v2: "gvisor" } as const;
 /** Nothing fits into less: the agent and the harness themselves take that. */
@@ -44,7 +53,8 @@ export function podName(seatId: string): string {
 }
 
 /** The pod that is to be a seat. Nothing of the app is in it but its size; the rest comes over the wire. */
-export function podOf(parts: PodParts, ownerUid: string, order: SeatOrder, workload: Workload): object {
+export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workload: Workload): object {
+  const parts = workload.isBuild ? { ...given, storage: null, replicasPerSeat: 1 } : given;
   const { whose, overrides } = parts;
   const name = podName(order.seatId);
   const sizeLimit = String(parts.maxScratchBytes);
@@ -80,6 +90,7 @@ export function podOf(parts: PodParts, ownerUid: string, order: SeatOrder, workl
         fsGroupChangePolicy: "OnRootMismatch",
         seccompProfile: { type: "RuntimeDefault" },
       },
+      ...(workload.image && { initContainers: [agentBringer(parts, workload)] }),
       containers: [containerOf(parts, workload)],
       volumes: [
         { name: "order", secret: { secretName: name, defaultMode: 0o440 } },
@@ -87,6 +98,7 @@ export function podOf(parts: PodParts, ownerUid: string, order: SeatOrder, workl
         { name: "scratch", emptyDir: { sizeLimit } },
         { name: "storage", ...storageOf(parts, sizeLimit) },
         { name: "shared-memory", emptyDir: { medium: "Memory", sizeLimit: SHARED_MEMORY } },
+        ...(workload.image ? [{ name: "agent", emptyDir: { sizeLimit: AGENT_SIZE } }] : []),
       ],
     },
   };
@@ -121,22 +133,40 @@ function containerOf(parts: PodParts, workload: Workload): object {
       { name: "TMPDIR", value: WORK_DIR },
     ],
     resources: resourcesOf(parts, workload),
-    securityContext: {
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ["ALL"] },
-    },
+    securityContext: WALLS,
     volumeMounts: [
       { name: "order", mountPath: ORDER_DIR, readOnly: true },
       { name: "work", mountPath: WORK_DIR },
       { name: "scratch", mountPath: SCRATCH_DIR },
       { name: "storage", mountPath: STORAGE_DIR, ...(parts.storage && { subPath: workload.projectId }) },
       { name: "shared-memory", mountPath: "/dev/shm" },
+      ...(workload.image ? [{ name: "agent", mountPath: PYTHON_DIR, readOnly: true }] : []),
     ],
   };
 }
 
-function imageFor({ image, python }: PodParts, workload: Workload): string {
+/** Brings agent and harness from the worker image to where the app's own image will find them. */
+function agentBringer(parts: PodParts, workload: Workload): object {
+  const copy = `import os, shutil
+for name in os.listdir("${PYTHON_DIR}"):
+    shutil.copytree("${PYTHON_DIR}/" + name, "${AGENT_DIR}/" + name)`;
+  return {
+    name: "agent",
+    image: workerImage(parts, workload),
+    imagePullPolicy: "IfNotPresent",
+    command: ["python3", "-I", "-c", copy],
+    resources: resourcesOf(parts, { ...workload, cards: null }),
+    securityContext: WALLS,
+    volumeMounts: [{ name: "agent", mountPath: AGENT_DIR }],
+  };
+}
+
+/** The image that a workload runs in. */
+export function imageFor(parts: PodParts, workload: Workload): string {
+  return workload.image ?? workerImage(parts, workload);
+}
+
+function workerImage({ image, python }: PodParts, workload: Workload): string {
   const [major, minor] = (workload.python?.version ?? python).split(".");
   return image.replaceAll("{python}", `${major}.${minor}`);
 }

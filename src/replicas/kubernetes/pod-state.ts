@@ -20,6 +20,9 @@ const STATE = z.object({
   running: z.nullish(z.object({})),
   terminated: z.nullish(TERMINATED),
 });
+const STATUSES = z
+  .array(z.object({ name: words, state: z.optional(STATE), imageID: z.optional(words) }))
+  .check(z.maxLength(64));
 const CONDITION = z.object({
   type: words,
   status: words,
@@ -40,9 +43,8 @@ const POD = z.object({
       reason: z.optional(words),
       message: z.optional(words),
       conditions: z.optional(z.array(CONDITION).check(z.maxLength(64))),
-      containerStatuses: z.optional(
-        z.array(z.object({ name: words, state: z.optional(STATE) })).check(z.maxLength(64)),
-      ),
+      containerStatuses: z.optional(STATUSES),
+      initContainerStatuses: z.optional(STATUSES),
     }),
   ),
 });
@@ -57,6 +59,8 @@ export type SeenPod = {
   readonly isScheduled: boolean;
   /** Its image is there, and its container has started. */
   readonly hasStarted: boolean;
+  /** The digest of its image; null before it is known, or where it is not told. */
+  readonly image: string | null;
   /** Why it does not start, for people; null where nothing is known. */
   readonly obstacle: string | null;
   /** How it ended; null while it may still run. A machine that is not ready is not a reason. */
@@ -65,6 +69,8 @@ export type SeenPod = {
 
 export type PodEnd = { readonly kind: "memory" } | { readonly kind: "other"; readonly detail: string };
 
+const DIGEST = /sha256:[0-9a-f]{64}/;
+
 type Status = NonNullable<z.infer<typeof POD>["status"]>;
 
 /** Null for what is no pod of ours. */
@@ -72,7 +78,8 @@ export function readPod(object: unknown): SeenPod | null {
   const { success, data } = POD.safeParse(object);
   if (!success) return null;
   const { metadata, status = {} } = data;
-  const state = stateOf(status);
+  const container = containerOf(status);
+  const state = container?.state;
   return {
     name: metadata.name,
     uid: metadata.uid,
@@ -81,14 +88,15 @@ export function readPod(object: unknown): SeenPod | null {
     isScheduled:
       status.conditions?.some((each) => each.type === "PodScheduled" && each.status === "True") ?? false,
     hasStarted: Boolean(state?.running ?? state?.terminated),
+    image: DIGEST.exec(container?.imageID ?? "")?.[0] ?? null,
     obstacle: obstacleOf(status),
     end: endOf(status),
   };
 }
 
-/** Of the agent's container. The cluster lists them by name, and may have added its own. */
-function stateOf({ containerStatuses = [] }: Status): z.infer<typeof STATE> | undefined {
-  return containerStatuses.find(({ name }) => name === CONTAINER)?.state;
+/** The agent's container. The cluster lists them by name, and may have added its own. */
+function containerOf({ containerStatuses = [] }: Status): z.infer<typeof STATUSES>[number] | undefined {
+  return containerStatuses.find(({ name }) => name === CONTAINER);
 }
 
 /** The end of a pod as that of a process. */
@@ -110,9 +118,10 @@ const WHAT_FAILED: Readonly<Record<string, string>> = {
 };
 
 function obstacleOf(status: Status): string | null {
-  const { conditions = [] } = status;
-  const waiting = stateOf(status)?.waiting;
-  if (waiting?.reason && !ON_ITS_WAY.has(waiting.reason)) {
+  const { conditions = [], initContainerStatuses = [] } = status;
+  const states = [...initContainerStatuses, containerOf(status)].map((each) => each?.state?.waiting);
+  const waiting = states.find((each) => each?.reason && !ON_ITS_WAY.has(each.reason));
+  if (waiting?.reason) {
     return join(WHAT_FAILED[waiting.reason] ?? `its container waits (${waiting.reason})`, waiting.message);
   }
   const scheduled = conditions.find(({ type }) => type === "PodScheduled");
@@ -122,7 +131,7 @@ function obstacleOf(status: Status): string | null {
 
 function endOf(status: Status): PodEnd | null {
   const { phase, reason, message } = status;
-  const terminated = stateOf(status)?.terminated;
+  const terminated = containerOf(status)?.state?.terminated;
   // A container that the cluster has added may keep its pod from ending.
   if (phase !== "Failed" && phase !== "Succeeded" && !terminated) return null;
   // The cluster ended it: evicted, preempted, lost with its machine.

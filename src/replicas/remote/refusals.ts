@@ -1,5 +1,6 @@
 import { runsOn } from "../../host/python-tag.ts";
 import type { Exit, Workload } from "../engine.ts";
+import type { SeatPlace } from "./seat-place.ts";
 
 /** Why an app cannot start in any seat elsewhere; null if it can. */
 export function whatIsMissing({ version, environment }: Workload): string | null {
@@ -11,14 +12,16 @@ export function whatIsMissing({ version, environment }: Workload): string | null
 
 /** Why it cannot start on that Python: packages that were made for another would fail in ways that nobody understands. */
 export function whyNotThere(
-  { version: { environmentTag }, python: wish }: Workload,
+  { version: { environmentTag }, python: wish, image }: Workload,
   { python, tag }: { readonly python: string; readonly tag: string },
-  placeName: string,
+  place: Pick<SeatPlace, "name" | "builds">,
 ): string | null {
   if (environmentTag !== null && !runsOn(environmentTag, tag))
-    return `its packages are for ${environmentTag}, and ${placeName} has ${tag}`;
+    return `its packages are for ${environmentTag}, and ${place.name} has ${tag}`;
+  // An image of the app's own has the Python that it has.
+  if (image && place.builds) return null;
   if (wish && minorOf(python) !== minorOf(wish.version))
-    return `it asks for Python ${wish.version}, and ${placeName} has ${python}`;
+    return `it asks for Python ${wish.version}, and ${place.name} has ${python}`;
   return null;
 }
 

@@ -238,7 +238,7 @@ export class RemoteSeat implements Guest {
   }
 
   #meet(hello: Extract<SeatMessage, { hello: unknown }>["hello"]): void {
-    const why = whyNotThere(this.#start.workload, hello, this.#parts.place.name);
+    const why = whyNotThere(this.#start.workload, hello, this.#parts.place);
     if (why !== null) this.#end(refused(why));
   }
 

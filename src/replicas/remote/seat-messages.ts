@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { BuildFolder } from "../build-seats.ts";
 import type { ThreadVitals, Usage, Vitals } from "../engine.ts";
 import { BadFrame } from "../frame-reader.ts";
 import { orderedReader, parseMessage } from "./ordered-reader.ts";
@@ -10,7 +11,15 @@ import type { AskedWalls } from "./seat-walls.ts";
 export const MAX_LINE_BYTES = 64 * 1024;
 
 /** Where an agent is: what it may say next follows from that. */
-type SeatPhase = "greeting" | "fetching" | "starting" | "running" | "over";
+type SeatPhase =
+  | "greeting"
+  | "fetching"
+  | "starting"
+  | "running"
+  | "hired"
+  | "preparing"
+  | "building"
+  | "over";
 
 type SeatWord =
   | "hello"
@@ -23,7 +32,9 @@ type SeatWord =
   | "seen"
   | "leaving"
   | "adopted"
-  | "listening";
+  | "listening"
+  | "ready"
+  | "done";
 
 /** What an agent may say on a connection. On the next one it says again what has happened so far. */
 export const SEAT_MOVES: WordMoves<SeatPhase, SeatWord> = {
@@ -39,14 +50,19 @@ export const SEAT_MOVES: WordMoves<SeatPhase, SeatWord> = {
     seen: "running",
     listening: "running",
   },
+  // A seat in which an environment is built.
+  hired: { hello: "preparing" },
+  preparing: { ready: "building", failed: "over", exited: "over", beat: "preparing" },
+  building: { done: "building", printed: "building", exited: "over", beat: "building" },
   // The last line may still be read from a pipe, and a look be answered, when the end has been told.
-  over: { beat: "over", leaving: "over", printed: "over", seen: "over", listening: "over" },
+  over: { beat: "over", leaving: "over", printed: "over", seen: "over", listening: "over", done: "over" },
 };
 
 const MAX_EXIT_CODE = 255;
 /** A start may wait for a machine to be bought. */
 const MAX_START_MS = 100_000_000;
 const MAX_LOOKS = 2 ** 31;
+const MAX_ORDERS = 1_000_000;
 const MAX_THREADS = 64;
 /** More milliseconds and bytes than any machine has; sums of many are exact. */
 const MAX_AMOUNT = 2 ** 44;
@@ -56,6 +72,8 @@ const MAX_PRINTED_CHARS = 1024 * 1024;
 const empty = z.strictObject({});
 const amount = z.number().min(0).max(MAX_AMOUNT);
 const since = z.strictObject({ ms: z.number().min(0).max(MAX_START_MS) });
+/** A whole path in a seat. */
+const path = z.string().max(4_096).startsWith("/");
 const usage = z
   .strictObject({ cpu_ms: amount, resident_bytes: amount })
   .transform((u): Usage => ({ cpuMs: u.cpu_ms, residentBytes: u.resident_bytes }));
@@ -72,6 +90,15 @@ const walls = z.strictObject({ level: z.enum(SEAT_LEVELS), gap: z.string().max(2
 const listening = z
   .strictObject({ is: z.boolean(), is_fixed: z.boolean(), is_open: z.boolean() })
   .transform((l) => ({ isListening: l.is, isFixed: l.is_fixed, isOpen: l.is_open }));
+
+const done = z
+  .strictObject({
+    id: z.int().min(1).max(MAX_ORDERS),
+    code: z.int().min(0).max(MAX_EXIT_CODE),
+    is_out_of_memory: z.boolean(),
+    problem: z.string().max(4_000).nullable(),
+  })
+  .transform(({ is_out_of_memory, ...rest }) => ({ ...rest, isOutOfMemory: is_out_of_memory }));
 
 const MESSAGE = z.union([
   z.strictObject({ beat: empty }),
@@ -97,6 +124,8 @@ const MESSAGE = z.union([
   z.strictObject({ leaving: empty }),
   z.strictObject({ adopted: empty }),
   z.strictObject({ listening }),
+  z.strictObject({ ready: z.strictObject({ folder: path, python: path }) }),
+  z.strictObject({ done }),
 ]);
 
 /** What an agent says of its seat. */
@@ -117,10 +146,11 @@ export function parseSeatMessage(line: Buffer): SeatMessage {
   return parseMessage(MESSAGE, line, "agent");
 }
 
-/** Reads the lines of one connection of an agent, in an order that is checked. */
-export function seatReader(): (line: Buffer) => SeatMessage {
-  const read = orderedReader(parseSeatMessage, SEAT_MOVES, "greeting");
-  let left = MAX_PRINTED_CHARS;
+/** Reads the lines of one connection of an agent, in an order that is checked: of one that runs an app, or that builds. */
+export function seatReader(first: "greeting" | "hired" = "greeting"): (line: Buffer) => SeatMessage {
+  const read = orderedReader(parseSeatMessage, SEAT_MOVES, first);
+  // What a build prints is counted for each order.
+  let left = first === "hired" ? Number.POSITIVE_INFINITY : MAX_PRINTED_CHARS;
   return (line) => {
     const message = read(line);
     if ("printed" in message) left -= message.printed.text.length + 1;
@@ -150,7 +180,26 @@ export type Sitting = {
     /** For what it prints. */
     readonly ticket: string;
   } | null;
+  /** Nothing of the app runs: the agent does what it is ordered to. */
+  readonly build?: true;
 };
+
+/** Something that an agent is to do in a seat in which an environment is built, one after the other. */
+export type BuildOrder =
+  /** Run a program in the bundle's folder, with those files beside it. */
+  | {
+      readonly run: {
+        readonly id: number;
+        readonly program: string;
+        readonly args: readonly string[];
+        readonly env: Readonly<Record<string, string>>;
+        readonly files: Readonly<Record<string, string>>;
+      };
+    }
+  /** Send a folder, on a connection that shows this ticket. */
+  | { readonly give: { readonly id: number; readonly what: BuildFolder; readonly ticket: string } }
+  /** Fetch an environment that was built before. */
+  | { readonly bring: { readonly id: number; readonly blob: string } };
 
 /** By what an agent and a service know each other from then on. */
 export type Session = {
@@ -163,6 +212,7 @@ export type Session = {
 
 /** What a service says. */
 export type ServiceMessage =
+  | BuildOrder
   | { readonly session: Session }
   | { readonly beat: Record<string, never> }
   | { readonly look: { readonly id: number; readonly pid: number } }

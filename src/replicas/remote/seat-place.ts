@@ -4,6 +4,8 @@ import type { Usher } from "../home.ts";
 /** Where agents are started: pods, actors, or processes of this machine in tests. */
 export type SeatPlace = {
   readonly name: string;
+  /** Environments are built there, too; absent where what this machine builds will do. */
+  readonly builds?: true;
   /** Starts an agent for a workload; it calls home with the order's ticket. */
   begin(order: SeatOrder, workload: Workload, events: SeatPlaceEvents): PlacedSeat;
   /** Goes on with a seat that another service has begun; absent where that cannot be. */
@@ -43,6 +45,8 @@ export type AdoptedSeat = { readonly seatId: string; readonly placeName: string 
 export type PlacedSeat = {
   /** The name it has there, for people and for the database: a pod's name. */
   readonly placeName: string;
+  /** The image that it runs, by its digest where that is known; absent where places have none. */
+  readonly image?: Promise<string>;
   /** When the place has ended, and how: "OOMKilled", "evicted: …", "deleted". */
   readonly exited: Promise<Exit>;
   /** Ends it and everything in it, however often it is asked to; once fenced it may take its time. */

@@ -56,8 +56,14 @@ export type IndexFaults = {
   readonly silentFor?: string;
 };
 
-/** A package index (PEP 503) of the wheels in a folder. */
-export async function testIndex(folder: string, faults: IndexFaults = {}): Promise<TestIndex> {
+const LOOPBACK = "127.0.0.1";
+
+/** A package index (PEP 503) of the wheels in a folder, at an address of this machine. */
+export async function testIndex(
+  folder: string,
+  faults: IndexFaults = {},
+  host = LOOPBACK,
+): Promise<TestIndex> {
   const asked: string[] = [];
   const answer = async (url: string, response: ServerResponse): Promise<unknown> => {
     const [kind = "", name = ""] = url.split("/").slice(1);
@@ -75,10 +81,12 @@ export async function testIndex(folder: string, faults: IndexFaults = {}): Promi
     return response.end(`<!DOCTYPE html><html><body>${(await Promise.all(links)).join("\n")}</body></html>`);
   };
   const server = createServer((request, response) => void answer(request.url ?? "", response));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  // An address that only others see may come later than this.
+  const at = host === LOOPBACK ? LOOPBACK : "0.0.0.0";
+  await new Promise<void>((resolve) => server.listen(0, at, resolve));
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
   });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/simple`, asked };
+  return { url: `http://${host}:${(server.address() as AddressInfo).port}/simple`, asked };
 }

@@ -43,12 +43,15 @@ export type LocalPlaceOptions = {
   readonly isShared?: boolean;
   /** What an agent is told instead. */
   readonly change?: (order: SeatOrder) => SeatOrder;
+  /** Environments are built there, too. */
+  readonly builds?: boolean;
 };
 
 /** A place for seats on this machine: each agent is a process, and reaches the service by TLS as any other does. */
 export class LocalPlace implements SeatPlace {
   readonly name = "this machine";
   readonly isShared: boolean;
+  readonly builds?: true;
   /** All that were begun, the oldest first. */
   readonly seats: LocalSeat[] = [];
   /** The pids of those that were begun by another service. */
@@ -67,7 +70,9 @@ export class LocalPlace implements SeatPlace {
     python = "python3",
     isShared = false,
     change = (order) => order,
+    builds,
   }: LocalPlaceOptions) {
+    if (builds) this.builds = true;
     this.#folder = folder;
     this.isShared = isShared;
     this.python = python;

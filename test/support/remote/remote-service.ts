@@ -22,17 +22,19 @@ export type RemoteOptions = {
   /** Others use the machine of its seats too. */
   readonly isShared?: boolean;
   readonly options?: TestServiceOptions;
+  /** Environments are built there, too. */
+  readonly builds?: boolean;
 };
 
 /** A service whose replicas run in seats elsewhere, as far as it knows. Nothing of a seat may be left after the test. */
 export async function remoteService(
   databases: ReturnType<typeof testDatabases>,
   apps: Record<string, TestApp>,
-  { graceMs = 30_000, flags = {}, isShared = false, options = {} }: RemoteOptions = {},
+  { graceMs = 30_000, flags = {}, isShared = false, options = {}, builds = false }: RemoteOptions = {},
 ): Promise<RemoteService> {
   const { databaseUrl } = await databases.fresh("postgres");
   const folder = await seatFolder();
-  const place = new LocalPlace({ folder, isShared });
+  const place = new LocalPlace({ folder, isShared, builds });
   const on = await testService(apps, { databaseUrl, ...flags }, { ...options, seats: { place, graceMs } });
   return { on, place, folder };
 }

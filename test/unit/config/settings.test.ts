@@ -60,6 +60,7 @@ verifies(
         kubernetesNamespace: null,
         kubernetesImage: null,
         kubernetesRequestFactor: 0.25,
+        kubernetesBuildWaitMs: 300_000,
         kubernetesStorage: null,
         kubernetesPod: { labels: {}, annotations: {}, spec: {} },
         rayAddress: null,
@@ -164,6 +165,7 @@ test("each setting is read from its flag, its variable and its key", () => {
     kubernetes_namespace: "apps",
     kubernetes_image: "registry/worker:{python}",
     kubernetes_request_factor: "0.5",
+    kubernetes_build_wait: "2m",
     kubernetes_storage: "volumes",
     kubernetes_pod: '{"priorityClassName":"low","labels":{"team":"a"}}',
     ray_address: "http://10.0.0.5:8265/",
@@ -236,6 +238,7 @@ test("each setting is read from its flag, its variable and its key", () => {
     kubernetesNamespace: "apps",
     kubernetesImage: "registry/worker:{python}",
     kubernetesRequestFactor: 0.5,
+    kubernetesBuildWaitMs: 120_000,
     kubernetesStorage: "volumes",
     kubernetesPod: { labels: { team: "a" }, annotations: {}, spec: { priorityClassName: "low" } },
     rayAddress: "http://10.0.0.5:8265",
@@ -275,10 +278,8 @@ test("each setting is read from its flag, its variable and its key", () => {
     const raw = /^([\d.]+|true|false)$/.test(values[name]!) ? values[name] : JSON.stringify(values[name]);
     return `${name} = ${list ? JSON.stringify(values[name]!.split(",")) : raw}`;
   });
-  const config = file("all.toml", lines.join("\n"));
-  expect(readSettings({ flags, env: {} })).toEqual({ settings: expected, warnings: [] });
-  expect(readSettings({ flags: {}, env })).toEqual({ settings: expected, warnings: [] });
-  expect(readSettings({ flags: { config }, env: {} })).toEqual({ settings: expected, warnings: [] });
+  for (const source of [{ flags }, { env }, { flags: { config: file("all.toml", lines.join("\n")) } }])
+    expect(readSettings({ flags: {}, env: {}, ...source })).toEqual({ settings: expected, warnings: [] });
 });
 
 verifies(

@@ -11,7 +11,7 @@ import type { AppConfig } from "../../../model/app-config.ts";
 import { BuildError } from "../build-error.ts";
 import { readBundleText } from "../bundle-files.ts";
 import { readCommands } from "../commands.ts";
-import { environmentOfImage } from "../environments.ts";
+import { ownStandIn } from "../environments.ts";
 import { readPipSettings } from "../pip-settings.ts";
 import { readRequirements } from "../requirements.ts";
 import type { Requirements } from "../requirements.ts";
@@ -38,7 +38,7 @@ export async function makeImage(wish: ImageWish, config: AppConfig, site: BuildS
   const { containers, tool } = wish;
   const recipe =
     wish.kind === "dockerfile" ? await written(wish.file, config, site) : await layered(wish, config, site);
-  return await environmentOfImage(site, async (environment) => {
+  return await ownStandIn(site, async (environment) => {
     const id = await build(containers, tool, recipe, path.basename(environment), site);
     await writeImageRecord(environment, { id, projectId: site.projectId, python: recipe.python });
   });

@@ -173,6 +173,7 @@ verifies(
     const next = await played.nextInTime();
     expect(next.path).toBe("/api/v1/namespaces/apps/pods/millrace-seat-b");
     next.answer(200, {});
+    await played.tell("DELETED", ofDead("b", ended));
     await played.expireWatch([ofDead("a", RUNNING)]);
     // It ends as one of its own does.
     seat.kill();

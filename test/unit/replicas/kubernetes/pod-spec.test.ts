@@ -155,3 +155,46 @@ verifies("kubernetes.storage", "a claim holds the storage of projects, each sees
   expect(text).toContain('{"name":"storage","persistentVolumeClaim":{"claimName":"volumes"}}');
   expect(text).toContain('{"name":"storage","mountPath":"/persistent-storage","subPath":"p-1"}');
 });
+
+verifies(
+  "elsewhere.walls",
+  "a build sees no storage, reaches what is public, and is one whatever a seat holds",
+  () => {
+    const env = { MILLRACE_KUBERNETES_STORAGE: "volumes", MILLRACE_REPLICAS_PER_SEAT: "4" };
+    const limits = { memoryBytes: 4e9, cpus: null, cpuShare: 1 };
+    const { spec, metadata } = pod({ isBuild: true, network: "egress", limits }, env);
+    expect(JSON.stringify(spec)).not.toContain("persistentVolumeClaim");
+    expect(JSON.stringify(spec)).not.toContain("subPath");
+    expect(metadata.labels["millrace.dev/network"]).toBe("egress");
+    expect(spec.containers[0]?.resources).toEqual({
+      limits: { memory: "4000000000" },
+      requests: { cpu: "250m", memory: "1000000000" },
+    });
+    expect(spec.containers[0]?.securityContext).toEqual(pod().spec.containers[0]?.securityContext);
+  },
+);
+
+verifies(
+  "elsewhere.image",
+  "an image of the app's own gets the agent from the worker image, behind the same walls",
+  () => {
+    const image = `registry.example/app@sha256:${"a".repeat(64)}`;
+    const { spec } = pod({
+      image,
+      python: { version: "3.12.1", isStrict: false },
+      cards: { names: ["T4"], count: 1 },
+    });
+    const [bringer] = spec["initContainers"] as {
+      image: string;
+      securityContext: object;
+      resources: object;
+    }[];
+    expect([spec.containers[0]?.image, bringer?.image]).toEqual([image, "worker:3.12"]);
+    expect(bringer?.securityContext).toEqual(spec.containers[0]?.securityContext);
+    expect(JSON.stringify(bringer?.resources)).not.toContain("nvidia");
+    const mounts = (spec.containers[0] as unknown as { volumeMounts: { name: string }[] }).volumeMounts;
+    expect(mounts).toContainEqual({ name: "agent", mountPath: "/opt/millrace/python", readOnly: true });
+    expect(pod().spec).not.toHaveProperty("initContainers");
+    expect(JSON.stringify(pod())).not.toContain('"agent"');
+  },
+);

@@ -81,3 +81,21 @@ verifies("kubernetes.reasons", "what is no pod of ours is passed over", () => {
   bad.push(shownPod("s", { conditions: "many" }), shownPod("x".repeat(300)));
   for (const object of bad) expect(readPod(object)).toBeNull();
 });
+
+verifies("elsewhere.reuse", "the digest of an image, once the cluster tells it", () => {
+  const digest = `sha256:${"a".repeat(64)}`;
+  const imageOf = (imageID?: string) =>
+    readPod(shownPod("s", { containerStatuses: [{ name: "seat", state: { running: {} }, imageID }] }))?.image;
+  expect(imageOf(`registry.example/worker@${digest}`)).toBe(digest);
+  expect(imageOf(digest)).toBe(digest);
+  expect([imageOf(""), imageOf(), imageOf("worker:3.12")]).toEqual([null, null, null]);
+});
+
+verifies("kubernetes.reasons", "what keeps the container from starting that comes before the app's", () => {
+  const waiting = { reason: "ErrImagePull", message: "not found" };
+  const status = {
+    initContainerStatuses: [{ name: "agent", state: { waiting } }],
+    containerStatuses: [{ name: "seat", state: { waiting: { reason: "PodInitializing" } } }],
+  };
+  expect(obstacle(status)).toBe("its image cannot be pulled: not found");
+});

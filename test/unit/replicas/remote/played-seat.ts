@@ -208,13 +208,8 @@ export async function playedSeat(changes: Partial<Workload> = {}, left?: Promise
   };
   const others: string[] = [];
   const addresses = () => [`127.0.0.1:${listener.port}`, ...others];
-  const spawn = spawnRemote({
-    place,
-    listener,
-    addresses,
-    graceMs: GRACE_MS,
-    storage: "/persistent-storage",
-  });
+  const remote = { place, listener, addresses, graceMs: GRACE_MS, storage: "/persistent-storage" };
+  const spawn = spawnRemote(remote);
   const process: StartedProcess = spawn(start, clock, {
     onLog: (line) => lines.push(line),
     onError: (error) => errors.push(error),
@@ -238,6 +233,7 @@ export async function playedSeat(changes: Partial<Workload> = {}, left?: Promise
     clock,
     home,
     listener,
+    remote,
     records,
     blobs,
     /** Where other nodes are. */

@@ -127,8 +127,10 @@ describe("what an agent says", () => {
 
   test("every phase but the first takes a beat, and none leads back", () => {
     for (const [phase, words] of Object.entries(SEAT_MOVES)) {
-      expect("beat" in words).toBe(phase !== "greeting");
+      const isFirst = phase === "greeting" || phase === "hired";
+      expect("beat" in words).toBe(!isFirst);
       expect(Object.values(words)).not.toContain("greeting");
+      expect(Object.values(words)).not.toContain("hired");
     }
   });
 

@@ -1,0 +1,271 @@
+"""A seat in which an environment is built: the agent runs what the service says, one order after the other.
+
+What is to be done, and in which order, only the service knows. Here programs are started, what they print is sent, and
+folders are packed and sent when they are asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import ssl
+import threading
+from collections import deque
+
+from millrace_worker import keeper
+
+from . import looks
+from .bring import Blobs, bring_environment, describe
+from .child import ALLOWED, PYTHON, Child
+from .fetch import NotFetched, connect
+from .harness import program_arguments
+from .line import Line
+from .lines import Lines
+from .loop import Loop
+from .order import read_hash, read_ticket
+from .pack import pack
+from .relay import Relays
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+_ORDERS = ("run", "give", "bring")
+#: Of one stream of a program, each line counted as so much longer: a build's log holds no more. Of the rest, the last
+#: lines are sent, which tell why it failed.
+_STREAM_BYTES = 4 * 1024 * 1024
+_LINE_COST_BYTES = 64
+_LAST_LINES = 50
+_PROBLEM_CHARS = 2_000
+#: Of a file that an order brings along.
+_FILE_NAME = re.compile(r"[a-z]{1,32}\.txt\Z")
+
+
+class Home:
+    """What a build needs of its agent: the way to the service."""
+
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        relays: Relays,
+        proof: tuple[str, str],
+        line: Callable[[], Line | None],
+        say: Callable[[str, Any], None],
+        tell: Callable[[str, Any], None],
+    ) -> None:
+        self._context = context
+        self._relays = relays
+        self._proof = proof
+        self._line = line
+        self.say = say
+        #: What a service has to know, now or when there is one again.
+        self.tell = tell
+
+    @property
+    def is_full(self) -> bool:
+        """The service is slower than what is sent to it."""
+        line = self._line()
+        return line is not None and not line.is_drained
+
+    def connect(self, ticket: str) -> ssl.SSLSocket:
+        """A connection to the service that shows a ticket."""
+        return connect(self._context, self._where(), "millrace 1 wire %s" % ticket)
+
+    def bring(self, blob: str, to: str) -> None:
+        """Fetches an environment by its hash, and fits it to this place."""
+        bring_environment(Blobs(self._context, self._where(), *self._proof), blob, to)
+
+    def _where(self) -> tuple[str, int]:
+        address = self._relays.address
+        if address is None:
+            raise NotFetched("there is no service")
+        return address
+
+
+class Build:
+    """One build. Everything but what takes long happens in the agent's thread."""
+
+    def __init__(self, loop: Loop, folder: str, home: Home) -> None:
+        self._loop = loop
+        self._folder = folder
+        self._home = home
+        self._last_id = 0
+        self._step: _Step | None = None
+        self._is_busy = False
+        #: What has been done aside, by its id.
+        self._done: tuple[int, str | None] | None = None
+        for name in ("bin", "aside", "home"):
+            os.mkdir(os.path.join(folder, name), 0o755)
+        # The place may know it by one of these names only, or by none.
+        for name in ("python", "python3"):
+            os.symlink(PYTHON, os.path.join(folder, "bin", name))
+        home.tell("ready", {"folder": folder, "python": PYTHON})
+
+    def hear(self, word: str, value: Any) -> None:
+        """Takes an order; raises ValueError, KeyError or TypeError for one that cannot be carried out."""
+        if word not in _ORDERS:
+            return
+        order_id = int(value["id"])
+        if order_id <= self._last_id:
+            return  # It is told again on every connection, until it is done.
+        if self._is_busy:
+            raise ValueError("one after the other")
+        self._last_id = order_id
+        self._is_busy = True
+        if word == "run":
+            self._run(order_id, value)
+        elif word == "bring":
+            blob = read_hash(value["blob"])
+            environment = os.path.join(self._folder, "environment")
+            self._aside(order_id, lambda: self._home.bring(blob, environment))
+        else:
+            folder = os.path.join(self._folder, {"bundle": "bundle", "environment": "environment"}[value["what"]])
+            ticket = read_ticket(value["ticket"])
+            self._aside(order_id, lambda: self._give(folder, ticket))
+
+    def tick(self) -> None:
+        if self._step is not None:
+            self._step.tick()
+        if self._done is not None:
+            (order_id, problem), self._done = self._done, None
+            self._finish(order_id, problem=problem)
+
+    def bury(self, pid: int, status: int) -> None:
+        """A child of the agent has ended."""
+        if self._step is not None and self._step.child.pid == pid:
+            keeper.sweep()
+            self._step.bury(status)
+
+    def _run(self, order_id: int, value: Any) -> None:
+        variables = self._variables(value["env"])
+        for name, text in value["files"].items():
+            if not _FILE_NAME.match(name):
+                raise ValueError("not a name for a file")
+            with open(os.path.join(self._folder, "aside", name), "w", encoding="utf-8") as file:
+                file.write(text)
+        program = [str(value["program"]), *(str(word) for word in value["args"])]
+        try:
+            child = Child(program_arguments(self._bundle(), program), b"\n", variables)
+        except (OSError, ValueError) as error:
+            self._finish(order_id, problem="a program could not be started: %s" % describe(error))
+            return
+        self._step = _Step(self._loop, child, self._home, lambda code, is_out: self._end_step(order_id, code, is_out))
+
+    def _end_step(self, order_id: int, code: int, is_out_of_memory: bool) -> None:
+        self._step = None
+        self._finish(order_id, code=code, is_out_of_memory=is_out_of_memory)
+
+    def _bundle(self) -> str:
+        return os.path.join(self._folder, "bundle")
+
+    def _variables(self, given: dict[str, str]) -> dict[str, str]:
+        found = {"LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
+        found.update({name: os.environ[name] for name in ALLOWED if name in os.environ})
+        own_path = found.get("PATH", os.defpath)
+        found["HOME"] = os.path.join(self._folder, "home")
+        found.update({str(name): str(value) for name, value in given.items()})
+        # What the service names comes first; what else there is, only this place knows.
+        found["PATH"] = given["PATH"] + os.pathsep + own_path if "PATH" in given else own_path
+        return found
+
+    def _give(self, folder: str, ticket: str) -> None:
+        with self._home.connect(ticket) as home:
+            pack(folder, home.sendall)
+            _say_goodbye(home)
+
+    def _aside(self, order_id: int, work: Callable[[], object]) -> None:
+        """In a thread of its own: the signs of life go on meanwhile."""
+
+        def act() -> None:
+            problem = None
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the service is told
+                problem = describe(error)
+            self._done = (order_id, problem)
+            self._loop.wake()
+
+        threading.Thread(target=act, daemon=True).start()
+
+    def _finish(self, order_id: int, code: int = 0, is_out_of_memory: bool = False, problem: str | None = None) -> None:
+        self._is_busy = False
+        self._home.tell(
+            "done",
+            {
+                "id": order_id,
+                "code": code,
+                "is_out_of_memory": is_out_of_memory,
+                "problem": None if problem is None else problem[:_PROBLEM_CHARS],
+            },
+        )
+
+
+def _say_goodbye(home: ssl.SSLSocket) -> None:
+    """Waits until the service has read all of it: what is closed with something unread may lose what was sent."""
+    try:
+        home.unwrap()
+    except OSError:
+        pass  # The service knows by the seal whether it is whole.
+
+
+class _Step:
+    """One program. It has ended when its process has, and all that was printed is sent."""
+
+    def __init__(self, loop: Loop, child: Child, home: Home, on_end: Callable[[int, bool], None]) -> None:
+        self.child = child
+        self._on_end = on_end
+        self._memory_deaths = looks.times_out_of_memory()
+        self._code: int | None = None
+        self._lines = [
+            _StepLines(loop, descriptor, home, stream, self._look)
+            for stream, descriptor in (("stdout", child.stdout), ("stderr", child.stderr))
+        ]
+
+    def tick(self) -> None:
+        for lines in self._lines:
+            lines.resume()
+
+    def bury(self, status: int) -> None:
+        self._code = keeper.exit_code(status)
+        self._look()
+
+    def _look(self) -> None:
+        if self._code is not None and all(lines.is_over for lines in self._lines):
+            is_killed = self._code == 128 + signal.SIGKILL
+            self._on_end(self._code, is_killed and looks.times_out_of_memory() > self._memory_deaths)
+
+
+class _StepLines(Lines):
+    """The first of them, and the last. They are not read while the service is slower than what is printed."""
+
+    def __init__(self, loop: Loop, descriptor: int, home: Home, stream: str, on_over: Callable[[], None]) -> None:
+        self.is_over = False
+        self._home = home
+        self._on_over = on_over
+        self._left_bytes = _STREAM_BYTES
+        self._last: deque[bytes] = deque(maxlen=_LAST_LINES)
+        self._is_held = False
+        super().__init__(loop, descriptor, stream, home.say)
+
+    def resume(self) -> None:
+        if self._is_held and not self._home.is_full:
+            self._is_held = False
+            self._watch()
+
+    def _take(self, line: bytes) -> None:
+        self._left_bytes -= len(line) + _LINE_COST_BYTES
+        if self._left_bytes > 0:
+            self._tell(line)
+        else:
+            self._last.append(line)
+
+    def _after(self, is_over: bool) -> None:
+        if is_over:
+            for line in self._last:
+                self._tell(line)
+            self.is_over = True
+            self._on_over()
+        elif self._home.is_full:
+            self._is_held = True
+            self._loop.forget(self._descriptor)

@@ -1,0 +1,148 @@
+import path from "node:path";
+import { artifactId } from "../../../host/artifacts.ts";
+import { packFolder } from "../../../kit/tar/pack-folder.ts";
+import { pythonWish } from "../../../model/app-config.ts";
+import type { AppConfig } from "../../../model/app-config.ts";
+import { BuildSeatLost } from "../../../replicas/build-seats.ts";
+import type { BuildGround, Builder } from "../../../replicas/build-seats.ts";
+import { readBlobRecord, writeBlobRecord } from "../blob-record.ts";
+import { environmentElsewhere } from "../build-environment.ts";
+import { BuildError } from "../build-error.ts";
+import { readCommands, runCommands } from "../commands.ts";
+import type { CommandPlace } from "../commands.ts";
+import { compileBundle, requireMain } from "../compile-bundle.ts";
+import { knownStandIn, ownStandIn, removeEnvironment, sharedFolder, sharedStandIn } from "../environments.ts";
+import { readRequirements } from "../requirements.ts";
+import type { Requirements } from "../requirements.ts";
+import type { BuildSite, Elsewhere } from "../site.ts";
+import { sizeText } from "../../deploys/size-text.ts";
+import { checkElsewhere } from "./check-elsewhere.ts";
+import { PackagesElsewhere } from "./packages-elsewhere.ts";
+import { bringBundleBack, storeFromSeat } from "./take-folders.ts";
+
+/** A blob that no version names is safe for that long, and longer. */
+const YOUNG_MS = 12 * 60 * 60 * 1000;
+
+/**
+ * Makes a bundle ready where it will run: the same steps as on this machine, in a seat of the place that its replicas will
+ * have seats in. The bundle comes back changed; the packages go to a blob, and the environment's folder tells which.
+ */
+export async function prepareElsewhere(
+  config: AppConfig,
+  site: BuildSite,
+  elsewhere: Elsewhere,
+): Promise<{ readonly environment: string | null; readonly python: null }> {
+  const { buildId, projectId, bundleDir, signal, say } = site;
+  const image = await checkElsewhere(config, site);
+  const { hash: bundle } = await elsewhere.blobs.put(packFolder(bundleDir), signal);
+  const python = pythonWish(config.deployment);
+  const { containerRuntime } = config.deployment;
+  const memoryGb = config.named?.memoryGb ?? null;
+  const memoryBytes = memoryGb === null ? null : Math.round(memoryGb * 1e9);
+  const wish = { buildId, projectId, bundle, python, image, containerRuntime, memoryBytes };
+  const seat = elsewhere.seats.open(wish, (why) => say(`waiting: ${why}`), signal);
+  try {
+    const ground = await seat.ground;
+    const build = new ElsewhereBuild(config, ground, seat, { ...site, seat }, elsewhere);
+    return { environment: await build.run(), python: null };
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error instanceof BuildSeatLost ? new BuildError(error.message, { cause: error }) : error;
+  } finally {
+    seat.close();
+  }
+}
+
+class ElsewhereBuild {
+  readonly #config: AppConfig;
+  readonly #ground: BuildGround;
+  readonly #seat: Builder;
+  readonly #site: BuildSite;
+  readonly #elsewhere: Elsewhere;
+  readonly #packages: PackagesElsewhere;
+
+  constructor(config: AppConfig, ground: BuildGround, seat: Builder, site: BuildSite, elsewhere: Elsewhere) {
+    this.#config = config;
+    this.#ground = ground;
+    this.#seat = seat;
+    this.#site = site;
+    this.#elsewhere = elsewhere;
+    const seesImage = config.deployment.dockerBaseImageUrl !== null;
+    this.#packages = new PackagesElsewhere(ground, seesImage, site);
+  }
+
+  /** Gives the folder that stands for its packages; null when it has none. */
+  async run(): Promise<string | null> {
+    const site = this.#site;
+    const { deployment, dependencies, customRuntime } = this.#config;
+    const before = await readCommands("pre_build_commands", deployment, site.bundleDir);
+    const after = await readCommands("shell_commands", deployment, site.bundleDir);
+    // Commands that install something shall not change packages that other versions share.
+    const isOwn = [...before, ...after].some(({ installs }) => installs);
+    if (isOwn) await this.#packages.create(true);
+    await runCommands("pre_build_commands", before, await this.#place(isOwn, isOwn), site);
+    // They may have made what is read next.
+    if (before.length > 0) await bringBundleBack(this.#seat, site);
+    const requirements = await readRequirements(dependencies, site);
+    if (isOwn && requirements) await this.#packages.install(requirements);
+    const shared = isOwn ? null : requirements && (await this.#shared(requirements, after.length > 0));
+    const hasPackages = isOwn || shared !== null;
+    await runCommands("shell_commands", after, await this.#place(hasPackages, isOwn), site);
+    const needsMain = customRuntime === null;
+    await compileBundle(this.#ground.python.path, false, needsMain, site);
+    await bringBundleBack(this.#seat, site);
+    if (needsMain) requireMain(site.bundleDir);
+    return isOwn ? await ownStandIn(site, (folder) => this.#store(folder)) : shared;
+  }
+
+  async #place(hasPackages: boolean, isOwn: boolean): Promise<CommandPlace> {
+    const environment = hasPackages ? this.#packages.folder : null;
+    const own = isOwn ? environment : null;
+    const bin = path.posix.join(environment ?? this.#ground.folder, "bin");
+    return { env: await environmentElsewhere(this.#site.host, bin, own), environment, own };
+  }
+
+  /** An environment that other versions have too: one that exists, or a new one. */
+  async #shared(requirements: Requirements, isUsedHere: boolean): Promise<string> {
+    const { image, python, tag } = this.#ground;
+    const runsOn = ["elsewhere", image ?? python.path, tag];
+    const folder = await sharedFolder(requirements, runsOn, this.#site);
+    await this.#recall(folder);
+    let isNew = false;
+    await sharedStandIn(folder, this.#site, async () => {
+      isNew = true;
+      await this.#packages.create(false);
+      await this.#packages.install(requirements);
+      await this.#store(folder);
+    });
+    const blob = readBlobRecord(folder)?.environmentBlob ?? null;
+    if (!isNew && isUsedHere && blob !== null) await this.#seat.bring(blob);
+    return folder;
+  }
+
+  /** What the folder says is true: its blob is there, and will be until a version names it. */
+  async #recall(folder: string): Promise<void> {
+    const { blobs, known } = this.#elsewhere;
+    const record = readBlobRecord(folder);
+    const named = await known(artifactId(folder, this.#site.dataDir));
+    const isYoung = record !== null && Date.now() - record.putAt < YOUNG_MS;
+    const blob = named ?? (isYoung ? record : null);
+    const hasBlob = blob?.environmentBlob ? await blobs.has(blob.environmentBlob) : false;
+    const isTrue = hasBlob && record?.environmentBlob === blob?.environmentBlob;
+    if (record !== null && !isTrue) await removeEnvironment(folder);
+    if (blob && hasBlob)
+      await knownStandIn(folder, (to) => writeBlobRecord(to, { ...blob, putAt: record?.putAt ?? 0 }));
+  }
+
+  async #store(folder: string): Promise<void> {
+    const { signal, say } = this.#site;
+    const { hash, bytes } = await storeFromSeat(this.#seat, this.#packages.folder, this.#elsewhere, signal);
+    say(`stored the environment (${sizeText(bytes)})`);
+    await writeBlobRecord(folder, {
+      environmentBlob: hash,
+      environmentBytes: bytes,
+      environmentTag: this.#ground.tag,
+      putAt: Date.now(),
+    });
+  }
+}

@@ -1,0 +1,320 @@
+import { createHash } from "node:crypto";
+import type { Socket } from "node:net";
+import type { Readable } from "node:stream";
+import { LastWords } from "../../host/last-words.ts";
+import { describeRunOut } from "../../host/limits/limits.ts";
+import { versionOfTag } from "../../host/python-tag.ts";
+import type { KeptEnd } from "../../host/run-kept.ts";
+import { describeExit } from "../../host/start-kept.ts";
+import type { Clock, Timer } from "../../kit/clock.ts";
+import { randomName, randomTicket } from "../../kit/ids.ts";
+import type { LogStream } from "../../model/log-line.ts";
+import { BuildSeatLost } from "../build-seats.ts";
+import type { BuildFolder, BuildGround, BuildStep, Builder } from "../build-seats.ts";
+import type { Workload } from "../engine.ts";
+import type { RemoteParts } from "./remote-parts.ts";
+import { SeatLine } from "./seat-line.ts";
+import type { Guest } from "./seat-listener.ts";
+import { seatReader } from "./seat-messages.ts";
+import type { BuildOrder, SeatMessage, ServiceMessage } from "./seat-messages.ts";
+import type { PlacedSeat } from "./seat-place.ts";
+import { sittingOf } from "./sitting.ts";
+
+export type BuildSeatEvents = {
+  /** Why it has not started yet, for people: whenever that changes. */
+  onObstacle(why: string): void;
+  onError(error: unknown): void;
+};
+
+type AgentLine = SeatLine<SeatMessage, ServiceMessage>;
+type Done = Extract<SeatMessage, { readonly done: unknown }>["done"];
+
+/** An order that has not been carried out yet. */
+type OpenOrder = {
+  readonly id: number;
+  readonly message: BuildOrder;
+  readonly onLine: (text: string, stream: LogStream) => void;
+  readonly end: PromiseWithResolvers<Done>;
+  printedChars: number;
+};
+
+/** How often the place is asked what keeps it from starting. */
+const LOOK_MS = 1_000;
+/** How long a folder may take to send nothing. */
+const SILENCE_MS = 60_000;
+/** Of one order: an agent passes on 4 Mi of each stream, and then the last lines. Each line counts as so much longer. */
+const MAX_PRINTED_CHARS = 12 * 1024 * 1024;
+const LINE_COST_CHARS = 64;
+
+/**
+ * A seat in which an environment is built: an agent that carries out one order after the other. It is over once, and so
+ * is the build then; nothing in it outlives that.
+ */
+export class BuildSeat implements Guest, Builder {
+  readonly id = `s-${randomName(12)}`;
+  secretHash: Buffer | null = null;
+  /** Rejects with `BuildSeatLost` if it cannot be had. */
+  readonly ground: Promise<BuildGround>;
+  readonly #parts: RemoteParts;
+  readonly #workload: Workload;
+  readonly #clock: Clock;
+  readonly #events: BuildSeatEvents;
+  readonly #signal: AbortSignal;
+  readonly #ticket: string;
+  readonly #placed: PlacedSeat;
+  readonly #ready = Promise.withResolvers<BuildGround>();
+  readonly #blobs: Set<string | null>;
+  readonly #starting: readonly Timer[];
+  readonly #fence = 1;
+  #secret = "";
+  #python = "";
+  #tag = "";
+  #line: AgentLine | null = null;
+  #waiting: Timer | null = null;
+  #obstacle: string | null = null;
+  #lastId = 0;
+  #open: OpenOrder | null = null;
+  #end: Error | null = null;
+
+  constructor(
+    parts: RemoteParts,
+    workload: Workload,
+    waitMs: number,
+    clock: Clock,
+    events: BuildSeatEvents,
+    signal: AbortSignal,
+  ) {
+    this.#parts = parts;
+    this.#workload = workload;
+    this.#clock = clock;
+    this.#events = events;
+    this.#signal = signal;
+    this.#blobs = new Set([workload.version.bundleBlob]);
+    this.ground = this.#ready.promise;
+    // Who gave up before it was there does not wait for it.
+    this.ground.catch(() => undefined);
+    const { place, listener, graceMs } = parts;
+    this.#ticket = listener.expect(this);
+    const { authority } = listener;
+    this.#placed = place.begin(
+      { seatId: this.id, addresses: this.#addresses(), authority, ticket: this.#ticket, graceMs },
+      workload,
+      { onPhase: () => {}, onError: (error) => events.onError(error) },
+    );
+    this.#placed.exited
+      .then(({ detail, initFailure }) => this.#lost(`ended: ${initFailure?.message ?? detail}`))
+      .catch((error: unknown) => events.onError(error));
+    this.#starting = [
+      clock.every(LOOK_MS, () => this.#look()),
+      clock.after(waitMs, () => this.#giveUp(waitMs)),
+    ];
+    signal.addEventListener("abort", this.#onAbort, { once: true });
+    if (signal.aborted) this.#onAbort();
+  }
+
+  uses(blob: string): boolean {
+    return this.#blobs.has(blob);
+  }
+
+  async admit(socket: Socket): Promise<boolean> {
+    if (this.#end !== null) {
+      socket.destroy();
+      return true;
+    }
+    this.#secret = randomTicket();
+    this.secretHash = createHash("sha256").update(this.#secret).digest();
+    this.#listen(socket);
+    return true;
+  }
+
+  takeBack(socket: Socket, _secret: string, fence: number): boolean {
+    if (this.#end !== null || fence !== this.#fence) return false;
+    const before = this.#line;
+    this.#line = null;
+    before?.close();
+    this.#listen(socket);
+    return true;
+  }
+
+  /** Runs a program to its end. */
+  async run({ program, args, env, files = {}, onLine }: BuildStep): Promise<KeptEnd> {
+    const lastWords = new LastWords();
+    const { code, isOutOfMemory } = await this.#do(
+      (id) => ({ run: { id, program, args, env, files } }),
+      (text, stream) => {
+        onLine(text, stream);
+        lastWords.take(text);
+      },
+    );
+    const detail = isOutOfMemory ? describeRunOut(this.#workload.limits) : describeExit(code, null);
+    return { code, detail, lastWords: lastWords.text };
+  }
+
+  /** Has a folder sent, as an archive that is not compressed and that nobody has looked at yet. */
+  async take<Taken>(what: BuildFolder, use: (archive: Readable) => Promise<Taken>): Promise<Taken> {
+    const { home } = this.#parts.listener;
+    const arrived = Promise.withResolvers<Socket>();
+    const ticket = home.expect((_, socket) => {
+      home.forget(ticket);
+      arrived.resolve(socket);
+    });
+    const done = this.#do((id) => ({ give: { id, what, ticket } }));
+    done.catch((error: unknown) => arrived.reject(error));
+    try {
+      const socket = await arrived.promise;
+      socket.setTimeout(SILENCE_MS, () => socket.destroy());
+      done.catch(() => socket.destroy());
+      try {
+        const taken = await use(socket);
+        // It begins with nothing else before that.
+        await done;
+        return taken;
+      } catch (error) {
+        const wasCut = socket.destroyed || socket.readableEnded;
+        socket.destroy();
+        // If it was the agent that gave up, it says why.
+        if (wasCut) await done;
+        throw isCut(error) ? new BuildSeatLost(`the ${what} did not arrive whole`) : error;
+      }
+    } finally {
+      home.forget(ticket);
+    }
+  }
+
+  /** Has an environment fetched that was built before. */
+  async bring(blob: string): Promise<void> {
+    this.#blobs.add(blob);
+    await this.#do((id) => ({ bring: { id, blob } }));
+  }
+
+  /** Ends it, with everything in it. */
+  close(): void {
+    this.#over(new BuildSeatLost("the build has ended"));
+  }
+
+  readonly #onAbort = (): void => {
+    const { reason } = this.#signal as { reason: unknown };
+    this.#over(reason instanceof Error ? reason : new BuildSeatLost("the build was cancelled"));
+  };
+
+  /** One after the other. */
+  async #do(order: (id: number) => BuildOrder, onLine: OpenOrder["onLine"] = () => {}): Promise<Done> {
+    if (this.#end !== null) throw this.#end;
+    this.#lastId += 1;
+    const message = order(this.#lastId);
+    const open = { id: this.#lastId, message, onLine, end: Promise.withResolvers<Done>(), printedChars: 0 };
+    this.#open = open;
+    this.#line?.say(open.message);
+    const done = await open.end.promise;
+    if (done.problem !== null) throw new BuildSeatLost(done.problem);
+    return done;
+  }
+
+  #listen(socket: Socket): void {
+    this.#waiting?.cancel();
+    const line: AgentLine = new SeatLine(socket, this.#clock, seatReader("hired"), {
+      onMessage: (message) => this.#hear(message),
+      onFault: (fault) => this.#lost(`broke the protocol: ${fault}`),
+      onError: (error) => this.#events.onError(error),
+      onEnded: () => this.#line === line && this.#lose(),
+    });
+    this.#line = line;
+    const sit = sittingOf({ workload: this.#workload, order: {}, server: null }, "");
+    line.say({
+      session: {
+        secret: this.#secret,
+        fence: this.#fence,
+        grace_ms: this.#parts.graceMs,
+        addresses: this.#addresses(),
+        sit: { ...sit, build: true },
+      },
+    });
+    // An agent that knows it already does not begin again.
+    if (this.#open) line.say(this.#open.message);
+  }
+
+  /** No other service knows of a build, nor could go on with it. */
+  #addresses(): readonly string[] {
+    return this.#parts.addresses().slice(0, 1);
+  }
+
+  #hear(message: SeatMessage): void {
+    if ("hello" in message) this.#meet(message.hello);
+    else if ("ready" in message) void this.#begin(message.ready);
+    else if ("printed" in message) this.#print(message.printed);
+    else if ("done" in message && message.done.id === this.#open?.id) {
+      const { end } = this.#open;
+      this.#open = null;
+      end.resolve(message.done);
+    } else if ("failed" in message) this.#lost(`failed: ${message.failed.message}`);
+    else if ("exited" in message) this.#lost("was asked to end, by whoever has its machine: deploy again");
+  }
+
+  #print({ text, stream }: Extract<SeatMessage, { printed: unknown }>["printed"]): void {
+    if (!this.#open) return;
+    this.#open.printedChars += text.length + LINE_COST_CHARS;
+    if (this.#open.printedChars <= MAX_PRINTED_CHARS) this.#open.onLine(text, stream);
+    else this.#lost("broke the protocol: more printed lines than an agent passes on");
+  }
+
+  #meet({ python, tag }: { readonly python: string; readonly tag: string }): void {
+    const { python: wish, image } = this.#workload;
+    const { name } = this.#parts.place;
+    const minor = versionOfTag(tag);
+    if (minor === null) this.#lost(`has a Python that cannot be told: ${tag}`);
+    else if (wish && !image && !`${wish.version}.`.startsWith(`${minor}.`))
+      this.#lost(`has Python ${python} on ${name}, and the app asks for ${wish.version}`);
+    this.#python = python;
+    this.#tag = tag;
+  }
+
+  async #begin({ folder, python }: { readonly folder: string; readonly python: string }): Promise<void> {
+    for (const timer of this.#starting) timer.cancel();
+    const { image = null, exited } = this.#placed;
+    const named = image && (await Promise.race([image, exited.then(() => null)]));
+    const interpreter = { path: python, version: this.#python };
+    this.#ready.resolve({ folder, python: interpreter, tag: this.#tag, image: named });
+  }
+
+  #look(): void {
+    const why = this.#line === null ? this.#placed.obstacle() : null;
+    if (why !== null && why !== this.#obstacle) this.#events.onObstacle(why);
+    this.#obstacle = why;
+  }
+
+  #giveUp(waitMs: number): void {
+    this.#look();
+    const why = this.#obstacle ?? "nothing is known of why";
+    this.#lost(`did not start within ${waitMs / 1000} s: ${why}`);
+  }
+
+  /** Its agent may come back. */
+  #lose(): void {
+    this.#line = null;
+    if (this.#end !== null) return;
+    const { graceMs } = this.#parts;
+    const late = (): void => this.#lost(`was lost: no word from it for ${graceMs / 1000} s`);
+    this.#waiting = this.#clock.after(graceMs, late);
+  }
+
+  #lost(how: string): void {
+    this.#over(new BuildSeatLost(`the build's seat ${this.#placed.placeName} ${how}`));
+  }
+
+  #over(end: Error): void {
+    if (this.#end !== null) return;
+    this.#end = end;
+    this.#signal.removeEventListener("abort", this.#onAbort);
+    for (const timer of [...this.#starting, this.#waiting]) timer?.cancel();
+    this.#parts.listener.forget(this.id, this.#ticket);
+    this.#line?.close({ end: {} });
+    this.#placed.kill();
+    this.#ready.reject(end);
+    this.#open?.end.reject(end);
+  }
+}
+
+function isCut(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === "ERR_STREAM_PREMATURE_CLOSE" || code === "ECONNRESET";
+}

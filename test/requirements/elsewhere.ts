@@ -1,0 +1,26 @@
+import { section } from "./row.ts";
+
+/** Builds on the machines that apps will run on. */
+export const ELSEWHERE = {
+  ...section("issue: Replicas on Kubernetes and on Ray", {
+    "elsewhere.build":
+      "Where apps run in pods, commands, packages and bytecode are made in a pod of the image they will run in.",
+    "elsewhere.own": "Commands that install packages have an environment of their own there, too.",
+    "elsewhere.reuse":
+      "The same packages for the same image are built once; what names them holds the image's digest.",
+    "elsewhere.failures":
+      "What fails in such a build is told as on a plain host: in its log, and as its reason.",
+    "elsewhere.cancel": "A build that is cancelled ends its pod, and leaves nothing behind.",
+    "elsewhere.lost":
+      "A build's pod that dies, has no machine or no image fails the build with the cluster's own reason.",
+    "elsewhere.back": "A build goes on when its agent comes back after a loss; no step runs twice.",
+    "elsewhere.order": "What an agent that builds says out of turn, or otherwise wrong, fails its build.",
+    "elsewhere.judged":
+      "What a build sends is judged entry by entry, bounded, and written anew before it is stored.",
+    "elsewhere.walls":
+      "A build's pod has the walls of a seat, sees no storage and reaches only what is public.",
+    "elsewhere.image":
+      "An app may name an image of its own; the agent is brought into it from the worker image.",
+    "elsewhere.refused": "Images that would have to be built are refused with what to do instead.",
+  }),
+};
