@@ -44,6 +44,8 @@ export const SEATS = {
     "seats.hostile-files":
       "An archive that no service makes is refused, and nothing is written outside its folder.",
     "seats.hung":
+    "seats.leaving.backoff":
+      "An app that has its seats end soon after each start is started ever later, as one that crashes.",
       "A replica elsewhere that does not answer and does nothing is ended, and another takes over.",
     "seats.elsewhere": "Seats of several nodes work side by side, each with the addresses of all.",
     "seats.restart":
