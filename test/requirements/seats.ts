@@ -40,6 +40,8 @@ export const SEATS = {
     "seats.crowd": "A flood of connections from one address keeps no agent of another away.",
     "seats.leaving":
       "A seat that is about to end takes calls until another is ready, and finishes what it has.",
+    "seats.handshakes":
+      "An address has 2,000 handshakes at once at the listener for seats, and 100 a second from then on.",
     "seats.files": "An agent unpacks names, rights, times and links as the services pack them.",
     "seats.hostile-files":
       "An archive that no service makes is refused, and nothing is written outside its folder.",
