@@ -68,6 +68,8 @@ export const SEATS = {
     "seats.ports":
       "On a machine of others, each server has a port of its own, and only its own sockets are taken for it.",
     "seats.pythons": "An agent runs on every Python from 3.9 on, with its standard library alone.",
+    "seats.neighbours":
+      "Nodes that join a Ray cluster later are out of reach of apps that run already, within seconds.",
     "seats.fenced": "A seat that was given up ends when it comes back; what it answers is not heard.",
   }),
 };
