@@ -28,6 +28,8 @@ export const SEATS = {
       "When every connection of a seat is cut, its calls fail once, and the next call has a seat again.",
     "seats.back":
       "A seat that was out of reach for less than the grace comes back, and no call of it is lost.",
+    "seats.names":
+      "An agent tries every address that a name has, and looks names up while what it passes on goes on.",
     "seats.alone": "A seat that finds no service ends itself and all it started after the grace.",
     "seats.session":
       "A seat's ticket buys a session secret; its hash and fence are stored before it is told.",
