@@ -158,7 +158,8 @@ class Agent:
                 self._addresses.prefer(read_address(value["address"]))
                 self._retry_at = 0.0
             elif word == "look":
-                self._say("seen", {"id": int(value["id"]), **looks.look_at(self._process(int(value["pid"])))})
+                seen = {"id": int(value["id"]), "out_of_memory": looks.times_out_of_memory() - self._memory_deaths}
+                self._say("seen", {**seen, **looks.look_at(self._process(int(value["pid"])))})
             elif word == "dial":
                 self._dial(read_ticket(value["ticket"]))
             elif word == "services":
@@ -195,6 +196,7 @@ class Agent:
             self._relays.template_ticket = session.sit.order.get("template_ticket")
             threading.Thread(target=self._fetch, args=(session, address), daemon=True).start()
         elif is_another:
+            self._memory_deaths = looks.times_out_of_memory()
             self._estate.open()
         else:
             self._estate.come_back()

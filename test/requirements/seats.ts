@@ -51,6 +51,8 @@ export const SEATS = {
     "seats.leaving.backoff":
       "An app that has its seats end soon after each start is started ever later, as one that crashes.",
       "A replica elsewhere that does not answer and does nothing is ended, and another takes over.",
+    "seats.memory":
+      "A replica elsewhere that the kernel ended for want of memory is told from one that was killed.",
     "seats.elsewhere": "Seats of several nodes work side by side, each with the addresses of all.",
     "seats.restart":
       "The next service goes on in the seats of one that died: templates stay, what they had forked ends.",

@@ -107,7 +107,7 @@ verifies("seats.order", "amounts that no machine has, and lines without end, end
   const usage = { cpu_ms: 1e300, resident_bytes: 1 };
   const line = { printed: { stream: "stdout", text: "x".repeat(60_000) } };
   for (const [messages, fault] of [
-    [[{ seen: { id: 0, usage, vitals: null } }], "a message that no agent sends"],
+    [[{ seen: { id: 0, usage, vitals: null, out_of_memory: 0 } }], "a message that no agent sends"],
     [Array.from({ length: 18 }, () => line), "more printed lines than an agent passes on"],
   ] as const) {
     const seat = await playedSeat();
