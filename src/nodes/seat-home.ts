@@ -1,3 +1,4 @@
+import { lookup } from "node:dns/promises";
 import type { NodeSettings } from "../config/node-keys.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
@@ -10,7 +11,7 @@ import type { JoinedNodes } from "./join-nodes.ts";
 import { listenAt } from "./listen-at.ts";
 import type { Ownership } from "./ownership.ts";
 
-export type SeatHomeParts = Pick<NodeSettings, "seatUrl" | "seatPort"> & {
+export type SeatHomeParts = Pick<NodeSettings, "seatUrl" | "seatPort" | "seatServiceUrl"> & {
   readonly store: Store;
   readonly seal: Seal;
   readonly clock: Clock;
@@ -60,7 +61,7 @@ const SWEEP_MS = 60_000;
 
 /** Prepares for seats on other machines. Throws where the installation cannot have any. */
 export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle): Promise<SeatHome> {
-  const { store, seal, clock, log, seatUrl, seatPort } = parts;
+  const { store, seal, clock, log, seatUrl, seatPort, seatServiceUrl } = parts;
   if (store.kind !== "postgres")
     throw new Error(
       "replicas on other machines need Postgres, and blobs that they are fetched from: set MILLRACE_DATABASE_URL and MILLRACE_BLOBS",
@@ -74,6 +75,7 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle): Prom
     () => clock.every(SWEEP_MS, sweep),
     (timer) => timer.cancel(),
   );
+  const lasting = seatServiceUrl === null ? [] : [await numericHost(new URL(seatServiceUrl))];
   return {
     identity: (await Authority.open({ store, seal, clock })).forSeats(),
     ...listenAt(seatUrl, seatPort),
@@ -85,8 +87,18 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle): Prom
     known: async (seatIds) => new Set(await store.seats.known(seatIds)),
     records: recordsOf(parts),
     addressFor: (port) => (seatUrl === null ? `127.0.0.1:${port}` : new URL(seatUrl).host),
-    others: () => parts.node()?.seatAddresses() ?? [],
+    others: () => [...(parts.node()?.seatAddresses() ?? []), ...lasting],
   };
+}
+
+/** Seats without a network may not look names up. What cannot be looked up here, they try themselves. */
+async function numericHost({ hostname, port, host }: URL): Promise<string> {
+  try {
+    const { address, family } = await lookup(hostname.replaceAll(/^\[|\]$/g, ""));
+    return family === 6 ? `[${address}]:${port}` : `${address}:${port}`;
+  } catch {
+    return host;
+  }
 }
 
 function recordsOf({ store, seal, ownership, node }: SeatHomeParts): SeatRecords {

@@ -40,16 +40,16 @@ export const SEATS = {
     "seats.ends": "A seat ends once, by its place's word or its agent's, and its place is always cleaned up.",
     "seats.strangers": "Who shows no ticket at the listener for seats gets no answer.",
     "seats.crowd": "A flood of connections from one address keeps no agent of another away.",
-    "seats.leaving":
-      "A seat that is about to end takes calls until another is ready, and finishes what it has.",
     "seats.handshakes":
       "An address has 2,000 handshakes at once at the listener for seats, and 100 a second from then on.",
+    "seats.leaving":
+      "A seat that is about to end takes calls until another is ready, and finishes what it has.",
+    "seats.leaving.backoff":
+      "An app that has its seats end soon after each start is started ever later, as one that crashes.",
     "seats.files": "An agent unpacks names, rights, times and links as the services pack them.",
     "seats.hostile-files":
       "An archive that no service makes is refused, and nothing is written outside its folder.",
     "seats.hung":
-    "seats.leaving.backoff":
-      "An app that has its seats end soon after each start is started ever later, as one that crashes.",
       "A replica elsewhere that does not answer and does nothing is ended, and another takes over.",
     "seats.memory":
       "A replica elsewhere that the kernel ended for want of memory is told from one that was killed.",
@@ -60,20 +60,22 @@ export const SEATS = {
       "A seat whose service is gone is taken over by one service, with the next fence, if it runs just that.",
     "seats.unwanted": "A seat that nobody takes over, because it runs something else, ends after the grace.",
     "seats.left": "A service that stops as the last leaves its seats to the next, unless told otherwise.",
+    "seats.service":
+      "Seats find the next service by an address that lasts, where it has another one of its own.",
     "seats.moved": "When a node dies, the node that takes its app goes on in its seats.",
     "seats.taken": "A service that finds its seat taken over by another ends nothing of it.",
     "seats.servers":
       "An app that is a server of its own is reached in a seat elsewhere, and its lines are logged.",
     "seats.walls":
       "On a machine of others, an app lives behind the same walls as on a host, and reaches only its own there.",
+    "seats.neighbours":
+      "Nodes that join a Ray cluster later are out of reach of apps that run already, within seconds.",
     "seats.walls-asked":
       "An app does not start in a seat that cannot give the level or the network that is asked for, and says why.",
     "seats.walls-told": "Which walls stand around apps elsewhere is told, with the weakest of all seats.",
     "seats.ports":
       "On a machine of others, each server has a port of its own, and only its own sockets are taken for it.",
     "seats.pythons": "An agent runs on every Python from 3.9 on, with its standard library alone.",
-    "seats.neighbours":
-      "Nodes that join a Ray cluster later are out of reach of apps that run already, within seconds.",
     "seats.fenced": "A seat that was given up ends when it comes back; what it answers is not heard.",
   }),
 };
