@@ -8,6 +8,7 @@ import { testDatabases } from "../support/databases.ts";
 import { commandsOf, tryCommand } from "../support/document-commands.ts";
 import { FULL_VALUES, LEAST_VALUES, hasHelm } from "../support/helm-chart.ts";
 import { lastingWay } from "../support/kubernetes/lasting-way.ts";
+import { processesOf } from "../support/kubernetes/pod-process.ts";
 import { ServicePods } from "../support/kubernetes/service-pods.ts";
 import { writeKubectl } from "../support/kubernetes/kubectl.ts";
 import { TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";
@@ -138,8 +139,7 @@ describe.skipIf(!TEST_CLUSTER?.folder || !withHelm)("docs/helm.md", () => {
       });
 
       await goesOnElsewhere(services, hostAddress, attempt, async (way) => {
-        const extraEnv = [...values.extraEnv, { name: "MILLRACE_SEAT_SERVICE_URL", value: way }];
-        write({ replicas: 1, extraEnv });
+        write({ replicas: 1, config: { MILLRACE_SEAT_SERVICE_URL: way } });
         await attempt(upgrade);
       });
 
@@ -167,7 +167,9 @@ async function goesOnElsewhere(
   };
   const before = await seats();
   const [name = ""] = await services.names();
-  await attempt(`kubectl -n millrace delete pod ${name} --grace-period=0 --force`);
+  // As with a machine that is lost: it does nothing any more, and another is made.
+  for (const pid of processesOf(name)) process.kill(pid, "SIGSTOP");
+  await attempt(`kubectl -n millrace delete pod ${name} --grace-period=0 --force 2>&1`);
   await until("another answers", async () => {
     if ((await services.names()).includes(name)) return false;
     return await services.call({ name: "Ada" }).then(
