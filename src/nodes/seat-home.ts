@@ -4,6 +4,7 @@ import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
+import { within } from "../kit/within.ts";
 import type { Store } from "../store/store.ts";
 import { Authority } from "./authority.ts";
 import type { Identity } from "./authority.ts";
@@ -58,6 +59,8 @@ type SeatRecords = {
 
 /** Of services that have died without a word. */
 const SWEEP_MS = 60_000;
+/** A start does not wait any longer for a name. */
+const LOOKUP_MS = 2_000;
 
 /** Prepares for seats on other machines. Throws where the installation cannot have any. */
 export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle): Promise<SeatHome> {
@@ -93,12 +96,10 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle): Prom
 
 /** Seats without a network may not look names up. What cannot be looked up here, they try themselves. */
 async function numericHost({ hostname, port, host }: URL): Promise<string> {
-  try {
-    const { address, family } = await lookup(hostname.replaceAll(/^\[|\]$/g, ""));
-    return family === 6 ? `[${address}]:${port}` : `${address}:${port}`;
-  } catch {
-    return host;
-  }
+  const looking = lookup(hostname.replaceAll(/^\[|\]$/g, "")).catch(() => null);
+  const found = await within(LOOKUP_MS, looking);
+  if (found === null) return host;
+  return found.family === 6 ? `[${found.address}]:${port}` : `${found.address}:${port}`;
 }
 
 function recordsOf({ store, seal, ownership, node }: SeatHomeParts): SeatRecords {
