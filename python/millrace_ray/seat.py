@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+import tempfile
 import threading
 from typing import Any
 
@@ -23,12 +24,20 @@ class Seat:
         self._starting: asyncio.Future[asyncio.subprocess.Process] | None = None
         self._watching: asyncio.Future[int] | None = None
         self._end = self._end_later()
+        #: Read by the walls of the app; the agent removes it.
+        self._neighbours = os.path.join(tempfile.gettempdir(), "millrace-neighbours-" + os.urandom(8).hex())
+
+    async def learn(self, addresses: list[str]) -> None:
+        """Those are the nodes of the cluster now. Before the start, and whenever they change."""
+        if self._watching is not None and self._watching.done():
+            return
+        _write_whole(self._neighbours, "\n".join(addresses))
 
     async def start(self, order: dict[str, Any]) -> None:
         """Starts the agent, once however often it is asked to."""
         if self._starting is None:
             self._end.cancel()
-            self._starting = asyncio.ensure_future(_start_agent(order))
+            self._starting = asyncio.ensure_future(_start_agent({**order, "neighbours": self._neighbours}))
             self._watching = asyncio.ensure_future(self._watch(self._starting))
         await asyncio.shield(self._starting)
 
@@ -50,6 +59,7 @@ class Seat:
             agent = await asyncio.shield(starting)
             return await agent.wait()
         finally:
+            _remove(self._neighbours)
             self._end = self._end_later()
 
     def _end_later(self) -> threading.Timer:
@@ -58,6 +68,20 @@ class Seat:
         timer.daemon = True
         timer.start()
         return timer
+
+
+def _write_whole(path: str, text: str) -> None:
+    """Whoever reads it meanwhile gets all of it, or all that was there before."""
+    with open(path + ".new", "w", encoding="ascii") as file:
+        file.write(text)
+    os.replace(path + ".new", path)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass  # The agent has done so.
 
 
 async def _start_agent(order: dict[str, Any]) -> asyncio.subprocess.Process:

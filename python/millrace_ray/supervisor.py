@@ -38,6 +38,8 @@ class Supervisor:
         self._ending: set[str] = set()
         self._tasks: set[asyncio.Future[None]] = set()
         self._is_leaving = False
+        #: The addresses of the cluster's nodes, as far as they are known.
+        self._nodes: set[str] = set()
 
     async def run(
         self, context: ssl.SSLContext, addresses: list[tuple[str, int]], preface: str, grace_seconds: float
@@ -136,6 +138,7 @@ class Supervisor:
             return
         self._actors[seat] = actor
         self._tell(seat, "begun", {})
+        self._do(self._inform(actor))
         await self._attend(seat, actor)
 
     async def _begin(self, seat: str, order: dict[str, Any], needs: dict[str, float]) -> None:
@@ -149,8 +152,8 @@ class Supervisor:
             self._actors[seat] = actor
             if seat in self._ending:
                 self._ray.kill(actor)
-            neighbours = await asyncio.to_thread(self._node_addresses)
-            await actor.start.remote({**order, "neighbours": neighbours})
+            await actor.learn.remote(await asyncio.to_thread(self._node_addresses))
+            await actor.start.remote(order)
         except Exception as error:  # noqa: BLE001 - whatever it is, the service is told
             self._lose(seat, error)
             return
@@ -243,6 +246,7 @@ class Supervisor:
     async def _look_around(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
+            await self._follow_nodes()
             if not any(word == "waiting" for word, _ in self._news.values()):
                 continue
             try:
@@ -254,6 +258,25 @@ class Supervisor:
                     why = why_waiting(self._needs[seat], nodes, free)
                     if why != value["why"]:
                         self._tell(seat, "waiting", {"why": why})
+
+    async def _follow_nodes(self) -> None:
+        """Has every seat know the nodes that come later, too: nothing that runs in it may reach them."""
+        try:
+            nodes = await asyncio.to_thread(self._node_addresses)
+        except Exception:  # noqa: BLE001 - Ray is busy: next time
+            return
+        if set(nodes) != self._nodes:
+            self._nodes = set(nodes)
+            for actor in list(self._actors.values()):
+                self._do(self._inform(actor))
+
+    async def _inform(self, actor: Any) -> None:
+        if not self._nodes:
+            return  # It is told as soon as they are known.
+        try:
+            await actor.learn.remote(sorted(self._nodes))
+        except Exception:  # noqa: BLE001 - it has ended, or is of a release that cannot
+            pass
 
     def _room(self) -> tuple[list[dict[str, float]], dict[str, float]]:
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]

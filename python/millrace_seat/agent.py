@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -57,7 +56,7 @@ class Agent:
         self._relays = Relays(self._loop, self._context, os.path.join(folder, "h"))
         self._estate = Estate(self._loop, self._relays)
         self._began_at = time.monotonic()
-        self._addresses = Addresses(order.addresses)
+        self._addresses = Addresses(order.addresses, self._loop.wake)
         self._line: Line | None = None
         self._session: Session | None = None
         self._grace_seconds = order.grace_seconds
@@ -109,7 +108,7 @@ class Agent:
     def _keep_in_touch(self, now: float) -> None:
         if self._alone_since is not None and now - self._alone_since > self._grace_seconds:
             self._fence("no service was found for %d s" % self._grace_seconds)
-        elif self._line is None and now >= self._retry_at:
+        elif self._line is None and (now >= self._retry_at or self._addresses.is_found):
             self._call(now)
         elif self._line is not None and now - self._heard_at > _SILENCE_SECONDS:
             self._line.close()
@@ -120,16 +119,16 @@ class Agent:
     # The service.
 
     def _call(self, now: float) -> None:
-        address = self._addresses.take()
+        numeric = self._addresses.take()
         self._heard_at = now
         self._retry_at = now + _PAUSE_SECONDS
+        if numeric is None:
+            return
         session = self._session
         preface = "millrace 1 seat %s" % self._order.ticket
         if session is not None:
             preface = "millrace 1 back %s %s %d" % (self._order.seat_id, session.secret, session.fence)
         try:
-            found = socket.getaddrinfo(address[0], address[1], type=socket.SOCK_STREAM)[0][4]
-            numeric = (str(found[0]), int(found[1]))
             self._line = Line(
                 self._loop,
                 self._context,
@@ -163,7 +162,8 @@ class Agent:
                 self._addresses.prefer(read_address(value["address"]))
                 self._retry_at = 0.0
             elif word == "look":
-                self._say("seen", {"id": int(value["id"]), **looks.look_at(self._process(int(value["pid"])))})
+                seen = {"id": int(value["id"]), "out_of_memory": looks.times_out_of_memory() - self._memory_deaths}
+                self._say("seen", {**seen, **looks.look_at(self._process(int(value["pid"])))})
             elif word == "dial" and self._server is not None and self._server.is_there:
                 self._relays.join(self._server.dial(), "wire", read_ticket(value["ticket"]))
             elif word == "services":
@@ -202,6 +202,7 @@ class Agent:
             self._relays.template_ticket = session.sit.order.get("template_ticket")
             threading.Thread(target=self._fetch, args=(session, address), daemon=True).start()
         elif is_another:
+            self._memory_deaths = looks.times_out_of_memory()
             self._estate.open()
         else:
             self._estate.come_back()
@@ -301,8 +302,8 @@ class Agent:
                 self._leave(("exited", {"code": keeper.exit_code(status), "is_out_of_memory": is_out}))
 
     def _make_room(self) -> None:
-        """This place is about to end. The service has others take over, and then ends the seat."""
-        if self._is_seated and self._child is not None:
+        """This place is about to end. The service has others take over, and then ends the seat; if need be, later."""
+        if self._child is not None and (self._is_seated or ("leaving", {}) not in self._milestones):
             self._pass("leaving", {})
         else:
             self._end()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import socket
 import ssl
+import time
 
 from .channel import SERVER_NAME
 
 _PIECE_BYTES = 256 * 1024
 _SEAL_BYTES = 32
 _SILENCE_SECONDS = 60.0
+#: Between tries: a service turns connections away for a moment when too many come from one address.
+_PAUSES_SECONDS = (0.5,) * 20
 #: Of one archive, unpacked: far beyond any environment.
 _MAX_BYTES = 256 * 1024**3
 
@@ -20,7 +23,16 @@ class NotFetched(Exception):
 
 
 def connect(context: ssl.SSLContext, address: tuple[str, int], preface: str) -> ssl.SSLSocket:
-    """A connection of its own to the service, which begins with that line."""
+    """A connection of its own to the service, which begins with that line; perhaps not at the first try."""
+    for pause in _PAUSES_SECONDS:
+        try:
+            return _connect(context, address, preface)
+        except (ConnectionError, ssl.SSLEOFError):
+            time.sleep(pause)
+    return _connect(context, address, preface)
+
+
+def _connect(context: ssl.SSLContext, address: tuple[str, int], preface: str) -> ssl.SSLSocket:
     plain = socket.create_connection(address, _SILENCE_SECONDS)
     try:
         home = context.wrap_socket(plain, server_hostname=SERVER_NAME)

@@ -13,7 +13,6 @@ _HEX = re.compile(r"[0-9a-f]{32}\Z")
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 _LEVEL = re.compile(r"(auto|process|landlock|userns)\Z")
 _MAX_ADDRESSES = 64
-_MAX_NEIGHBOURS = 10_000
 
 
 class SeatOrder:
@@ -25,8 +24,8 @@ class SeatOrder:
         self.authority: str = fields["authority"]
         self.ticket: str = fields["ticket"]
         self.grace_seconds: float = fields["graceMs"] / 1000
-        #: Addresses of machines that its place shows to nobody; whoever starts the agent knows them.
-        self.neighbours = [each for each in fields.get("neighbours", [])[:_MAX_NEIGHBOURS] if _is_numeric(each)]
+        #: A file with the addresses of machines that its place shows to nobody. Whoever starts the agent writes it.
+        self.neighbours: str | None = fields.get("neighbours")
 
 
 class Session:
@@ -113,7 +112,8 @@ def _matching(pattern: re.Pattern[str], text: str) -> str:
     return text
 
 
-def _is_numeric(address: object) -> bool:
+def is_numeric(address: object) -> bool:
+    """Whether it is an address, and not a name."""
     if not isinstance(address, str):
         return False
     try:

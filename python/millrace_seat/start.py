@@ -33,7 +33,7 @@ def main() -> None:
         traceback.print_exc()
     finally:
         keeper.sweep()
-        _remove(folder)
+        _remove(folder, order.neighbours)
         # Not by a return: a thread may still fetch what nobody wants any more.
         os._exit(code)
 
@@ -65,7 +65,7 @@ def _read() -> bytes:
     return text
 
 
-def _remove(folder: str) -> None:
+def _remove(folder: str, neighbours: str | None) -> None:
     import shutil
 
     os.chdir("/")
@@ -78,3 +78,5 @@ def _remove(folder: str) -> None:
             except OSError:
                 pass  # What cannot be removed is the place's to remove.
     shutil.rmtree(folder, ignore_errors=True)
+    if neighbours is not None and os.path.exists(neighbours):
+        os.unlink(neighbours)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-import socket
 
 from .child import PYTHON, PYTHON_DIR, Child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from .order import Walls
@@ -62,7 +61,7 @@ class Probing:
         asked = json.dumps({"folder": own, **host}).encode() + b"\n"
         self._child = Child([PYTHON, "-I", "-S", "-c", _PROBE], asked, {})
 
-    def found(self, asked: Walls, neighbours: Iterable[str]) -> Around:
+    def found(self, asked: Walls, neighbours: str | None) -> Around:
         """What the app will live behind. Raises NoWalls where that is less than what is asked for."""
         said, complaint = (_read(each) for each in (self._child.stdout, self._child.stderr))
         try:
@@ -73,7 +72,7 @@ class Probing:
         return choose(asked, offer, neighbours)
 
 
-def choose(asked: Walls, offer: dict[str, Any], neighbours: Iterable[str]) -> Around:
+def choose(asked: Walls, offer: dict[str, Any], neighbours: str | None) -> Around:
     """Of what a machine offers, the strongest. Raises NoWalls where that is less than what is asked for."""
     rung, gap = offer["rung"], offer["gap"]
     least = asked.isolation
@@ -82,8 +81,7 @@ def choose(asked: Walls, offer: dict[str, Any], neighbours: Iterable[str]) -> Ar
     if gap is not None and asked.must_judge:
         raise NoWalls("nothing keeps it from connecting to others on its machine: %s" % gap)
     network = asked.network if gap is None else [pair for pair in asked.network if pair[0] == "network"]
-    # Those of this machine are judged by who listens.
-    denied = [("denied", _range(each)) for each in neighbours if not _is_here(each)] if gap is None else []
+    denied = [("neighbours", neighbours)] if gap is None and neighbours is not None else []
     return Around(rung, network + denied, gap)
 
 
@@ -136,21 +134,6 @@ def _packed(name: str, value: str) -> bytes:
     if len(os.fsencode(value)) >= _MAX_STRING_BYTES:
         raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
     return field + b"\0"
-
-
-def _range(address: str) -> str:
-    return address + ("/128" if ":" in address else "/32")
-
-
-def _is_here(address: str) -> bool:
-    """Only an address of this machine can be had."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_DGRAM) as attempt:
-            attempt.bind((address, 0))
-    except OSError:
-        return False
-    return True
 
 
 def _read(descriptor: int) -> bytes:

@@ -6,6 +6,7 @@ import socket
 
 from .addresses import Address, Ranges, nameservers
 from .listeners import NEIGHBOUR, OWN, SERVICE, Listeners
+from .neighbours import Neighbours
 from .plan import Plan
 
 #: The first ten bits of fe80::/10.
@@ -26,6 +27,7 @@ class Judge:
         #: Outside only, and what is allowed besides.
         self._is_egress = plan.network == "egress"
         self._is_guest = plan.is_guest
+        self._neighbours = Neighbours(plan.neighbours)
         self._nameservers = {(each.bits, each.value, each.port) for each in nameservers()}
 
     def permits(self, address: Address) -> bool:
@@ -35,6 +37,9 @@ class Judge:
         if self._denied.include(address):
             return False
         is_here = _is_here(address)
+        # What listens on this machine is judged by who it is.
+        if not is_here and self._neighbours.include(address):
+            return False
         is_allowed = not (self._is_egress or (self._is_guest and is_here)) or self._allowed.include(address)
         if is_here:
             if address.port == self._management_port:

@@ -43,6 +43,8 @@ class Plan:
         self.management_port = int(one.get("management_port", "0"))
         #: The machine is not the service's: of what listens there, the app reaches its own.
         self.is_guest = one.get("guest") == "true"
+        #: A file with the addresses of other machines that it must not reach; none where there are no such.
+        self.neighbours = one.get("neighbours")
         #: Ports that are kept for servers; of those the app may take its own alone, if it has one.
         first, _, last = one.get("server_ports", "1-0").partition("-")
         self.server_ports = range(int(first), int(last) + 1)

@@ -42,7 +42,7 @@ export type BlobStore = {
    * that are not those of its hash, so that nothing may be used before the end.
    */
   open(hash: string, reading?: Reading): AsyncGenerator<Buffer, void, void>;
-  has(hash: string): Promise<boolean>;
+  has(hash: string, signal?: AbortSignal): Promise<boolean>;
   /** Removes a blob, unless it was put at that time or later; gives whether it is gone. */
   remove(hash: string, putBefore?: number): Promise<boolean>;
   /** Every blob whose hash begins so, in no order; what is put or removed meanwhile may be among them or not. */

@@ -121,6 +121,14 @@ export async function checkLimits(
   found: Enforcement | undefined,
 ): Promise<Finding> {
   const check = "limits";
+  if (settings.engine === "kubernetes")
+    return ok(check, "apps run on Kubernetes, which holds each pod to the memory, cpu and disk of its spec");
+  if (settings.engine === "ray")
+    return warn(
+      check,
+      "apps run on Ray: memory, cpu, scratch and storage: not enforced; behind walls, open files: a limit of 65536 for each process, and processes: a limit of 16384 for all of Ray's user, unless that is root",
+      "Ray places apps by what they reserve, and ends some when a node runs low; limit the nodes themselves, see docs/ray.md",
+    );
   const enforcement = found ?? (await lookAtLimits(settings, rung));
   const remedies = new Set<string>();
   const told = LIMITS.map((name) => {

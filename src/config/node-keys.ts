@@ -19,6 +19,8 @@ export type NodeSettings = {
   readonly seatUrl: string | null;
   /** Null means the port of `seatUrl`. */
   readonly seatPort: number | null;
+  /** Leads to any service. */
+  readonly seatServiceUrl: string | null;
   /** Whether seats wait for the next service when this one stops and is the last. */
   readonly keepSeats: boolean;
 };
@@ -94,6 +96,13 @@ export const NODE_KEYS: { readonly [K in keyof NodeSettings]: SettingKey<NodeSet
     default: null,
     meaning:
       "With an engine that runs replicas on other machines: the port on which this service listens for them. If unset, the one of seat_url, or a free one.",
+  },
+  seatServiceUrl: {
+    name: "seat_service_url",
+    reader: optional(nodeUrl),
+    default: null,
+    meaning:
+      "With an engine that runs replicas on other machines: an address that leads to any service, now and later, such as that of a Kubernetes Service, at the port of seat_url. Replicas look for the next service there when all that they know are gone. A name is looked up when this service starts.",
   },
   keepSeats: {
     name: "keep_seats",

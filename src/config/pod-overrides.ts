@@ -18,11 +18,16 @@ const SPEC_FIELDS: ReadonlySet<string> = new Set([
   "nodeSelector",
   "priorityClassName",
   "schedulerName",
+  "terminationGracePeriodSeconds",
   "tolerations",
   "topologySpreadConstraints",
 ]);
 /** Ours say whose a pod is, and which network it has. */
 const OWN_PREFIX = "millrace.dev/";
+/** Annotations that would switch AppArmor or seccomp off. */
+const WALLS = /(?:^|\.)security\.(?:alpha|beta)\.kubernetes\.io\//;
+/** A pod that gets none is killed at once. */
+const LEAST_GRACE_SECONDS = 1;
 const MAX_CHARS = 16_384;
 
 /** Takes an object whose members are all known. */
@@ -33,9 +38,12 @@ export const podOverrides: Reader<PodOverrides> = {
     if (!isObject(raw) || JSON.stringify(raw).length > MAX_CHARS) return undefined;
     const { labels = {}, annotations = {}, ...spec } = raw;
     if (!isOthersMap(labels) || !isOthersMap(annotations)) return undefined;
+    if (Object.keys(annotations).some((name) => WALLS.test(name))) return undefined;
     // A host's users are kept out of pods, never let in.
     const isSafe = Object.keys(spec).every((name) => SPEC_FIELDS.has(name)) && spec["hostUsers"] !== true;
-    return isSafe ? { labels, annotations, spec } : undefined;
+    return isSafe && isGrace(spec["terminationGracePeriodSeconds"])
+      ? { labels, annotations, spec }
+      : undefined;
   },
   fromText: (text) => text,
 };
@@ -50,6 +58,10 @@ function parseJson(text: string): unknown {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isGrace(seconds: unknown): boolean {
+  return seconds === undefined || (Number.isInteger(seconds) && Number(seconds) >= LEAST_GRACE_SECONDS);
 }
 
 function isOthersMap(value: unknown): value is Record<string, string> {

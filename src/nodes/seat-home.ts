@@ -1,8 +1,10 @@
+import { lookup } from "node:dns/promises";
 import type { NodeSettings } from "../config/node-keys.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
+import { within } from "../kit/within.ts";
 import type { Store } from "../store/store.ts";
 import { Authority } from "./authority.ts";
 import type { Identity } from "./authority.ts";
@@ -10,7 +12,7 @@ import type { JoinedNodes } from "./join-nodes.ts";
 import { listenAt } from "./listen-at.ts";
 import type { Ownership } from "./ownership.ts";
 
-export type SeatHomeParts = Pick<NodeSettings, "seatUrl" | "seatPort"> & {
+export type SeatHomeParts = Pick<NodeSettings, "seatUrl" | "seatPort" | "seatServiceUrl"> & {
   readonly store: Store;
   readonly seal: Seal;
   readonly clock: Clock;
@@ -57,10 +59,12 @@ type SeatRecords = {
 
 /** Of services that have died without a word. */
 const SWEEP_MS = 60_000;
+/** A start does not wait any longer for a name. */
+const LOOKUP_MS = 2_000;
 
 /** Prepares for seats on other machines. Throws where the installation cannot have any. */
 export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle): Promise<SeatHome> {
-  const { store, seal, clock, log, seatUrl, seatPort } = parts;
+  const { store, seal, clock, log, seatUrl, seatPort, seatServiceUrl } = parts;
   if (store.kind !== "postgres")
     throw new Error(
       "replicas on other machines need Postgres, and blobs that they are fetched from: set MILLRACE_DATABASE_URL and MILLRACE_BLOBS",
@@ -74,6 +78,7 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle): Prom
     () => clock.every(SWEEP_MS, sweep),
     (timer) => timer.cancel(),
   );
+  const lasting = seatServiceUrl === null ? [] : [await numericHost(new URL(seatServiceUrl))];
   return {
     identity: (await Authority.open({ store, seal, clock })).forSeats(),
     ...listenAt(seatUrl, seatPort),
@@ -85,8 +90,16 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle): Prom
     known: async (seatIds) => new Set(await store.seats.known(seatIds)),
     records: recordsOf(parts),
     addressFor: (port) => (seatUrl === null ? `127.0.0.1:${port}` : new URL(seatUrl).host),
-    others: () => parts.node()?.seatAddresses() ?? [],
+    others: () => [...(parts.node()?.seatAddresses() ?? []), ...lasting],
   };
+}
+
+/** Seats without a network may not look names up. What cannot be looked up here, they try themselves. */
+async function numericHost({ hostname, port, host }: URL): Promise<string> {
+  const looking = lookup(hostname.replaceAll(/^\[|\]$/g, "")).catch(() => null);
+  const found = await within(LOOKUP_MS, looking);
+  if (found === null) return host;
+  return found.family === 6 ? `[${found.address}]:${port}` : `${found.address}:${port}`;
 }
 
 function recordsOf({ store, seal, ownership, node }: SeatHomeParts): SeatRecords {

@@ -19,6 +19,8 @@ import type { Load } from "./slots/scale.ts";
 type Divided<C> = { readonly begun: readonly C[]; readonly waiting: readonly C[] };
 
 const NOTHING_MEASURED = { callsPerSecond: 0, usedPercent: 0 };
+/** A place that ends sooner than this after its app was ready may have been ended by the app. */
+const SETTLED_MS = 60_000;
 
 /** The replicas of one version: starts as many as the load asks for, stops those idle for the cooldown. */
 export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
@@ -115,6 +117,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     if (living < desired && waitMs > 0) this.#lookAgainIn(waitMs);
     else for (; living < desired; living++) this.#start();
     if (living > desired) this.#stopIdle(living - desired, now);
+    if (living >= desired) this.#dismiss();
   }
 
   /** A call found every slot taken: more replicas are wanted, if there may be more. */
@@ -179,7 +182,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
       onOutcome: (call, outcome) => this.#events.onOutcome(call, outcome),
       onWithdrawn: (call) => this.#events.onReturned([call]),
       onEnding: () => this.#withdraw(replica),
-      onLeaving: () => this.#onLeaving(replica),
+      onLeaving: () => this.#onLeaving(replica, startedAt),
       onSilence: (isSilent) => this.#onSilence(isSilent),
       onGone: (exit, begun, waiting) => this.#onGone(replica, startedAt, exit, { begun, waiting }),
       onLog: (line) => this.#events.onLog(replica, line),
@@ -209,13 +212,23 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     return (replica.state === "starting" || replica.state === "ready") && !this.#leaving.has(replica);
   }
 
-  #onLeaving(replica: R): void {
+  #onLeaving(replica: R, startedAt: number): void {
     if (replica.state === "gone" || this.#isStopping) return;
     this.#leaving.add(replica);
+    const { readyAt, state } = replica;
+    // An app can have its place end, as often as it can crash. The first time costs no wait, as a drained machine does not.
+    if (readyAt === 0 || this.#clock.now() - readyAt < SETTLED_MS)
+      this.#crashes.record(startedAt, this.#clock.monotonic(), null);
     this.scale();
-    const isReplaced = [...this.replicas].some((each) => each.state === "starting" && this.#isLasting(each));
-    // Where nobody is to come, there is nobody to wait for.
-    if (!isReplaced) this.retire(replica);
+    // One that takes no calls yet is of no use meanwhile.
+    if (state === "starting") this.retire(replica);
+  }
+
+  /** Where nobody is to come, there is nobody to wait for. */
+  #dismiss(): void {
+    if (this.#leaving.size === 0) return;
+    const isAwaited = [...this.replicas].some((each) => each.state === "starting" && this.#isLasting(each));
+    if (!isAwaited) for (const replica of this.#leaving) this.retire(replica);
   }
 
   /** Its free slots are of no use meanwhile. */

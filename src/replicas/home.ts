@@ -74,9 +74,9 @@ export class Home {
     };
   }
 
-  /** Takes a connection that came elsewhere: by another listener, from another machine. */
-  welcome(socket: Socket, usher: Usher): void {
-    this.#greet(socket, usher);
+  /** Takes a connection that came elsewhere: by another listener, from another machine. Tells if it showed a ticket. */
+  welcome(socket: Socket, usher: Usher, onTicket: () => void): void {
+    this.#greet(socket, usher, onTicket);
   }
 
   /** Connections that have not shown a ticket yet. */
@@ -113,7 +113,7 @@ export class Home {
     return server;
   }
 
-  #greet(socket: Socket, usher: Usher = () => false): void {
+  #greet(socket: Socket, usher: Usher = () => false, onTicket = (): void => {}): void {
     this.#sockets.add(socket);
     this.#strangers.meet(socket, socket);
     const late = this.#clock.after(PREFACE_TIMEOUT_MS, () => socket.destroy());
@@ -137,19 +137,21 @@ export class Home {
       this.#strangers.know(socket);
       late.cancel();
       if (end + 1 < data.length) socket.unshift(data.subarray(end + 1));
-      this.#admit(socket, seen.take().toString("latin1"), usher);
+      if (this.#admit(socket, seen.take().toString("latin1"), usher)) onTicket();
     };
     socket.on("data", onData);
   }
 
-  #admit(socket: Socket, preface: string, usher: Usher): void {
+  /** Gives whether it showed a ticket that was good. */
+  #admit(socket: Socket, preface: string, usher: Usher): boolean {
     const [, kind, ticket = "", pid] = PREFACE.exec(preface) ?? [];
     const known = this.#tickets.get(ticket);
     if (!known || known.used.has(kind as ConnectionKind)) {
       if (kind !== undefined || !usher(preface, socket)) socket.destroy();
-      return;
+      return false;
     }
     known.used.add(kind as ConnectionKind);
     known.receive(kind as ConnectionKind, socket, pid === undefined ? null : Number(pid));
+    return true;
   }
 }

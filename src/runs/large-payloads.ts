@@ -38,6 +38,8 @@ const YOUNG_MS = 60 * 60 * 1000;
 const COLLECT_MS = 15 * 60 * 1000;
 const NAMES_AT_ONCE = 1_000;
 const NO_BLOB = "0".repeat(64);
+/** A probe that has waited so long may be on a dead connection: the next one gets another. */
+const PROBE_MS = 2_000;
 
 /**
  * Large inputs, results and bodies of webhooks, which lie in the blob store where several nodes share a database: a blob is
@@ -54,11 +56,11 @@ export class LargePayloads {
   #collecting: Promise<void> | null = null;
 
   constructor(parts: LargePayloadsParts) {
-    const { blobs, clock, log } = parts;
+    const { clock, log } = parts;
     this.#parts = parts;
     this.#breaker = new Breaker({
       clock,
-      probe: () => blobs.has(NO_BLOB),
+      probe: () => this.#probe(),
       isSilence: () => false,
       refusal: () => unavailable(new Error("the blob store does not answer")),
       onChange: (isOpen) => {
@@ -146,6 +148,17 @@ export class LargePayloads {
       if (count > 0) log.info({ count }, "removed large payloads that no run names");
     } catch (error) {
       if (!signal.aborted) log.error({ err: error }, "could not remove large payloads; retrying");
+    }
+  }
+
+  async #probe(): Promise<void> {
+    const { blobs, clock } = this.#parts;
+    const late = new AbortController();
+    const timer = clock.after(PROBE_MS, () => late.abort());
+    try {
+      await blobs.has(NO_BLOB, late.signal);
+    } finally {
+      timer.cancel();
     }
   }
 

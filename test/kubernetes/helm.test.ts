@@ -7,6 +7,8 @@ import { scratchDirectory } from "../support/command-line.ts";
 import { testDatabases } from "../support/databases.ts";
 import { commandsOf, tryCommand } from "../support/document-commands.ts";
 import { FULL_VALUES, LEAST_VALUES, hasHelm } from "../support/helm-chart.ts";
+import { lastingWay } from "../support/kubernetes/lasting-way.ts";
+import { processesOf } from "../support/kubernetes/pod-process.ts";
 import { ServicePods } from "../support/kubernetes/service-pods.ts";
 import { writeKubectl } from "../support/kubernetes/kubectl.ts";
 import { TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";
@@ -80,7 +82,7 @@ describe.skipIf(!TEST_CLUSTER)("the chart on a cluster", () => {
 // Where the services' own pods cannot have an image from, or are not on this machine, others try it by hand.
 describe.skipIf(!TEST_CLUSTER?.folder || !withHelm)("docs/helm.md", () => {
   verifies(
-    ["helm.document", "helm.update", "kubernetes.nothing-left"],
+    ["helm.document", "helm.update", "seats.service", "kubernetes.nothing-left"],
     "its commands lead from nothing to a call, through an update that fails none, to nothing",
     async () => {
       expect(commandsOf("docs/helm.md")).toEqual(COMMANDS);
@@ -136,6 +138,11 @@ describe.skipIf(!TEST_CLUSTER?.folder || !withHelm)("docs/helm.md", () => {
         return (await services.names()).every((name) => !before.includes(name));
       });
 
+      await goesOnElsewhere(services, hostAddress, attempt, async (way) => {
+        write({ replicas: 1, config: { MILLRACE_SEAT_SERVICE_URL: way } });
+        await attempt(upgrade);
+      });
+
       await attempt(uninstall);
       await attempt(remove);
       await namespace.untilEmpty();
@@ -143,6 +150,36 @@ describe.skipIf(!TEST_CLUSTER?.folder || !withHelm)("docs/helm.md", () => {
     },
   );
 });
+
+/** The only service is lost, and the next one has another address: it goes on in the pods of apps. */
+async function goesOnElsewhere(
+  services: ServicePods,
+  hostAddress: string,
+  attempt: (command: string) => Promise<string>,
+  reduce: (way: string) => Promise<void>,
+): Promise<void> {
+  await reduce(await lastingWay(hostAddress, async () => await services.address(), 4300));
+  await until("there is one service", async () => (await services.names()).length === 1);
+  await services.call({ name: "Ada" });
+  const seats = async (): Promise<string[]> => {
+    const listed = await attempt("kubectl -n millrace get pods");
+    return [...listed.matchAll(/^(millrace-seat-\S+) +1\/1 +Running/gm)].flatMap(([, name]) => name ?? []);
+  };
+  const before = await seats();
+  const [name = ""] = await services.names();
+  // As with a machine that is lost: it does nothing any more, and another is made.
+  for (const pid of processesOf(name)) process.kill(pid, "SIGSTOP");
+  await attempt(`kubectl -n millrace delete pod ${name} --grace-period=0 --force 2>&1`);
+  await until("another answers", async () => {
+    if ((await services.names()).includes(name)) return false;
+    return await services.call({ name: "Ada" }).then(
+      () => true,
+      () => false,
+    );
+  });
+  expect(before).not.toEqual([]);
+  expect(await seats()).toEqual(before);
+}
 
 /** How a service in a pod reaches the API by way of this machine, as its own account. */
 function accessMap(server: string): object {

@@ -46,6 +46,8 @@ export const BLOBS = {
     "payloads.blob.before": "A service of the release before does not run a call whose input lies in a blob.",
     "payloads.blob.away":
       "While the blob store is away large runs are refused with 503; no end of a run is lost.",
+    "payloads.blob.back":
+      "Once the blob store answers again, dead connections to it keep large runs waiting for seconds only.",
     "payloads.blob.wait":
       "While the blob store is away queued runs with large inputs stay in the queue, in their order.",
     "payloads.blob.room":

@@ -38,6 +38,8 @@ export const KUBERNETES = {
       "Nothing of an app is in its pod's spec; the order of a seat is in a secret of the pod's own.",
     "kubernetes.overrides":
       "Operators add to pods only what changes neither their walls nor what runs in them.",
+    "kubernetes.grace":
+      "A pod has as long to end as its app's longest call may take, or as the operator allows at most.",
     "kubernetes.watch":
       "Pods are watched, not polled: a cut watch resumes from its version, and 410 Gone leads to a new list.",
     "kubernetes.bounded": "Answers of the cluster's API are bounded in size and time, lists in their pages.",

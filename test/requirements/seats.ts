@@ -28,6 +28,8 @@ export const SEATS = {
       "When every connection of a seat is cut, its calls fail once, and the next call has a seat again.",
     "seats.back":
       "A seat that was out of reach for less than the grace comes back, and no call of it is lost.",
+    "seats.names":
+      "An agent tries every address that a name has, and looks names up while what it passes on goes on.",
     "seats.alone": "A seat that finds no service ends itself and all it started after the grace.",
     "seats.session":
       "A seat's ticket buys a session secret; its hash and fence are stored before it is told.",
@@ -39,13 +41,19 @@ export const SEATS = {
     "seats.ends": "A seat ends once, by its place's word or its agent's, and its place is always cleaned up.",
     "seats.strangers": "Who shows no ticket at the listener for seats gets no answer.",
     "seats.crowd": "A flood of connections from one address keeps no agent of another away.",
+    "seats.handshakes":
+      "An address has 2,000 handshakes at once at the listener for seats, and 100 a second from then on.",
     "seats.leaving":
       "A seat that is about to end takes calls until another is ready, and finishes what it has.",
+    "seats.leaving.backoff":
+      "An app that has its seats end soon after each start is started ever later, as one that crashes.",
     "seats.files": "An agent unpacks names, rights, times and links as the services pack them.",
     "seats.hostile-files":
       "An archive that no service makes is refused, and nothing is written outside its folder.",
     "seats.hung":
       "A replica elsewhere that does not answer and does nothing is ended, and another takes over.",
+    "seats.memory":
+      "A replica elsewhere that the kernel ended for want of memory is told from one that was killed.",
     "seats.elsewhere": "Seats of several nodes work side by side, each with the addresses of all.",
     "seats.restart":
       "The next service goes on in the seats of one that died: templates stay, what they had forked ends.",
@@ -53,12 +61,16 @@ export const SEATS = {
       "A seat whose service is gone is taken over by one service, with the next fence, if it runs just that.",
     "seats.unwanted": "A seat that nobody takes over, because it runs something else, ends after the grace.",
     "seats.left": "A service that stops as the last leaves its seats to the next, unless told otherwise.",
+    "seats.service":
+      "Seats find the next service by an address that lasts, where it has another one of its own.",
     "seats.moved": "When a node dies, the node that takes its app goes on in its seats.",
     "seats.taken": "A service that finds its seat taken over by another ends nothing of it.",
     "seats.servers":
       "An app that is a server of its own is reached in a seat elsewhere, and its lines are logged.",
     "seats.walls":
       "On a machine of others, an app lives behind the same walls as on a host, and reaches only its own there.",
+    "seats.neighbours":
+      "Nodes that join a Ray cluster later are out of reach of apps that run already, within seconds.",
     "seats.walls-asked":
       "An app does not start in a seat that cannot give the level or the network that is asked for, and says why.",
     "seats.walls-told": "Which walls stand around apps elsewhere is told, with the weakest of all seats.",

@@ -91,8 +91,8 @@ export class S3Blobs implements BlobStore {
     yield* reading.range ? pieces : verified(pieces, hash, this.place, reading.bytes);
   }
 
-  async has(hash: string): Promise<boolean> {
-    return (await this.#found(hash)) !== null;
+  async has(hash: string, signal?: AbortSignal): Promise<boolean> {
+    return (await this.#found(hash, signal)) !== null;
   }
 
   async remove(hash: string, putBefore = Number.POSITIVE_INFINITY): Promise<boolean> {
@@ -229,8 +229,11 @@ export class S3Blobs implements BlobStore {
     return found !== null && found.putAt > this.#clock.now() - this.#freshMs;
   }
 
-  async #found(hash: string): Promise<StoredBlob | null> {
-    const { status, headers } = await this.#client.ask({ method: "HEAD", key: this.#key(hash) }, [404]);
+  async #found(hash: string, signal?: AbortSignal): Promise<StoredBlob | null> {
+    const { status, headers } = await this.#client.ask(
+      { method: "HEAD", key: this.#key(hash), signal },
+      [404],
+    );
     if (status === 404) return null;
     const putAt = Date.parse(headers["last-modified"] ?? "");
     return { hash, bytes: Number(headers["content-length"]), putAt: Number.isNaN(putAt) ? 0 : putAt };

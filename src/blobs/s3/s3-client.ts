@@ -172,19 +172,30 @@ export class S3Client {
       this.#clock.now(),
     );
     const search = encodeQuery(query);
+    const agent = method === "HEAD" ? this.#headAgent : this.#agent;
     const sent = (this.#origin.protocol === "https:" ? secureRequest : request)(this.#origin, {
       method,
       path: encodePath(path) + (search === "" ? "" : `?${search}`),
       headers: { ...signed, ...(body && { "content-length": String(body.length) }) },
-      agent: method === "HEAD" ? this.#headAgent : this.#agent,
+      agent,
       timeout: SILENCE_MS,
       ...(signal && { signal }),
     });
     sent.once("timeout", () => sent.destroy(new Silence(this.place)));
     sent.end(body);
-    const [answer] = (await once(sent, "response")) as [IncomingMessage];
-    return answer;
+    try {
+      const [answer] = (await once(sent, "response")) as [IncomingMessage];
+      return answer;
+    } catch (error) {
+      // Whoever was not answered may have asked on a dead connection, and those that idle may be dead too.
+      if (signal?.aborted || error instanceof Silence) dropIdle(agent);
+      throw error;
+    }
   }
+}
+
+function dropIdle({ freeSockets }: Agent): void {
+  for (const socket of Object.values(freeSockets).flat()) socket?.destroy();
 }
 
 /** The store has said nothing for too long. */

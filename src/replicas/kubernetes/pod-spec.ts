@@ -80,7 +80,7 @@ export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workl
       restartPolicy: "Never",
       automountServiceAccountToken: false,
       enableServiceLinks: false,
-      terminationGracePeriodSeconds: Math.ceil(workload.graceMs / 1000),
+      terminationGracePeriodSeconds: graceOf(workload, overrides),
       securityContext: {
         runAsNonRoot: true,
         runAsUser: USER,
@@ -196,6 +196,12 @@ function resourcesOf({ requestFactor, replicasPerSeat }: PodParts, { limits, car
 /** Without a claim it is gone with the pod, and no larger than its other folders: it is on the machine's own disk. */
 function storageOf({ storage }: PodParts, sizeLimit: string): object {
   return storage === null ? { emptyDir: { sizeLimit } } : { persistentVolumeClaim: { claimName: storage } };
+}
+
+/** Its longest call, but no longer than an operator lets a drained machine wait. */
+function graceOf({ graceMs }: Workload, { spec }: PodOverrides): number {
+  const most = spec["terminationGracePeriodSeconds"] as number | undefined;
+  return Math.min(Math.ceil(graceMs / 1000), most ?? Number.POSITIVE_INFINITY);
 }
 
 /** On machines with one of its cards, and in its sandbox. */

@@ -35,6 +35,8 @@ export type StartedProcess = Started & {
   residentBytes(): number;
   /** What the next replica that it forks is held to; null where the host holds nobody to anything. */
   holdFork?(): HeldFork | null;
+  /** How a replica ended that it had forked, if more is known of that than its code. */
+  explain?(exit: Exit): Promise<Exit>;
   /** It is told that the app has been imported, for those who measure starts. */
   noteImported?(): void;
 };

@@ -147,7 +147,8 @@ export class TemplateLine {
     this.#forked.set(replica.id, waiting);
     const held = this.#process.holdFork?.() ?? null;
     const plain = this.template.fork(replica);
-    const forked = held ? limited(plain, held) : plain;
+    const explained = plain.exited.then(async (exit) => (await this.#process.explain?.(exit)) ?? exit);
+    const forked = held ? limited(plain, held) : { ...plain, exited: explained };
     void forked.exited.then(() => this.#forked.delete(replica.id));
     begin(forked);
   }

@@ -27,6 +27,11 @@ export class Looks {
     return (await this.#look(pid))?.usage ?? null;
   }
 
+  /** How often the kernel has ended a process there because memory ran out; 0 if nobody says so in time. */
+  async memoryDeaths(): Promise<number> {
+    return (await this.#look(0))?.out_of_memory ?? 0;
+  }
+
   /** What was seen at the last look, which this one follows; null at first. */
   vitals(pid: number): Vitals | null {
     const before = this.#vitals.get(pid) ?? null;

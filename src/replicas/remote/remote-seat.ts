@@ -27,6 +27,7 @@ const END_MS = 5_000;
 const BACK_MS = 8_000;
 /** Less than the lease of a node: whoever was frozen since then has not lost its seats yet. */
 const NEAR_MS = 5_000;
+const KILLED = describeExit(null, "SIGKILL");
 
 export type RemoteSeatEvents = Pick<SeatEvents, "onLog" | "onError"> & {
   /** Where the app's own server takes connections; null for nowhere. */
@@ -69,6 +70,8 @@ export class RemoteSeat implements Guest {
   #heardAt: number | null = null;
   #waiting: Timer | null = null;
   #fault: string | null = null;
+  /** Forks that ended because memory ran out. */
+  #memoryDeaths = 0;
   #isOver = false;
   /** Which services its agent knows. */
   #knows = "";
@@ -107,6 +110,7 @@ export class RemoteSeat implements Guest {
       obstacle: () => this.#obstacle(),
       residentBytes: () => 0,
       noteImported: () => this.#tell("imported"),
+      explain: (exit) => this.#explain(exit),
     };
   }
 
@@ -235,6 +239,14 @@ export class RemoteSeat implements Guest {
           : { detail: describeExit(code, null), initFailure: null },
       );
     }
+  }
+
+  /** Where the kernel ends one process of a place, not all of it, the code alone does not tell why. */
+  async #explain(exit: Exit): Promise<Exit> {
+    if (exit.detail !== KILLED || !this.#line) return exit;
+    if ((await this.#looks.memoryDeaths()) <= this.#memoryDeaths) return exit;
+    this.#memoryDeaths += 1;
+    return { ...exit, detail: describeRunOut(this.#start.workload.limits), isOutOfMemory: true };
   }
 
   #meet(hello: Extract<SeatMessage, { hello: unknown }>["hello"]): void {

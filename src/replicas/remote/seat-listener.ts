@@ -1,10 +1,13 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import type { AddressInfo, Socket } from "node:net";
+import { createServer as createPlain } from "node:net";
+import type { AddressInfo, Server, Socket } from "node:net";
 import { createServer } from "node:tls";
-import type { Server, TLSSocket } from "node:tls";
+import type { Server as SecureServer, TLSSocket } from "node:tls";
+import { AttemptLimiter } from "../../kit/attempt-limiter.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { Counts } from "../../kit/counts.ts";
 import { randomTicket } from "../../kit/ids.ts";
+import { addressKey } from "../../kit/listener/client-address.ts";
 import { BACKLOG } from "../../kit/listener/listening.ts";
 import { Strangers, connectionKey } from "../../kit/listener/strangers.ts";
 import type { Home, Usher } from "../home.ts";
@@ -46,6 +49,11 @@ export type Guest = {
 const HANDSHAKE_MS = 5_000;
 /** Connections whose handshake is not over. */
 const MAX_STRANGERS = 256;
+/**
+ * Handshakes of one address, each 1.5 ms of the service's one thread. Generous, because all pods may be behind one address;
+ * what shows the ticket of a replica, which is good once, does not count.
+ */
+const HANDSHAKES = { burst: 2_000, gapMs: 10 };
 /** Of one agent at once, which fetches one after the other: each takes memory and processor time here. */
 const MAX_FETCHES = 2;
 const KEEP_ALIVE_MS = 10_000;
@@ -62,6 +70,8 @@ const FENCE = /^[1-9][0-9]{0,14}$/;
 export class SeatListener {
   readonly #parts: SeatListenerParts;
   readonly #server: Server;
+  readonly #secure: SecureServer;
+  readonly #handshakes: AttemptLimiter;
   readonly #tickets = new Map<string, Guest>();
   readonly #guests = new Map<string, Guest>();
   readonly #strangers = new Strangers<string>(MAX_STRANGERS);
@@ -71,24 +81,20 @@ export class SeatListener {
 
   private constructor(parts: SeatListenerParts) {
     this.#parts = parts;
-    const { identity, home } = parts;
+    const { identity } = parts;
     const takeBack = (agent: LostAgent): boolean => this.#takeBack(agent);
     this.#lost = new LostAgents({ ...parts, takeBack });
-    this.#server = createServer({
+    this.#handshakes = new AttemptLimiter(HANDSHAKES, parts.clock);
+    this.#secure = createServer({
       key: identity.key,
       cert: identity.certificate,
       minVersion: "TLSv1.3",
       handshakeTimeout: HANDSHAKE_MS,
-      noDelay: true,
-      keepAlive: true,
-      keepAliveInitialDelay: KEEP_ALIVE_MS,
     });
-    this.#server.on("connection", (socket: Socket) => this.#strangers.meet(connectionKey(socket), socket));
-    this.#server.on("tlsClientError", (_, socket: TLSSocket) => socket.destroy());
-    this.#server.on("secureConnection", (socket: TLSSocket) => {
-      this.#strangers.know(connectionKey(socket));
-      home.welcome(socket, (preface, from) => this.#usher(preface, from));
-    });
+    this.#secure.on("tlsClientError", (_, socket: TLSSocket) => socket.destroy());
+    this.#secure.on("secureConnection", (socket: TLSSocket) => this.#greet(socket));
+    const options = { noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS };
+    this.#server = createPlain(options, (socket) => this.#meet(socket));
   }
 
   static async listen(parts: SeatListenerParts): Promise<SeatListener> {
@@ -142,6 +148,23 @@ export class SeatListener {
     this.#strangers.close();
     this.#lost.close();
     await closed;
+  }
+
+  /** Whoever is turned away here tries again, and costs little. */
+  #meet(socket: Socket): void {
+    if (this.#handshakes.take(addressKey(socket.remoteAddress ?? "")) > 0) {
+      socket.destroy();
+      return;
+    }
+    this.#strangers.meet(connectionKey(socket), socket);
+    this.#secure.emit("connection", socket);
+  }
+
+  #greet(socket: TLSSocket): void {
+    this.#strangers.know(connectionKey(socket));
+    const address = addressKey(socket.remoteAddress ?? "");
+    const usher: Usher = (preface, from) => this.#usher(preface, from);
+    this.#parts.home.welcome(socket, usher, () => this.#handshakes.giveBack(address));
   }
 
   #usher(preface: string, socket: Socket): boolean {

@@ -119,6 +119,7 @@ const MESSAGE = z.union([
       id: z.int().min(0).max(MAX_LOOKS),
       usage: usage.nullable(),
       vitals: vitals.nullable(),
+      out_of_memory: z.int().min(0).max(MAX_LOOKS),
     }),
   }),
   z.strictObject({ leaving: empty }),

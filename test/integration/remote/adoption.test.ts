@@ -182,6 +182,22 @@ verifies("seats.restart", "a seat whose agent died with the service is replaced"
   await third.stop();
 });
 
+verifies(
+  "seats.service",
+  "the next service has another address: the one that lasts leads there",
+  async () => {
+    const site = await SeatSite.make(databases, APP);
+    const lasting = await freePort();
+    const flags = { seatServiceUrl: `https://127.0.0.1:${lasting}` };
+    const service = await site.start(true, flags);
+    const before = await bornOf(service);
+    await service.kill();
+    const after = await site.start(false, { ...flags, seatPort: String(lasting) });
+    await goesOn(before, after);
+    await after.stop();
+  },
+);
+
 verifies("seats.left", "a service that stops as the last leaves its seats to the next", async () => {
   const site = await SeatSite.make(databases, APP);
   const service = await site.start(true, { keepSeats: true });

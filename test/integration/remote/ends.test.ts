@@ -86,6 +86,41 @@ verifies(
 );
 
 verifies(
+  "seats.leaving",
+  "a seat that is to leave while its service is away says so later, and its call ends first",
+  async () => {
+    const { on, place, proxy } = await behindProxy(60_000);
+    const held = on.call("app", { folder: on.directory, name: "a" }, { functionName: "hold" });
+    await until("it runs", async () => (await holding(on.directory, "a")).length === 1);
+    const { count } = proxy;
+    proxy.stall();
+    await until("the agent looks for its service", () => proxy.count !== count);
+    const [first] = place.seats;
+    process.kill(first?.pid ?? 0, "SIGTERM");
+    proxy.letThrough();
+    await until("another seat is there", () => place.seats.length === 2);
+    await writeFile(path.join(on.directory, "go"), "");
+    expect((await held).json.result).toEqual((await holding(on.directory, "a"))[0]);
+    await first?.exited;
+  },
+);
+
+verifies(
+  "seats.names",
+  "a service is found by its name, whichever of its addresses it listens on",
+  async () => {
+    const { on, place } = await remoteService(databases, { app: APP });
+    // Most machines have two addresses by that name, and the service has one.
+    place.change = (order) => ({
+      ...order,
+      addresses: order.addresses.map((each) => each.replace("127.0.0.1", "localhost")),
+    });
+    expect((await on.call("app", { x: 3 })).json.result).toBe(3);
+    expect(place.seats[0]?.order.addresses[0]).toMatch(/^localhost:/);
+  },
+);
+
+verifies(
   "seats.alone",
   "a seat that finds no service ends itself after its grace, with all that it started",
   async () => {

@@ -1,10 +1,14 @@
 import { readFileSync, readdirSync } from "node:fs";
 
+/** The processes of a pod on this machine. */
+export function processesOf(podName: string): number[] {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return pids.map(Number).filter((pid) => hostNameOf(pid) === podName);
+}
+
 /** The agent of a pod on this machine: the first of its processes. */
 export function agentOf(podName: string): number {
-  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  const own = pids.map(Number).filter((pid) => hostNameOf(pid) === podName);
-  const [first] = own.toSorted((one, other) => one - other);
+  const [first] = processesOf(podName).toSorted((one, other) => one - other);
   if (first === undefined) throw new Error(`no process of ${podName} is on this machine`);
   return first;
 }

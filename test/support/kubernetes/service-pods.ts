@@ -26,6 +26,14 @@ export class ServicePods {
     return (await this.#pods()).map(({ metadata }) => metadata.name);
   }
 
+  /** Where one of them is, that is not about to end, whether it is ready or not. */
+  async address(): Promise<string> {
+    const there = (await this.#pods()).filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+    const address = there.flatMap(({ status }) => status.podIP ?? [])[0];
+    if (address === undefined) throw new Error("no service has an address");
+    return address;
+  }
+
   /** Has the next of them answer. Throws if it does not. */
   async call(body: object): Promise<void> {
     const ready = (await this.#pods()).filter(

@@ -1,9 +1,15 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { checkNode, checkPythons } from "../../../src/cli/host-checks.ts";
+import { checkLimits, checkNode, checkPythons } from "../../../src/cli/host-checks.ts";
 import { readSettings } from "../../../src/config/settings.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
+
+/** What those engines need besides. */
+const ELSEWHERE = {
+  MILLRACE_KUBERNETES_IMAGE: "worker:{python}",
+  MILLRACE_RAY_ADDRESS: "http://127.0.0.1:8265",
+};
 
 test("the oldest Node that doctor takes is the one that package.json names", () => {
   const { engines } = JSON.parse(readFileSync(path.join(REPOSITORY, "package.json"), "utf8")) as {
@@ -17,6 +23,19 @@ test("the oldest Node that doctor takes is the one that package.json names", () 
     status: "fail",
     remedy: `install Node ${oldest} or newer`,
   });
+});
+
+test("where apps run elsewhere, this host's limits are not theirs", async () => {
+  const walls = { python: null, offer: null, rung: null };
+  const told = async (engine: string) => {
+    const { settings } = readSettings({ flags: {}, env: { MILLRACE_ENGINE: engine, ...ELSEWHERE } });
+    return await checkLimits(settings, walls, undefined);
+  };
+  expect(await told("kubernetes")).toMatchObject({ status: "ok" });
+  const { status, message, remedy } = await told("ray");
+  expect(status).toBe("warn");
+  expect(message).toContain("memory, cpu, scratch and storage: not enforced");
+  expect(remedy).toContain("docs/ray.md");
 });
 
 test("on a host without any Python there is something to do about interpreter, versions and packages", async () => {

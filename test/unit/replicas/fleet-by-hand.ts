@@ -97,6 +97,19 @@ export class FleetByHand {
     await until("they are ready", () => this.fleet.ready.length >= count);
   }
 
+  /** All that are ready have been so for a minute. */
+  settle(): void {
+    for (const replica of this.fleet.ready) replica.readyAt -= 60_000;
+  }
+
+  /** The place of the latest, of so many, is about to end: another starts, and that one goes when it is ready. */
+  async replaced(count: number): Promise<void> {
+    this.seats.replica(count - 1).leave();
+    await until("another is started", () => this.started === count + 1);
+    await this.seats.replica(count).hello();
+    await this.seats.replica(count - 1).hears("STOP");
+  }
+
   /** The latest replica ends of its own accord while it imports the app. */
   async dies(): Promise<void> {
     const before = this.exits.length;

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -84,6 +85,63 @@ describe("how many there are", () => {
     site.seats.replica(1).leave();
     await site.seats.replica(1).hears("STOP");
     expect(site.started).toBe(2);
+  });
+
+  verifies(
+    "seats.leaving.backoff",
+    "places that end soon after each start are replaced ever later",
+    async () => {
+      const site = await FleetByHand.open({ minReplicas: 1, maxReplicas: 3 });
+      await site.allReady(1);
+      // One whose machine is drained at once: that costs no wait.
+      await site.replaced(1);
+      const [second] = site.fleet.ready;
+      site.seats.replica(1).leave();
+      await setImmediate();
+      site.clock.advance(399);
+      // It takes calls meanwhile.
+      expect([site.started, site.fleet.ready]).toEqual([2, [second]]);
+      site.clock.advance(201);
+      expect(site.started).toBe(3);
+      // One that takes no calls yet is not kept beside the next.
+      site.seats.replica(2).leave();
+      await until("it is ended", () => site.seats.replica(2).kills === 1);
+      site.clock.advance(799);
+      expect(site.started).toBe(3);
+      site.clock.advance(401);
+      await until("another is started", () => site.started === 4);
+    },
+  );
+
+  verifies(
+    "seats.leaving",
+    "a place that ends after a while is replaced at once, again and again",
+    async () => {
+      const site = await FleetByHand.open({ minReplicas: 1, maxReplicas: 3 });
+      await site.allReady(1);
+      for (let count = 1; count < 5; count += 1) {
+        site.settle();
+        await site.replaced(count);
+      }
+    },
+  );
+
+  verifies("seats.leaving", "one in whose place nobody is wanted any more goes too", async () => {
+    const site = await FleetByHand.open({ minReplicas: 2, maxReplicas: 3 });
+    await site.allReady(2);
+    site.settle();
+    for (const place of [0, 1]) {
+      site.seats.replica(place).leave();
+      await until("another is started", () => site.started === place + 3);
+    }
+    site.fleet.setScaling(sampleScaling({ minReplicas: 1, maxReplicas: 3 }));
+    await site.seats.replica(2).callHome();
+    site.seats.replica(2).exit("exit code 1");
+    await until("it is gone", () => site.exits.length === 1);
+    await site.seats.replica(3).hello();
+    await site.seats.replica(0).hears("STOP");
+    site.fleet.scale();
+    await site.seats.replica(1).hears("STOP");
   });
 
   verifies(

@@ -119,6 +119,30 @@ verifies("payloads.blob.away", "a store that refuses is 503, and so is one that 
   await until("it is asked again", async () => await site.large.put(LARGE).then(Boolean, () => false));
 });
 
+verifies("payloads.blob.back", "connections that were lost in silence keep nobody waiting", async () => {
+  const known = new Set<unknown>();
+  let isLost = false;
+  const { address } = await scriptedStore(({ method }, answer) => {
+    if (!isLost) known.add(answer.socket);
+    else if (known.has(answer.socket)) return;
+    answer.writeHead(method === "HEAD" ? 404 : 200, { "content-length": 0 }).end();
+  });
+  const s3 = await S3Blobs.open(address, { spoolDir: folder(), env: ANY_KEYS });
+  onTestFinished(() => s3.close());
+  const clock = new HandClock();
+  const { large } = over(s3, clock);
+  await Promise.all(Array.from({ length: 4 }, () => s3.has("0".repeat(64))));
+  await large.put(LARGE);
+  isLost = true;
+  const refused = large.put(LARGE).catch((error: unknown) => error);
+  await clock.passDuring(refused);
+  expect(await refused).toMatchObject(UNAVAILABLE);
+  await until("it takes payloads again", async () => {
+    clock.advance(500);
+    return await large.put(LARGE).then(Boolean, () => false);
+  });
+});
+
 verifies("payloads.blob.away", "a store whose connections are all busy is not taken for silent", async () => {
   const unanswered: ServerResponse[] = [];
   const { address, came } = await scriptedStore(({ method }, answer) => {

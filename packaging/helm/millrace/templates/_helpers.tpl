@@ -23,9 +23,13 @@ metadata:
 {{ ternary "[$(POD_IP)]" "$(POD_IP)" .Values.ipv6 }}
 {{- end -}}
 
-{{/* How the world reaches the services, if it does so by our ingress; with TLS if a certificate is named. */}}
-{{- define "millrace.publicUrls" -}}
-{{- if .Values.ingress.enabled -}}
+{{/*
+Settings that `config` may have otherwise: where pods of apps find the next service, and how the world reaches the
+services, if it does so by our ingress; with TLS if a certificate is named.
+*/}}
+{{- define "millrace.urls" -}}
+MILLRACE_SEAT_SERVICE_URL: https://{{ .Release.Name }}-seats.{{ .Release.Namespace }}.svc:4300
+{{ if .Values.ingress.enabled -}}
 {{- $scheme := ternary "https" "http" (ne .Values.ingress.tlsSecret "") -}}
 MILLRACE_PUBLIC_API_URL: {{ $scheme }}://{{ .Values.ingress.apiHost }}
 MILLRACE_PUBLIC_BASE_URL: {{ $scheme }}://{{ .Values.ingress.baseHost }}

@@ -122,6 +122,19 @@ verifies("kubernetes.overrides", "what is allowed is added, and ours stays ours"
   });
 });
 
+verifies(
+  "kubernetes.grace",
+  "a pod has as long to end as its longest call, or what the operator allows",
+  () => {
+    const grace = (seconds: number, most?: number): unknown => {
+      const overrides = most === undefined ? {} : { terminationGracePeriodSeconds: most };
+      const given = { MILLRACE_KUBERNETES_POD: JSON.stringify(overrides) };
+      return pod({ graceMs: seconds * 1000 }, given).spec["terminationGracePeriodSeconds"];
+    };
+    expect([grace(900), grace(900, 60), grace(30, 60)]).toEqual([900, 60, 30]);
+  },
+);
+
 verifies("kubernetes.overrides", "what would open the walls is refused at the start", () => {
   const refused = [
     { hostNetwork: true },
@@ -133,6 +146,10 @@ verifies("kubernetes.overrides", "what would open the walls is refused at the st
     { automountServiceAccountToken: true },
     { runtimeClassName: "runc" },
     { hostUsers: true },
+    { terminationGracePeriodSeconds: 0 },
+    { terminationGracePeriodSeconds: "30" },
+    { annotations: { "container.apparmor.security.beta.kubernetes.io/seat": "unconfined" } },
+    { annotations: { "seccomp.security.alpha.kubernetes.io/pod": "unconfined" } },
     { labels: { "millrace.dev/network": "open" } },
     { labels: { a: 1 } },
     [],

@@ -30,6 +30,14 @@ async function reach({ listener, order }: Seat, localAddress: string): Promise<T
   return secure;
 }
 
+/** Connects to the listener from the other address. */
+async function knock({ listener }: Seat): Promise<Socket> {
+  const place = { port: listener.port, host: "127.0.0.1", localAddress: "127.0.0.2" };
+  const socket = closeLater(connectPlain(place));
+  await once(socket, "connect");
+  return socket;
+}
+
 verifies("seats.crowd", "who is silent after the handshake, however often, keeps no agent out", async () => {
   const seat = await playedSeat();
   const slow = new PlayedAgent(await reach(seat, "127.0.0.1"));
@@ -38,6 +46,26 @@ verifies("seats.crowd", "who is silent after the handshake, however often, keeps
   slow.say(`millrace 1 seat ${seat.order.ticket}\n`);
   await slow.hears(1);
   expect(slow.heard[0]).toHaveProperty("session");
+});
+
+verifies("seats.handshakes", "one address has so many, but for replicas; others have theirs", async () => {
+  const seat = await playedSeat();
+  for (let count = 1; count < 2_000; count += 1) (await knock(seat)).destroy();
+  // Tickets that are good once do not count.
+  const taken: Socket[] = [];
+  for (let count = 1; count <= 3; count += 1) {
+    const ticket = seat.home.expect((_, socket) => taken.push(closeLater(socket)));
+    (await reach(seat, "127.0.0.2")).write(`millrace 1 wire ${ticket}\n`);
+    await until("it is taken", () => taken.length === count);
+  }
+  (await knock(seat)).destroy();
+  // It is closed before it has said anything.
+  await once((await knock(seat)).resume(), "close");
+  const agent = new PlayedAgent(await reach(seat, "127.0.0.1"));
+  agent.say(`millrace 1 seat ${seat.order.ticket}\n`);
+  await agent.hears(1);
+  seat.clock.advance(10);
+  await reach(seat, "127.0.0.2");
 });
 
 verifies("seats.ticket", "a ticket whose secret never arrived is good again, and then no more", async () => {
@@ -79,7 +107,7 @@ verifies("seats.order", "amounts that no machine has, and lines without end, end
   const usage = { cpu_ms: 1e300, resident_bytes: 1 };
   const line = { printed: { stream: "stdout", text: "x".repeat(60_000) } };
   for (const [messages, fault] of [
-    [[{ seen: { id: 0, usage, vitals: null } }], "a message that no agent sends"],
+    [[{ seen: { id: 0, usage, vitals: null, out_of_memory: 0 } }], "a message that no agent sends"],
     [Array.from({ length: 18 }, () => line), "more printed lines than an agent passes on"],
   ] as const) {
     const seat = await playedSeat();

@@ -5,6 +5,7 @@ import { until } from "../../../support/until.ts";
 import { verifies } from "../../../verifies.ts";
 import { BUNDLE, GRACE_MS, HELLO, playedSeat } from "./played-seat.ts";
 
+const KILLED = { detail: "killed by SIGKILL", initFailure: null };
 const FETCHED = { fetched: { ms: 10 } };
 const STARTED = { started: { ms: 20, walls: null } };
 const EXITED = { exited: { code: 3, is_out_of_memory: false } };
@@ -164,14 +165,35 @@ describe("what an agent says", () => {
     await agent.hears(2);
     expect(agent.heard[1]).toEqual({ look: { id: 0, pid: 4711 } });
     const vitals = { at_ms: 5, is_stopped: false, threads: [[4711, 30, true]] };
-    agent.say({ seen: { id: 0, usage: { cpu_ms: 12, resident_bytes: 34 }, vitals } });
+    agent.say({ seen: { id: 0, usage: { cpu_ms: 12, resident_bytes: 34 }, vitals, out_of_memory: 0 } });
     expect(await usage).toEqual({ cpuMs: 12, residentBytes: 34 });
     expect(seat.process.vitals(4711)).toBeNull();
     await agent.hears(3);
-    agent.say({ seen: { id: 1, usage: null, vitals } });
+    agent.say({ seen: { id: 1, usage: null, vitals, out_of_memory: 0 } });
     await until("it has been seen", () => seat.process.vitals(4711) !== null);
     expect(seat.process.vitals(4711)?.threads.get(4711)).toEqual({ usedMs: 30, isRunnable: true });
   });
+});
+
+verifies("seats.memory", "a fork that memory ran out for is told from one that was killed", async () => {
+  const seat = await playedSeat();
+  const agent = await seat.sit();
+  agent.say(HELLO, FETCHED, STARTED);
+  let heard = 1;
+  const explained = async (deaths: number): Promise<unknown> => {
+    const explanation = seat.process.explain?.(KILLED);
+    heard += 1;
+    await agent.hears(heard);
+    const { id } = agent.heard.at(-1).look;
+    agent.say({ seen: { id, usage: null, vitals: null, out_of_memory: deaths } });
+    return await explanation;
+  };
+  expect(await explained(0)).toEqual(KILLED);
+  expect(await explained(1)).toMatchObject({ isOutOfMemory: true, detail: "the host ran out of memory" });
+  expect(await explained(1)).toEqual(KILLED);
+  // Of any other end nobody is asked.
+  const raised = { detail: "exit code 1", initFailure: null };
+  expect(await seat.process.explain?.(raised)).toEqual(raised);
 });
 
 describe("its life", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { AttemptLimiter } from "../../../src/identity/attempt-limiter.ts";
+import { AttemptLimiter } from "../../../src/kit/attempt-limiter.ts";
 import { HandClock } from "../../support/clocks.ts";
 
 test("a burst is let through, then one each gap, for each key alone", () => {

@@ -1,4 +1,4 @@
-import type { Clock } from "../kit/clock.ts";
+import type { Clock } from "./clock.ts";
 
 /** This many at once, then one more after each gap. */
 export type Allowance = { readonly burst: number; readonly gapMs: number };
