@@ -37,18 +37,26 @@ const built = await builtPackage();
 /** The real Python first: a shim takes longer than the program that it looks for, and hundreds are started. */
 const searchPath = pathWithPython();
 
-const keptWorkers = path.join(import.meta.dirname, "test", "support", "kept-workers.ts");
+/** What files of the sources import is in the tests a file of `test/support/`, which says why. */
+const REPLACED = new Map([
+  ["store/sqlite/thread-client.ts ./database-worker.ts", "kept-workers.ts"],
+  ["host/start-host.ts ./interpreter.ts", "known-interpreter.ts"],
+  ["host/limits/find-hierarchy.ts ./try-group.ts", "tried-groups.ts"],
+]);
+const importers = Array.from(REPLACED.keys(), (key) => `/src/${key.split(" ")[0]}`);
 
 const threadsAsBuilt = {
   name: "threads-as-built",
   enforce: "pre" as const,
   // What is below depends on more than the file itself.
   configureVitest: ({ defineCacheKeyGenerator }: VitestPluginContext) =>
-    defineCacheKeyGenerator(({ id }) => (id.endsWith("/src/config/package-files.ts") ? false : null)),
-  resolveId: (source: string, from: string | undefined) =>
-    source === "./database-worker.ts" && from?.endsWith("/src/store/sqlite/thread-client.ts")
-      ? keptWorkers
-      : undefined,
+    defineCacheKeyGenerator(({ id }) =>
+      [...importers, "/src/config/package-files.ts"].some((file) => id.endsWith(file)) ? false : null,
+    ),
+  resolveId: (source: string, from: string | undefined) => {
+    const file = REPLACED.get(`${from?.split("/src/").at(-1)} ${source}`);
+    return file && path.join(import.meta.dirname, "test", "support", file);
+  },
   transform: (code: string, id: string) =>
     id.endsWith("/src/config/package-files.ts")
       ? code

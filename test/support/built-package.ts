@@ -17,10 +17,13 @@ import { REPOSITORY } from "./source-files.ts";
 const CACHE = path.join(REPOSITORY, "node_modules", ".cache", "millrace");
 
 /** Programs of the sources that tests have bent to their purpose (`testProgram` in `command-line.ts`). */
-const TEST_PROGRAMS = ["kill-point", "clocked-service", "many-commands", "store-writer"].map((name) => ({
-  name: `test/${name}`,
-  file: `test/support/${name}.ts`,
-}));
+const TEST_PROGRAMS = [
+  "kill-point",
+  "clocked-service",
+  "many-commands",
+  "store-writer",
+  "remote/seat-service",
+].map((name) => ({ name: `test/${name}`, file: `test/support/${name}.ts` }));
 
 /** What `dist/` does not hold, and the service looks for in its package. */
 const LINKED = ["python", "examples", "docs", "client", "packaging", "node_modules"];
@@ -51,6 +54,8 @@ function stateOfSources(): string {
   const hash = createHash("sha256");
   const programs = [
     "test/support/{kill-point,clocked-service,held-clock,many-commands,store-writer,sample-run}.ts",
+    "test/support/{process-tree,test-settings}.ts",
+    "test/support/remote/{seat-service,local-place}.ts",
   ];
   const files = globSync(["src/**/*.ts", "scripts/bundle.ts", "bin/*", "package-lock.json", ...programs], {
     cwd: REPOSITORY,

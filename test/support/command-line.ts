@@ -43,7 +43,7 @@ export const BARE_MILLRACE: readonly string[] = [
 
 /** A program that a test has bent to its purpose, built too: a file of `test/support/`, for Node to run. */
 export function testProgram(
-  name: "kill-point" | "clocked-service" | "many-commands" | "store-writer",
+  name: "kill-point" | "clocked-service" | "many-commands" | "store-writer" | "remote/seat-service",
 ): string {
   return path.join(BUILT_PACKAGE, "dist", "test", `${name}.js`);
 }
@@ -279,7 +279,7 @@ export function listenersOn(port: number): string[] {
 }
 
 /** Nothing of the machine's own Millrace settings, and none of the test runner's Node options. */
-function plainEnvironment(): Record<string, string> {
+export function plainEnvironment(): Record<string, string> {
   const { PATH = "", HOME = "/", TMPDIR } = process.env;
   // Each test starts the command line anew; with its code compiled before it takes half the time.
   const cache = path.join(REPOSITORY, ".cache", "node");

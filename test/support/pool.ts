@@ -1,7 +1,7 @@
 import { StorageFolders } from "../../src/host/storage/folders.ts";
 import { randomUUID } from "node:crypto";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, onTestFinished } from "vitest";
@@ -189,7 +189,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     await (clock instanceof HandClock ? clock.passDuring(closing) : closing);
     await home.close();
     await assertNothingLeft(directory);
-    await rm(directory, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   };
   return { pool: new TestPool(pool, config.scaling, bundleDir, exits, faults), close };
 }

@@ -9,6 +9,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  renameSync,
   rmSync,
   statfsSync,
   symlinkSync,
@@ -18,6 +19,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { childrenOf } from "./process-tree.ts";
+import { REPOSITORY } from "./source-files.ts";
 
 /** What a test wants of a Postgres of its own. */
 export type PostgresOptions = {
@@ -51,6 +53,7 @@ const SETTINGS = ["listen_addresses=", "fsync=off", "full_page_writes=off", "sha
 // To make a database is to make 300 files: in memory that takes a tenth of the time.
 const MEMORY = "/dev/shm";
 const ROOM_BYTES = 4 * 1024 ** 3;
+const CACHE = join(REPOSITORY, ".cache");
 
 /** Whether this process may give a server a disk of its own. */
 export function canMount(): boolean {
@@ -181,6 +184,30 @@ export class PostgresServer {
 
   #initialise(): void {
     const { disk } = this.#options;
+    if (disk) return this.#make();
+    // The same for all: to make it anew takes a second of a processor.
+    const { stdout } = spawnSync(join(this.#bin, "initdb"), ["--version"], {
+      ...owner,
+      cwd: this.#dir,
+      encoding: "utf8",
+    });
+    const version = /[\d.]+/.exec(stdout)?.[0] ?? "unknown";
+    const kept = join(CACHE, `postgres-${version}-${owner.uid ?? "own"}`);
+    if (existsSync(kept)) return copyFolder(kept, this.#data);
+    this.#make();
+    mkdirSync(CACHE, { recursive: true });
+    const aside = mkdtempSync(`${kept}-`);
+    copyFolder(this.#data, join(aside, "data"));
+    try {
+      renameSync(join(aside, "data"), kept);
+    } catch {
+      // Another test file was faster.
+    }
+    rmSync(aside, { recursive: true, force: true });
+  }
+
+  #make(): void {
+    const { disk } = this.#options;
     // Small segments of the log, so that a small disk is enough.
     const log = disk ? ["--wal-segsize=1", ...(disk.hasLog ? [] : ["--waldir", join(this.#dir, "wal")])] : [];
     const all = ["-D", this.#data, "-U", "postgres", "-E", "UTF8", "--locale=C", "--auth=trust", "--no-sync"];
@@ -195,8 +222,7 @@ export class PostgresServer {
 
   /** Begins as the other did: from there on it is told what changes. */
   #copy(primary: PostgresServer): void {
-    const { status } = spawnSync("cp", ["-a", primary.#data, this.#data]);
-    if (status !== 0) throw new Error(`cp ended with ${status}`);
+    copyFolder(primary.#data, this.#data);
     writeFileSync(join(this.#data, "standby.signal"), "");
   }
 
@@ -220,6 +246,11 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   const server = await PostgresServer.create(options);
   if (!(await server.start())) throw new Error("Postgres did not start");
   return server;
+}
+
+function copyFolder(from: string, to: string): void {
+  const { status } = spawnSync("cp", ["-a", from, to]);
+  if (status !== 0) throw new Error(`cp ended with ${status}`);
 }
 
 function hasRoomInMemory(): boolean {

@@ -1,4 +1,5 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
@@ -155,7 +156,7 @@ export async function testService(
     silence();
     await stopService(service, options.clock);
     await assertNothingLeft(directory);
-    await rm(directory, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   });
   const test = new TestService(service, settings, directory, logs);
   for (const [name, app] of Object.entries(apps)) await test.deploy(name, app);
@@ -188,7 +189,7 @@ export async function writeApp(
   name: string,
   { main, toml = "", files = {} }: TestApp,
 ): Promise<string> {
-  await rm(folder, { recursive: true, force: true });
+  rmSync(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
   await writeFile(path.join(folder, "main.py"), main);
   const named = toml.includes("[deployment]")

@@ -1,4 +1,5 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll } from "vitest";
@@ -49,7 +50,7 @@ export function sharedService(
     if (!shared) return;
     await stopService(shared.service, options.clock);
     await assertNothingLeft(shared.directory);
-    await rm(shared.directory, { recursive: true, force: true });
+    rmSync(shared.directory, { recursive: true, force: true });
   });
   return () => {
     if (!shared) throw new Error("the service is not up yet");

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { existsSync, rmSync } from "node:fs";
+import { mkdir, mkdtemp, readdir, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
@@ -150,7 +150,7 @@ export async function buildPlace(): Promise<BuildPlace> {
   const directory = await mkdtemp(path.join(tmpdir(), "millrace-builds-"));
   onTestFinished(async () => {
     await assertNothingLeft(directory);
-    await rm(directory, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   });
   const place = new BuildPlace(directory);
   await mkdir(path.join(directory, "home"));

@@ -225,7 +225,7 @@ describe("a WebSocket", () => {
     "tells bytes from text, and any other close code fails the command",
     async () => {
       const client = new Client(shared());
-      const bytes = await client.run("call", "talk", "/bytes", "--ws", "--linger", "1h");
+      const bytes = await client.runAlone("call", "talk", "/bytes", "--ws", "--linger", "1h");
       expect([bytes.code, bytes.stdout]).toEqual([0, "[binary, 3 bytes] 0001ff\n"]);
       const closed = await client.pipe("x\n", "call", "talk", "/close", "--ws", "--linger", "1h");
       expect(closed).toEqual({
@@ -264,12 +264,12 @@ describe("a WebSocket", () => {
 
   verifies("cli.call-socket", "that is refused says by whom and why", async () => {
     const client = new Client(shared());
-    const refused = await client.run("call", "talk", "/refused", "--ws");
+    const refused = await client.runAlone("call", "talk", "/refused", "--ws");
     expect(refused).toMatchObject({ code: 1, stdout: "" });
     expect(refused.stderr).toBe(
       "millrace: /refused opens no WebSocket: it answered 403 Forbidden\n  - not here\n",
     );
-    const functions = await client.run("call", "hello", "/", "--ws");
+    const functions = await client.runAlone("call", "hello", "/", "--ws");
     expect([functions.code, functions.stderr]).toEqual([
       2,
       expect.stringContaining("hello offers functions and has no paths"),

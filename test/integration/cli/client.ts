@@ -1,4 +1,5 @@
-import { Command, MILLRACE, run, scratchDirectory, testProgram } from "../../support/command-line.ts";
+import { Command, MILLRACE, run, scratchDirectory } from "../../support/command-line.ts";
+import { runKept } from "../../support/kept-commands.ts";
 import type { TestService } from "../../support/service.ts";
 
 export type Ran = { readonly code: number | string; readonly stdout: string; readonly stderr: string };
@@ -17,24 +18,22 @@ export class Client {
     this.env = { XDG_CONFIG_HOME: `${this.cwd}/config`, ...known, ...env };
   }
 
+  /** Runs it in a process that is kept for others: what it says and does is the subject, not how it ends. */
   async run(...args: string[]): Promise<Ran> {
+    const { cwd, env } = this;
+    return await runKept({ args, env, cwd });
+  }
+
+  /** Runs it in a process of its own, which has to end by itself. */
+  async runAlone(...args: string[]): Promise<Ran> {
     return await run(MILLRACE, args, this);
   }
 
-  /** Runs many, one after the other in one process (`many-commands.ts`). */
+  /** Runs many, one after the other. */
   async runAll(commands: readonly (readonly string[])[]): Promise<Ran[]> {
-    const lines = commands.map((args) => JSON.stringify({ args, env: this.env }));
-    const program = `exec ${process.execPath} ${testProgram("many-commands")}`;
-    const env = { INPUT: `${lines.join("\n")}\n` };
-    const { code, stdout, stderr } = await run("sh", ["-c", `printf %s "$INPUT" | ${program}`], {
-      cwd: this.cwd,
-      env,
-    });
-    if (code !== 0 || stderr !== "") throw new Error(`the commands ended with ${code}: ${stderr}`);
-    return stdout
-      .trimEnd()
-      .split("\n")
-      .map((line) => JSON.parse(line) as Ran);
+    const ran: Ran[] = [];
+    for (const args of commands) ran.push(await this.run(...args));
+    return ran;
   }
 
   /** Runs it with something piped in. */

@@ -129,11 +129,11 @@ verifies("cli.dev-server", "dev serves a server, and a save starts it anew", asy
 
 test("dev in a folder that holds no app, or with a port that is taken, says so", async () => {
   const client = new Client(null);
-  const none = await client.run("dev", "nowhere");
+  const none = await client.runAlone("dev", "nowhere");
   expect([none.code, none.stderr]).toEqual([2, expect.stringContaining("there is no folder")]);
   await client.ok("init", "hi");
   const { service } = await testService();
   const { port } = new URL(service.apiUrl);
-  const taken = await client.run("dev", "hi", "--api-port", port, "--base-port", "0");
+  const taken = await client.runAlone("dev", "hi", "--api-port", port, "--base-port", "0");
   expect([taken.code, taken.stderr]).toEqual([1, expect.stringContaining("EADDRINUSE")]);
 });

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import {
   BUILT_PACKAGE,
   Command,
+  MILLRACE,
   groupMembers,
   run,
   scratchDirectory,
@@ -12,6 +13,7 @@ import {
 import { assertNothingLeft } from "../../support/leak-check.ts";
 import { usedSeconds } from "../../support/process-tree.ts";
 import { leastProcessorSeconds } from "../../support/processor-time.ts";
+import { REPOSITORY } from "../../support/source-files.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -33,8 +35,9 @@ async function paste(command = ""): Promise<string> {
 /** Bare starts of Python: the first answer needs a template that imports the app, and a replica. 5 to 11 here. */
 const MAX_STARTS = 25;
 
-async function npmStart(dataDir: string, env: Record<string, string> = {}): Promise<Command> {
-  const command = new Command("npm", ["start"], { env: { ...serviceEnvironment(dataDir), ...env } });
+/** What `npm start` runs, built: from the sources of a clone, `readme.test.ts` does. */
+async function start(dataDir: string, env: Record<string, string> = {}): Promise<Command> {
+  const command = new Command(MILLRACE, ["start"], { env: { ...serviceEnvironment(dataDir), ...env } });
   await command.printed(/Ctrl-C stops it/);
   return command;
 }
@@ -57,9 +60,11 @@ verifies(
   ],
   "npm start brings up two listeners and prints calls that answer when pasted; Ctrl-C ends it, and the next start is the same",
   async () => {
+    const { scripts } = JSON.parse(readFileSync(path.join(REPOSITORY, "package.json"), "utf8"));
+    expect(scripts.start).toBe("bin/millrace start");
     const directory = scratchDirectory();
     const dataDir = path.join(directory, "data");
-    const command = await npmStart(dataDir, { MILLRACE_SHUTDOWN_GRACE: "0s" });
+    const command = await start(dataDir, { MILLRACE_SHUTDOWN_GRACE: "0s" });
     const [apps, management] = [addressOf(command, "apps"), addressOf(command, "management")];
     expect(apps).not.toBe(management);
     expect((await fetch(`${management}/readyz`)).status).toBe(200);
@@ -98,11 +103,11 @@ verifies(
     expect(command.stdout).toContain("Stopping…");
     await caller.exited;
     expect(caller.stdout).toMatch(/^event: error\ndata: \{.*"code":"draining"/m);
-    await until("the group has ended", () => groupMembers(command.pid).length === 0);
+    await until("the group has ended", () => groupMembers(command.group).length === 0);
     await assertNothingLeft(directory);
     await expect(fetch(apps)).rejects.toThrow("fetch failed");
 
-    const again = await npmStart(dataDir);
+    const again = await start(dataDir);
     expect(printedOwner(again)).toEqual({ project, token });
     expect(readFileSync(path.join(dataDir, "owner-token"), "utf8").trim()).toBe(token);
     expect(await paste(printedCurls(again.stdout).get("hello"))).toContain("Hello, Ada!");

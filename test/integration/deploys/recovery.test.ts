@@ -1,4 +1,5 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -19,7 +20,7 @@ async function sameData(): Promise<(around?: (store: Store) => Store) => Promise
   onTestFinished(async () => {
     await stop();
     await assertNothingLeft(directory);
-    await rm(directory, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
   });
   return async (aroundStore = (store) => store) => {
     await stop();

@@ -3,14 +3,14 @@ import path from "node:path";
 import { expect } from "vitest";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { serveApps } from "../../support/serve-apps.ts";
-import type { ServedApps } from "../../support/serve-apps.ts";
 import { testService } from "../../support/service.ts";
-import type { TestApp } from "../../support/service.ts";
+import type { Answer, TestApp } from "../../support/service.ts";
+import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const ATTACKS = readFileSync(path.join(REPOSITORY, "test/support/hostile/attacks.py"), "utf8");
-const GOOD = "def run(n):\n    return n + 1\n";
+const GOOD = "import os\ndef run(n):\n    return [n + 1, os.getpid()]\n";
 const ONE = "[scaling]\nmax_replicas = 1\nresponse_grace_period = 20\n";
 
 /** An app of this code, with the attacks at hand. */
@@ -18,15 +18,25 @@ function hostile(main: string, toml = ONE): TestApp {
   return { main: `from attacks import *\n${main}`, toml, files: { "attacks.py": ATTACKS } };
 }
 
-/** A service of its own with a good app beside the hostile ones. */
-async function attacked(apps: Record<string, TestApp>): Promise<ServedApps> {
-  return await serveApps({ ...apps, good: { main: GOOD } });
+/** The neighbour of all that is hostile. What the service did not catch would fail this run: it is in its process. */
+const shared = sharedService(
+  { good: { main: GOOD, toml: "[scaling]\nmin_replicas = 1\n" } },
+  { shutdownGrace: "0s" }, // What is hostile does not end by itself.
+);
+
+/** Deploys a hostile app beside the good one; gives a way to call it. */
+async function attacker(app: TestApp): Promise<(functionName: string, body?: object) => Promise<Answer>> {
+  const name = await shared().own(app);
+  return async (functionName, body = {}) => await shared().call(name, body, { functionName });
 }
 
-/** The service has not ended in between, and the neighbour is answered. */
-async function expectUnharmed(served: ServedApps): Promise<void> {
-  expect(await served.call("good", "run", { n: 1 })).toMatchObject({ status: 200, json: { result: 2 } });
-  expect(served.command.stderr.match(/"millrace is up"/g)).toHaveLength(1);
+let neighbour: number | null = null;
+
+/** The neighbour answers, in the process that it had from the beginning. */
+async function expectUnharmed(): Promise<void> {
+  const { status, json } = await shared().call("good", { n: 1 });
+  neighbour ??= json.result[1] as number;
+  expect([status, json.result]).toEqual([200, [2, neighbour]]);
 }
 
 verifies(
@@ -41,16 +51,12 @@ verifies(
       '{"exited":{"id":"r-nobody","code":0}}',
       "\\xff\\xfe",
     ];
-    const apps: Record<string, TestApp> = {};
-    for (const [i, line] of lines.entries()) {
-      apps[`template-${i}`] = hostile(`template_connection().sendall(b'${line}\\n')\nrest()\n`);
+    await expectUnharmed();
+    for (const line of lines) {
+      const call = await attacker(hostile(`template_connection().sendall(b'${line}\\n')\nrest()\n`));
+      expect([line, (await call("run")).status]).toEqual([line, 503]);
     }
-    const served = await attacked(apps);
-    for (const name of Object.keys(apps)) {
-      const answer = await served.call(name, "run", {});
-      expect([name, answer.status]).toEqual([name, 503]);
-    }
-    await expectUnharmed(served);
+    await expectUnharmed();
   },
 );
 
@@ -69,18 +75,22 @@ def twice():
     send(frame(STREAM, me) + frame(STREAM, me))
     rest()
 `;
-    const served = await attacked({ app: hostile(main) });
-    const response = await fetch(`${served.url}/app/run`, {
+    const name = await shared().own(hostile(main));
+    const response = await fetch(shared().url(name), {
       method: "POST",
-      headers: { authorization: `Bearer ${served.token}`, "content-type": "application/json" },
+      headers: {
+        authorization: `Bearer ${shared().service.owner.token}`,
+        "content-type": "application/json",
+      },
       body: "{}",
     });
     // Both frames may have come before the head of the answer was sent.
     const text = await response.text().catch(() => "broken off");
     expect([200, 502]).toContain(response.status);
     expect(text).toContain(response.status === 200 ? "broken off" : "STREAM out of turn");
-    expect((await served.call("app", "twice", {})).json.code).toBe("app_crashed");
-    await expectUnharmed(served);
+    const twice = await shared().call(name, {}, { functionName: "twice" });
+    expect(twice.json.code).toBe("app_crashed");
+    await expectUnharmed();
   },
 );
 
@@ -89,12 +99,12 @@ verifies(
   "a RESULT with a status that is none fails its run, and its caller is told",
   async () => {
     const main = "def run(status):\n    send(result(call_id(), b'1', status))\n    rest()\n";
-    const served = await attacked({ app: hostile(main) });
+    const call = await attacker(hostile(main));
     for (const status of [65_535, 1_000, 600, 199, 101, 100, 1]) {
-      const answer = await served.call("app", "run", { status });
+      const answer = await call("run", { status });
       expect([status, answer.status, answer.json.code]).toEqual([status, 500, "app_error"]);
     }
-    await expectUnharmed(served);
+    await expectUnharmed();
   },
 );
 
@@ -112,14 +122,14 @@ def stream(text):
     send(frame(STREAM, me) + frame(CHUNK, me, b"\\x01" + text.encode("latin-1")))
     rest()
 `;
-    const served = await attacked({ app: hostile(main) });
+    const call = await attacker(hostile(main));
     for (const text of ["NaN", "[1,Infinity]", '{"a":', "", '"half', "1 2", "\xff", '1,"x":2']) {
       for (const functionName of ["run", "stream"]) {
-        const { status, json } = await served.call("app", functionName, { text });
+        const { status, json } = await call(functionName, { text });
         expect([text, functionName, status, json.code]).toEqual([text, functionName, 500, "result_not_json"]);
       }
     }
-    await expectUnharmed(served);
+    await expectUnharmed();
   },
 );
 
@@ -139,13 +149,13 @@ def long():
     send(frame(FAILED, call_id(), _failed("x" * 400_000)))
     rest()
 `;
-    const served = await attacked({ app: hostile(main) });
-    expect((await served.call("app", "huge", {})).json.code).toBe("app_crashed");
-    const long = await served.call("app", "long", {});
+    const call = await attacker(hostile(main));
+    expect((await call("huge")).json.code).toBe("app_crashed");
+    const long = await call("long");
     expect([long.status, long.json.code]).toEqual([500, "app_error"]);
     expect(long.json.message.length).toBeLessThan(9_000);
     expect(long.json.message).toContain("[millrace: cut");
-    await expectUnharmed(served);
+    await expectUnharmed();
   },
 );
 
@@ -161,14 +171,14 @@ def run(kind):
 def well():
     return True
 `;
-    const served = await attacked({ app: hostile(main) });
+    const call = await attacker(hostile(main));
     for (const kind of [2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 32, 36, 255]) {
-      const answer = await served.call("app", "run", { kind });
+      const answer = await call("run", { kind });
       expect([kind, answer.status, answer.json.code]).toEqual([kind, 502, "app_crashed"]);
       // Else each start would wait longer than the one before.
-      expect((await served.call("app", "well", {})).status).toBe(200);
+      expect((await call("well")).status).toBe(200);
     }
-    await expectUnharmed(served);
+    await expectUnharmed();
   },
 );
 
@@ -183,14 +193,16 @@ def run():
     while True:
         send(frame(CHUNK, me, b"\\x00" + b"x" * 32000))
 `;
-    const served = await attacked({ app: hostile(main) });
+    // As in production, in a process of its own.
+    const served = await serveApps({ app: hostile(main), good: { main: GOOD } });
     const { body } = await fetch(`${served.url}/app/run`, {
       method: "POST",
       headers: { authorization: `Bearer ${served.token}`, "content-type": "application/json" },
       body: "{}",
     });
     await served.command.printed(/a CHUNK beyond its credit/);
-    await expectUnharmed(served);
+    expect((await served.call("good", "run", { n: 1 })).status).toBe(200);
+    expect(served.command.stderr.match(/"millrace is up"/g)).toHaveLength(1);
     await body?.cancel().catch(() => undefined);
   },
 );
@@ -219,6 +231,6 @@ verifies(
     replica!.kill();
     await until("the app cannot start", async () => (await service.call("app", { n: 1 })).status === 503);
     expect((await service.call("app", { n: 1 })).json.message).toContain("secrets are too large");
-    expect((await service.call("good", { n: 1 })).json.result).toBe(2);
+    expect((await service.call("good", { n: 1 })).json.result[0]).toBe(2);
   },
 );

@@ -1,4 +1,5 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -186,7 +187,7 @@ export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}
       await logStore.close();
       await service.stop();
       await assertNothingLeft(directory);
-      await rm(directory, { recursive: true, force: true });
+      rmSync(directory, { recursive: true, force: true });
     };
     for (const [name, app] of Object.entries(apps)) await made.deploy(name, app);
   });

@@ -5,6 +5,7 @@ import { expect } from "vitest";
 import type { Finding } from "../../../src/cli/finding.ts";
 import { MILLRACE, run, serviceEnvironment } from "../../support/command-line.ts";
 import { writeApp } from "../../support/service.ts";
+import { ISOLATION } from "../../support/test-settings.ts";
 import { verifies } from "../../verifies.ts";
 import { POLITE, answer, deployPolite, during, scratch } from "./site.ts";
 
@@ -12,8 +13,9 @@ async function doctor(
   dataDir: string,
   ...options: string[]
 ): Promise<(check: string) => Finding | undefined> {
-  // What is installed here is no subject of these tests, and takes its time to answer.
-  const env = { ...serviceEnvironment(dataDir), MILLRACE_CONTAINER_ENGINE: "none" };
+  // What is installed here is no subject of these tests, nor are walls, and both take their time to answer.
+  const usual = { MILLRACE_CONTAINER_ENGINE: "none", MILLRACE_ISOLATION: ISOLATION };
+  const env = { ...serviceEnvironment(dataDir), ...usual };
   const { stdout, stderr } = await run(MILLRACE, ["doctor", "--json", ...options], { env });
   if (stdout === "") throw new Error(stderr);
   const findings = JSON.parse(stdout) as Finding[];

@@ -1,4 +1,5 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
@@ -29,7 +30,7 @@ export async function scratch(): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), "millrace-moved-"));
   onTestFinished(async () => {
     await assertNothingLeft(folder);
-    await rm(folder, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true });
   });
   return folder;
 }

@@ -1,5 +1,5 @@
-import { readFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { readFileSync, rmSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll } from "vitest";
@@ -58,7 +58,7 @@ export function pair(apps: Record<string, TestApp>, flags: Record<string, unknow
     ...shared,
     masterKeyFile: path.join(first().settings.dataDir, "master.key"),
   }));
-  afterAll(() => rm(folder, { recursive: true, force: true }));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
   return new Pair([first, second]);
 }
 

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
@@ -241,7 +240,7 @@ export function catalogSites(): () => Promise<CatalogSite> {
     await ground.close();
     await ground.store.close();
     await assertNothingLeft(ground.directory);
-    await rm(ground.directory, { recursive: true, force: true });
+    rmSync(ground.directory, { recursive: true, force: true });
   });
   return async () => {
     if (!ground) throw new Error("the store is not open yet");

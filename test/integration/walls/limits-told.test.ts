@@ -20,7 +20,10 @@ verifies("walls.limits.told", "/readyz?verbose and doctor tell of each limit, an
   // Without walls.
   expect(appLimits["open_files"]).toContain("MILLRACE_ISOLATION");
   const { stdout } = await run(MILLRACE, ["doctor", "--json"], {
-    env: { MILLRACE_DATA_DIR: path.join(service.directory, "data") },
+    env: {
+      MILLRACE_DATA_DIR: path.join(service.directory, "data"),
+      MILLRACE_CONTAINER_ENGINE: "none",
+    },
   });
   const found = (JSON.parse(stdout) as Told[]).find(({ check }) => check === "limits");
   for (const name of LIMITS) expect(found?.message).toContain(`${name.replace("_", " ")}: `);

@@ -1,5 +1,12 @@
 import { expect } from "vitest";
-import { Command, bootstrap, scratchDirectory, serviceEnvironment } from "../../support/command-line.ts";
+import {
+  Command,
+  MILLRACE,
+  installed,
+  scratchDirectory,
+  serviceEnvironment,
+} from "../../support/command-line.ts";
+import { ISOLATION } from "../../support/test-settings.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -9,9 +16,11 @@ verifies(
   async () => {
     const target = await WebhookTarget.open();
     const dataDir = scratchDirectory();
-    const command = new Command("npm", ["start"], { env: serviceEnvironment(dataDir) });
+    const command = new Command(MILLRACE, ["start"], {
+      env: { ...serviceEnvironment(dataDir), MILLRACE_ISOLATION: ISOLATION },
+    });
     await command.printed(/Ctrl-C stops it/);
-    const { fields } = await bootstrap(dataDir);
+    const fields = await installed(dataDir);
     for (const url of [target.url, target.url.replace("127.0.0.1", "localhost")]) {
       const before = target.received.length;
       const place = `${fields.api_url}/v4/${fields.project_id}/hello/run`;

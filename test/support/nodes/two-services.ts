@@ -1,4 +1,5 @@
-import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { copyFile, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
@@ -53,7 +54,7 @@ export async function twoOfOne(
   const shared = await mkdtemp(path.join(tmpdir(), "millrace-shared-"));
   const dataDir = await mkdtemp(path.join(tmpdir(), "millrace-data-"));
   onTestFinished(async () => {
-    for (const folder of [shared, dataDir]) await rm(folder, { recursive: true, force: true });
+    for (const folder of [shared, dataDir]) rmSync(folder, { recursive: true, force: true });
   });
   const flags = { databaseUrl, blobs: shared };
   const owner = await testService({}, flags);

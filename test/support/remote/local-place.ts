@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import path from "node:path";
+import { PYTHON_DIR } from "../../../src/config/package-files.ts";
 import { describeExit } from "../../../src/host/start-kept.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import type { Exit, Workload } from "../../../src/replicas/engine.ts";
@@ -12,9 +13,8 @@ import type {
   SeatPlaceEvents,
 } from "../../../src/replicas/remote/seat-place.ts";
 import { isAlive } from "../process-tree.ts";
-import { REPOSITORY } from "../source-files.ts";
 
-const AGENT = path.join(REPOSITORY, "python", "millrace_seat");
+const AGENT = path.join(PYTHON_DIR, "millrace_seat");
 
 const NAME = "process ";
 const LOOK_MS = 50;

@@ -1,4 +1,5 @@
-import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { mkdtemp, readdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
@@ -44,7 +45,7 @@ export async function seatFolder(): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), "millrace-seats-"));
   onTestFinished(async () => {
     await assertNothingLeft(folder);
-    await rm(folder, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true });
   });
   return folder;
 }

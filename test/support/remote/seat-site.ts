@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
-import { copyFile, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { readFileSync, rmSync } from "node:fs";
+import { copyFile, mkdir, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
@@ -10,15 +10,13 @@ import { onTestFinished } from "vitest";
 import { winnerOf } from "../../../src/nodes/rendezvous.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { TestDatabase, testDatabases } from "../databases.ts";
+import { plainEnvironment, testProgram } from "../command-line.ts";
 import { freePort } from "../free-port.ts";
 import { writeApp } from "../service.ts";
 import type { TestApp } from "../service.ts";
-import { REPOSITORY } from "../source-files.ts";
 import { until } from "../until.ts";
 import { seatFolder } from "./remote-service.ts";
 import type { SeatServiceOrder } from "./seat-service.ts";
-
-const SERVICE = path.join(REPOSITORY, "test", "support", "remote", "seat-service.ts");
 
 type Up = {
   readonly url: string;
@@ -46,7 +44,9 @@ export class SeatService {
   }
 
   static async start(order: SeatServiceOrder): Promise<SeatService> {
-    const child = spawn(process.execPath, [SERVICE, JSON.stringify(order)], {
+    const program = testProgram("remote/seat-service");
+    const child = spawn(process.execPath, [program, JSON.stringify(order)], {
+      env: { ...process.env, ...plainEnvironment() },
       stdio: ["pipe", "pipe", "inherit"],
     });
     onTestFinished(() => void child.kill("SIGKILL"));
@@ -133,7 +133,7 @@ export class SeatSite {
     graceMs = 60_000,
   ): Promise<SeatSite> {
     const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
-    onTestFinished(() => rm(directory, { recursive: true, force: true }));
+    onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
     const folder = await seatFolder();
     const source = await writeApp(path.join(directory, "app"), "app", app);
     const database = await databases.fresh("postgres");
