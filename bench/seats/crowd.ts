@@ -159,7 +159,8 @@ const args = [
   "--manage-all-nodes=true",
   "--node-lease-duration-seconds=40",
 ];
-const player = spawn(kwok, args, { stdio: ["ignore", "ignore", "inherit"] });
+// It complains of each pod that was gone before it looked twice.
+const player = spawn(kwok, args, { stdio: "ignore" });
 try {
   await main(config);
 } finally {
