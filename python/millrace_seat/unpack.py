@@ -22,6 +22,7 @@ class BadArchive(Exception):
 def unpack(file: str, into: str, given: str | None = None) -> bytes | None:
     """Unpacks a file into a folder that is there and empty. The entry named `given` is not written, but the answer."""
     answer: bytes | None = None
+    #: Of folders with a slash.
     names: set[str] = set()
     links: list[tuple[str, str]] = []
     folders: list[tuple[str, tarfile.TarInfo]] = []
@@ -82,9 +83,12 @@ def _checked_name(entry: tarfile.TarInfo, names: set[str]) -> str:
     # A name that was cut in its header, in the middle of a character, stands whole in the entry before it.
     is_text = not any("\ud800" <= character <= "\udfff" for character in name)
     is_short = is_text and len(name.encode()) <= _MAX_NAME_BYTES and len(steps) <= _MAX_DEPTH
-    if not is_plain or not is_short or name in names:
+    # Below a link it could lie anywhere, and the next link below that, too.
+    above = name[: name.rfind("/") + 1]
+    is_in_folder = above == "" or above in names
+    if not is_plain or not is_short or not is_in_folder or not names.isdisjoint((name, name + "/")):
         raise BadArchive("an entry has the invalid name %r" % name[:200])
-    names.add(name)
+    names.add(name + "/" if entry.isdir() else name)
     return name
 
 

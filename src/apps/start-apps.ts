@@ -19,6 +19,7 @@ export type AppsParts = Omit<CatalogParts, "secrets" | "onLog" | "files"> &
     readonly images: ImageHost;
     /** Where environments are built that are not for this machine; null where all are. */
     readonly builds: BuildSeats | null;
+    readonly maxScratchBytes: number;
     /** Where nodes find the files of each other's versions; null for a service alone. */
     readonly blobs: BlobStore | null;
     readonly seal: Seal;
@@ -33,7 +34,7 @@ export type AppsParts = Omit<CatalogParts, "secrets" | "onLog" | "files"> &
 export async function startApps(parts: AppsParts, life: Lifecycle) {
   const { store, seal, clock, log, reserve, onAppLog, blobs, builds } = parts;
   const known = (environment: string) => store.versionBlobs.ofEnvironment(environment);
-  const elsewhere = builds && blobs && { seats: builds, blobs, known };
+  const elsewhere = builds && blobs && { seats: builds, blobs, known, maxFolderBytes: parts.maxScratchBytes };
   const share = new LogShare({ store, maxBytes: parts.maxLogBytes, reserve });
   const logBook = await life.start(
     "apps' logs",

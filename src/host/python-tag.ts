@@ -5,7 +5,7 @@ import type { Interpreter } from "./interpreter.ts";
 const ANSWER_MS = 60_000;
 const ASK = `import platform, sys, sysconfig
 print("%d.%d" % sys.version_info[:2], sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag, *platform.libc_ver())`;
-const TAG = /^(3\.\d{1,3}) (\S{1,100}) (\w{1,20}) (\d{1,5}(?:\.\d{1,5}){0,3})$/;
+const TAG = /^(3\.\d{1,3}) ([!-~]{1,100}) (\w{1,20}) (\d{1,5}(?:\.\d{1,5}){0,3})$/;
 
 /** By the interpreter's path: what it is does not change while the service runs. */
 const asked = new Map<string, Promise<string | null>>();

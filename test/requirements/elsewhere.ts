@@ -8,6 +8,8 @@ export const ELSEWHERE = {
     "elsewhere.own": "Commands that install packages have an environment of their own there, too.",
     "elsewhere.reuse":
       "The same packages for the same image are built once; what names them holds the image's digest.",
+    "elsewhere.here":
+      "What was built in pods is fetched or built again where the service runs apps itself from then on.",
     "elsewhere.failures":
       "What fails in such a build is told as on a plain host: in its log, and as its reason.",
     "elsewhere.cancel": "A build that is cancelled ends its pod, and leaves nothing behind.",

@@ -103,7 +103,12 @@ export class VersionFiles {
 
   #isHere(version: Version): boolean {
     const { bundle, environment } = artifactFolders(version, this.#parts.dataDir);
-    return existsSync(bundle) && (environment === null || hasEnvironment(environment));
+    return existsSync(bundle) && (environment === null || this.#hasEnvironment(environment));
+  }
+
+  /** What was built for other machines is no use where apps run on this one. */
+  #hasEnvironment(folder: string): boolean {
+    return hasEnvironment(folder, Boolean(this.#parts.elsewhere));
   }
 
   async #fetch(version: Version): Promise<"fetched"> {
@@ -135,7 +140,7 @@ export class VersionFiles {
   async #fetchEnvironment(version: Version): Promise<void> {
     const { dataDir, python, storage, log, elsewhere } = this.#parts;
     const { environment: folder } = artifactFolders(version, dataDir);
-    if (folder === null || hasEnvironment(folder)) return;
+    if (folder === null || this.#hasEnvironment(folder)) return;
     const { environmentBlob: hash, environmentBytes: bytes, environmentTag: tag } = version;
     // Whoever runs it fetches it from its blob.
     if (elsewhere && hash !== null) {

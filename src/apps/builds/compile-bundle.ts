@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
+import { z } from "zod";
 import { appEnvironment } from "../../host/app-environment.ts";
 import { BuildError } from "./build-error.ts";
 import { PYTHON_SYNC } from "./python-sync.ts";
@@ -36,12 +37,13 @@ const MAX_MISTAKES = 10_000;
 /** Files with mistakes that are named before the rest is counted. */
 const MAX_NAMED = 20;
 
-type Mistake = {
-  readonly file: string;
-  readonly line: number | null;
-  readonly text: string | null;
-  readonly message: string;
-};
+const MISTAKE = z.object({
+  file: z.string(),
+  line: z.nullable(z.number()),
+  text: z.nullable(z.string()),
+  message: z.string(),
+});
+type Mistake = z.infer<typeof MISTAKE>;
 
 /**
  * Compiles the bundle's Python files, so that replicas need not. A mistake in `main.py` is a `BuildError` for an app
@@ -83,11 +85,19 @@ async function compile(python: string, wasChanged: boolean, site: BuildSite): Pr
     site,
   );
   const isThrough = lines.at(-1) === "done" || lines.length > MAX_MISTAKES;
-  // oxlint-disable-next-line no-unsafe-type-assertion
-  if (isThrough) return lines.slice(0, -1).map((line) => JSON.parse(line) as Mistake);
+  const mistakes = isThrough ? readMistakes(lines.slice(0, -1)) : null;
   // The parser itself may break on some file: the first replica will tell whether that matters.
-  site.say("warning: could not precompile the bundle", "stderr");
-  return [];
+  if (mistakes === null) site.say("warning: could not precompile the bundle", "stderr");
+  return mistakes ?? [];
+}
+
+/** Null where it is something else: elsewhere, the app's own image says it. */
+function readMistakes(lines: readonly string[]): readonly Mistake[] | null {
+  try {
+    return lines.map((line) => MISTAKE.parse(JSON.parse(line)));
+  } catch {
+    return null;
+  }
 }
 
 function describe({ file, line, text, message }: Mistake): string {

@@ -38,7 +38,7 @@ export async function sharedEnvironment(
 ): Promise<string> {
   const runsOn = [process.platform, process.arch, python.version, python.path];
   const folder = await sharedFolder(requirements, runsOn, site);
-  await unlessReady(folder, site, async () => {
+  await unlessReady(folder, hasPackages, site, async () => {
     await createEnvironment(folder, false, python, site);
     await installInto(folder, requirements, python, site);
     await close(folder, site);
@@ -57,9 +57,14 @@ export async function sharedFolder(
 }
 
 /** Makes one that is not there, unless another build is doing so. */
-async function unlessReady(folder: string, site: BuildSite, make: () => Promise<void>): Promise<void> {
+async function unlessReady(
+  folder: string,
+  isWhole: (folder: string) => boolean,
+  site: BuildSite,
+  make: () => Promise<void>,
+): Promise<void> {
   for (;;) {
-    if (isReady(folder)) {
+    if (isReady(folder, isWhole)) {
       hold(folder, site.buildId);
       site.say("dependencies unchanged, reusing the environment");
       return;
@@ -79,7 +84,7 @@ export async function sharedStandIn(
   site: BuildSite,
   make: (folder: string) => Promise<void>,
 ): Promise<void> {
-  await unlessReady(folder, site, () => standIn(folder, make));
+  await unlessReady(folder, isStandIn, site, () => standIn(folder, make));
 }
 
 /** An environment of one build whose packages are in an image, or elsewhere: `make` leaves in its folder what tells which. */
@@ -92,8 +97,14 @@ export async function ownStandIn(site: BuildSite, make: (folder: string) => Prom
 
 /** An environment that another service has had built elsewhere: `make` leaves in its folder what tells where it is. */
 export async function knownStandIn(folder: string, make: (folder: string) => Promise<void>): Promise<void> {
-  for (let other = busy.get(folder); other; other = busy.get(folder)) await other.catch(() => undefined);
-  if (!isReady(folder)) await alone(folder, () => standIn(folder, make));
+  await untilFree(folder);
+  if (!isReady(folder, isStandIn)) await alone(folder, () => standIn(folder, make));
+}
+
+/** Removes one that tells what is not true any more, unless a build relies on it, or it has changed meanwhile. */
+export async function dropStandIn(folder: string, isUntrue: () => boolean): Promise<void> {
+  await untilFree(folder);
+  if (!held.has(folder) && isUntrue()) await occupied(folder, () => removeEnvironment(folder));
 }
 
 async function standIn(folder: string, make: (folder: string) => Promise<void>): Promise<void> {
@@ -123,8 +134,8 @@ export async function fetchedEnvironment(
   user: number | null,
   fill: () => Promise<void>,
 ): Promise<boolean> {
-  for (let other = busy.get(folder); other; other = busy.get(folder)) await other.catch(() => undefined);
-  if (isReady(folder)) return false;
+  await untilFree(folder);
+  if (isReady(folder, hasPackages)) return false;
   await alone(folder, async () => {
     await removeTree(folder);
     await mkdir(folder, { recursive: true, mode: 0o755 });
@@ -135,9 +146,10 @@ export async function fetchedEnvironment(
   return true;
 }
 
-/** Whether an environment is here, whole: its packages, or what tells where they are. */
-export function hasEnvironment(folder: string): boolean {
-  return wantedTime(folder) !== null && (readImageRecord(folder) !== null || hasPackages(folder));
+/** Whether an environment is here, whole: its packages or its image, or for other machines what tells which blob has it. */
+export function hasEnvironment(folder: string, isForOthers: boolean): boolean {
+  const isHere = readImageRecord(folder) !== null || hasPackages(folder);
+  return wantedTime(folder) !== null && (isHere || (isForOthers && isStandIn(folder)));
 }
 
 /** The build's commands are through with it: whatever they made of its marker, it is the service's again. */
@@ -222,18 +234,19 @@ function ownFolder({ environmentDir, dataDir, projectId, buildId }: BuildSite): 
   return environmentDir ?? path.join(environmentsDir(dataDir), projectId + OWN + buildId);
 }
 
-/**
- * Whether its Python is there, which is a link to the host's and may have been removed, or what tells which blob has it,
- * and nobody works on it.
- */
+/** Whether its Python is there, which is a link to the host's and may have been removed, and nobody works on it. */
 function hasPackages(folder: string): boolean {
-  const isWhole = existsSync(path.join(folder, "bin", "python")) || readBlobRecord(folder) !== null;
-  return isWhole && !busy.has(folder);
+  return existsSync(path.join(folder, "bin", "python")) && !busy.has(folder);
+}
+
+/** Whether it tells which blob has its packages, and nobody works on it. */
+function isStandIn(folder: string): boolean {
+  return readBlobRecord(folder) !== null && !busy.has(folder);
 }
 
 /** Whether it counts; a yes keeps it from being swept for a while. */
-function isReady(folder: string): boolean {
-  if (!hasPackages(folder)) return false;
+function isReady(folder: string, isWhole: (folder: string) => boolean): boolean {
+  if (!isWhole(folder)) return false;
   try {
     const now = new Date();
     utimesSync(path.join(folder, READY), now, now);
@@ -262,6 +275,10 @@ function hold(folder: string, buildId: string): void {
 /** When a build has last wanted it; null of one that does not count. */
 function wantedTime(folder: string): number | null {
   return statSync(path.join(folder, READY), { throwIfNoEntry: false })?.mtimeMs ?? null;
+}
+
+async function untilFree(folder: string): Promise<void> {
+  for (let other = busy.get(folder); other; other = busy.get(folder)) await other.catch(() => undefined);
 }
 
 /** Makes something in a folder that it has to itself; what fails leaves nothing behind. */

@@ -25,8 +25,8 @@ type Step = Omit<KeptProgram, "walls" | "cwd" | "held"> & {
 };
 
 /**
- * Runs one program of a build, in its bundle, where the build is: in its seat, or on this machine. Behind walls it may use the network, and writes nothing but the bundle,
- * what it makes, and its project's own cache of packages.
+ * Runs one program of a build, in its bundle, where the build is: in its seat, or on this machine. Behind walls it may
+ * use the network, and writes nothing but the bundle, what it makes, and its project's own cache of packages.
  */
 export async function runStep(
   { environment = null, makes = null, files = {}, ...step }: Step,

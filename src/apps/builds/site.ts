@@ -33,6 +33,8 @@ export type Elsewhere = {
   readonly blobs: BlobStore;
   /** The blob of an environment that a version has, by the environment's id; null for none. */
   readonly known: (environment: string) => Promise<EnvironmentBlob | null>;
+  /** What a folder of a seat has room for: whoever sends more does not send what is there. */
+  readonly maxFolderBytes: number;
 };
 
 /** What the images of a service are made with. */

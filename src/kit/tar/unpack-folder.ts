@@ -88,12 +88,18 @@ async function finish(
   }
 }
 
-/** The name of an entry, which lies below the folder and is given once; throws `BadTar` for any other. */
+/**
+ * The name of an entry, which is given once and lies in a folder that came before it; throws `BadTar` for any other. Below
+ * a link it could lie anywhere, and the next link below that, too. `names` holds what came, folders with a slash.
+ */
 export function checkedName({ name: given, kind }: TarHeader, names: Set<string>): string {
-  const name = kind === "directory" ? given.replace(/\/$/, "") : given;
-  if (!isPlain(name) || isTooLong(name) || names.has(name))
+  const isFolder = kind === "directory";
+  const name = isFolder ? given.replace(/\/$/, "") : given;
+  const above = name.slice(0, name.lastIndexOf("/") + 1);
+  const wasThere = names.has(name) || names.has(`${name}/`);
+  if (!isPlain(name) || isTooLong(name) || wasThere || (above !== "" && !names.has(above)))
     throw new BadTar(`an entry has the invalid name ${JSON.stringify(given.slice(0, 200))}`);
-  names.add(name);
+  names.add(isFolder ? `${name}/` : name);
   return name;
 }
 

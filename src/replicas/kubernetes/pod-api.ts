@@ -8,7 +8,7 @@ import type { SeatOrder } from "../remote/seat-place.ts";
 import { SEAT, labelsOf, ownerName } from "./labels.ts";
 import { networkPolicies } from "./network-policies.ts";
 import type { PolicyParts } from "./network-policies.ts";
-import { imageFor, podName, podOf, secretOf } from "./pod-spec.ts";
+import { podName, podOf, secretOf } from "./pod-spec.ts";
 import type { PodParts } from "./pod-spec.ts";
 import { readPod } from "./pod-state.ts";
 
@@ -64,11 +64,6 @@ export class PodApi {
     const made = await this.#createPod(order, podOf(pod, owner, order, workload));
     const path = api.pathOf(CORE, "secrets");
     await api.ask({ method: "POST", path, body: secretOf(pod, made, order), signal }).catch(unlessThere);
-  }
-
-  /** What its pod runs, by name. */
-  imageFor(workload: Workload): string {
-    return imageFor(this.#parts.pod, workload);
   }
 
   /** Ends a pod, however often that takes; true when it was not there any more, or nobody waits for it. */

@@ -120,8 +120,8 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     this.#obstacle = pod.obstacle;
     if (pod.isScheduled) this.#tell("scheduled");
     if (pod.hasStarted) this.#tell("pulled");
-    // One whose digest nobody tells has its name.
-    if (pod.hasStarted) this.#image.resolve(pod.image ?? this.#parts.pods.imageFor(this.#workload));
+    // One whose digest nobody tells may be any, whatever its name: what is built there is for no other.
+    if (pod.hasStarted) this.#image.resolve(pod.image ?? `unknown in ${this.placeName}`);
     if (!pod.end) return;
     this.#end(exitOf(pod.end, this.#workload.limits));
     // What has ended stays in the cluster until somebody removes it.

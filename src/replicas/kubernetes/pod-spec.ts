@@ -25,6 +25,8 @@ const PYTHON_DIR = "/opt/millrace/python";
 /** Where they are put for an image that has them not. */
 const AGENT_DIR = "/agent";
 const AGENT_SIZE = "64Mi";
+/** A service ends its builds before that; should it be gone, what an app's own image holds may not end itself. */
+const BUILD_SECONDS = 4 * 60 * 60;
 const ORDER_DIR = "/run/millrace";
 /** The agent keeps bundle and environment there. */
 const WORK_DIR = "/work";
@@ -90,6 +92,7 @@ export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workl
         fsGroupChangePolicy: "OnRootMismatch",
         seccompProfile: { type: "RuntimeDefault" },
       },
+      ...(workload.isBuild && { activeDeadlineSeconds: BUILD_SECONDS }),
       ...(workload.image && { initContainers: [agentBringer(parts, workload)] }),
       containers: [containerOf(parts, workload)],
       volumes: [
@@ -162,7 +165,7 @@ for name in os.listdir("${PYTHON_DIR}"):
 }
 
 /** The image that a workload runs in. */
-export function imageFor(parts: PodParts, workload: Workload): string {
+function imageFor(parts: PodParts, workload: Workload): string {
   return workload.image ?? workerImage(parts, workload);
 }
 

@@ -63,6 +63,8 @@ export class BuildSeat implements Guest, Builder {
   readonly #ticket: string;
   readonly #placed: PlacedSeat;
   readonly #ready = Promise.withResolvers<BuildGround>();
+  /** Rejects when it is over. */
+  readonly #ended = Promise.withResolvers<never>();
   readonly #blobs: Set<string | null>;
   readonly #starting: readonly Timer[];
   readonly #fence = 1;
@@ -92,7 +94,7 @@ export class BuildSeat implements Guest, Builder {
     this.#blobs = new Set([workload.version.bundleBlob]);
     this.ground = this.#ready.promise;
     // Who gave up before it was there does not wait for it.
-    this.ground.catch(() => undefined);
+    for (const promise of [this.ground, this.#ended.promise]) promise.catch(() => undefined);
     const { place, listener, graceMs } = parts;
     this.#ticket = listener.expect(this);
     const { authority } = listener;
@@ -159,11 +161,16 @@ export class BuildSeat implements Guest, Builder {
       arrived.resolve(socket);
     });
     const done = this.#do((id) => ({ give: { id, what, ticket } }));
-    done.catch((error: unknown) => arrived.reject(error));
+    const missing = new BuildSeatLost(`the ${what} did not come`);
+    done.then(
+      () => arrived.reject(missing),
+      (error: unknown) => arrived.reject(error),
+    );
     try {
       const socket = await arrived.promise;
       socket.setTimeout(SILENCE_MS, () => socket.destroy());
-      done.catch(() => socket.destroy());
+      // Whatever the agent says that it has done, the connection may be anybody's.
+      for (const failed of [done, this.#ended.promise]) failed.catch(() => socket.destroy());
       try {
         const taken = await use(socket);
         // It begins with nothing else before that.
@@ -310,6 +317,7 @@ export class BuildSeat implements Guest, Builder {
     this.#line?.close({ end: {} });
     this.#placed.kill();
     this.#ready.reject(end);
+    this.#ended.reject(end);
     this.#open?.end.reject(end);
   }
 }

@@ -45,7 +45,7 @@ export type AdoptedSeat = { readonly seatId: string; readonly placeName: string 
 export type PlacedSeat = {
   /** The name it has there, for people and for the database: a pod's name. */
   readonly placeName: string;
-  /** The image that it runs, by its digest where that is known; absent where places have none. */
+  /** The image that it runs, by its digest; if nobody tells that, what no other seat has. Absent where places have none. */
   readonly image?: Promise<string>;
   /** When the place has ended, and how: "OOMKilled", "evicted: …", "deleted". */
   readonly exited: Promise<Exit>;

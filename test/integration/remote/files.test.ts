@@ -44,6 +44,8 @@ const HOSTILE: Readonly<Record<string, string>> = {
   "the link 'out' leads outside": 'add("out", tarfile.SYMTYPE, target="/etc"); seal()',
   "the link 'out' leads outside ": 'add("out", tarfile.SYMTYPE, target="../x"); seal()',
   "the link 'out' leads outside  ": 'add("out", tarfile.SYMTYPE, target="a/../../x"); seal()',
+  "the invalid name 'a/out'":
+    'add("a", tarfile.SYMTYPE, target="."); add("a/out", tarfile.SYMTYPE, target="../x"); seal()',
   "its end is missing": 'add("x")',
   "something stands behind its end": 'seal(); add("x")',
   "it holds too much": 'add("given", text="x" * 70000); seal()',

@@ -79,10 +79,18 @@ verifies("elsewhere.judged", "what leads outside, comes twice, is cut or too muc
     await tar.addLink("a", "b", 0);
   });
   await expect(again(twice)).rejects.toThrow("invalid name");
-  for (const target of ["/etc/passwd", "../..", "a/../../b", ""]) {
-    const link = await archive((tar) => tar.addLink("a/link", target, 0));
+  for (const target of ["/etc/passwd", "../..", "a/../../b", "", "x".repeat(3_001)]) {
+    const link = await archive(async (tar) => {
+      await tar.addDirectory("a", 0o755, 0);
+      await tar.addLink("a/link", target, 0);
+    });
     await expect(again(link)).rejects.toThrow("is a link to");
   }
+  const below = await archive(async (tar) => {
+    await tar.addLink("a", ".", 0);
+    await tar.addLink("a/link", "../b", 0);
+  });
+  await expect(again(below)).rejects.toThrow("invalid name");
   await expect(again(await file("large", 1_001))).rejects.toThrow("it holds too much");
   const many = await archive(async (tar) => {
     for (let index = 0; index < 11; index += 1) await tar.addBytes("left-out", Buffer.alloc(0), 0);
@@ -96,5 +104,6 @@ verifies("elsewhere.judged", "what leads outside, comes twice, is cut or too muc
   const device = packHeader({ name: "x", kind: "file", mode: 0, sizeBytes: 0, modifiedAt: 0, target: "" });
   device.write("3", 156, "latin1");
   await expect(again(Buffer.concat([device, whole]))).rejects.toThrow("checksum");
+  await expect(again(Buffer.concat([whole, Buffer.alloc(100_000)]))).rejects.toThrow("it holds too much");
   await expect(again(Buffer.alloc(2_000))).rejects.toThrow("its end is missing");
 });

@@ -36,6 +36,12 @@ export async function checkElsewhere(config: AppConfig, site: BuildSite): Promis
       "stderr",
     );
   }
+  if (image !== null && !image.includes("@sha256:"))
+    site.say(
+      "warning: deployment.docker_base_image_url names no digest (…@sha256:…). Packages are built for the image that has the name " +
+        "now, and replicas run the one that has it when they start",
+      "stderr",
+    );
   if (site.registryAuth !== null && image !== null)
     site.say(
       "warning: the logins of your Docker configuration are not used: the cluster pulls images with imagePullSecrets of MILLRACE_KUBERNETES_POD",

@@ -11,17 +11,20 @@ import { BuildError } from "../build-error.ts";
 import { readCommands, runCommands } from "../commands.ts";
 import type { CommandPlace } from "../commands.ts";
 import { compileBundle, requireMain } from "../compile-bundle.ts";
-import { knownStandIn, ownStandIn, removeEnvironment, sharedFolder, sharedStandIn } from "../environments.ts";
+import { dropStandIn, knownStandIn, ownStandIn, sharedFolder, sharedStandIn } from "../environments.ts";
 import { readRequirements } from "../requirements.ts";
 import type { Requirements } from "../requirements.ts";
 import type { BuildSite, Elsewhere } from "../site.ts";
 import { sizeText } from "../../deploys/size-text.ts";
 import { checkElsewhere } from "./check-elsewhere.ts";
 import { PackagesElsewhere } from "./packages-elsewhere.ts";
-import { bringBundleBack, storeFromSeat } from "./take-folders.ts";
+import { bringBundleBack, judged, storeFromSeat } from "./take-folders.ts";
 
-/** A blob that no version names is safe for that long, and longer. */
-const YOUNG_MS = 12 * 60 * 60 * 1000;
+/**
+ * So long after it was put, a blob may be named: collectors leave it alone for a day, of which the store may have counted
+ * half already, and a build takes three hours.
+ */
+const YOUNG_MS = 6 * 60 * 60 * 1000;
 
 /**
  * Makes a bundle ready where it will run: the same steps as on this machine, in a seat of the place that its replicas will
@@ -34,7 +37,9 @@ export async function prepareElsewhere(
 ): Promise<{ readonly environment: string | null; readonly python: null }> {
   const { buildId, projectId, bundleDir, signal, say } = site;
   const image = await checkElsewhere(config, site);
-  const { hash: bundle } = await elsewhere.blobs.put(packFolder(bundleDir), signal);
+  const { hash: bundle } = await judged("the bundle could not be packed", () =>
+    elsewhere.blobs.put(packFolder(bundleDir), signal),
+  );
   const python = pythonWish(config.deployment);
   const { containerRuntime } = config.deployment;
   const memoryGb = config.named?.memoryGb ?? null;
@@ -82,7 +87,7 @@ class ElsewhereBuild {
     if (isOwn) await this.#packages.create(true);
     await runCommands("pre_build_commands", before, await this.#place(isOwn, isOwn), site);
     // They may have made what is read next.
-    if (before.length > 0) await bringBundleBack(this.#seat, site);
+    if (before.length > 0) await bringBundleBack(this.#seat, site, this.#elsewhere);
     const requirements = await readRequirements(dependencies, site);
     if (isOwn && requirements) await this.#packages.install(requirements);
     const shared = isOwn ? null : requirements && (await this.#shared(requirements, after.length > 0));
@@ -90,7 +95,7 @@ class ElsewhereBuild {
     await runCommands("shell_commands", after, await this.#place(hasPackages, isOwn), site);
     const needsMain = customRuntime === null;
     await compileBundle(this.#ground.python.path, false, needsMain, site);
-    await bringBundleBack(this.#seat, site);
+    await bringBundleBack(this.#seat, site, this.#elsewhere);
     if (needsMain) requireMain(site.bundleDir);
     return isOwn ? await ownStandIn(site, (folder) => this.#store(folder)) : shared;
   }
@@ -129,7 +134,8 @@ class ElsewhereBuild {
     const blob = named ?? (isYoung ? record : null);
     const hasBlob = blob?.environmentBlob ? await blobs.has(blob.environmentBlob) : false;
     const isTrue = hasBlob && record?.environmentBlob === blob?.environmentBlob;
-    if (record !== null && !isTrue) await removeEnvironment(folder);
+    if (record !== null && !isTrue)
+      await dropStandIn(folder, () => readBlobRecord(folder)?.putAt === record.putAt);
     if (blob && hasBlob)
       await knownStandIn(folder, (to) => writeBlobRecord(to, { ...blob, putAt: record?.putAt ?? 0 }));
   }

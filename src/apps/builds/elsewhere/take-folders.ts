@@ -1,5 +1,6 @@
 import path from "node:path";
 import type { StoredBlob } from "../../../blobs/blob-store.ts";
+import { IMAGE_RECORD } from "../../../host/containers/image-record.ts";
 import { createFile } from "../../../kit/byte-file.ts";
 import { rename } from "../../../kit/files.ts";
 import { giveTree } from "../../../kit/give-tree.ts";
@@ -17,11 +18,12 @@ import { BuildError } from "../build-error.ts";
 import { READY } from "../environments.ts";
 import { syncTree } from "../python-sync.ts";
 import type { BuildSite, Elsewhere } from "../site.ts";
-import { IMAGE_RECORD } from "../../../host/containers/image-record.ts";
 
 const INTERPRETER = /^bin\/python[\d.]*$/;
 /** What services leave in an environment: nobody else's word counts there. */
 const OURS: ReadonlySet<string> = new Set([READY, IMAGE_RECORD, BLOB_RECORD]);
+
+const NOT_TAKEN = "could not be taken from where it was built";
 
 /** Without the links to its interpreter, which is the machine's. */
 const isLeftOut: NonNullable<Repacking["leftOut"]> = ({ name, kind, target }) =>
@@ -31,11 +33,11 @@ const isLeftOut: NonNullable<Repacking["leftOut"]> = ({ name, kind, target }) =>
 export async function storeFromSeat(
   seat: Builder,
   folder: string,
-  { blobs }: Elsewhere,
+  { blobs, maxFolderBytes }: Elsewhere,
   signal: AbortSignal,
 ): Promise<StoredBlob> {
-  const how = { ...LIMITS, leftOut: isLeftOut, added: { name: READY, text: folder } };
-  return await judged("the environment", () =>
+  const how = { ...limitsOf(maxFolderBytes), leftOut: isLeftOut, added: { name: READY, text: folder } };
+  return await judged(`the environment ${NOT_TAKEN}`, () =>
     seat.take("environment", (archive) => blobs.put(repack(archive, how), signal)),
   );
 }
@@ -44,16 +46,18 @@ export async function storeFromSeat(
 export async function bringBundleBack(
   seat: Builder,
   { bundleDir, asideDir, user, keeperPython, pythonVersion }: BuildSite,
+  { maxFolderBytes }: Elsewhere,
 ): Promise<void> {
+  const limits = limitsOf(maxFolderBytes);
   const packed = path.join(asideDir, "bundle.packed");
   const fresh = path.join(asideDir, "bundle.new");
-  await judged("the bundle", async () => {
+  await judged(`the bundle ${NOT_TAKEN}`, async () => {
     await seat.take("bundle", async (archive) => {
       const room = await roomBytes(asideDir);
       const sink = await createFile(packed);
       let bytes = 0;
       try {
-        for await (const piece of repack(archive, LIMITS)) {
+        for await (const piece of repack(archive, limits)) {
           if ((bytes += piece.length) > room) throw new NoRoom(bytes, room);
           await sink.write(piece);
         }
@@ -62,7 +66,7 @@ export async function bringBundleBack(
       }
     });
     await makeFolder(fresh);
-    await unpackFolder(packed, fresh, { ...LIMITS, roomBytes: await roomBytes(asideDir) });
+    await unpackFolder(packed, fresh, { ...limits, roomBytes: await roomBytes(asideDir) });
   });
   if (user !== null) await giveTree(fresh, user);
   await syncTree(fresh, { path: keeperPython, version: pythonVersion });
@@ -71,15 +75,19 @@ export async function bringBundleBack(
   await rename(fresh, bundleDir);
 }
 
-/** What is wrong with a folder is the build's own doing. */
-async function judged<Result>(what: string, work: () => Promise<Result>): Promise<Result> {
+/** A seat has room for no more. */
+function limitsOf(maxFolderBytes: number): typeof LIMITS {
+  return { ...LIMITS, maxBytes: Math.min(LIMITS.maxBytes, maxFolderBytes) };
+}
+
+/** What is wrong with a folder is the build's own doing: a name that this disk does not take, too. */
+export async function judged<Result>(what: string, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof BadTar || error instanceof Unpackable || error instanceof NoRoom)
-      throw new BuildError(`${what} could not be taken from where it was built: ${error.message}`, {
-        cause: error,
-      });
+    const isNoName = (error as NodeJS.ErrnoException).code === "ENAMETOOLONG";
+    if (isNoName || error instanceof BadTar || error instanceof Unpackable || error instanceof NoRoom)
+      throw new BuildError(`${what}: ${error instanceof Error ? error.message : ""}`, { cause: error });
     throw error;
   }
 }

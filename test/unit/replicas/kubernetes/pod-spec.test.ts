@@ -183,6 +183,8 @@ verifies(
     expect(JSON.stringify(spec)).not.toContain("persistentVolumeClaim");
     expect(JSON.stringify(spec)).not.toContain("subPath");
     expect(metadata.labels["millrace.dev/network"]).toBe("egress");
+    // It ends though no service is left to end it; an app's pod does not.
+    expect([spec["activeDeadlineSeconds"], pod().spec["activeDeadlineSeconds"]]).toEqual([14_400, undefined]);
     expect(spec.containers[0]?.resources).toEqual({
       limits: { memory: "4000000000" },
       requests: { cpu: "250m", memory: "1000000000" },

@@ -135,6 +135,31 @@ test("a folder comes on a connection of its own", async () => {
 });
 
 verifies(
+  ["elsewhere.cancel", "elsewhere.order"],
+  "an agent that says it has sent a folder, and has not, keeps nobody waiting",
+  async () => {
+    const { played, seat, begin } = await playedBuild();
+    const agent = await begin();
+    const never = seat.take("bundle", async (archive) => await text(archive));
+    await agent.hears(2);
+    agent.say(done(1));
+    await expect(never).rejects.toThrow("the bundle did not come");
+
+    const begun = Promise.withResolvers<void>();
+    const endless = seat.take("bundle", async (archive) => {
+      begun.resolve();
+      return await text(archive);
+    });
+    await agent.hears(3);
+    const sender = await played.call(`millrace 1 wire ${agent.heard[2].give.ticket}`);
+    await begun.promise;
+    agent.say(done(2), { exited: { code: 0, is_out_of_memory: false } });
+    await expect(endless).rejects.toThrow("the bundle did not arrive whole");
+    await sender.closed();
+  },
+);
+
+verifies(
   "elsewhere.back",
   "an agent that was lost comes back, and is told again what it has to do",
   async () => {
