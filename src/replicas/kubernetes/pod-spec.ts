@@ -3,6 +3,8 @@ import type { SeatOrder } from "../remote/seat-place.ts";
 import type { Workload } from "../engine.ts";
 import { COMPUTE, CONTAINER, NETWORK, NODE, SEAT, labelsOf, networkLabel, ownerName } from "./labels.ts";
 import type { Whose } from "./labels.ts";
+import { besideBuildKit } from "./image-pod.ts";
+import type { ImagePodParts } from "./image-pod.ts";
 
 /** What the pods of an installation have in common. */
 export type PodParts = {
@@ -18,10 +20,12 @@ export type PodParts = {
   /** The claim for the storage of projects; null for none. */
   readonly storage: string | null;
   readonly overrides: PodOverrides;
+  /** How images are built, and where they are; null where none are. */
+  readonly images: (ImagePodParts & { readonly registry: string }) | null;
 };
 
 /** Where the worker image has the agent and the harness. */
-const PYTHON_DIR = "/opt/millrace/python";
+export const PYTHON_DIR = "/opt/millrace/python";
 /** It gets no machine before its order is there: a kubelet that does not find it looks again after half a second. */
 const ORDER_GATE = "millrace.dev/order";
 /** Where they are put for an image that has them not. */
@@ -59,7 +63,7 @@ export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workl
   const parts = workload.isBuild ? { ...given, storage: null, replicasPerSeat: 1 } : given;
   const { whose, overrides } = parts;
   const name = podName(order.seatId);
-  const sizeLimit = String(parts.maxScratchBytes);
+  const spec = specOf(parts, name, workload);
   return {
     apiVersion: "v1",
     kind: "Pod",
@@ -75,35 +79,46 @@ export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workl
       annotations: overrides.annotations,
       ownerReferences: [ownerOf("ConfigMap", ownerName(whose.installationId), ownerUid)],
     },
-    spec: {
-      ...overrides.spec,
-      ...placementOf(workload, overrides),
-      // A seat that has ended is replaced by another, and never comes back as itself.
-      restartPolicy: "Never",
-      schedulingGates: [{ name: ORDER_GATE }],
-      automountServiceAccountToken: false,
-      enableServiceLinks: false,
-      terminationGracePeriodSeconds: Math.ceil(workload.graceMs / 1000),
-      securityContext: {
-        runAsNonRoot: true,
-        runAsUser: USER,
-        runAsGroup: USER,
-        fsGroup: USER,
-        // Else some clusters go through every file of a claim at each start.
-        fsGroupChangePolicy: "OnRootMismatch",
-        seccompProfile: { type: "RuntimeDefault" },
-      },
-      ...(workload.image && { initContainers: [agentBringer(parts, workload)] }),
-      containers: [containerOf(parts, workload)],
-      volumes: [
-        { name: "order", secret: { secretName: name, defaultMode: 0o440 } },
-        { name: "work", emptyDir: { sizeLimit } },
-        { name: "scratch", emptyDir: { sizeLimit } },
-        { name: "storage", ...storageOf(parts, sizeLimit) },
-        { name: "shared-memory", emptyDir: { medium: "Memory", sizeLimit: SHARED_MEMORY } },
-        ...(workload.image ? [{ name: "agent", emptyDir: { sizeLimit: AGENT_SIZE } }] : []),
-      ],
+    spec:
+      parts.images && workload.buildsImage
+        ? besideBuildKit(spec, parts.images, { resources: resourcesOf(parts, workload), walls: WALLS })
+        : spec,
+  };
+}
+
+/** What of a seat's pod a machine needs to know. */
+function specOf(parts: PodParts, name: string, workload: Workload) {
+  const { overrides } = parts;
+  const sizeLimit = String(parts.maxScratchBytes);
+  return {
+    ...overrides.spec,
+    ...placementOf(workload, overrides),
+    // A seat that has ended is replaced by another, and never comes back as itself.
+    restartPolicy: "Never",
+    schedulingGates: [{ name: ORDER_GATE }],
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    terminationGracePeriodSeconds: Math.ceil(workload.graceMs / 1000),
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: USER,
+      runAsGroup: USER,
+      fsGroup: USER,
+      // Else some clusters go through every file of a claim at each start.
+      fsGroupChangePolicy: "OnRootMismatch",
+      seccompProfile: { type: "RuntimeDefault" },
     },
+    ...pullSecretsOf(parts, workload),
+    ...(workload.image && { initContainers: [agentBringer(parts, workload)] }),
+    containers: [containerOf(parts, workload)],
+    volumes: [
+      { name: "order", secret: { secretName: name, defaultMode: 0o440 } },
+      { name: "work", emptyDir: { sizeLimit } },
+      { name: "scratch", emptyDir: { sizeLimit } },
+      { name: "storage", ...storageOf(parts, sizeLimit) },
+      { name: "shared-memory", emptyDir: { medium: "Memory", sizeLimit: SHARED_MEMORY } },
+      ...(workload.image ? [{ name: "agent", emptyDir: { sizeLimit: AGENT_SIZE } }] : []),
+    ],
   };
 }
 
@@ -123,7 +138,7 @@ export function secretOf({ whose }: PodParts, podUid: string, order: SeatOrder):
   };
 }
 
-function containerOf(parts: PodParts, workload: Workload): object {
+function containerOf(parts: PodParts, workload: Workload) {
   return {
     name: CONTAINER,
     image: imageFor(parts, workload),
@@ -199,6 +214,13 @@ function resourcesOf({ requestFactor, replicasPerSeat }: PodParts, { limits, car
 /** Without a claim it is gone with the pod, and no larger than its other folders: it is on the machine's own disk. */
 function storageOf({ storage }: PodParts, sizeLimit: string): object {
   return storage === null ? { emptyDir: { sizeLimit } } : { persistentVolumeClaim: { claimName: storage } };
+}
+
+/** What opens the registry, for images that were built there. */
+function pullSecretsOf({ images, overrides }: PodParts, { image }: Workload): object {
+  if (!images?.secret || !image?.startsWith(`${images.registry}/`)) return {};
+  const given = (overrides.spec["imagePullSecrets"] as unknown[] | undefined) ?? [];
+  return { imagePullSecrets: [...given, { name: images.secret }] };
 }
 
 /** On machines with one of its cards, and in its sandbox. */
