@@ -1,7 +1,7 @@
 import type { Limits } from "../host/limits/limits.ts";
 import type { App, Version } from "../model/app.ts";
 import { isGpu, pythonWish } from "../model/app-config.ts";
-import type { AppConfig } from "../model/app-config.ts";
+import type { AppConfig, BuiltImage, CustomRuntimeConfig } from "../model/app-config.ts";
 import type { Workload } from "../replicas/engine.ts";
 import { appVariables } from "./app-variables.ts";
 import type { SecretMap } from "../model/app.ts";
@@ -17,7 +17,7 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     bundle,
     environment,
     python: pythonWish(deployment),
-    image: deployment.dockerBaseImageUrl,
+    image: config.built?.reference ?? deployment.dockerBaseImageUrl,
     variables: appVariables(app, { BUILD_ID: id }, secrets),
     concurrency: scaling.replicaConcurrency,
     ignoreExtra: deployment.extraParams === "ignore",
@@ -30,8 +30,28 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     limits: limitsOf(config),
     cards: cardsOf(config),
     graceMs: scaling.responseGracePeriodSeconds * 1000,
-    server: customRuntime && { entrypoint: customRuntime.entrypoint, port: customRuntime.port },
+    server: customRuntime && {
+      entrypoint: entrypointOf(customRuntime, config.built),
+      port: customRuntime.port,
+    },
   };
+}
+
+/** An agent starts servers in the bundle, with what it lets through of its own variables: that is not what images mean. */
+const AS_IN_IMAGE = `
+import json, os, sys
+image = json.loads(sys.argv[1])
+for name, value in image["variables"].items():
+    os.environ.setdefault(name, value)
+os.chdir(image["folder"])
+os.execvp(sys.argv[2], sys.argv[2:])`;
+
+/** In an image that was built from the app's own Dockerfile, as that says. */
+function entrypointOf({ entrypoint }: CustomRuntimeConfig, built: BuiltImage | undefined): readonly string[] {
+  if (!built?.start) return entrypoint;
+  const { folder, variables, command } = built.start;
+  const words = entrypoint.length > 0 ? entrypoint : command;
+  return ["python3", "-I", "-c", AS_IN_IMAGE, JSON.stringify({ folder, variables }), ...words];
 }
 
 /** What an app's processes may use: what its configuration names is hard. */

@@ -1,4 +1,6 @@
 import { resolve } from "node:path";
+import { IMAGE_BUILD_KEYS } from "./image-build-keys.ts";
+import type { ImageBuildSettings } from "./image-build-keys.ts";
 import { podOverrides } from "./pod-overrides.ts";
 import type { PodOverrides } from "./pod-overrides.ts";
 import { decimal, integer, line, mapped, matching, oneOf, optional } from "./readers.ts";
@@ -11,21 +13,22 @@ import { milliseconds } from "./setting-readers.ts";
 const ENGINES = ["process", "kubernetes", "ray"] as const;
 
 /** Where replicas run, and how that place is reached. */
-export type EngineSettings = RaySettings & {
-  readonly engine: (typeof ENGINES)[number];
-  readonly replicasPerSeat: number;
-  /** Absolute; null means the account that Kubernetes gives to its own pods. */
-  readonly kubernetesConfig: string | null;
-  /** Null means the one that the configuration or the account names. */
-  readonly kubernetesNamespace: string | null;
-  /** `{python}` stands for a version such as 3.12. */
-  readonly kubernetesImage: string | null;
-  readonly kubernetesRequestFactor: number;
-  readonly kubernetesBuildWaitMs: number;
-  /** Null means that what apps store lasts as long as their pod. */
-  readonly kubernetesStorage: string | null;
-  readonly kubernetesPod: PodOverrides;
-};
+export type EngineSettings = RaySettings &
+  ImageBuildSettings & {
+    readonly engine: (typeof ENGINES)[number];
+    readonly replicasPerSeat: number;
+    /** Absolute; null means the account that Kubernetes gives to its own pods. */
+    readonly kubernetesConfig: string | null;
+    /** Null means the one that the configuration or the account names. */
+    readonly kubernetesNamespace: string | null;
+    /** `{python}` stands for a version such as 3.12. */
+    readonly kubernetesImage: string | null;
+    readonly kubernetesRequestFactor: number;
+    readonly kubernetesBuildWaitMs: number;
+    /** Null means that what apps store lasts as long as their pod. */
+    readonly kubernetesStorage: string | null;
+    readonly kubernetesPod: PodOverrides;
+  };
 
 const NAMESPACE = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
@@ -94,5 +97,6 @@ export const ENGINE_KEYS: { readonly [K in keyof EngineSettings]: SettingKey<Eng
     default: "{}",
     meaning: "What to add to every pod of an app, such as tolerations or a priority class.",
   },
+  ...IMAGE_BUILD_KEYS,
   ...RAY_KEYS,
 };

@@ -9,6 +9,23 @@ export type AppConfig = {
   readonly dependencies: DependenciesConfig;
   /** The app is a server of its own; null for one that offers functions. */
   readonly customRuntime: CustomRuntimeConfig | null;
+  /** The image that was built for this version, for clusters; absent for none. No file says so. */
+  readonly built?: BuiltImage;
+};
+
+/** An image that a build has pushed. */
+export type BuiltImage = {
+  /** By its digest. */
+  readonly reference: string;
+  /** How the author of its Dockerfile has it start; null where Millrace wrote that. */
+  readonly start: ImageStart | null;
+};
+
+/** `WORKDIR`, `ENV`, and `ENTRYPOINT` with `CMD`. */
+type ImageStart = {
+  readonly folder: string;
+  readonly variables: Readonly<Record<string, string>>;
+  readonly command: readonly string[];
 };
 
 /** Whether an app may use the network; with `egress`, only what lies outside of this one. */

@@ -59,10 +59,32 @@ export type BuildWish = {
   readonly containerRuntime: Workload["containerRuntime"];
   /** What the app itself may use; null where it has no limit. */
   readonly memoryBytes: number | null;
+  /** What is built is an image. */
+  readonly buildsImage?: true;
 };
 
 /** Where environments are built that do not run on this machine. */
 export type BuildSeats = {
   /** Begins a seat; whoever opens it closes it. */
   open(wish: BuildWish, onObstacle: (why: string) => void, signal: AbortSignal): Builder;
+  /** How images are built there; null where none are. */
+  readonly images: ImageBuilds | null;
+};
+
+/** How a place builds images. */
+export type ImageBuilds = {
+  /** Where they go: a host, and a path. */
+  readonly registry: string;
+  readonly tools: ImageTools;
+};
+
+/** What a seat that builds images has, by its paths there. */
+export type ImageTools = {
+  /** The program that has an image built. */
+  readonly script: string;
+  readonly buildctl: string;
+  /** Where BuildKit listens. */
+  readonly address: string;
+  /** What opens the registry; null where nothing has to. */
+  readonly logins: string | null;
 };

@@ -20,6 +20,8 @@ export type Workload = {
   readonly image?: string | null;
   /** No app: what is to run later is built. It sees nobody's storage. */
   readonly isBuild?: true;
+  /** What is built is an image. */
+  readonly buildsImage?: true;
   /** What the app finds in its environment, beyond what an engine shows of its own. */
   readonly variables: Readonly<Record<string, string>>;
   /** How many calls a replica takes at once. */

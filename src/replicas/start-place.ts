@@ -1,6 +1,7 @@
 import type { Settings } from "../config/setting-keys.ts";
 import { KubernetesApi } from "../host/kubernetes/api.ts";
 import { findCluster } from "../host/kubernetes/find-cluster.ts";
+import { imagesApart } from "./kubernetes/images-apart.ts";
 import { KubernetesPlace } from "./kubernetes/place.ts";
 import type { KubernetesParts } from "./kubernetes/place.ts";
 import { RayPlace } from "./ray/place.ts";
@@ -13,8 +14,20 @@ export async function startPlace(parts: PlaceParts): Promise<SeatPlace> {
   const { settings } = parts;
   if (settings.engine === "ray") return await RayPlace.open(parts);
   const seatAddresses = [addressOf(settings)];
-  const api = new KubernetesApi(findCluster(settings, process.env));
-  return await KubernetesPlace.open({ ...parts, api, seatAddresses });
+  const access = findCluster(settings, process.env);
+  const open = async (namespace: string): Promise<KubernetesPlace> => {
+    const api = new KubernetesApi({ ...access, namespace });
+    return await KubernetesPlace.open({ ...parts, api, seatAddresses });
+  };
+  const place = await open(access.namespace);
+  const apart = settings.registry === null ? null : settings.buildkitNamespace;
+  if (apart === null || apart === access.namespace) return place;
+  try {
+    return imagesApart(place, await open(apart));
+  } catch (error) {
+    await place.close();
+    throw error;
+  }
 }
 
 /** Nobody can guess by which address a pod reaches this machine. */

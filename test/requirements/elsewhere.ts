@@ -23,6 +23,20 @@ export const ELSEWHERE = {
       "A build's pod has the walls of a seat, sees no storage and reaches only what is public.",
     "elsewhere.image":
       "An app may name an image of its own; the agent is brought into it from the worker image.",
-    "elsewhere.refused": "Images that would have to be built are refused with what to do instead.",
+    "elsewhere.refused":
+      "Without a registry, images that would have to be built are refused with what to set, and what to do instead.",
+    "buildkit.built":
+      "With a registry, BuildKit builds a Dockerfile or system packages in a pod; the version runs the image by digest.",
+    "buildkit.start": "An image starts as its Dockerfile says: WORKDIR, ENV, ENTRYPOINT and CMD.",
+    "buildkit.walls":
+      "BuildKit has a container of its own, which sees neither the seat's ticket nor what opens the registry.",
+    "buildkit.logins":
+      "The service never reads what opens the registry; logins of a client open other registries for its build alone.",
+    "buildkit.projects": "No project builds on, or runs, an image of another one in the same registry.",
+    "buildkit.reasons":
+      "What keeps BuildKit from starting, or fails an image, is in the build's log and its reason.",
+    "buildkit.left": "The build of an image that is cancelled or lost leaves nothing in the cluster.",
+    "buildkit.apart":
+      "Images are built in a namespace of their own, if one is set; doctor asks the cluster if it admits such pods.",
   }),
 };

@@ -3,7 +3,7 @@ import { mkdir, symlink } from "../../kit/files.ts";
 import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { pythonWish } from "../../model/app-config.ts";
-import type { AppConfig } from "../../model/app-config.ts";
+import type { AppConfig, BuiltImage } from "../../model/app-config.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { buildEnvironment } from "./build-environment.ts";
 import { touchCache } from "./caches.ts";
@@ -49,6 +49,8 @@ export type PreparedBuild = {
   readonly environment: string | null;
   /** The interpreter that runs it; null for the service's own. */
   readonly python: string | null;
+  /** The image that was built for it elsewhere; absent for none. */
+  readonly built?: BuiltImage;
 };
 
 /**

@@ -18,6 +18,7 @@ import type { NetworkWall } from "../../host/walls/network.ts";
 import type { Store } from "../../store/store.ts";
 import type { VersionFiles } from "../artifacts/version-files.ts";
 import { prepareBuild } from "../builds/build.ts";
+import type { PreparedBuild } from "../builds/build.ts";
 import type { RegistryAuth } from "../builds/images/registry-auth.ts";
 import { buildHost } from "../builds/site.ts";
 import type { BuildHost } from "../builds/site.ts";
@@ -94,10 +95,11 @@ export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<Li
   const config = readConfig(deploy, parts, bundleDir);
   // Only its configuration tells whether it needs one.
   if (noMain !== null && config.customRuntime === null) throw new BundleError([noMain]);
-  const version = await build(deploy, parts, { bundleDir, config }, async (environment) => {
+  const version = await build(deploy, parts, { bundleDir, config }, async ({ environment, built }) => {
     signal.throwIfAborted();
     await move(deploy, parts, "initializing");
-    return await keep(deploy, parts, { bundleDir, config, environment });
+    const made = built ? { ...config, built } : config;
+    return await keep(deploy, parts, { bundleDir, config: made, environment });
   });
   let candidate: Candidate | null = null;
   let room: Room | null = null;
@@ -181,17 +183,17 @@ async function build(
   { buildId, app, source, log, signal, registryAuth }: Deploy,
   parts: CarryOutParts,
   { bundleDir, config }: { readonly bundleDir: string; readonly config: AppConfig },
-  keepVersion: (environment: string | null) => Promise<Version>,
+  keepVersion: (made: Pick<PreparedBuild, "environment" | "built">) => Promise<Version>,
 ): Promise<Version> {
   if (source.kind === "folder" && !hasToBeBuilt(config)) {
     const user = parts.storage.userOf(app.projectId);
     if (user !== null) await giveTree(bundleDir, user);
-    return await keepVersion(null);
+    return await keepVersion({ environment: null });
   }
   const say = (text: string, stream?: LogStream): void => log.say("build", text, stream);
   const { projectId } = app;
   const input = { ...buildHost(parts), buildId, projectId, bundleDir, config, say, signal, registryAuth };
-  return await prepareBuild(input, async ({ environment }) => await keepVersion(environment));
+  return await prepareBuild(input, keepVersion);
 }
 
 /** Whether more is asked for than the files and the service's own Python. */

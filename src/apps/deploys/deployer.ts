@@ -161,7 +161,8 @@ export class Deployer {
     if (current?.version.bundleHash === hash) {
       const deployment = { ...config.deployment, name };
       const scaling = { ...config.scaling, ...current.version.overrides };
-      if (isDeepStrictEqual(current.version.config, { ...config, deployment, scaling })) return current;
+      const { built: _, ...asWritten } = current.version.config;
+      if (isDeepStrictEqual(asWritten, { ...config, deployment, scaling })) return current;
     }
     const { build } = await this.#insert(projectId, readDeployRequest({ name }, host), this.#newId());
     return await this.#underWay.start(build.id, { kind: "folder", folder, patterns, hash });

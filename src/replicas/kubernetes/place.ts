@@ -5,6 +5,7 @@ import { Watch } from "../../host/kubernetes/watch.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { within } from "../../kit/within.ts";
+import type { ImageBuilds } from "../build-seats.ts";
 import type { Workload } from "../engine.ts";
 import type { AdoptedSeat, PlacedSeat, SeatOrder, SeatPlace, SeatPlaceEvents } from "../remote/seat-place.ts";
 import { INSTALLATION } from "./labels.ts";
@@ -12,9 +13,11 @@ import type { Whose } from "./labels.ts";
 import { Leftovers } from "./leftovers.ts";
 import type { Held } from "./leftovers.ts";
 import { PodApi } from "./pod-api.ts";
+import { podPartsOf } from "./pod-parts.ts";
 import { PodQueue } from "./pod-queue.ts";
 import { PodSeat } from "./pod-seat.ts";
-import { podName } from "./pod-spec.ts";
+import { imageTools } from "./image-pod.ts";
+import { PYTHON_DIR, podName } from "./pod-spec.ts";
 import { readPod } from "./pod-state.ts";
 import type { SeenPod } from "./pod-state.ts";
 
@@ -43,6 +46,7 @@ const LAST_MS = 5_000;
 export class KubernetesPlace implements SeatPlace {
   readonly name = "kubernetes";
   readonly builds = true;
+  readonly images: ImageBuilds | null;
   readonly #parts: KubernetesParts;
   readonly #api: KubernetesApi;
   readonly #pods: PodApi;
@@ -64,20 +68,14 @@ export class KubernetesPlace implements SeatPlace {
     const { signal } = this.#stopped;
     this.#parts = parts;
     this.#api = parts.api;
+    const pod = podPartsOf(settings, { ...parts, image });
+    const { images } = pod;
+    this.images = images && { registry: images.registry, tools: imageTools(images, PYTHON_DIR) };
     this.#pods = new PodApi({
       api: this.#api,
       clock,
       stopped: signal,
-      pod: {
-        whose: parts.whose,
-        image,
-        python: parts.python,
-        requestFactor: settings.kubernetesRequestFactor,
-        replicasPerSeat: settings.replicasPerSeat,
-        maxScratchBytes: settings.maxScratchBytes,
-        storage: settings.kubernetesStorage,
-        overrides: settings.kubernetesPod,
-      },
+      pod,
       policies: { ...settings, seatAddresses: parts.seatAddresses },
     });
     this.#queue = new PodQueue(clock, signal);

@@ -3,6 +3,8 @@ import type { SeatOrder } from "../remote/seat-place.ts";
 import type { Workload } from "../engine.ts";
 import { COMPUTE, CONTAINER, NETWORK, NODE, SEAT, labelsOf, networkLabel, ownerName } from "./labels.ts";
 import type { Whose } from "./labels.ts";
+import { besideBuildKit } from "./image-pod.ts";
+import type { ImagePodParts } from "./image-pod.ts";
 
 /** What the pods of an installation have in common. */
 export type PodParts = {
@@ -18,10 +20,12 @@ export type PodParts = {
   /** The claim for the storage of projects; null for none. */
   readonly storage: string | null;
   readonly overrides: PodOverrides;
+  /** How images are built, and where they are; null where none are. */
+  readonly images: (ImagePodParts & { readonly registry: string }) | null;
 };
 
 /** Where the worker image has the agent and the harness. */
-const PYTHON_DIR = "/opt/millrace/python";
+export const PYTHON_DIR = "/opt/millrace/python";
 /** Where they are put for an image that has them not. */
 const AGENT_DIR = "/agent";
 const AGENT_SIZE = "64Mi";
@@ -59,7 +63,7 @@ export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workl
   const parts = workload.isBuild ? { ...given, storage: null, replicasPerSeat: 1 } : given;
   const { whose, overrides } = parts;
   const name = podName(order.seatId);
-  const sizeLimit = String(parts.maxScratchBytes);
+  const spec = specOf(parts, name, workload);
   return {
     apiVersion: "v1",
     kind: "Pod",
@@ -75,35 +79,46 @@ export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workl
       annotations: overrides.annotations,
       ownerReferences: [ownerOf("ConfigMap", ownerName(whose.installationId), ownerUid)],
     },
-    spec: {
-      ...overrides.spec,
-      ...placementOf(workload, overrides),
-      // A seat that has ended is replaced by another, and never comes back as itself.
-      restartPolicy: "Never",
-      automountServiceAccountToken: false,
-      enableServiceLinks: false,
-      terminationGracePeriodSeconds: graceOf(workload, overrides),
-      securityContext: {
-        runAsNonRoot: true,
-        runAsUser: USER,
-        runAsGroup: USER,
-        fsGroup: USER,
-        // Else some clusters go through every file of a claim at each start.
-        fsGroupChangePolicy: "OnRootMismatch",
-        seccompProfile: { type: "RuntimeDefault" },
-      },
-      ...(workload.isBuild && { activeDeadlineSeconds: BUILD_SECONDS }),
-      ...(workload.image && { initContainers: [agentBringer(parts, workload)] }),
-      containers: [containerOf(parts, workload)],
-      volumes: [
-        { name: "order", secret: { secretName: name, defaultMode: 0o440 } },
-        { name: "work", emptyDir: { sizeLimit } },
-        { name: "scratch", emptyDir: { sizeLimit } },
-        { name: "storage", ...storageOf(parts, sizeLimit) },
-        { name: "shared-memory", emptyDir: { medium: "Memory", sizeLimit: SHARED_MEMORY } },
-        ...(workload.image ? [{ name: "agent", emptyDir: { sizeLimit: AGENT_SIZE } }] : []),
-      ],
+    spec:
+      parts.images && workload.buildsImage
+        ? besideBuildKit(spec, parts.images, { resources: resourcesOf(parts, workload), walls: WALLS })
+        : spec,
+  };
+}
+
+/** What of a seat's pod a machine needs to know. */
+function specOf(parts: PodParts, name: string, workload: Workload) {
+  const { overrides } = parts;
+  const sizeLimit = String(parts.maxScratchBytes);
+  return {
+    ...overrides.spec,
+    ...placementOf(workload, overrides),
+    // A seat that has ended is replaced by another, and never comes back as itself.
+    restartPolicy: "Never",
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    terminationGracePeriodSeconds: graceOf(workload, overrides),
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: USER,
+      runAsGroup: USER,
+      fsGroup: USER,
+      // Else some clusters go through every file of a claim at each start.
+      fsGroupChangePolicy: "OnRootMismatch",
+      seccompProfile: { type: "RuntimeDefault" },
     },
+    ...(workload.isBuild && { activeDeadlineSeconds: BUILD_SECONDS }),
+    ...pullSecretsOf(parts, workload),
+    ...(workload.image && { initContainers: [agentBringer(parts, workload)] }),
+    containers: [containerOf(parts, workload)],
+    volumes: [
+      { name: "order", secret: { secretName: name, defaultMode: 0o440 } },
+      { name: "work", emptyDir: { sizeLimit } },
+      { name: "scratch", emptyDir: { sizeLimit } },
+      { name: "storage", ...storageOf(parts, sizeLimit) },
+      { name: "shared-memory", emptyDir: { medium: "Memory", sizeLimit: SHARED_MEMORY } },
+      ...(workload.image ? [{ name: "agent", emptyDir: { sizeLimit: AGENT_SIZE } }] : []),
+    ],
   };
 }
 
@@ -123,7 +138,7 @@ export function secretOf({ whose }: PodParts, podUid: string, order: SeatOrder):
   };
 }
 
-function containerOf(parts: PodParts, workload: Workload): object {
+function containerOf(parts: PodParts, workload: Workload) {
   return {
     name: CONTAINER,
     image: imageFor(parts, workload),
@@ -205,6 +220,13 @@ function storageOf({ storage }: PodParts, sizeLimit: string): object {
 function graceOf({ graceMs }: Workload, { spec }: PodOverrides): number {
   const most = spec["terminationGracePeriodSeconds"] as number | undefined;
   return Math.min(Math.ceil(graceMs / 1000), most ?? Number.POSITIVE_INFINITY);
+}
+
+/** What opens the registry, for images that were built there. */
+function pullSecretsOf({ images, overrides }: PodParts, { image }: Workload): object {
+  if (!images?.secret || !image?.startsWith(`${images.registry}/`)) return {};
+  const given = (overrides.spec["imagePullSecrets"] as unknown[] | undefined) ?? [];
+  return { imagePullSecrets: [...given, { name: images.secret }] };
 }
 
 /** On machines with one of its cards, and in its sandbox. */

@@ -7,6 +7,7 @@ import { CONTAINER, NODE, SEAT } from "./labels.ts";
 
 /** Of what the cluster tells, for people. */
 const MAX_WORDS = 500;
+const MAX_LAST_WORDS = 400;
 const words = z.pipe(
   z.string(),
   z.transform((text) => text.slice(0, MAX_WORDS)),
@@ -20,8 +21,21 @@ const STATE = z.object({
   running: z.nullish(z.object({})),
   terminated: z.nullish(TERMINATED),
 });
+/** What a container printed at its end, of which the last words tell most. */
+const LAST_WORDS = z.pipe(
+  z.string(),
+  z.transform((text) => text.trim().slice(-MAX_LAST_WORDS)),
+);
+const LAST_STATE = z.object({ terminated: z.nullish(z.object({ message: z.optional(LAST_WORDS) })) });
 const STATUSES = z
-  .array(z.object({ name: words, state: z.optional(STATE), imageID: z.optional(words) }))
+  .array(
+    z.object({
+      name: words,
+      state: z.optional(STATE),
+      lastState: z.optional(LAST_STATE),
+      imageID: z.optional(words),
+    }),
+  )
   .check(z.maxLength(64));
 const CONDITION = z.object({
   type: words,
@@ -115,14 +129,19 @@ const WHAT_FAILED: Readonly<Record<string, string>> = {
   CreateContainerConfigError: "its container cannot be set up",
   CreateContainerError: "its container cannot be made",
   RunContainerError: "its container cannot be started",
+  CrashLoopBackOff: "a container of it ends again and again",
 };
 
 function obstacleOf(status: Status): string | null {
   const { conditions = [], initContainerStatuses = [] } = status;
-  const states = [...initContainerStatuses, containerOf(status)].map((each) => each?.state?.waiting);
-  const waiting = states.find((each) => each?.reason && !ON_ITS_WAY.has(each.reason));
-  if (waiting?.reason) {
-    return join(WHAT_FAILED[waiting.reason] ?? `its container waits (${waiting.reason})`, waiting.message);
+  const stuck = [...initContainerStatuses, containerOf(status)].find((each) => {
+    const reason = each?.state?.waiting?.reason;
+    return reason && !ON_ITS_WAY.has(reason);
+  });
+  const { reason, message } = stuck?.state?.waiting ?? {};
+  if (reason) {
+    const words = stuck?.lastState?.terminated?.message ?? message;
+    return join(WHAT_FAILED[reason] ?? `its container waits (${reason})`, words);
   }
   const scheduled = conditions.find(({ type }) => type === "PodScheduled");
   if (scheduled?.status === "False") return join("its pod has no machine yet", scheduled.message);

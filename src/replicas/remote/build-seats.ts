@@ -15,13 +15,14 @@ export function buildSeats(
   onError: (error: unknown) => void,
 ): BuildSeats {
   return {
+    images: parts.place.images ?? null,
     open: (wish, onObstacle, signal) =>
-      new BuildSeat(parts, workloadOf(wish), waitMs, clock, { onObstacle, onError }, signal),
+      new BuildSeat(parts, buildWorkload(wish), waitMs, clock, { onObstacle, onError }, signal),
   };
 }
 
 /** A build as what a place starts: it sees no storage and no secrets, and reaches what is not the installation's own. */
-function workloadOf({ buildId, projectId, bundle, memoryBytes, ...wish }: BuildWish): Workload {
+export function buildWorkload({ buildId, projectId, bundle, memoryBytes, ...wish }: BuildWish): Workload {
   return {
     ...wish,
     isBuild: true,

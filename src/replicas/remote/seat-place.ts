@@ -1,3 +1,4 @@
+import type { ImageBuilds } from "../build-seats.ts";
 import type { Exit, Workload } from "../engine.ts";
 import type { Usher } from "../home.ts";
 
@@ -6,6 +7,8 @@ export type SeatPlace = {
   readonly name: string;
   /** Environments are built there, too; absent where what this machine builds will do. */
   readonly builds?: true;
+  /** How images are built there; absent or null where none are. */
+  readonly images?: ImageBuilds | null;
   /** Starts an agent for a workload; it calls home with the order's ticket. */
   begin(order: SeatOrder, workload: Workload, events: SeatPlaceEvents): PlacedSeat;
   /** Goes on with a seat that another service has begun; absent where that cannot be. */

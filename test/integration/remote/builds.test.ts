@@ -136,7 +136,7 @@ verifies("elsewhere.failures", "what fails is told as on a plain host", async ()
   expect(await site.leftovers()).toEqual([]);
 });
 
-verifies("elsewhere.refused", "images that would have to be built are refused with what to do", async () => {
+verifies("elsewhere.refused", "images that would have to be built are refused with what to set", async () => {
   const { place, site } = await buildingElsewhere();
   const toml = '[runtime.custom]\ndockerfile_path = "Dockerfile"\nport = 8000\n';
   const { buildId, status } = await site.deploy(
@@ -145,11 +145,15 @@ verifies("elsewhere.refused", "images that would have to be built are refused wi
   );
   expect([status, await site.message("app", buildId)]).toEqual([
     "build_failure",
-    expect.stringContaining("name it in deployment.docker_base_image_url"),
+    "runtime.custom.dockerfile_path: this service builds no images in its cluster: the operator sets MILLRACE_REGISTRY to have " +
+      "images built in the cluster (docs/kubernetes.md). Or build the image yourself, push it to a registry that the cluster " +
+      "pulls from, and name it by its digest in deployment.docker_base_image_url, with runtime.custom.entrypoint to start the server",
   ]);
   const apt = '[deployment]\nrequire_image = true\n[dependencies.apt]\nffmpeg = "latest"\n';
   const other = await site.deploy("app", bundle(answering("x"), { "millrace.toml": apt }));
-  expect(await site.message("app", other.buildId)).toContain("system packages are not installed");
+  expect(await site.message("app", other.buildId)).toMatch(
+    /^require_image is set, but system packages are not installed .*: ffmpeg; the operator sets MILLRACE_REGISTRY/,
+  );
   expect(place.seats).toEqual([]);
 });
 

@@ -7,6 +7,8 @@ import { compileBytecode, makeImage, makeWorkerImage } from "../../../scripts/wo
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { fill } from "../images/base-image.ts";
 import { STAND_IN } from "./stand-in.ts";
+import { prepareRegistry, serveRegistry } from "./test-registry.ts";
+import type { RegistryFolder, TestRegistry } from "./test-registry.ts";
 
 /** A real cluster that tests may use. */
 export type TestCluster = {
@@ -19,6 +21,8 @@ export type TestCluster = {
   readonly standInImage: string;
   /** Holds a `NAME.pid` for each part of the control plane; null where that is not ours to break. */
   readonly folder: string | null;
+  /** What builds images, and a registry for them; null where there is none, which was said aloud. */
+  readonly images: TestRegistry | null;
 };
 
 declare module "vitest" {
@@ -67,6 +71,7 @@ function given(kubeconfig: string): TestCluster {
     workerImage: need("MILLRACE_TEST_WORKER_IMAGE"),
     standInImage: need("MILLRACE_TEST_STAND_IN_IMAGE"),
     folder: null,
+    images: null,
   };
 }
 
@@ -76,12 +81,16 @@ async function startCluster(script: string): Promise<{ cluster: TestCluster; sto
   const folder = path.join(home, "kr");
   const kubeconfig = path.join(folder, "admin.conf");
   const isOurs = !existsSync(kubeconfig);
+  // Its machines trust a registry only if they are started after it was prepared.
+  const prepared = isOurs ? prepareRegistry(ADDRESS) : null;
   if (isOurs) execFileSync("bash", [script, "up"], { stdio: "inherit" });
   await importImages(home);
+  const started = prepared && startRegistry(prepared, ADDRESS, home);
   const stop = (): void => {
+    started?.stop();
     if (isOurs) execFileSync("bash", [script, "down"], { stdio: "inherit" });
   };
-  const images = { workerImage: WORKER, standInImage: STANDING_IN };
+  const images = { workerImage: WORKER, standInImage: STANDING_IN, images: started?.registry ?? null };
   return { cluster: { kubeconfig, folder, hostAddress: ADDRESS, ...images }, stop };
 }
 
@@ -118,8 +127,23 @@ export function socketsOf(home: string): string[] {
 }
 
 function importImage(home: string, socket: string, archive: string): void {
-  const tools = path.join(home, "dtool");
-  execFileSync(path.join(tools, "usr/bin/ctr"), ["-a", socket, "-n", "k8s.io", "images", "import", archive], {
+  ctr(home, socket, ["import", archive]);
+}
+
+/** Does something with the images of a machine. */
+function ctr(home: string, socket: string, words: readonly string[]): void {
+  const program = path.join(home, "dtool", "usr/bin/ctr");
+  execFileSync(program, ["-a", socket, "-n", "k8s.io", "images", ...words], {
     stdio: ["ignore", "ignore", "inherit"],
+  });
+}
+
+/** Starts a registry with an image to build on. */
+function startRegistry(prepared: RegistryFolder, address: string, home: string) {
+  const [machine = ""] = socketsOf(home);
+  giveToMachines(home, path.join(prepared.tools, "buildkit.tar"));
+  return serveRegistry(prepared, address, (name, words) => {
+    ctr(home, machine, ["tag", "--force", WORKER, name]);
+    ctr(home, machine, ["push", ...words, name]);
   });
 }

@@ -46,6 +46,19 @@ export class TestNamespace {
     return namespace;
   }
 
+  /** One more, by `packaging/kubernetes/images.yaml`, in which the same account may build images. */
+  async forImages(): Promise<TestNamespace> {
+    const namespace = await TestNamespace.use(`${this.name}-images`);
+    const text = readFileSync(path.join(REPOSITORY, "packaging/kubernetes/images.yaml"), "utf8")
+      .replaceAll("millrace-images", namespace.name)
+      .replaceAll("namespace: millrace\n", `namespace: ${this.name}\n`);
+    const [whole, role, binding] = parseAllDocuments(text).map((document) => document.toJS() as object);
+    await namespace.#admin.ask({ method: "POST", path: "/api/v1/namespaces", body: whole });
+    await namespace.create("apis/rbac.authorization.k8s.io/v1", "roles", role!);
+    await namespace.create("apis/rbac.authorization.k8s.io/v1", "rolebindings", binding!);
+    return namespace;
+  }
+
   /** One that the test makes itself. It is removed at its end. */
   static async use(name: string): Promise<TestNamespace> {
     if (!TEST_CLUSTER) throw new Error("there is no cluster");

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import type { ImageBuilds } from "../../../src/replicas/build-seats.ts";
 import type { ChildProcess } from "node:child_process";
 import path from "node:path";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
@@ -45,6 +46,8 @@ export type LocalPlaceOptions = {
   readonly change?: (order: SeatOrder) => SeatOrder;
   /** Environments are built there, too. */
   readonly builds?: boolean;
+  /** Images are built there, too. */
+  readonly images?: ImageBuilds;
 };
 
 /** A place for seats on this machine: each agent is a process, and reaches the service by TLS as any other does. */
@@ -52,6 +55,7 @@ export class LocalPlace implements SeatPlace {
   readonly name = "this machine";
   readonly isShared: boolean;
   readonly builds?: true;
+  readonly images: ImageBuilds | null;
   /** All that were begun, the oldest first. */
   readonly seats: LocalSeat[] = [];
   /** The pids of those that were begun by another service. */
@@ -71,7 +75,9 @@ export class LocalPlace implements SeatPlace {
     isShared = false,
     change = (order) => order,
     builds,
+    images,
   }: LocalPlaceOptions) {
+    this.images = images ?? null;
     if (builds) this.builds = true;
     this.#folder = folder;
     this.isShared = isShared;

@@ -8,6 +8,7 @@ import { assertNothingLeft } from "../leak-check.ts";
 import { testService } from "../service.ts";
 import type { TestApp, TestService, TestServiceOptions } from "../service.ts";
 import { until } from "../until.ts";
+import type { ImageBuilds } from "../../../src/replicas/build-seats.ts";
 import { LocalPlace } from "./local-place.ts";
 
 export type RemoteService = {
@@ -25,17 +26,26 @@ export type RemoteOptions = {
   readonly options?: TestServiceOptions;
   /** Environments are built there, too. */
   readonly builds?: boolean;
+  /** Images are built there, too. */
+  readonly images?: ImageBuilds;
 };
 
 /** A service whose replicas run in seats elsewhere, as far as it knows. Nothing of a seat may be left after the test. */
 export async function remoteService(
   databases: ReturnType<typeof testDatabases>,
   apps: Record<string, TestApp>,
-  { graceMs = 30_000, flags = {}, isShared = false, options = {}, builds = false }: RemoteOptions = {},
+  {
+    graceMs = 30_000,
+    flags = {},
+    isShared = false,
+    options = {},
+    builds = false,
+    images,
+  }: RemoteOptions = {},
 ): Promise<RemoteService> {
   const { databaseUrl } = await databases.fresh("postgres");
   const folder = await seatFolder();
-  const place = new LocalPlace({ folder, isShared, builds });
+  const place = new LocalPlace({ folder, isShared, builds, ...(images && { images }) });
   const on = await testService(apps, { databaseUrl, ...flags }, { ...options, seats: { place, graceMs } });
   return { on, place, folder };
 }

@@ -6,6 +6,7 @@ import { ConfigError } from "../../../src/config/problems.ts";
 import { flagMemberOf, SETTING_KEYS } from "../../../src/config/setting-keys.ts";
 import { readSettings } from "../../../src/config/settings.ts";
 import { verifies } from "../../verifies.ts";
+import { GIVEN_IMAGE_BUILDS, NO_IMAGE_BUILDS, READ_IMAGE_BUILDS } from "./image-build-settings.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "millrace-settings-"));
 afterAll(() => rmSync(dir, { recursive: true }));
@@ -64,6 +65,7 @@ verifies(
         kubernetesBuildWaitMs: 300_000,
         kubernetesStorage: null,
         kubernetesPod: { labels: {}, annotations: {}, spec: {} },
+        ...NO_IMAGE_BUILDS,
         rayAddress: null,
         rayToken: null,
         rayTokenFile: null,
@@ -170,6 +172,7 @@ test("each setting is read from its flag, its variable and its key", () => {
     kubernetes_build_wait: "2m",
     kubernetes_storage: "volumes",
     kubernetes_pod: '{"priorityClassName":"low","labels":{"team":"a"}}',
+    ...GIVEN_IMAGE_BUILDS,
     ray_address: "http://10.0.0.5:8265/",
     ray_token: "s3cret",
     ray_token_file: "/run/keys/ray",
@@ -244,6 +247,7 @@ test("each setting is read from its flag, its variable and its key", () => {
     kubernetesBuildWaitMs: 120_000,
     kubernetesStorage: "volumes",
     kubernetesPod: { labels: { team: "a" }, annotations: {}, spec: { priorityClassName: "low" } },
+    ...READ_IMAGE_BUILDS,
     rayAddress: "http://10.0.0.5:8265",
     rayToken: "s3cret",
     rayTokenFile: "/run/keys/ray",

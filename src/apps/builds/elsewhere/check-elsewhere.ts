@@ -1,52 +1,111 @@
 import type { AppConfig } from "../../../model/app-config.ts";
+import type { ImageBuilds } from "../../../replicas/build-seats.ts";
 import { BuildError } from "../build-error.ts";
+import { insideBundle } from "../bundle-files.ts";
 import { listed, requireEntrypoint } from "../host-fit.ts";
+import { warnOfIgnored } from "../images/warn-of-ignored.ts";
 import type { BuildSite } from "../site.ts";
+import { imageFolder } from "./image-elsewhere.ts";
+import type { ImagePlan } from "./image-elsewhere.ts";
 
+/** What an app runs in elsewhere. */
+export type WantedElsewhere = {
+  /** An image that somebody has built; null for the usual one, or one that is to be built. */
+  readonly image: string | null;
+  /** What is to be built first; null for nothing. */
+  readonly plan: ImagePlan | null;
+};
+
+const SET_REGISTRY =
+  "the operator sets MILLRACE_REGISTRY to have images built in the cluster (docs/kubernetes.md)";
 const OWN_IMAGE =
-  "Build an image that has them, push it to a registry that the cluster pulls from, and name it in deployment.docker_base_image_url";
+  "Or build the image yourself, push it to a registry that the cluster pulls from, and name it by its digest in deployment.docker_base_image_url";
+const OWN_SERVER = `${OWN_IMAGE}, with runtime.custom.entrypoint to start the server`;
 
 /**
- * Holds what an app asks for against what machines elsewhere have: images that somebody else has built. Throws a
- * `BuildError` for what the app cannot be without, and warns of the rest. Gives its own image; null for the usual one.
+ * Holds what an app asks for against what machines elsewhere have: images that somebody has built, and BuildKit where a
+ * registry is set. Throws a `BuildError` for what the app cannot be without, and warns of the rest.
  */
-export async function checkElsewhere(config: AppConfig, site: BuildSite): Promise<string | null> {
-  const { customRuntime, dependencies } = config;
-  const { dockerBaseImageUrl: image, requireImage } = config.deployment;
-  if (customRuntime && customRuntime.dockerfilePath !== null) {
-    throw new BuildError(
-      "runtime.custom.dockerfile_path: this service builds no images for its cluster. Build the image yourself, push it to a " +
-        "registry that the cluster pulls from, name it in deployment.docker_base_image_url, and start the server by runtime.custom.entrypoint",
-    );
+export async function checkElsewhere(
+  config: AppConfig,
+  images: ImageBuilds | null,
+  site: BuildSite,
+): Promise<WantedElsewhere> {
+  if (site.wantsUv) site.say("warning: use_uv is set, but builds in the cluster use pip", "stderr");
+  const { dockerBaseImageUrl: image } = config.deployment;
+  if (image !== null && images) refuseForeign(image, images.registry, site.projectId);
+  const dockerfile = config.customRuntime?.dockerfilePath ?? null;
+  if (dockerfile !== null) {
+    const plan = await dockerfilePlan(dockerfile, images, site);
+    warnOfIgnored(config, site);
+    return { image: null, plan };
   }
   requireEntrypoint(config);
-  const conda = await listed("conda", dependencies, site);
-  if (conda.length > 0) {
-    throw new BuildError(
-      `Conda packages are not supported (${conda.join(", ")}): list what is on PyPI under [dependencies.pip]. ${OWN_IMAGE}`,
-    );
-  }
-  const apt = await listed("apt", dependencies, site);
-  // An image of the app's own may have them.
-  if (apt.length > 0 && image === null) {
-    const text = `system packages are not installed on the machines of the cluster: ${apt.join(", ")}. ${OWN_IMAGE}`;
-    if (requireImage) throw new BuildError(`require_image is set, but ${text}`);
-    site.say(
-      `warning: ${text}. The build goes on without them; to have it fail instead, set require_image = true`,
-      "stderr",
-    );
-  }
-  if (image !== null && !image.includes("@sha256:"))
+  await refuseConda(config, site);
+  const plan = await packagesPlan(config, images, site);
+  if (image !== null && plan === null && !image.includes("@sha256:"))
     site.say(
       "warning: deployment.docker_base_image_url names no digest (…@sha256:…). Packages are built for the image that has the name " +
         "now, and replicas run the one that has it when they start",
       "stderr",
     );
-  if (site.registryAuth !== null && image !== null)
+  if (site.registryAuth !== null && image !== null && plan === null)
     site.say(
       "warning: the logins of your Docker configuration are not used: the cluster pulls images with imagePullSecrets of MILLRACE_KUBERNETES_POD",
       "stderr",
     );
-  if (site.wantsUv) site.say("warning: use_uv is set, but builds in the cluster use pip", "stderr");
-  return image;
+  return { image, plan };
+}
+
+/** Behind one login are the images of all projects. */
+function refuseForeign(image: string, registry: string, projectId: string): void {
+  const isBelow = (folder: string): boolean => image.toLowerCase().startsWith(`${folder}/`);
+  if (isBelow(registry) && !isBelow(imageFolder(registry, projectId)))
+    throw new BuildError(`deployment.docker_base_image_url: ${image} is not an image of this project`);
+}
+
+async function dockerfilePlan(
+  dockerfile: string,
+  images: ImageBuilds | null,
+  site: BuildSite,
+): Promise<ImagePlan> {
+  if (images === null)
+    throw new BuildError(
+      `runtime.custom.dockerfile_path: this service builds no images in its cluster: ${SET_REGISTRY}. ${OWN_SERVER}`,
+    );
+  const file = await insideBundle(site.bundleDir, dockerfile);
+  if (file === null) throw new BuildError(`dockerfile_path: there is no ${dockerfile} in the bundle`);
+  return { kind: "dockerfile", file };
+}
+
+async function refuseConda({ dependencies }: AppConfig, site: BuildSite): Promise<void> {
+  const conda = await listed("conda", dependencies, site);
+  if (conda.length > 0)
+    throw new BuildError(
+      `Conda packages are not supported (${conda.join(", ")}): list what is on PyPI under [dependencies.pip]. ${OWN_IMAGE}`,
+    );
+}
+
+async function packagesPlan(
+  { dependencies, deployment }: AppConfig,
+  images: ImageBuilds | null,
+  site: BuildSite,
+): Promise<ImagePlan | null> {
+  const apt = await listed("apt", dependencies, site);
+  const { dockerBaseImageUrl: image, requireImage, pythonVersion } = deployment;
+  if (apt.length === 0) return null;
+  if (images !== null && site.images !== null) {
+    const version = (pythonVersion ?? site.pythonVersion).split(".").slice(0, 2).join(".");
+    const base = image ?? site.images.baseImage.replaceAll("{python}", version);
+    return { kind: "packages", base, apt };
+  }
+  // An image of the app's own may have them.
+  if (image !== null) return null;
+  const text = `system packages are not installed on the machines of the cluster: ${apt.join(", ")}; ${SET_REGISTRY}. ${OWN_IMAGE}`;
+  if (requireImage) throw new BuildError(`require_image is set, but ${text}`);
+  site.say(
+    `warning: ${text}. The build goes on without them; to have it fail instead, set require_image = true`,
+    "stderr",
+  );
+  return null;
 }

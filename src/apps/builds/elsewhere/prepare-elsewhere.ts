@@ -2,9 +2,9 @@ import path from "node:path";
 import { artifactId } from "../../../host/artifacts.ts";
 import { packFolder } from "../../../kit/tar/pack-folder.ts";
 import { pythonWish } from "../../../model/app-config.ts";
-import type { AppConfig } from "../../../model/app-config.ts";
+import type { AppConfig, BuiltImage } from "../../../model/app-config.ts";
 import { BuildSeatLost } from "../../../replicas/build-seats.ts";
-import type { BuildGround, Builder } from "../../../replicas/build-seats.ts";
+import type { BuildGround, BuildWish, Builder } from "../../../replicas/build-seats.ts";
 import { readBlobRecord, writeBlobRecord } from "../blob-record.ts";
 import { environmentElsewhere } from "../build-environment.ts";
 import { BuildError } from "../build-error.ts";
@@ -17,6 +17,7 @@ import type { Requirements } from "../requirements.ts";
 import type { BuildSite, Elsewhere } from "../site.ts";
 import { sizeText } from "../../deploys/size-text.ts";
 import { checkElsewhere } from "./check-elsewhere.ts";
+import { imageElsewhere } from "./image-elsewhere.ts";
 import { PackagesElsewhere } from "./packages-elsewhere.ts";
 import { bringBundleBack, judged, storeFromSeat } from "./take-folders.ts";
 
@@ -34,22 +35,60 @@ export async function prepareElsewhere(
   config: AppConfig,
   site: BuildSite,
   elsewhere: Elsewhere,
-): Promise<{ readonly environment: string | null; readonly python: null }> {
-  const { buildId, projectId, bundleDir, signal, say } = site;
-  const image = await checkElsewhere(config, site);
+): Promise<PreparedElsewhere> {
+  const { buildId, projectId, bundleDir, signal } = site;
+  const { images } = elsewhere.seats;
+  const { image, plan } = await checkElsewhere(config, images, site);
   const { hash: bundle } = await judged("the bundle could not be packed", () =>
     elsewhere.blobs.put(packFolder(bundleDir), signal),
   );
-  const python = pythonWish(config.deployment);
   const { containerRuntime } = config.deployment;
   const memoryGb = config.named?.memoryGb ?? null;
   const memoryBytes = memoryGb === null ? null : Math.round(memoryGb * 1e9);
-  const wish = { buildId, projectId, bundle, python, image, containerRuntime, memoryBytes };
-  const seat = elsewhere.seats.open(wish, (why) => say(`waiting: ${why}`), signal);
+  const wish = { buildId, projectId, bundle, python: pythonWish(config.deployment), memoryBytes };
+  const making = { ...wish, python: null, image: null, containerRuntime: null, buildsImage: true } as const;
+  const make = async (): Promise<BuiltImage | null> =>
+    plan &&
+    images &&
+    (await inSeat(making, site, elsewhere, (on) => imageElsewhere(plan, config, images, on)));
+  // A version that is built again has it.
+  const built = config.built ?? (await make());
+  const made = { python: null, ...(built && { built }) };
+  // Its Dockerfile has decided on all else.
+  if (plan?.kind === "dockerfile") return { environment: null, ...made };
+  const running = { ...wish, image: built?.reference ?? image, containerRuntime };
+  const environment = await inSeat(running, site, elsewhere, async ({ seat, ground }) => {
+    return await new ElsewhereBuild(
+      config,
+      ground,
+      running.image !== null,
+      { ...site, seat },
+      elsewhere,
+    ).run();
+  });
+  return { environment, ...made };
+}
+
+type PreparedElsewhere = {
+  readonly environment: string | null;
+  readonly python: null;
+  readonly built?: BuiltImage;
+};
+
+/** A seat that is there, and the build that has it. */
+type InSeat = { readonly seat: Builder; readonly ground: BuildGround; readonly site: BuildSite };
+
+/** Does something in a seat that nothing outlives. */
+async function inSeat<Made>(
+  wish: BuildWish,
+  site: BuildSite,
+  { seats }: Elsewhere,
+  work: (on: InSeat) => Promise<Made>,
+): Promise<Made> {
+  const { signal, say } = site;
+  const seat = seats.open(wish, (why) => say(`waiting: ${why}`), signal);
   try {
-    const ground = await seat.ground;
-    const build = new ElsewhereBuild(config, ground, seat, { ...site, seat }, elsewhere);
-    return { environment: await build.run(), python: null };
+    return await work({ seat, ground: await seat.ground, site });
   } catch (error) {
     signal.throwIfAborted();
     throw error instanceof BuildSeatLost ? new BuildError(error.message, { cause: error }) : error;
@@ -66,14 +105,19 @@ class ElsewhereBuild {
   readonly #elsewhere: Elsewhere;
   readonly #packages: PackagesElsewhere;
 
-  constructor(config: AppConfig, ground: BuildGround, seat: Builder, site: BuildSite, elsewhere: Elsewhere) {
+  constructor(
+    config: AppConfig,
+    ground: BuildGround,
+    hasOwnImage: boolean,
+    site: BuildSite & { readonly seat: Builder },
+    elsewhere: Elsewhere,
+  ) {
     this.#config = config;
     this.#ground = ground;
-    this.#seat = seat;
+    this.#seat = site.seat;
     this.#site = site;
     this.#elsewhere = elsewhere;
-    const seesImage = config.deployment.dockerBaseImageUrl !== null;
-    this.#packages = new PackagesElsewhere(ground, seesImage, site);
+    this.#packages = new PackagesElsewhere(ground, hasOwnImage, site);
   }
 
   /** Gives the folder that stands for its packages; null when it has none. */

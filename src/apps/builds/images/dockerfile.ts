@@ -46,7 +46,7 @@ export function dockerfileFor(layers: ImageLayers): string {
     exec([IMAGE_PYTHON, "-c", CHECK_PYTHON]),
     `ENV PATH="${ENVIRONMENT}/bin:$PATH" VIRTUAL_ENV="${ENVIRONMENT}"`,
   ];
-  if (apt.length > 0) lines.push(shell(install(apt)));
+  if (apt.length > 0) lines.push(installPackages(apt));
   if (copiesFirst) lines.push(copyApp);
   lines.push(...before.map(shell));
   if (requirements !== null) {
@@ -58,6 +58,11 @@ export function dockerfileFor(layers: ImageLayers): string {
   if (!copiesFirst) lines.push(copyApp);
   lines.push(...after.map(shell));
   return `${lines.join("\n")}\n`;
+}
+
+/** The line that installs system packages. */
+export function installPackages(names: readonly string[]): string {
+  return shell(install(names));
 }
 
 function install(packages: readonly string[]): string {

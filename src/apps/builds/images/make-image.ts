@@ -18,6 +18,7 @@ import type { Requirements } from "../requirements.ts";
 import type { BuildSite } from "../site.ts";
 import { registriesOnly } from "./image-policy.ts";
 import { IMAGE_PYTHON, dockerfileFor } from "./dockerfile.ts";
+import { warnOfIgnored } from "./warn-of-ignored.ts";
 import type { ImageWish } from "./wanted-image.ts";
 
 /** As much as a step of any build gets. */
@@ -46,17 +47,7 @@ export async function makeImage(wish: ImageWish, config: AppConfig, site: BuildS
 
 /** The app's own Dockerfile. */
 async function written(dockerfile: string, config: AppConfig, site: BuildSite): Promise<Recipe> {
-  const { deployment, dependencies } = config;
-  const ignored = [
-    ...(Object.keys(dependencies.pip).length > 0 ? ["dependencies.pip"] : []),
-    ...(Object.keys(dependencies.apt).length > 0 ? ["dependencies.apt"] : []),
-    ...(Object.keys(dependencies.conda).length > 0 ? ["dependencies.conda"] : []),
-    ...(deployment.shellCommands.length > 0 ? ["shell_commands"] : []),
-    ...(deployment.preBuildCommands.length > 0 ? ["pre_build_commands"] : []),
-    ...(deployment.dockerBaseImageUrl === null ? [] : ["docker_base_image_url"]),
-  ];
-  if (ignored.length > 0)
-    site.say(`warning: the Dockerfile decides what is installed: ignoring ${ignored.join(", ")}`, "stderr");
+  warnOfIgnored(config, site);
   const text = await readBundleText(site.bundleDir, dockerfile);
   if (text === null) throw new BuildError("dockerfile_path: that is not a file");
   // As `Dockerfile.in`, podman would have it include any file of the host.

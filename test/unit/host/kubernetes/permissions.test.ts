@@ -20,6 +20,19 @@ verifies("kubernetes.role", "the role grants what the service uses, and nothing 
   expect(granted).toEqual(PERMISSIONS.map(describePermission).toSorted());
 });
 
+verifies(
+  "buildkit.apart",
+  "the role for images is the same, in a namespace that admits what builds them",
+  () => {
+    const text = readFileSync(path.join(REPOSITORY, "packaging/kubernetes/images.yaml"), "utf8");
+    const objects = parseAllDocuments(text).map((document) => document.toJS() as Role);
+    expect(objects.map(({ kind }) => kind)).toEqual(["Namespace", "Role", "RoleBinding"]);
+    const granted = grantedBy(objects.flatMap(({ kind, rules }) => (kind === "Role" ? rules : [])));
+    expect(granted).toEqual(PERMISSIONS.map(describePermission).toSorted());
+    expect(text).toContain("pod-security.kubernetes.io/enforce: privileged");
+  },
+);
+
 verifies("kubernetes.role", "every request that the engine makes is among them", () => {
   // As the sources name them: `api.pathOf(CORE, "pods")` with the method before it or the patch after it.
   const files = readSources(["src/replicas/kubernetes"], [".ts"]);

@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import { podPartsOf } from "../../../../src/replicas/kubernetes/pod-parts.ts";
 import { podOf, secretOf } from "../../../../src/replicas/kubernetes/pod-spec.ts";
 import type { PodParts } from "../../../../src/replicas/kubernetes/pod-spec.ts";
 import type { Workload } from "../../../../src/replicas/engine.ts";
@@ -19,16 +20,8 @@ function pod(workload: Partial<Workload> = {}, env: Record<string, string> = {})
 
 function parts(env: Record<string, string> = {}): PodParts {
   const settings = kubernetesSettings(env);
-  return {
-    whose: { installationId: "i1", nodeId: "n1" },
-    image: settings.kubernetesImage ?? "",
-    python: "3.11.7",
-    requestFactor: settings.kubernetesRequestFactor,
-    replicasPerSeat: settings.replicasPerSeat,
-    maxScratchBytes: settings.maxScratchBytes,
-    storage: settings.kubernetesStorage,
-    overrides: settings.kubernetesPod,
-  };
+  const whose = { installationId: "i1", nodeId: "n1" };
+  return podPartsOf(settings, { whose, image: settings.kubernetesImage ?? "", python: "3.11.7" });
 }
 
 verifies("kubernetes.walls", "the restricted profile, and nothing of the cluster's in it", () => {

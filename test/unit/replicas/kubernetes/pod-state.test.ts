@@ -99,3 +99,18 @@ verifies("kubernetes.reasons", "what keeps the container from starting that come
   };
   expect(obstacle(status)).toBe("its image cannot be pulled: not found");
 });
+
+verifies("buildkit.reasons", "what BuildKit said last is why its pod does not start", () => {
+  const waiting = { reason: "CrashLoopBackOff", message: "back-off 10s restarting failed container" };
+  const message = "rootlesskit: fork/exec /proc/self/exe: operation not permitted\n";
+  const lastState = {
+    terminated: { exitCode: 1, reason: "Error", message: `${"x".repeat(600)} ${message}` },
+  };
+  const crashing = obstacle({
+    initContainerStatuses: [{ name: "buildkitd", state: { waiting }, lastState }],
+  });
+  expect(crashing).toMatch(
+    /^a container of it ends again and again: x+ rootlesskit: .*operation not permitted$/,
+  );
+  expect(crashing?.length).toBeLessThanOrEqual(500);
+});

@@ -1,0 +1,133 @@
+"""Builds an image with the BuildKit that runs beside the seat, has it pushed, and tells what has become of it.
+
+It is a program of its own: the service has it run in a seat for images, where nothing of an app ever runs. So what
+opens the registry can be here, and is read by nobody but this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Directives are read from the first lines alone. Another frontend than BuildKit's own could ask for anybody's cache.
+_NO_DIRECTIVES = b"# Directives are not read.\n"
+#: The answer is one line of what the seat prints.
+_ANSWER_BYTES = 7 * 1024
+_PRIVATE = 0o600
+_NO_LOGINS = (
+    "the Secret that MILLRACE_REGISTRY_SECRET names is not in the namespace where images are built, "
+    "or is not of type kubernetes.io/dockerconfigjson"
+)
+
+
+class Refused(Exception):
+    """For people."""
+
+
+def main(words: list[str]) -> int:
+    """Carries out the order in the only word; gives the exit code."""
+    order = json.loads(words[0])
+    aside = order["aside"]
+    try:
+        _write(os.path.join(aside, "Dockerfile"), _NO_DIRECTIVES + _read(order["dockerfile"]))
+        _write(os.path.join(aside, "config.json"), _json(merge_logins(order)))
+        _write(os.path.join(aside, "policy.json"), _json(source_policy(order)))
+        code = subprocess.call(build_command(order), env=_environment(aside))
+        if code == 0:
+            print(answer(order), flush=True)
+        return code
+    except (OSError, ValueError, KeyError, Refused) as error:
+        print("%s" % error, file=sys.stderr)
+        return 1
+
+
+def merge_logins(order: dict[str, Any]) -> dict[str, Any]:
+    """The operator's logins, and of those that the author sent, the ones for other registries."""
+    given: dict[str, Any] = json.loads(_operator_logins(order["logins"])) if order["logins"] else {}
+    sent: dict[str, Any] = json.loads(_read(order["sent"])) if order["sent"] else {}
+    host = order["registry"].split("/")[0]
+    auths = {name: auth for name, auth in sent.get("auths", {}).items() if _host_of(name) != host}
+    # Of the rest of such a file, programs to run would be meant for another machine.
+    return {"auths": {**auths, **given.get("auths", {})}}
+
+
+def source_policy(order: dict[str, Any]) -> dict[str, Any]:
+    """Images of other projects are behind the same login: nobody builds on them."""
+    every = "docker-image://%s/*" % order["registry"]
+    own = "docker-image://%s/*" % order["folder"]
+    rules = [("DENY", every), ("ALLOW", own)]
+    return {"rules": [{"action": action, "selector": {"identifier": each}} for action, each in rules]}
+
+
+def build_command(order: dict[str, Any]) -> list[str]:
+    """What buildctl is started with."""
+    aside = order["aside"]
+    words = [*_buildctl(order), "build", "--progress=plain", "--frontend=dockerfile.v0"]
+    words += ["--local", "context=%s" % order["context"]]
+    words += ["--local", "dockerfile=%s" % aside, "--opt", "filename=Dockerfile"]
+    words += ["--source-policy-file", os.path.join(aside, "policy.json")]
+    words += ["--metadata-file", os.path.join(aside, "made.json")]
+    words += ["--export-cache", "type=inline", "--import-cache", "type=registry,ref=%s" % order["cache"]]
+    return [*words, "--output", 'type=image,"name=%s,%s",push=true' % (order["name"], order["cache"])]
+
+
+def answer(order: dict[str, Any]) -> str:
+    """One line of JSON: the image by its digest, and how its author has it start."""
+    made = json.loads(_read(os.path.join(order["aside"], "made.json")))
+    command = [*_buildctl(order), "debug", "get", made["containerimage.config.digest"]]
+    config = json.loads(subprocess.check_output(command)).get("config") or {}
+    line = json.dumps(
+        {
+            "digest": made["containerimage.digest"],
+            "folder": config.get("WorkingDir") or "/",
+            "command": [*(config.get("Entrypoint") or []), *(config.get("Cmd") or [])],
+            "variables": dict(pair.split("=", 1) for pair in config.get("Env") or []),
+        }
+    )
+    if len(line) > _ANSWER_BYTES:
+        raise Refused("ENV, ENTRYPOINT and CMD of the image are longer than %d bytes together" % _ANSWER_BYTES)
+    return line
+
+
+def _buildctl(order: dict[str, Any]) -> list[str]:
+    return [order["buildctl"], "--addr", order["address"]]
+
+
+def _environment(aside: str) -> dict[str, str]:
+    return {**os.environ, "DOCKER_CONFIG": aside}
+
+
+def _host_of(name: str) -> str:
+    """Logins are known by a host, or by an address that begins with it."""
+    return name.split("://")[-1].split("/")[0]
+
+
+def _operator_logins(path: str) -> bytes:
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        raise Refused(_NO_LOGINS) from None
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _write(path: str, data: bytes) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE), "wb") as file:
+        file.write(data)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,96 @@
+import path from "node:path";
+import { z } from "zod";
+import { realpath } from "../../../kit/files.ts";
+import type { AppConfig, BuiltImage } from "../../../model/app-config.ts";
+import type { BuildGround, Builder, ImageBuilds } from "../../../replicas/build-seats.ts";
+import { BuildError } from "../build-error.ts";
+import type { BuildSite } from "../site.ts";
+import { installPackages } from "../images/dockerfile.ts";
+
+/** An image that is to be built in a seat. */
+export type ImagePlan =
+  /** The app's own Dockerfile, by its real place in the bundle. */
+  | { readonly kind: "dockerfile"; readonly file: string }
+  /** System packages over an image. */
+  | { readonly kind: "packages"; readonly base: string; readonly apt: readonly string[] };
+
+const MAX_WORDS = 200;
+const MAX_WORD_CHARS = 4_096;
+const word = z.string().max(MAX_WORD_CHARS);
+/** What the program in the seat says at its end. */
+const ANSWER = z.strictObject({
+  digest: z.string().regex(/^sha256:[0-9a-f]{64}$/),
+  folder: word.startsWith("/"),
+  command: z.array(word).max(MAX_WORDS),
+  variables: z.record(word, word).refine((all) => Object.keys(all).length <= MAX_WORDS),
+});
+/** Logins go by the wire, with the order. */
+const MAX_LOGINS_CHARS = 64 * 1024;
+
+/** Has an image built in a seat for images, and pushed; gives it by its digest. */
+export async function imageElsewhere(
+  plan: ImagePlan,
+  config: AppConfig,
+  { registry, tools }: ImageBuilds,
+  { seat, ground, site }: { readonly seat: Builder; readonly ground: BuildGround; readonly site: BuildSite },
+): Promise<BuiltImage> {
+  const { buildId, projectId, bundleDir, registryAuth, say } = site;
+  const folder = imageFolder(registry, projectId);
+  const name = `${folder}/${config.deployment.name ?? "app"}`;
+  const bundle = path.posix.join(ground.folder, "bundle");
+  const aside = path.posix.join(ground.folder, "aside");
+  const files: Record<string, string> = {};
+  const logins = registryAuth && JSON.stringify(registryAuth);
+  if (logins !== null && logins.length <= MAX_LOGINS_CHARS) files["sent.txt"] = logins;
+  if (plan.kind === "packages") files["dockerfile.txt"] = packagesOver(plan.base, plan.apt);
+  const order = {
+    ...tools,
+    registry,
+    folder,
+    aside,
+    context: bundle,
+    name: `${name}:${buildId}`,
+    cache: `${name}:cache`,
+    sent: "sent.txt" in files ? path.posix.join(aside, "sent.txt") : null,
+    dockerfile:
+      plan.kind === "packages"
+        ? path.posix.join(aside, "dockerfile.txt")
+        : path.posix.join(bundle, path.relative(await realpath(bundleDir), plan.file)),
+  };
+  say(`building the image with BuildKit, for ${folder}…`);
+  const startedAt = performance.now();
+  let answer = "";
+  const { code, lastWords, detail } = await seat.run({
+    program: ground.python.path,
+    args: ["-I", tools.script, JSON.stringify(order)],
+    env: {},
+    files,
+    // BuildKit tells its progress as others tell faults; the other stream is the program's own.
+    onLine: (text, stream) => (stream === "stdout" ? (answer = text) : say(text)),
+  });
+  if (code !== 0) throw new BuildError(`the image could not be built: ${lastWords || detail}`);
+  const { digest, ...start } = readAnswer(answer);
+  if (config.customRuntime?.entrypoint.length === 0 && start.command.length === 0)
+    throw new BuildError(
+      "the image has neither ENTRYPOINT nor CMD: have its Dockerfile set one, or set runtime.custom.entrypoint",
+    );
+  say(`image ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s: ${name}@${digest}`);
+  return { reference: `${name}@${digest}`, start: plan.kind === "dockerfile" ? start : null };
+}
+
+/** Where the images of a project are, and those of no other. */
+export function imageFolder(registry: string, projectId: string): string {
+  return `${registry}/${projectId}`;
+}
+
+function readAnswer(text: string): z.infer<typeof ANSWER> {
+  try {
+    return ANSWER.parse(JSON.parse(text));
+  } catch {
+    throw new BuildError("BuildKit did not tell which image it has built");
+  }
+}
+
+function packagesOver(base: string, apt: readonly string[]): string {
+  return `FROM ${base}\nUSER 0\n${installPackages(apt)}\n`;
+}

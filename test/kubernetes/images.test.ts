@@ -1,0 +1,175 @@
+import { describe, expect } from "vitest";
+import { checkKubernetes } from "../../src/cli/check-kubernetes.ts";
+import { testDatabases } from "../support/databases.ts";
+import { podFlags } from "../support/kubernetes/pod-service.ts";
+import { TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";
+import { testService } from "../support/service.ts";
+import type { TestService } from "../support/service.ts";
+import { until } from "../support/until.ts";
+import { makeZip } from "../support/zip-maker.ts";
+import { verifies } from "../verifies.ts";
+import { DeploySite } from "../integration/deploys/site.ts";
+
+const databases = testDatabases();
+const registry = TEST_CLUSTER?.images ?? null;
+const HOST = registry?.host ?? "";
+const PORT = 8_000;
+// As little as a pod can ask for, so that all fit.
+const TOML = `[runtime.custom]
+dockerfile_path = "Dockerfile"
+port = ${PORT}
+[hardware]
+cpu = 0.5
+memory = 0.2
+[scaling]
+cooldown = 1
+`;
+const SERVER = `
+import http.server, os
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        text = "|".join([os.environ["GREETING"], os.getcwd(), open("/made").read(), str(os.stat("/made").st_uid)])
+        self.send_response(200)
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+http.server.HTTPServer(("0.0.0.0", ${PORT}), Answer).serve_forever()
+`;
+/** A step that tells what it can see, and makes a file that is somebody else's. */
+const LOOK = [
+  "import os",
+  "print('secrets:', [p for p in ('/run/logins', '/run/millrace', '/run/buildkit') if os.path.exists(p)])",
+  "open('/made', 'w').write('in a step')",
+  "os.chown('/made', 33, 33)",
+].join("; ");
+const DOCKERFILE = `# syntax=nowhere.example/frontend
+FROM ${HOST}/base/python:1
+USER 0
+ENV GREETING=hello
+WORKDIR /srv
+RUN ["python3", "-c", ${JSON.stringify(LOOK)}]
+COPY server.py /srv/
+CMD ["python3", "server.py"]
+`;
+
+type Built = {
+  readonly on: TestService;
+  readonly site: DeploySite;
+  readonly apps: TestNamespace;
+  readonly images: TestNamespace;
+};
+
+/** A service that builds images in a namespace of its own. */
+async function buildingImages(flags: Record<string, unknown> = {}): Promise<Built> {
+  const apps = await TestNamespace.make();
+  const images = await apps.forImages();
+  for (const namespace of [apps, images]) await giveLogin(namespace);
+  await images.create("api/v1", "configmaps", {
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: { name: "buildkit" },
+    data: {
+      "buildkitd.toml": `[registry."${HOST}"]\n  ca = ["/etc/buildkit/ca.pem"]\n`,
+      "ca.pem": registry?.authority,
+    },
+  });
+  const { databaseUrl } = await databases.fresh("postgres");
+  const on = await testService(
+    {},
+    {
+      databaseUrl,
+      ...(await podFlags(apps)),
+      registry: `${HOST}/millrace`,
+      registrySecret: "login",
+      buildkitImage: registry?.buildkitImage,
+      buildkitNamespace: images.name,
+      buildkitConfig: "buildkit",
+      egressAllow: `${TEST_CLUSTER?.hostAddress}/32`,
+      ...flags,
+    },
+  );
+  return { on, site: new DeploySite(on), apps, images };
+}
+
+async function giveLogin(namespace: TestNamespace): Promise<void> {
+  const { username = "", password = "" } = registry?.login ?? {};
+  const auth = Buffer.from(`${username}:${password}`).toString("base64");
+  await namespace.create("api/v1", "secrets", {
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name: "login" },
+    type: "kubernetes.io/dockerconfigjson",
+    stringData: { ".dockerconfigjson": JSON.stringify({ auths: { [HOST]: { auth } } }) },
+  });
+}
+
+function withDockerfile(dockerfile: string): Buffer {
+  const files = { "millrace.toml": TOML, Dockerfile: dockerfile, "server.py": SERVER };
+  return makeZip(Object.entries(files).map(([name, content]) => ({ name, content })));
+}
+
+describe.skipIf(!registry)("images that are built in pods", () => {
+  verifies(
+    ["buildkit.built", "buildkit.start", "buildkit.walls", "buildkit.apart", "buildkit.projects"],
+    "a Dockerfile is built in one namespace, pushed, pulled and served in another",
+    async () => {
+      const { on, site, apps, images } = await buildingImages();
+      const { buildId, status } = await site.deploy("app", withDockerfile(DOCKERFILE));
+      const log = await site.log("app", buildId);
+      expect([status, await site.message("app", buildId), log]).toEqual([
+        "success",
+        null,
+        expect.stringContaining("secrets: []"),
+      ]);
+      expect((await on.call("app")).text).toBe("hello|/srv|in a step|33");
+      const { config } = (await on.service.store.versions.find(buildId))!;
+      expect(config.built?.reference).toMatch(/\/app@sha256:[0-9a-f]{64}$/);
+      await images.untilEmpty();
+
+      const again = await site.deploy("app", withDockerfile(DOCKERFILE));
+      expect(again.status).toBe("success");
+      expect(await site.log("app", again.buildId)).toContain("CACHED");
+
+      const foreign = config.built?.reference.replace(site.projectId, "p-other");
+      const refused = await site.deploy("other", withDockerfile(`FROM ${foreign}\nCMD ["true"]\n`));
+      expect(await site.message("other", refused.buildId)).toMatch(
+        /^the image could not be built: .*denied/i,
+      );
+      const failed = await site.deploy("failing", withDockerfile(`FROM ${HOST}/base/python:1\nRUN exit 3\n`));
+      expect(await site.message("failing", failed.buildId)).toMatch(
+        /^the image could not be built: .*exit code: 3/,
+      );
+      await until("it scales to zero", () => on.ready("app") === 0);
+      await Promise.all([images.untilEmpty(), apps.untilEmpty()]);
+    },
+  );
+
+  verifies(["buildkit.left", "buildkit.reasons"], "what ends a build early leaves nothing", async () => {
+    const { site, images } = await buildingImages();
+    const begin = async (app: string): Promise<string> => {
+      const { buildId, uploadUrl } = await site.begin(app);
+      await site.put(uploadUrl, withDockerfile(`FROM ${HOST}/base/python:1\nRUN echo asleep; sleep 600\n`));
+      await site.logged(app, buildId, "asleep");
+      return buildId;
+    };
+    await site.cancel("cancelled", await begin("cancelled"));
+    await images.untilEmpty();
+    const deleted = await begin("deleted");
+    const [pod = ""] = await images.left(["pods"]);
+    await images.remove("api/v1", "pods", pod.split("/")[1] ?? "");
+    expect(await site.ended("deleted", deleted)).toBe("build_failure");
+    expect(await site.message("deleted", deleted)).toMatch(/^the build's seat millrace-seat-\S+ /);
+    await images.untilEmpty();
+  });
+
+  verifies("buildkit.apart", "doctor says where the cluster admits no such pods", async () => {
+    const { on, images } = await buildingImages();
+    const inMain = { ...on.settings, buildkitNamespace: null };
+    const worst = (findings: readonly { status: string; message: string }[]) =>
+      findings.map(({ status, message }) => `${status} ${message}`).join("\n");
+    expect(worst(await checkKubernetes(on.settings, {}))).toContain(`in namespace ${images.name}`);
+    expect(worst(await checkKubernetes(inMain, {}))).toMatch(
+      /admits no pods that build images: .*violates PodSecurity/,
+    );
+  });
+});
