@@ -146,7 +146,7 @@ class Build:
                 file.write(text)
         program = [str(value["program"]), *(str(word) for word in value["args"])]
         try:
-            child = Child(program_arguments(self._bundle(), program), b"\n", variables)
+            child = Child(program_arguments(self._bundle(), program), b"%d\n" % os.getpid(), variables)
         except (OSError, ValueError) as error:
             self._finish(order_id, problem="a program could not be started: %s" % describe(error))
             return

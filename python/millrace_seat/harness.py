@@ -31,6 +31,7 @@ def start_app(sit: Sitting, files: Files, home: str) -> Child:
         order = json.dumps({**sit.order, "address": _DOOR if is_walled else home, "bundle_dir": files.bundle})
     else:
         arguments = _server_arguments(sit.server, files, variables, "become" if is_walled else "main")
+        order = "" if is_walled else str(os.getpid())
     if around is None or around.rung is None:
         return Child(arguments, order.encode() + b"\n", variables)
     folders = {"data_dir": files.folder, "bundle": files.bundle, "storage": storage, "scratch": scratch}
@@ -40,7 +41,7 @@ def start_app(sit: Sitting, files: Files, home: str) -> Child:
 
 
 def program_arguments(folder: str, program: list[str], begin: str = "main") -> list[str]:
-    """How a program is run in a folder: below a keeper, or by `become` where one is there already."""
+    """How a program is run in a folder: below a keeper, which gets our pid on stdin, or by `become` below another."""
     return [PYTHON, "-I", "-S", "-c", _PROGRAM % begin, PYTHON_DIR, folder, *program]
 
 

@@ -17,15 +17,20 @@ if TYPE_CHECKING:
 
     from .order import Server
 
+_PID_BYTES = 32
 _LISTENING = "0A"
 _LOOPBACK_6 = "00000000000000000000000001000000"
 
 
 def main() -> None:
-    """`sys.argv` is `-c`, the bundle's folder, the program and its arguments. It begins with a byte on stdin."""
-    owner = os.getppid()
-    if not os.read(0, 1):
+    """`sys.argv` is `-c`, the bundle's folder, the program and its arguments. It begins with the agent's pid on stdin.
+
+    Who asked for its parent here could be told of another: the agent may have died meanwhile.
+    """
+    told = os.read(0, _PID_BYTES)
+    if not told:
         os._exit(1)
+    owner = int(told)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     linux.close_inherited(3)
