@@ -8,6 +8,7 @@ import { writeKubectl } from "../support/kubernetes/kubectl.ts";
 import { podFlags } from "../support/kubernetes/pod-service.ts";
 import { TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";
 import { REPOSITORY } from "../support/source-files.ts";
+import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
 const databases = testDatabases();
@@ -61,6 +62,9 @@ describe.skipIf(!TEST_CLUSTER)("docs/kubernetes.md", () => {
     await service.printed(/millrace is up/);
     await attempt(deploy);
     expect(await attempt(call)).toContain("Hello, Ada!");
-    expect(await attempt(pods)).toMatch(/^millrace-seat-\S+ +1\/1 +Running/m);
+    // It answers before the cluster says that it runs.
+    await until("its pod is shown", async () =>
+      /^millrace-seat-\S+ +1\/1 +Running/m.test(await attempt(pods)),
+    );
   });
 });
