@@ -6,12 +6,13 @@ import { expect, onTestFinished, vi } from "vitest";
 import { artifactFolders } from "../../../src/host/artifacts.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { processesIn } from "../../support/leak-check.ts";
-import { remoteService, untilCleared } from "../../support/remote/remote-service.ts";
+import { remoteService } from "../../support/remote/remote-service.ts";
 import type { RemoteService } from "../../support/remote/remote-service.ts";
 import { until } from "../../support/until.ts";
 import { makeZip } from "../../support/zip-maker.ts";
 import { verifies } from "../../verifies.ts";
 import { writeWheels } from "../builds/wheels.ts";
+import { cancelBuild } from "./cancel-build.ts";
 import { DeploySite, answering, bundle } from "../deploys/site.ts";
 
 const databases = testDatabases();
@@ -158,16 +159,11 @@ verifies("elsewhere.refused", "images that would have to be built are refused wi
 });
 
 verifies("elsewhere.cancel", "a cancelled build ends its seat, and nothing of it is left", async () => {
-  const { place, site, folder } = await buildingElsewhere();
+  const building = await buildingElsewhere();
+  const { site } = building;
   const { buildId, uploadUrl } = await site.begin("app", { preBuildCommands: ["echo asleep; sleep 600"] });
   await site.put(uploadUrl, bundle(answering("never")));
-  await site.logged("app", buildId, "asleep");
-  expect((await site.cancel("app", buildId)).status).toBe(200);
-  expect(await site.status("app", buildId)).toBe("cancelled");
-  await place.seats[0]?.exited;
-  await until("its processes are gone", () => processesIn(folder).length === 0);
-  await untilCleared(folder);
-  expect(await site.leftovers()).toEqual([]);
+  await cancelBuild(building, buildId);
 });
 
 verifies("elsewhere.lost", "kill -9 of the agent fails the build, and ends its steps", async () => {

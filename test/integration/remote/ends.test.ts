@@ -66,17 +66,24 @@ verifies("seats.cut", "when every connection is cut, the next call has a seat ag
   for (const seat of place.seats.slice(0, -1)) await seat.exited;
 });
 
+/** A seat with a call, which has noticed that its service is away. */
+async function stalledInACall() {
+  const behind = await behindProxy(60_000);
+  const { on, proxy } = behind;
+  const held = on.call("app", { folder: on.directory, name: "a" }, { functionName: "hold" });
+  await until("it runs", async () => (await holding(on.directory, "a")).length === 1);
+  const { count } = proxy;
+  proxy.stall();
+  // Its old connection is closed on both sides after a silence; this is the next.
+  await until("the agent looks for its service", () => proxy.count !== count);
+  return { ...behind, held };
+}
+
 verifies(
   "seats.back",
   "a way that is blocked for a while costs nothing: the seat comes back, and its call ends",
   async () => {
-    const { on, place, proxy } = await behindProxy(60_000);
-    const held = on.call("app", { folder: on.directory, name: "a" }, { functionName: "hold" });
-    await until("it runs", async () => (await holding(on.directory, "a")).length === 1);
-    const { count } = proxy;
-    proxy.stall();
-    // Its old connection is closed on both sides after a silence; this is the next.
-    await until("the agent looks for its service", () => proxy.count !== count);
+    const { on, place, proxy, held } = await stalledInACall();
     proxy.letThrough();
     await writeFile(path.join(on.directory, "go"), "");
     expect((await held).json.result).toEqual((await holding(on.directory, "a"))[0]);
@@ -89,12 +96,7 @@ verifies(
   "seats.leaving",
   "a seat that is to leave while its service is away says so later, and its call ends first",
   async () => {
-    const { on, place, proxy } = await behindProxy(60_000);
-    const held = on.call("app", { folder: on.directory, name: "a" }, { functionName: "hold" });
-    await until("it runs", async () => (await holding(on.directory, "a")).length === 1);
-    const { count } = proxy;
-    proxy.stall();
-    await until("the agent looks for its service", () => proxy.count !== count);
+    const { on, place, proxy, held } = await stalledInACall();
     const [first] = place.seats;
     process.kill(first?.pid ?? 0, "SIGTERM");
     proxy.letThrough();

@@ -5,13 +5,12 @@ import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { testDatabases } from "../../support/databases.ts";
 import { freePort } from "../../support/free-port.ts";
-import { processesIn } from "../../support/leak-check.ts";
-import { remoteService, untilCleared } from "../../support/remote/remote-service.ts";
+import { remoteService } from "../../support/remote/remote-service.ts";
 import type { RemoteService } from "../../support/remote/remote-service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
-import { until } from "../../support/until.ts";
 import { makeZip } from "../../support/zip-maker.ts";
 import { verifies } from "../../verifies.ts";
+import { cancelBuild } from "./cancel-build.ts";
 import { DeploySite, answering, bundle } from "../deploys/site.ts";
 
 const databases = testDatabases();
@@ -170,14 +169,9 @@ verifies("buildkit.projects", "an image of another project is not run", async ()
 });
 
 verifies("buildkit.left", "an image whose build is cancelled leaves nothing", async () => {
-  const { place, site, folder } = await buildingImages();
+  const building = await buildingImages();
+  const { site } = building;
   const { buildId, uploadUrl } = await site.begin("app");
   await site.put(uploadUrl, withDockerfile("FROM base\nRUN sleep 600\n"));
-  await site.logged("app", buildId, "asleep");
-  expect((await site.cancel("app", buildId)).status).toBe(200);
-  expect(await site.status("app", buildId)).toBe("cancelled");
-  await place.seats[0]?.exited;
-  await until("its processes are gone", () => processesIn(folder).length === 0);
-  await untilCleared(folder);
-  expect(await site.leftovers()).toEqual([]);
+  await cancelBuild(building, buildId);
 });

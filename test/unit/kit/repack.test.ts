@@ -57,12 +57,12 @@ verifies(
       name === "ready" || target.startsWith("/");
     writeFileSync(
       packed,
-      await again(bytes, { leftOut, added: { name: "ready", text: "/work/environment" } }),
+      await again(bytes, { leftOut, added: { name: "ready", text: "/built/environment" } }),
     );
     const into = path.join(folder, "into");
     mkdirSync(into);
     const given = await unpackFolder(packed, into, LIMITS, "ready");
-    expect(given?.toString()).toBe("/work/environment");
+    expect(given?.toString()).toBe("/built/environment");
     expect(readdirSync(into)).toEqual(["bin"]);
     expect(readdirSync(path.join(into, "bin")).toSorted()).toEqual(["python3", "tool"]);
     expect(readlinkSync(path.join(into, "bin", "python3"))).toBe("python");

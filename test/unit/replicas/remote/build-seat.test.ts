@@ -12,7 +12,7 @@ import { BUNDLE, GRACE_MS, HELLO, playedSeat } from "./played-seat.ts";
 import type { PlayedAgent } from "./played-seat.ts";
 
 const WAIT_MS = 60_000;
-const READY = { ready: { folder: "/work/seat", python: "/usr/bin/python3" } };
+const READY = { ready: { folder: "/tmp/seat", python: "/usr/bin/python3" } };
 const done = (id: number, more: object = {}): object => ({
   done: { id, code: 0, is_out_of_memory: false, problem: null, ...more },
 });
@@ -83,7 +83,7 @@ verifies(
     const agent = await begin();
     expect(agent.heard[0].session.sit).toMatchObject({ bundle: BUNDLE, build: true, variables: {} });
     expect(await seat.ground).toEqual({
-      folder: "/work/seat",
+      folder: "/tmp/seat",
       python: { path: "/usr/bin/python3", version: "3.11.7" },
       tag: HELLO.hello.tag,
       image: "sha256:1",
