@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
@@ -145,7 +144,10 @@ export class ServerLoad {
       if (this.#isOver) client.close(1000);
       else client.send(data.toString());
     });
-    const [code, reason] = (await once(client, "close")) as [number, Buffer];
+    // Not `once`: that would be rejected by the error of a refused handshake, which `refusal` holds.
+    const { promise: closed, resolve } = Promise.withResolvers<[code: number, reason: Buffer]>();
+    client.on("close", (...told) => resolve(told));
+    const [code, reason] = await closed;
     this.sockets.delete(client);
     const isKilled = this.killed.has((told as Told | null)?.pid ?? 0);
     const isExplained = this.killed.size > settledBefore && (isKilled || told === null);
