@@ -86,7 +86,8 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle): Prom
       installationId: (await store.meta.get("instance_id")) ?? "",
       nodeId: parts.ownership.owner,
     },
-    isHeld: ({ nodeId }) => parts.node()?.isAlive(nodeId) ?? true,
+    isHeld: ({ nodeId }) =>
+      !parts.ownership.predecessors.includes(nodeId) && (parts.node()?.isAlive(nodeId) ?? true),
     known: async (seatIds) => new Set(await store.seats.known(seatIds)),
     records: recordsOf(parts),
     addressFor: (port) => (seatUrl === null ? `127.0.0.1:${port}` : new URL(seatUrl).host),

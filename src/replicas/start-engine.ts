@@ -63,7 +63,7 @@ type StartedEngine = {
   };
   /** Where the agents of seats elsewhere reach this service; absent where there are none. */
   readonly reached: { readonly seatAddress?: string };
-  /** Seats elsewhere that are ended from now on are left to the next service instead. */
+  /** The last service stops: seats elsewhere are left to the next one from now on, or all of them end. */
   readonly leaveSeats: () => void;
   /** What apps are held to where they run, as far as this service can tell before they do. */
   readonly held: { readonly network: NetworkWall };
@@ -118,7 +118,10 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
     engine: remoteEngine(host, walls ? { ...remote, walls, onWalls } : remote),
     seats: { seatStarts, seatWalls: () => report.weakest },
     reached: { seatAddress },
-    leaveSeats: () => (isLeft = settings.keepSeats),
+    leaveSeats: () => {
+      isLeft = settings.keepSeats;
+      if (!isLeft) place.leaveNothing?.();
+    },
     held: walls ? { network: heldElsewhere(parts.network, settings) } : held,
     builds: place.builds ? buildSeats(seating, settings.kubernetesBuildWaitMs, clock, onError) : null,
   };

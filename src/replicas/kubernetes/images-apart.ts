@@ -10,6 +10,10 @@ export function imagesApart(place: KubernetesPlace, images: KubernetesPlace): Se
     begin: (order, workload, events) =>
       (workload.buildsImage ? images : place).begin(order, workload, events),
     adopt: (seat, workload, events) => place.adopt(seat, workload, events),
+    leaveNothing() {
+      place.leaveNothing();
+      images.leaveNothing();
+    },
     async close() {
       await Promise.all([place.close(), images.close()]);
     },

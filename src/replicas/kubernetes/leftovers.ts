@@ -46,19 +46,20 @@ export class Leftovers {
     for (const name of this.#pods.keys()) if (!names.has(name)) this.#pods.delete(name);
   }
 
-  /** Removes what nobody holds. */
-  async sweep(): Promise<void> {
+  /** Removes what nobody holds. `isLast`: nor is anything to be taken over any more. */
+  async sweep(isLast = false): Promise<void> {
     const { isHeld, known, remove, onError } = this.#parts;
     const lost = [...this.#pods.values()].filter((pod) => !this.#leaving.has(pod.uid) && !isHeld(pod));
     const running = lost.filter(({ end }) => end === null).map(({ seatId }) => seatId);
-    const wanted = running.length > 0 ? await known(running) : new Set<string>();
-    for (const pod of lost) {
-      // Meanwhile it may have been taken over, or have changed: the next sweep sees.
-      if (wanted.has(pod.seatId) || this.#pods.get(pod.name) !== pod) continue;
+    const wanted = isLast || running.length === 0 ? new Set<string>() : await known(running);
+    // Meanwhile it may have been taken over, or have changed: the next sweep sees.
+    const unwanted = lost.filter((pod) => !wanted.has(pod.seatId) && this.#pods.get(pod.name) === pod);
+    const removals = unwanted.map(async (pod) => {
       this.#leaving.add(pod.uid);
-      remove(pod)
+      await remove(pod)
         .catch(onError)
         .finally(() => this.#leaving.delete(pod.uid));
-    }
+    });
+    await Promise.all(removals);
   }
 }

@@ -59,6 +59,7 @@ export class KubernetesPlace implements SeatPlace {
   #listed: readonly PodSeat[] = [];
   #watch: Watch | null = null;
   #sweeper: Timer | null = null;
+  #lastSweep: Promise<void> | null = null;
   #isInTrouble = false;
   #hasListed = false;
   #onEmpty: (() => void) | null = null;
@@ -123,11 +124,17 @@ export class KubernetesPlace implements SeatPlace {
     return seat;
   }
 
+  leaveNothing(): void {
+    this.#sweeper?.cancel();
+    this.#lastSweep = this.#sweep(true);
+  }
+
   /** Lets the cluster take what is being removed, then lets go of it. */
   async close(): Promise<void> {
     this.#sweeper?.cancel();
     const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
-    if (this.#seats.size > 0) await within(LAST_MS, empty, this.#parts.clock);
+    if (this.#seats.size === 0) this.#onEmpty?.();
+    await within(LAST_MS, Promise.all([empty, this.#lastSweep]), this.#parts.clock);
     this.#stopped.abort();
     await this.#watch?.stop();
     this.#api.close();
@@ -158,12 +165,12 @@ export class KubernetesPlace implements SeatPlace {
         onTrouble: (error) => this.#tellTrouble(error),
       },
     );
-    this.#sweeper = clock.every(SWEEP_MS, () => {
-      this.#leftovers
-        .sweep()
-        .catch((error: unknown) =>
-          log.error({ err: error }, "could not look for pods that were left behind"),
-        );
+    this.#sweeper = clock.every(SWEEP_MS, () => void this.#sweep(false));
+  }
+
+  async #sweep(isLast: boolean): Promise<void> {
+    await this.#leftovers.sweep(isLast).catch((error: unknown) => {
+      this.#parts.log.error({ err: error }, "could not look for pods that were left behind");
     });
   }
 

@@ -19,6 +19,8 @@ export type SeatPlace = {
   openAt?(home: PlaceHome): void;
   /** Takes a connection of what it runs for itself; false if it is nothing to it. */
   readonly usher?: Usher;
+  /** No service is left to go on with what dead ones have begun: that is ended, too. Absent where it ends by itself. */
+  leaveNothing?(): void;
   /** Ends what it runs for itself, when every seat has been ended. */
   close?(): Promise<void>;
 };

@@ -155,6 +155,22 @@ verifies("kubernetes.sweep", "pods of a dead service go, those of a living one s
   await seat.exited;
 });
 
+verifies("kubernetes.sweep", "the last service to stop removes what dead ones have left", async () => {
+  // Either could be taken over, if there was somebody to do it.
+  const played = await PlayedPlace.open((nodeId) => nodeId === "node-3", new Set(["a", "b"]));
+  await played.expireWatch([
+    shownPod("a", RUNNING, { nodeId: "node-2" }),
+    shownPod("b", RUNNING, { nodeId: "node-3" }),
+  ]);
+  played.place.leaveNothing();
+  const closing = played.place.close();
+  const removed = await played.next();
+  expect(removed.path).toBe("/api/v1/namespaces/apps/pods/millrace-seat-a");
+  removed.answer(200, {});
+  // It would wait for any other.
+  await closing;
+});
+
 verifies(
   "kubernetes.adopted",
   "pods of a dead service that may be taken over stay until they have ended",
