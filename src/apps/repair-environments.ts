@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import path from "node:path";
 import { artifactFolders, artifactId } from "../host/artifacts.ts";
 import type { Version } from "../model/app.ts";
@@ -38,6 +39,9 @@ export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]
     const app = apps.get(version.appNumber);
     const wish = pythonWish(version.config.deployment);
     const built = { ...artifactFolders(version, dataDir), python: wish };
+    // Whoever needs it fetches it.
+    if (version.environmentBlob !== null && built.environment !== null && !existsSync(built.environment))
+      continue;
     if (!app || (await versionFault(built, python.path, dataDir, containers))?.what !== "environment")
       continue;
     const problem = await rebuild(app.projectId, version, parts).catch((error: unknown) => {

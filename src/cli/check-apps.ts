@@ -1,5 +1,6 @@
+import { existsSync } from "node:fs";
 import { versionFault } from "../apps/builds/version-fault.ts";
-import type { VersionFault } from "../apps/builds/version-fault.ts";
+import type { BuiltVersion, VersionFault } from "../apps/builds/version-fault.ts";
 import { Containers } from "../host/containers/containers.ts";
 import { artifactFolders } from "../host/artifacts.ts";
 import type { Settings } from "../config/setting-keys.ts";
@@ -12,6 +13,11 @@ const REMEDIES: Readonly<Record<VersionFault["what"], string>> = {
   environment: "millrace doctor --repair installs its packages again",
   interpreter: "install that Python, or deploy the app for another one",
 };
+
+/** Whether this machine has its files, whole or not. */
+function isHere({ bundle, environment }: Pick<BuiltVersion, "bundle" | "environment">): boolean {
+  return existsSync(bundle) && (environment === null || existsSync(environment));
+}
 
 /** Every version that may serve has its bundle, its packages and its Python. */
 export async function checkApps(
@@ -26,10 +32,12 @@ export async function checkApps(
   if (report === null || report instanceof Error) return [];
   const containers = new Containers({ dataDir, containerEngine });
   const faults: { name: string; isCurrent: boolean; fault: VersionFault }[] = [];
-  for (const { app, number, isCurrent, bundleDir: bundle, environment, python: wish } of report.versions) {
+  for (const { app, number, isCurrent, isStored, ...version } of report.versions) {
     // Elsewhere, the machines that it runs on have it.
-    const needed = engine === "process" ? wish : null;
-    const built = { ...artifactFolders({ bundle, environment }, dataDir), python: needed };
+    const needed = engine === "process" ? version.python : null;
+    const folders = artifactFolders({ ...version, bundle: version.bundleDir }, dataDir);
+    if (isStored && !isHere(folders)) continue;
+    const built = { ...folders, python: needed };
     const fault = await versionFault(built, python, dataDir, containers);
     if (fault) faults.push({ name: `${app}, version ${number}`, isCurrent, fault });
   }

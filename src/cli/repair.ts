@@ -14,9 +14,17 @@ import { askService } from "./ask-service.ts";
 import { fail, ok } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 
-/** `millrace doctor --repair`: the service does it if one runs, else we do, with the directory locked. */
+/** `millrace doctor --repair`: the service does it if one runs, else we do if we can, with the directory locked. */
 export async function repair(settings: Settings, say: (text: string) => void): Promise<Finding[]> {
   const asked = await askService(settings.dataDir, "repairEnvironments");
+  if (!asked && settings.engine !== "process")
+    return [
+      fail(
+        "repair",
+        "packages are installed where apps run, by a running service",
+        "start the service, and run the repair again",
+      ),
+    ];
   const repaired = asked ? (asked.result as Repaired[]) : await repairAlone(settings, say);
   if (repaired.length === 0) return [ok("repair", "nothing needed repair")];
   return repaired.map(({ app, version, problem }) => {

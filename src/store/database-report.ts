@@ -18,6 +18,8 @@ export type DatabaseReport = {
     readonly app: string;
     readonly number: number;
     readonly isCurrent: boolean;
+    /** All of it is in blobs, where a service that lacks it fetches it. */
+    readonly isStored: boolean;
     readonly bundleDir: string;
     readonly environment: string | null;
     readonly python: PythonWish | null;

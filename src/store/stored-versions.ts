@@ -4,10 +4,15 @@ import type { AppConfig } from "../model/app-config.ts";
 
 /** The first schema that names folders from the data directory on. */
 const SINCE = "0011-places";
-const QUERY = `
+/** The first that knows of blobs. */
+const WITH_BLOBS = "0016-blobs";
+const IS_STORED = `case when versions.bundle_blob is not null
+    and (versions.environment is null or versions.environment_blob is not null) then 1 else 0 end`;
+const query = (isStored: string): string => `
   select apps.project_id || '-' || apps.name as app, versions.number as number,
     case when apps.current_version_id = versions.id then 1 else 0 end as current,
-    versions.bundle_dir as bundle, versions.environment as environment, versions.config as config
+    versions.bundle_dir as bundle, versions.environment as environment, versions.config as config,
+    ${isStored} as stored
   from versions join apps on apps.number = versions.app_number
   where apps.deleted_at is null order by 1, 2`;
 
@@ -17,11 +22,12 @@ export async function storedVersions(
   ask: (query: string) => Promise<readonly unknown[]> | readonly unknown[],
 ): Promise<DatabaseReport["versions"]> {
   if (!migrations.includes(SINCE)) return [];
-  const rows = (await ask(QUERY)) as readonly Row[];
-  return rows.map(({ app, number, current, bundle, environment, config }) => ({
+  const rows = (await ask(query(migrations.includes(WITH_BLOBS) ? IS_STORED : "0"))) as readonly Row[];
+  return rows.map(({ app, number, current, bundle, environment, config, stored }) => ({
     app,
     number: Number(number),
     isCurrent: Number(current) === 1,
+    isStored: Number(stored) === 1,
     bundleDir: bundle,
     environment,
     python: pythonWish((JSON.parse(config) as AppConfig).deployment),
@@ -32,6 +38,7 @@ type Row = {
   readonly app: string;
   readonly number: number | string;
   readonly current: number | string;
+  readonly stored: number | string;
   readonly bundle: string;
   readonly environment: string | null;
   readonly config: string;
