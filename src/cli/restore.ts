@@ -83,7 +83,10 @@ async function unpack(tar: TarReader, staging: string): Promise<Manifest> {
     await tar.close();
   }
   if (!manifest) throw new BadTar("it is empty");
+  const linked = new Set(links.map(({ name }) => name));
   for (const { name, target } of links) {
+    // Below another link it could lie anywhere, and lead anywhere from there.
+    if (isBelow(name, linked)) throw new BadTar(`the link ${name} lies below another`);
     if (!mayLead(name, target)) throw new BadTar(`the link ${name} points outside its project`);
     await symlink(target, path.join(staging, name));
   }
@@ -91,6 +94,12 @@ async function unpack(tar: TarReader, staging: string): Promise<Manifest> {
     if (kind === "directory") await chmod(path.join(staging, name), mode);
   }
   return manifest;
+}
+
+function isBelow(name: string, links: ReadonlySet<string>): boolean {
+  for (let end = name.lastIndexOf("/"); end > 0; end = name.lastIndexOf("/", end - 1))
+    if (links.has(name.slice(0, end))) return true;
+  return false;
 }
 
 /** The entry's name, below the data directory and given once. */

@@ -148,6 +148,11 @@ verifies(
         await tar.addLink("storage/p/link", "sub", 0);
         await tar.addBytes("storage/p/link/file", bytes, 0);
       },
+      async (tar) => {
+        await tar.addBytes("storage/p/a/b/file", bytes, 0);
+        await tar.addLink("storage/p/a/b/up", "../..", 0);
+        await tar.addLink("storage/p/a/b/up/out", "../../..", 0);
+      },
     ];
     for (const write of cases) {
       const parent = scratchDirectory();
