@@ -61,6 +61,17 @@ describe.skipIf(!TEST_CLUSTER)("pods whose service is gone", () => {
     },
   );
 
+  verifies("kubernetes.sweep", "pods that nobody needs any more go with the last service", async () => {
+    const { service, namespace } = await killable();
+    await service.start();
+    await service.post({});
+    await service.kill();
+    expect(await namespace.left(["pods"])).toHaveLength(1);
+    await service.start();
+    await service.stop();
+    await namespace.untilEmpty();
+  });
+
   verifies(["seats.left", "kubernetes.adopted"], "a service is restarted: its pods go on", async () => {
     const { service, namespace } = await killable();
     await service.start(undefined, { MILLRACE_KEEP_SEATS: "true" });
