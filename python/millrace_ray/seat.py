@@ -10,6 +10,7 @@ import tempfile
 import threading
 from typing import Any
 
+from millrace_seat import folder
 from millrace_seat.child import ALLOWED
 
 _AGENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent.py")
@@ -26,6 +27,8 @@ class Seat:
         self._end = self._end_later()
         #: Read by the walls of the app; the agent removes it.
         self._neighbours = os.path.join(tempfile.gettempdir(), "millrace-neighbours-" + os.urandom(8).hex())
+        #: The agent removes it, unless it is killed.
+        self._folder = folder.choose()
 
     async def learn(self, addresses: list[str]) -> None:
         """Those are the nodes of the cluster now. Before the start, and whenever they change."""
@@ -37,7 +40,8 @@ class Seat:
         """Starts the agent, once however often it is asked to."""
         if self._starting is None:
             self._end.cancel()
-            self._starting = asyncio.ensure_future(_start_agent({**order, "neighbours": self._neighbours}))
+            own = {"neighbours": self._neighbours, "folder": self._folder}
+            self._starting = asyncio.ensure_future(_start_agent({**order, **own}))
             self._watching = asyncio.ensure_future(self._watch(self._starting))
         await asyncio.shield(self._starting)
 
@@ -59,6 +63,8 @@ class Seat:
             agent = await asyncio.shield(starting)
             return await agent.wait()
         finally:
+            # Before anybody hears of the end: this actor is killed then.
+            await asyncio.to_thread(folder.remove, self._folder)
             _remove(self._neighbours)
             self._end = self._end_later()
 

@@ -26,6 +26,8 @@ class SeatOrder:
         self.grace_seconds: float = fields["graceMs"] / 1000
         #: A file with the addresses of machines that its place shows to nobody. Whoever starts the agent writes it.
         self.neighbours: str | None = fields.get("neighbours")
+        #: Where the agent keeps its files; None for a folder of its own choice.
+        self.folder: str | None = fields.get("folder")
 
 
 class Session:

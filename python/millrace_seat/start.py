@@ -10,6 +10,7 @@ import sys
 from millrace_worker import keeper, linux
 
 from .agent import Agent
+from .folder import choose, remove
 from .order import SeatOrder
 
 _MAX_ORDER_BYTES = 1024 * 1024
@@ -22,7 +23,9 @@ def main() -> None:
     linux.adopt_orphans()
     _raise_limit()
     order = SeatOrder(json.loads(_read()))
-    folder = _make_folder()
+    # Whoever starts the agent may choose it, to remove what an agent that was killed has left.
+    folder = order.folder or choose()
+    os.mkdir(folder, 0o700)
     code = 1
     try:
         os.chdir(folder)
@@ -36,13 +39,6 @@ def main() -> None:
         _remove(folder, order.neighbours)
         # Not by a return: a thread may still fetch what nobody wants any more.
         os._exit(code)
-
-
-def _make_folder() -> str:
-    """One of its own. `tempfile` would do, but its imports take as long as a connection to the service."""
-    folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), "millrace-seat-" + os.urandom(8).hex())
-    os.mkdir(folder, 0o700)
-    return folder
 
 
 def _raise_limit() -> None:
@@ -66,17 +62,7 @@ def _read() -> bytes:
 
 
 def _remove(folder: str, neighbours: str | None) -> None:
-    import shutil
-
     os.chdir("/")
-    # Each before it is looked into: an app may have closed it to itself, and the kernel closes folders of its own.
-    for place, names, _ in os.walk(folder):
-        for path in (os.path.join(place, name) for name in names):
-            try:
-                if not os.path.islink(path):
-                    os.chmod(path, 0o700)
-            except OSError:
-                pass  # What cannot be removed is the place's to remove.
-    shutil.rmtree(folder, ignore_errors=True)
+    remove(folder)
     if neighbours is not None and os.path.exists(neighbours):
         os.unlink(neighbours)

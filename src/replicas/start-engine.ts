@@ -90,7 +90,15 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const onError = (error: unknown): void => log.error({ err: error }, "could not serve a seat");
   const listener = await life.start(
     "listener for seats",
-    () => SeatListener.listen({ ...seatHome, home, blobs, clock, onError, usher: place.usher }),
+    async () => {
+      try {
+        return await SeatListener.listen({ ...seatHome, home, blobs, clock, onError, usher: place.usher });
+      } catch (error) {
+        // What it watches would keep the process alive behind the message.
+        await place.close?.();
+        throw error;
+      }
+    },
     (started) => started.close(),
   );
   const seatAddress = seatHome.addressFor(listener.port);

@@ -13,6 +13,7 @@ export const RAY = {
     "ray.supervisor":
       "When the supervisor is killed, calls go on; another one finds the actors, and starts more.",
     "ray.actor": "When an agent or its actor is killed, all below it ends, and the next call is answered.",
+    "ray.killed": "Nothing is left on its node of an agent on Ray that was killed.",
     "ray.away": "While Ray's API cannot be reached, what runs there is called; then more starts again.",
     "ray.service": "When the service is killed, its actors and its supervisor end by themselves.",
     "ray.adopted": "After kill -9 of the service the next one goes on in the same actors.",

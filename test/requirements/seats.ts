@@ -22,6 +22,7 @@ export const SEATS = {
     "seats.private": "An app cannot look into its agent: not its memory, its environment nor its open files.",
     "seats.verified": "A seat uses nothing of a blob whose bytes are not those of its hash, and says why.",
     "seats.postgres": "Without Postgres there are no seats elsewhere, and the service says so at its start.",
+    "seats.port": "A service whose port for seats is taken says so and ends, and so does what it had begun.",
     "seats.killed":
       "kill -9 of an agent ends all below it, costs the calls in it, and the next call is answered.",
     "seats.cut":

@@ -97,7 +97,8 @@ export class PodSeat implements PlacedSeat, QueuedPod {
   }
 
   async make(): Promise<"done" | "later"> {
-    if (!this.#order) return "done";
+    // It may have been deleted while it waited for its secret.
+    if (!this.#order || this.#hasEnded) return "done";
     this.#wasAskedFor = true;
     this.#isBeingMade = true;
     try {

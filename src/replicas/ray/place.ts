@@ -47,6 +47,8 @@ export class RayPlace implements SeatPlace {
   /** Where the actors of this service get their names. */
   readonly #namespace = `millrace-${randomName(12)}`;
   readonly #seats = new Map<string, RaySeat>();
+  /** Of our namespace, those that other services have: a supervisor ends what is there and is not to be kept. */
+  readonly #given = new Set<string>();
   #job: SupervisorJob | null = null;
   #line: Line | null = null;
   /** Why nothing can run on this cluster. */
@@ -96,11 +98,13 @@ export class RayPlace implements SeatPlace {
         trouble: () => this.#job?.trouble ?? null,
         now: () => this.#parts.clock.now(),
         onGone: (gone) => this.#forget(gone),
+        onLeft: ({ seatId }) => void (actor.namespace === this.#namespace && this.#given.add(seatId)),
       },
       actor,
       events,
     );
     this.#seats.set(seat.seatId, seat);
+    this.#given.delete(seat.seatId);
     if (this.#refusal === null) seat.ask();
     else seat.refuse(this.#refusal);
     return seat;
@@ -146,7 +150,7 @@ export class RayPlace implements SeatPlace {
     const all = [...this.#seats.values()];
     for (const seat of all) if (seat.isKilled) seat.seeGone();
     const wanted = [...this.#seats.values()];
-    this.#say({ keep: { seats: wanted.map(({ seatId }) => seatId) } });
+    this.#say({ keep: { seats: [...wanted.map(({ seatId }) => seatId), ...this.#given] } });
     for (const seat of wanted) seat.ask();
   }
 
@@ -162,6 +166,7 @@ export class RayPlace implements SeatPlace {
     else if ("ended" in message) {
       const { seat } = message.ended;
       this.#seats.get(seat)?.seeEnded(message.ended);
+      this.#given.delete(seat);
       // It need not be remembered any more.
       this.#say({ end: { seat } });
     }

@@ -12,6 +12,8 @@ export type RaySeatParts = {
   readonly now: () => number;
   /** Nothing of it is left on the cluster that is not ending by itself. */
   readonly onGone: (seat: RaySeat) => void;
+  /** It is left on the cluster to another service. */
+  readonly onLeft: (seat: RaySeat) => void;
 };
 
 /** Which actor a seat is, and what it is started with: null for one that another service has begun. */
@@ -74,6 +76,7 @@ export class RaySeat implements PlacedSeat {
   letGo(): void {
     if (this.#state === "over") return;
     this.#parts.say({ forget: { seat: this.seatId } });
+    this.#parts.onLeft(this);
     this.#end({ detail: "left to another service", initFailure: null });
   }
 

@@ -68,6 +68,7 @@ function search(
     obstacle: () => seat?.process.obstacle?.() ?? null,
     residentBytes: () => 0,
     noteImported: () => seat?.process.noteImported?.(),
+    explain: async (exit) => (await seat?.process.explain?.(exit)) ?? exit,
   };
   return { process, say: (message) => seat?.say(message) };
 }

@@ -5,7 +5,7 @@ import type { SeatProof, SeatRecords } from "./seat-records.ts";
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
-/** Without an answer its agent ends by itself in the end. */
+/** Without an answer its agent ends by itself in the end, and its place then. */
 const MAX_TRIES = 10;
 
 export type StrikeParts = {
@@ -15,7 +15,7 @@ export type StrikeParts = {
   readonly onError: (error: unknown) => void;
 };
 
-/** Takes a seat off the records: whoever comes back for it is told to end. False if another service has it by now. */
+/** Takes a seat off the records: whoever comes back for it is told to end. False if another service may have it by now. */
 export async function strikeOff(
   seat: Pick<SeatProof, "id" | "fence">,
   { records, clock, onError }: StrikeParts,
@@ -29,5 +29,5 @@ export async function strikeOff(
       return tries < MAX_TRIES;
     },
   });
-  return isOurs ?? true;
+  return isOurs ?? false;
 }

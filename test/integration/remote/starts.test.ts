@@ -1,11 +1,13 @@
 import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { connect } from "node:tls";
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
-import { expect } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { testDatabases } from "../../support/databases.ts";
 import { remoteService } from "../../support/remote/remote-service.ts";
 import type { SeatOrder } from "../../../src/replicas/remote/seat-place.ts";
@@ -137,4 +139,20 @@ verifies(
 verifies("seats.postgres", "a service on SQLite has no seats elsewhere, and says what it needs", async () => {
   const place = new LocalPlace({ folder: tmpdir() });
   await expect(testService({}, {}, { seats: { place } })).rejects.toThrow("need Postgres");
+});
+
+verifies("seats.port", "a service whose port for seats is taken lets go of their place", async () => {
+  const { databaseUrl } = await databases.fresh("postgres");
+  const taken = createServer().listen(0, "127.0.0.1");
+  onTestFinished(() => void taken.close());
+  await once(taken, "listening");
+  const seatPort = String((taken.address() as AddressInfo).port);
+  let isClosed = false;
+  const place = Object.assign(new LocalPlace({ folder: tmpdir() }), {
+    close: async () => void (isClosed = true),
+  });
+  await expect(testService({}, { databaseUrl, seatPort }, { seats: { place } })).rejects.toThrow(
+    "EADDRINUSE",
+  );
+  expect(isClosed).toBe(true);
 });

@@ -10,6 +10,9 @@ import { PlayedApi } from "./played-api.ts";
 import type { Asked } from "./played-api.ts";
 import { WORKLOAD, kubernetesSettings, orderFor } from "./sample.ts";
 
+/** Which of those seats somebody has, or may still take over. */
+type KnownSeats = (seatIds: readonly string[]) => Promise<ReadonlySet<string>>;
+
 /** A seat that was begun, with what was told of it. */
 export type BegunSeat = { readonly seat: PlacedSeat; readonly told: string[] };
 
@@ -32,7 +35,7 @@ export class PlayedPlace {
 
   static async open(
     isHeld: (nodeId: string) => boolean = () => true,
-    known: ReadonlySet<string> = new Set(),
+    known: ReadonlySet<string> | KnownSeats = new Set(),
   ): Promise<PlayedPlace> {
     const state = new State();
     const played = await PlayedApi.open((asked) => state.take(asked));
@@ -46,7 +49,10 @@ export class PlayedPlace {
       python: "3.11.7",
       seatAddresses: ["10.0.0.5:4300"],
       isHeld: ({ nodeId }) => isHeld(nodeId),
-      known: async (seatIds) => new Set(seatIds.filter((id) => known.has(id))),
+      known:
+        typeof known === "function"
+          ? known
+          : async (seatIds) => new Set(seatIds.filter((id) => known.has(id))),
     });
     onTestFinished(async () => {
       const closing = place.close();
@@ -59,6 +65,16 @@ export class PlayedPlace {
   /** What lists answer from now on. */
   set pods(pods: readonly object[]) {
     this.#state.pods = pods;
+  }
+
+  /** Whether what all pods need can be made. */
+  set isPreparable(isPreparable: boolean) {
+    this.#state.isPreparable = isPreparable;
+  }
+
+  /** How often something of what all pods need was made. */
+  get preparations(): number {
+    return this.#state.preparations;
   }
 
   begin(seatId: string): BegunSeat {
@@ -139,14 +155,19 @@ export class PlayedPlace {
 
 class State {
   pods: readonly object[] = [];
+  isPreparable = true;
+  preparations = 0;
   #version = 100;
   #watcher: Asked | null = null;
   readonly #news = new Bell();
 
   take(asked: Asked): boolean {
     const { method, path, query } = asked;
-    if (method === "PATCH") asked.answer(200, { metadata: { uid: `uid of ${path}` } });
-    else if (method === "GET" && query.get("watch") === "1") {
+    if (method === "PATCH") {
+      this.preparations += 1;
+      if (this.isPreparable) asked.answer(200, { metadata: { uid: `uid of ${path}` } });
+      else asked.answer(500, {});
+    } else if (method === "GET" && query.get("watch") === "1") {
       // So that whoever asked knows that it has begun.
       asked.tell("BOOKMARK", { metadata: { resourceVersion: String(this.#version) } });
       this.#watcher = asked;

@@ -78,6 +78,20 @@ verifies(
   },
 );
 
+verifies("kubernetes.ends", "one that was deleted before it had its secret is not made again", async () => {
+  const played = await PlayedPlace.open();
+  const { seat } = played.begin("a");
+  (await played.next()).answer(201, shownPod("a"));
+  (await played.next()).answer(403, QUOTA);
+  await until("the reason", () => seat.obstacle()?.includes("exceeded quota") === true);
+  await played.tell("ADDED", shownPod("a"));
+  await played.tell("DELETED", shownPod("a"));
+  expect((await seat.exited).detail).toBe("its pod was deleted");
+  played.begin("b");
+  const next = await played.nextInTime();
+  expect(next.body).toMatchObject({ metadata: { name: "millrace-seat-b" } });
+});
+
 verifies("kubernetes.ends", "what the cluster refuses for good is told with its words", async () => {
   const played = await PlayedPlace.open();
   const { seat, told } = played.begin("a");

@@ -150,6 +150,21 @@ verifies("ray.adopted", "the actor of another service is looked for where it has
   expect((await (await come()).hears(1))[0]).toEqual({ keep: { seats: [] } });
 });
 
+verifies("ray.adopted", "what another service has taken over is kept by every supervisor", async () => {
+  const { come, begin } = await open();
+  const seat = begin();
+  const first = await come();
+  await first.hears(2);
+  seat.letGo?.();
+  expect((await first.hears(3)).at(-1)).toEqual({ forget: { seat: SEAT } });
+  const second = await come();
+  expect(await second.hears(1)).toEqual([{ keep: { seats: [SEAT] } }]);
+  // Until it has ended.
+  second.say({ ended: { seat: SEAT, code: 0, why: null, is_out_of_memory: false } });
+  await second.hears(2);
+  expect((await (await come()).hears(1))[0]).toEqual({ keep: { seats: [] } });
+});
+
 verifies("ray.messages", "one that says what none says is not listened to", async () => {
   const { come, begin, place } = await open();
   const seat = begin();

@@ -141,3 +141,33 @@ verifies("seats.taken", "what another service has taken over is let go, and not 
   await until("it is let go", () => seat.placed.lets === 1);
   expect(seat.placed.kills).toBe(0);
 });
+
+verifies("seats.taken", "nor is one ended while nobody can tell whose it is", async () => {
+  const seat = await playedSeat();
+  const agent = await seat.sit();
+  agent.socket.destroy();
+  await agent.closed();
+  seat.records.isBroken = true;
+  await until("it is let go", () => {
+    seat.clock.advance(GRACE_MS);
+    return seat.placed.lets === 1;
+  });
+  expect([seat.placed.kills, seat.ended.length]).toEqual([0, 1]);
+});
+
+verifies(
+  "seats.memory",
+  "a fork that memory ran out for is told also where seats are looked for",
+  async () => {
+    const seat = await playedSeat({}, Promise.resolve(LEFT));
+    await until("it is claimed", () => seat.placed.adopted.length === 1);
+    const agent = await seat.call(`${BACK} 2`);
+    await agent.hears(1);
+    agent.say(...STARTED, { adopted: {} });
+    const explained = seat.process.explain?.({ detail: "killed by SIGKILL", initFailure: null });
+    await agent.hears(2);
+    const { id } = agent.heard[1].look;
+    agent.say({ seen: { id, usage: null, vitals: null, out_of_memory: 1 } });
+    expect(await explained).toMatchObject({ isOutOfMemory: true });
+  },
+);

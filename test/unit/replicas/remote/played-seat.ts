@@ -77,6 +77,7 @@ class PlayedRecords implements SeatRecords {
   }
 
   async remove({ id }: { readonly id: string }): Promise<boolean> {
+    if (this.isBroken) throw new Error("the database does not answer");
     this.known.delete(id);
     return !this.taken.has(id);
   }
