@@ -64,6 +64,8 @@ export type JoinedNodes = {
   mayJudge(): boolean;
   /** Whether another node can take its apps. */
   hasOthers(): boolean;
+  /** Whether no other lives, not even one that leaves. */
+  isAlone(): boolean;
   /** Gives its apps to the others. */
   leave(): Promise<void>;
 };
@@ -141,6 +143,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
     isAlive: (nodeId) => !node.lease.mayJudge || roster.find(nodeId) !== undefined,
     mayJudge: () => node.lease.mayJudge,
     hasOthers: () => roster.takers.some(({ id }) => id !== self.id),
+    isAlone: () => roster.all.every(({ id }) => id === self.id || ownership.predecessors.includes(id)),
     leave: async () => {
       await node.leave();
       listener.startClosing();

@@ -21,7 +21,7 @@ export type SeatHomeParts = Pick<NodeSettings, "seatUrl" | "seatPort" | "seatSer
   /** The others, once it has joined them. */
   readonly node: () => Pick<
     JoinedNodes,
-    "seatAddresses" | "seatAddressOf" | "isAlive" | "mayJudge" | "owners"
+    "seatAddresses" | "seatAddressOf" | "isAlive" | "isAlone" | "mayJudge" | "owners"
   > | null;
 };
 
@@ -35,6 +35,8 @@ export type SeatHome = {
   readonly whose: { readonly installationId: string; readonly nodeId: string };
   /** Whether the service that began a seat lives; true where that cannot be told. */
   readonly isHeld: (seat: { readonly nodeId: string }) => boolean;
+  /** Whether no other service lives. */
+  readonly isAlone: () => boolean;
   /** Which of those seats anybody has, or may still take over. */
   readonly known: (seatIds: readonly string[]) => Promise<ReadonlySet<string>>;
   /** Where it is reached, as `host:port`, when it listens on that port. */
@@ -88,6 +90,7 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle): Prom
     },
     isHeld: ({ nodeId }) =>
       !parts.ownership.predecessors.includes(nodeId) && (parts.node()?.isAlive(nodeId) ?? true),
+    isAlone: () => parts.node()?.isAlone() ?? false,
     known: async (seatIds) => new Set(await store.seats.known(seatIds)),
     records: recordsOf(parts),
     addressFor: (port) => (seatUrl === null ? `127.0.0.1:${port}` : new URL(seatUrl).host),

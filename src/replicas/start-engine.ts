@@ -33,6 +33,8 @@ type SeatHome = Pick<SeatListenerParts, "identity" | "host" | "port" | "records"
   Pick<PlaceParts, "whose" | "isHeld" | "known"> & {
     /** `host:port`, when it listens on that port. */
     readonly addressFor: (port: number) => string;
+    /** Whether no other service lives. */
+    readonly isAlone: () => boolean;
     /** Of the other services. */
     readonly others: () => readonly string[];
   };
@@ -128,7 +130,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
     reached: { seatAddress },
     leaveSeats: () => {
       isLeft = settings.keepSeats;
-      if (!isLeft) place.leaveNothing?.();
+      if (!isLeft && seatHome.isAlone()) place.leaveNothing?.();
     },
     held: walls ? { network: heldElsewhere(parts.network, settings) } : held,
     builds: place.builds ? buildSeats(seating, settings.kubernetesBuildWaitMs, clock, onError) : null,

@@ -49,7 +49,9 @@ export class Leftovers {
   /** Removes what nobody holds. `isLast`: nor is anything to be taken over any more. */
   async sweep(isLast = false): Promise<void> {
     const { isHeld, known, remove, onError } = this.#parts;
-    const lost = [...this.#pods.values()].filter((pod) => !this.#leaving.has(pod.uid) && !isHeld(pod));
+    const lost = [...this.#pods.values()].filter(
+      (pod) => !pod.isLeaving && !this.#leaving.has(pod.uid) && !isHeld(pod),
+    );
     const running = lost.filter(({ end }) => end === null).map(({ seatId }) => seatId);
     const wanted = isLast || running.length === 0 ? new Set<string>() : await known(running);
     // Meanwhile it may have been taken over, or have changed: the next sweep sees.

@@ -71,6 +71,8 @@ export type SeenPod = {
   readonly nodeId: string;
   readonly seatId: string;
   readonly isScheduled: boolean;
+  /** Somebody has deleted it; it is there until its machine has ended it. */
+  readonly isLeaving: boolean;
   /** Its image is there, and its container has started. */
   readonly hasStarted: boolean;
   /** The digest of its image; null before it is known, or where it is not told. */
@@ -101,6 +103,7 @@ export function readPod(object: unknown): SeenPod | null {
     seatId: metadata.labels[SEAT],
     isScheduled:
       status.conditions?.some((each) => each.type === "PodScheduled" && each.status === "True") ?? false,
+    isLeaving: metadata.deletionTimestamp !== undefined,
     hasStarted: Boolean(state?.running ?? state?.terminated),
     image: DIGEST.exec(container?.imageID ?? "")?.[0] ?? null,
     obstacle: obstacleOf(status),

@@ -40,13 +40,18 @@ export const WORKLOAD: Workload = {
 export function shownPod(
   seatId: string,
   status: object = {},
-  { nodeId = "node-1", version = "1" }: { nodeId?: string; version?: string } = {},
+  {
+    nodeId = "node-1",
+    version = "1",
+    ...metadata
+  }: { nodeId?: string; version?: string; deletionTimestamp?: string } = {},
 ): object {
   return {
     metadata: {
       name: `millrace-seat-${seatId}`,
       uid: `uid-${seatId}`,
       resourceVersion: version,
+      ...metadata,
       labels: { "millrace.dev/node": nodeId, "millrace.dev/seat": seatId },
     },
     status,

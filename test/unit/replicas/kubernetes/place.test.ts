@@ -149,6 +149,9 @@ verifies("kubernetes.sweep", "pods of a dead service go, those of a living one s
   const dead = new Set<string>();
   const played = await PlayedPlace.open((nodeId) => !dead.has(nodeId));
   await played.tell("ADDED", shownPod("a", RUNNING, { nodeId: "node-2" }));
+  // It goes already: however often one asked, its machine would not hear of it sooner.
+  const goes = { nodeId: "node-3", deletionTimestamp: "2026-01-01T00:00:00Z" };
+  await played.tell("ADDED", shownPod("a-first", RUNNING, goes));
   await played.tell("ADDED", shownPod("b", RUNNING, { nodeId: "node-3" }));
   const { seat } = played.begin("c");
   await played.make("c", shownPod("c", RUNNING));
