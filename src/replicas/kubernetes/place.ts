@@ -39,6 +39,8 @@ export type KubernetesParts = {
 };
 
 const SWEEP_MS = 5_000;
+/** In a sweep, of pods that take long to be set up. */
+const MAX_QUESTIONS = 4;
 /** For what is being removed when the service stops; the next one sweeps what is left. */
 const LAST_MS = 5_000;
 
@@ -165,13 +167,21 @@ export class KubernetesPlace implements SeatPlace {
         onTrouble: (error) => this.#tellTrouble(error),
       },
     );
-    this.#sweeper = clock.every(SWEEP_MS, () => void this.#sweep(false));
+    this.#sweeper = clock.every(SWEEP_MS, () => {
+      for (const seat of this.#stuck()) void seat.askWhy();
+      void this.#sweep(false);
+    });
   }
 
   async #sweep(isLast: boolean): Promise<void> {
     await this.#leftovers.sweep(isLast).catch((error: unknown) => {
       this.#parts.log.error({ err: error }, "could not look for pods that were left behind");
     });
+  }
+
+  /** Where many are, they mostly are for the same reason. */
+  #stuck(): readonly PodSeat[] {
+    return [...this.#seats.values()].filter(({ isStuck }) => isStuck).slice(0, MAX_QUESTIONS);
   }
 
   #takeAll(objects: readonly unknown[]): void {

@@ -11,6 +11,7 @@ import type { PolicyParts } from "./network-policies.ts";
 import { podName, podOf, secretOf } from "./pod-spec.ts";
 import type { PodParts } from "./pod-spec.ts";
 import { readPod } from "./pod-state.ts";
+import { lastWarning } from "./pod-warnings.ts";
 
 export type PodApiParts = {
   readonly api: KubernetesApi;
@@ -89,6 +90,11 @@ export class PodApi {
       },
     );
     return isThere === null;
+  }
+
+  /** What the cluster has last warned of a pod, for people; null where nothing is known. */
+  async lastWarning(name: string): Promise<string | null> {
+    return await lastWarning(this.#parts.api, name, this.#parts.stopped);
   }
 
   async #createPod(order: SeatOrder, body: object): Promise<string> {
