@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ _NO_DIRECTIVES = b"# Directives are not read.\n"
 #: The answer is one line of what the seat prints.
 _ANSWER_BYTES = 7 * 1024
 _PRIVATE = 0o600
+#: Why BuildKit has ended, only the cluster knows. It tells the service, which ends this seat then.
+_WHY_SECONDS = 30
+_BUILDKIT_ENDED = "error: BuildKit ended during the build; deploy again"
 _NO_LOGINS = (
     "the Secret that MILLRACE_REGISTRY_SECRET names is not in the namespace where images are built, "
     "or is not of type kubernetes.io/dockerconfigjson"
@@ -38,9 +43,13 @@ def main(words: list[str]) -> int:
         _write(os.path.join(aside, "Dockerfile"), _NO_DIRECTIVES + _read(order["dockerfile"]))
         _write(os.path.join(aside, "config.json"), _json(merge_logins(order)))
         _write(os.path.join(aside, "policy.json"), _json(source_policy(order)))
+        builder = _builder(order)
         code = subprocess.call(build_command(order), env=_environment(aside))
         if code == 0:
             print(answer(order), flush=True)
+        elif _builder(order) != builder:
+            time.sleep(_WHY_SECONDS)
+            raise Refused(_BUILDKIT_ENDED)
         return code
     except (OSError, ValueError, KeyError, Refused) as error:
         print("%s" % error, file=sys.stderr)
@@ -93,6 +102,17 @@ def answer(order: dict[str, Any]) -> str:
     if len(line) > _ANSWER_BYTES:
         raise Refused("ENV, ENTRYPOINT and CMD of the image are longer than %d bytes together" % _ANSWER_BYTES)
     return line
+
+
+def _builder(order: dict[str, Any]) -> int | None:
+    """Tells one BuildKit from the next at the same address; None where none answers."""
+    path = order["address"].split("unix://")[-1]
+    try:
+        with socket.socket(socket.AF_UNIX) as way:
+            way.connect(path)
+        return os.stat(path).st_ino
+    except OSError:
+        return None
 
 
 def _buildctl(order: dict[str, Any]) -> list[str]:

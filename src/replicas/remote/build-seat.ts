@@ -11,7 +11,7 @@ import { randomName, randomTicket } from "../../kit/ids.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import { BuildSeatLost } from "../build-seats.ts";
 import type { BuildFolder, BuildGround, BuildStep, Builder } from "../build-seats.ts";
-import type { Workload } from "../engine.ts";
+import type { Exit, Workload } from "../engine.ts";
 import type { RemoteParts } from "./remote-parts.ts";
 import { SeatLine } from "./seat-line.ts";
 import type { Guest } from "./seat-listener.ts";
@@ -104,7 +104,7 @@ export class BuildSeat implements Guest, Builder {
       { onPhase: () => {}, onError: (error) => events.onError(error) },
     );
     this.#placed.exited
-      .then(({ detail, initFailure }) => this.#lost(`ended: ${initFailure?.message ?? detail}`))
+      .then((exit) => this.#lost(`ended: ${describeEnd(exit)}`))
       .catch((error: unknown) => events.onError(error));
     this.#starting = [
       clock.every(LOOK_MS, () => this.#look()),
@@ -300,7 +300,7 @@ export class BuildSeat implements Guest, Builder {
     this.#line = null;
     if (this.#end !== null) return;
     const { graceMs } = this.#parts;
-    const late = (): void => this.#lost(`was lost: no word from it for ${graceMs / 1000} s`);
+    const late = (): void => this.#lost(`was lost: no word from it for ${graceMs / 1000} s; deploy again`);
     this.#waiting = this.#clock.after(graceMs, late);
   }
 
@@ -320,6 +320,12 @@ export class BuildSeat implements Guest, Builder {
     this.#ended.reject(end);
     this.#open?.end.reject(end);
   }
+}
+
+/** With what to do about it, where the place does not say so. */
+function describeEnd({ detail, initFailure, isOutOfMemory }: Exit): string {
+  if (initFailure) return initFailure.message;
+  return isOutOfMemory ? `${detail}; set a larger hardware.memory` : `${detail}; deploy again`;
 }
 
 function isCut(error: unknown): boolean {

@@ -202,7 +202,9 @@ verifies("elsewhere.lost", "a pod that ends, or is not heard of, fails the build
   await killed.begin();
   const running = killed.seat.run(step("pip"));
   killed.ended.resolve({ detail: "evicted by the cluster: memory", initFailure: null });
-  await expect(running).rejects.toThrow("the build's seat pod-1 ended: evicted by the cluster: memory");
+  await expect(running).rejects.toThrow(
+    "the build's seat pod-1 ended: evicted by the cluster: memory; deploy again",
+  );
   await expect(killed.seat.run(step("pip"))).rejects.toThrow("evicted");
 
   const silent = await playedBuild();
@@ -220,7 +222,7 @@ verifies("elsewhere.lost", "a pod that ends, or is not heard of, fails the build
     silent.played.clock.advance(GRACE_MS);
     return message !== "";
   });
-  expect(message).toBe("the build's seat pod-1 was lost: no word from it for 30 s");
+  expect(message).toBe("the build's seat pod-1 was lost: no word from it for 30 s; deploy again");
 
   const asked = await playedBuild();
   const leaving = await asked.begin();
