@@ -22,6 +22,8 @@ _NO_DIRECTIVES = b"# Directives are not read.\n"
 #: The answer is one line of what the seat prints.
 _ANSWER_BYTES = 7 * 1024
 _PRIVATE = 0o600
+#: Where buildctl looks unless it is told otherwise.
+_SYSTEM_CERTIFICATES = ("/etc/ssl/certs", "/etc/pki/tls/certs")
 #: Why BuildKit has ended, only the cluster knows. It tells the service, which ends this seat then.
 _WHY_SECONDS = 30
 _BUILDKIT_ENDED = "error: BuildKit ended during the build; deploy again"
@@ -44,7 +46,7 @@ def main(words: list[str]) -> int:
         _write(os.path.join(aside, "config.json"), _json(merge_logins(order)))
         _write(os.path.join(aside, "policy.json"), _json(source_policy(order)))
         builder = _builder(order)
-        code = subprocess.call(build_command(order), env=_environment(aside))
+        code = subprocess.call(build_command(order), env=_environment(order))
         if code == 0:
             print(answer(order), flush=True)
         elif _builder(order) != builder:
@@ -119,8 +121,12 @@ def _buildctl(order: dict[str, Any]) -> list[str]:
     return [order["buildctl"], "--addr", order["address"]]
 
 
-def _environment(aside: str) -> dict[str, str]:
-    return {**os.environ, "DOCKER_CONFIG": aside}
+def _environment(order: dict[str, Any]) -> dict[str, str]:
+    found = {**os.environ, "DOCKER_CONFIG": order["aside"]}
+    if order["certificates"]:
+        # Tokens of a registry are fetched by buildctl itself, which reads none of BuildKit's settings.
+        found["SSL_CERT_DIR"] = os.pathsep.join([*_SYSTEM_CERTIFICATES, order["certificates"]])
+    return found
 
 
 def _host_of(name: str) -> str:

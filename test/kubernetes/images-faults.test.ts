@@ -110,8 +110,8 @@ describe.skipIf(!IMAGE_REGISTRY)("faults while images are built", () => {
     async () => {
       const on = await buildingImages(databases, { buildkitDisk: "100MB" });
       const write = "f = open('/big', 'wb'); [f.write(bytes(1000000)) for n in range(300)]; f.close()";
-      const run = `RUN python3 -c "${write}" && echo asleep && sleep 600`;
-      const full = await asleep(on, "app", withDockerfile(`FROM ${BASE}\n${run}\n`));
+      const run = `RUN python3 -c "${write}" && echo as""leep && sleep 600`;
+      const full = await asleep(on, "app", withDockerfile(`FROM ${BASE}\nUSER 0\n${run}\n`));
       expect(await failure(on, "app", full)).toMatch(/evicted by the cluster: .*millrace-buildkit-disk/);
     },
   );

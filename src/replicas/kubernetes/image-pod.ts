@@ -38,12 +38,13 @@ const FEW_RESOURCES = { limits: { memory: "1Gi" }, requests: { cpu: "50m", memor
 const READY_SECONDS = 120;
 
 /** Where the agent of such a pod finds what it needs. */
-export function imageTools({ secret }: ImagePodParts, agentDir: string): ImageTools {
+export function imageTools({ secret, config }: ImagePodParts, agentDir: string): ImageTools {
   return {
     script: `${agentDir}/millrace_seat/image.py`,
     buildctl: `${TOOLS.mountPath}/buildctl`,
     address: ADDRESS,
     logins: secret === null ? null : `${LOGINS.mountPath}/config.json`,
+    certificates: config === null ? null : CONFIG.mountPath,
   };
 }
 
@@ -73,6 +74,7 @@ export function besideBuildKit(
         { ...TOOLS, readOnly: true },
         SOCKET,
         ...(parts.secret === null ? [] : [{ ...LOGINS, readOnly: true }]),
+        ...(parts.config === null ? [] : [{ ...CONFIG, readOnly: true }]),
       ],
     })),
     volumes: [
