@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +22,11 @@ _NO_DIRECTIVES = b"# Directives are not read.\n"
 #: The answer is one line of what the seat prints.
 _ANSWER_BYTES = 7 * 1024
 _PRIVATE = 0o600
+#: Where buildctl looks unless it is told otherwise.
+_SYSTEM_CERTIFICATES = ("/etc/ssl/certs", "/etc/pki/tls/certs")
+#: Why BuildKit has ended, only the cluster knows. It tells the service, which ends this seat then.
+_WHY_SECONDS = 30
+_BUILDKIT_ENDED = "error: BuildKit ended during the build; deploy again"
 _NO_LOGINS = (
     "the Secret that MILLRACE_REGISTRY_SECRET names is not in the namespace where images are built, "
     "or is not of type kubernetes.io/dockerconfigjson"
@@ -38,9 +45,13 @@ def main(words: list[str]) -> int:
         _write(os.path.join(aside, "Dockerfile"), _NO_DIRECTIVES + _read(order["dockerfile"]))
         _write(os.path.join(aside, "config.json"), _json(merge_logins(order)))
         _write(os.path.join(aside, "policy.json"), _json(source_policy(order)))
-        code = subprocess.call(build_command(order), env=_environment(aside))
+        builder = _builder(order)
+        code = subprocess.call(build_command(order), env=_environment(order))
         if code == 0:
             print(answer(order), flush=True)
+        elif _builder(order) != builder:
+            time.sleep(_WHY_SECONDS)
+            raise Refused(_BUILDKIT_ENDED)
         return code
     except (OSError, ValueError, KeyError, Refused) as error:
         print("%s" % error, file=sys.stderr)
@@ -95,12 +106,27 @@ def answer(order: dict[str, Any]) -> str:
     return line
 
 
+def _builder(order: dict[str, Any]) -> int | None:
+    """Tells one BuildKit from the next at the same address; None where none answers."""
+    path = order["address"].split("unix://")[-1]
+    try:
+        with socket.socket(socket.AF_UNIX) as way:
+            way.connect(path)
+        return os.stat(path).st_ino
+    except OSError:
+        return None
+
+
 def _buildctl(order: dict[str, Any]) -> list[str]:
     return [order["buildctl"], "--addr", order["address"]]
 
 
-def _environment(aside: str) -> dict[str, str]:
-    return {**os.environ, "DOCKER_CONFIG": aside}
+def _environment(order: dict[str, Any]) -> dict[str, str]:
+    found = {**os.environ, "DOCKER_CONFIG": order["aside"]}
+    if order["certificates"]:
+        # Tokens of a registry are fetched by buildctl itself, which reads none of BuildKit's settings.
+        found["SSL_CERT_DIR"] = os.pathsep.join([*_SYSTEM_CERTIFICATES, order["certificates"]])
+    return found
 
 
 def _host_of(name: str) -> str:

@@ -87,4 +87,6 @@ export type ImageTools = {
   readonly address: string;
   /** What opens the registry; null where nothing has to. */
   readonly logins: string | null;
+  /** A folder with certificates of authorities to trust besides the usual ones; null for none. */
+  readonly certificates: string | null;
 };

@@ -1,29 +1,17 @@
 import { describe, expect } from "vitest";
 import { checkKubernetes } from "../../src/cli/check-kubernetes.ts";
 import { testDatabases } from "../support/databases.ts";
-import { podFlags } from "../support/kubernetes/pod-service.ts";
-import { TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";
-import { testService } from "../support/service.ts";
-import type { TestService } from "../support/service.ts";
+import {
+  BASE,
+  IMAGE_REGISTRY,
+  PORT,
+  buildingImages,
+  withDockerfile,
+} from "../support/kubernetes/image-site.ts";
 import { until } from "../support/until.ts";
-import { makeZip } from "../support/zip-maker.ts";
 import { verifies } from "../verifies.ts";
-import { DeploySite } from "../integration/deploys/site.ts";
 
 const databases = testDatabases();
-const registry = TEST_CLUSTER?.images ?? null;
-const HOST = registry?.host ?? "";
-const PORT = 8_000;
-// As little as a pod can ask for, so that all fit.
-const TOML = `[runtime.custom]
-dockerfile_path = "Dockerfile"
-port = ${PORT}
-[hardware]
-cpu = 0.5
-memory = 0.2
-[scaling]
-cooldown = 1
-`;
 const SERVER = `
 import http.server, os
 class Answer(http.server.BaseHTTPRequestHandler):
@@ -43,7 +31,7 @@ const LOOK = [
   "os.chown('/made', 33, 33)",
 ].join("; ");
 const DOCKERFILE = `# syntax=nowhere.example/frontend
-FROM ${HOST}/base/python:1
+FROM ${BASE}
 USER 0
 ENV GREETING=hello
 WORKDIR /srv
@@ -52,69 +40,16 @@ COPY server.py /srv/
 CMD ["python3", "server.py"]
 `;
 
-type Built = {
-  readonly on: TestService;
-  readonly site: DeploySite;
-  readonly apps: TestNamespace;
-  readonly images: TestNamespace;
-};
-
-/** A service that builds images in a namespace of its own. */
-async function buildingImages(flags: Record<string, unknown> = {}): Promise<Built> {
-  const apps = await TestNamespace.make();
-  const images = await apps.forImages();
-  for (const namespace of [apps, images]) await giveLogin(namespace);
-  await images.create("api/v1", "configmaps", {
-    apiVersion: "v1",
-    kind: "ConfigMap",
-    metadata: { name: "buildkit" },
-    data: {
-      "buildkitd.toml": `[registry."${HOST}"]\n  ca = ["/etc/buildkit/ca.pem"]\n`,
-      "ca.pem": registry?.authority,
-    },
-  });
-  const { databaseUrl } = await databases.fresh("postgres");
-  const on = await testService(
-    {},
-    {
-      databaseUrl,
-      ...(await podFlags(apps)),
-      registry: `${HOST}/millrace`,
-      registrySecret: "login",
-      buildkitImage: registry?.buildkitImage,
-      buildkitNamespace: images.name,
-      buildkitConfig: "buildkit",
-      egressAllow: `${TEST_CLUSTER?.hostAddress}/32`,
-      ...flags,
-    },
-  );
-  return { on, site: new DeploySite(on), apps, images };
-}
-
-async function giveLogin(namespace: TestNamespace): Promise<void> {
-  const { username = "", password = "" } = registry?.login ?? {};
-  const auth = Buffer.from(`${username}:${password}`).toString("base64");
-  await namespace.create("api/v1", "secrets", {
-    apiVersion: "v1",
-    kind: "Secret",
-    metadata: { name: "login" },
-    type: "kubernetes.io/dockerconfigjson",
-    stringData: { ".dockerconfigjson": JSON.stringify({ auths: { [HOST]: { auth } } }) },
-  });
-}
-
-function withDockerfile(dockerfile: string): Buffer {
-  const files = { "millrace.toml": TOML, Dockerfile: dockerfile, "server.py": SERVER };
-  return makeZip(Object.entries(files).map(([name, content]) => ({ name, content })));
-}
-
-describe.skipIf(!registry)("images that are built in pods", () => {
+describe.skipIf(!IMAGE_REGISTRY)("images that are built in pods", () => {
   verifies(
     ["buildkit.built", "buildkit.start", "buildkit.walls", "buildkit.apart", "buildkit.projects"],
     "a Dockerfile is built in one namespace, pushed, pulled and served in another",
     async () => {
-      const { on, site, apps, images } = await buildingImages();
-      const { buildId, status } = await site.deploy("app", withDockerfile(DOCKERFILE));
+      const { on, site, apps, images } = await buildingImages(databases);
+      const { buildId, status } = await site.deploy(
+        "app",
+        withDockerfile(DOCKERFILE, { "server.py": SERVER }),
+      );
       const log = await site.log("app", buildId);
       expect([status, await site.message("app", buildId), log]).toEqual([
         "success",
@@ -126,7 +61,7 @@ describe.skipIf(!registry)("images that are built in pods", () => {
       expect(config.built?.reference).toMatch(/\/app@sha256:[0-9a-f]{64}$/);
       await images.untilEmpty();
 
-      const again = await site.deploy("app", withDockerfile(DOCKERFILE));
+      const again = await site.deploy("app", withDockerfile(DOCKERFILE, { "server.py": SERVER }));
       expect(again.status).toBe("success");
       expect(await site.log("app", again.buildId)).toContain("CACHED");
 
@@ -135,7 +70,7 @@ describe.skipIf(!registry)("images that are built in pods", () => {
       expect(await site.message("other", refused.buildId)).toMatch(
         /^the image could not be built: .*denied/i,
       );
-      const failed = await site.deploy("failing", withDockerfile(`FROM ${HOST}/base/python:1\nRUN exit 3\n`));
+      const failed = await site.deploy("failing", withDockerfile(`FROM ${BASE}\nRUN exit 3\n`));
       expect(await site.message("failing", failed.buildId)).toMatch(
         /^the image could not be built: .*exit code: 3/,
       );
@@ -145,10 +80,10 @@ describe.skipIf(!registry)("images that are built in pods", () => {
   );
 
   verifies(["buildkit.left", "buildkit.reasons"], "what ends a build early leaves nothing", async () => {
-    const { site, images } = await buildingImages();
+    const { site, images } = await buildingImages(databases);
     const begin = async (app: string): Promise<string> => {
       const { buildId, uploadUrl } = await site.begin(app);
-      await site.put(uploadUrl, withDockerfile(`FROM ${HOST}/base/python:1\nRUN echo asleep; sleep 600\n`));
+      await site.put(uploadUrl, withDockerfile(`FROM ${BASE}\nRUN echo asleep; sleep 600\n`));
       await site.logged(app, buildId, "asleep");
       return buildId;
     };
@@ -163,7 +98,7 @@ describe.skipIf(!registry)("images that are built in pods", () => {
   });
 
   verifies("buildkit.apart", "doctor says where the cluster admits no such pods", async () => {
-    const { on, images } = await buildingImages();
+    const { on, images } = await buildingImages(databases);
     const inMain = { ...on.settings, buildkitNamespace: null };
     const worst = (findings: readonly { status: string; message: string }[]) =>
       findings.map(({ status, message }) => `${status} ${message}`).join("\n");

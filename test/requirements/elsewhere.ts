@@ -35,6 +35,8 @@ export const ELSEWHERE = {
     "buildkit.projects": "No project builds on, or runs, an image of another one in the same registry.",
     "buildkit.reasons":
       "What keeps BuildKit from starting, or fails an image, is in the build's log and its reason.",
+    "buildkit.tokens":
+      "Images go to a registry that takes tokens, whose token server has a certificate of a private authority.",
     "buildkit.left": "The build of an image that is cancelled or lost leaves nothing in the cluster.",
     "buildkit.apart":
       "Images are built in a namespace of their own, if one is set; doctor asks the cluster if it admits such pods.",

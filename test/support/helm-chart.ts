@@ -58,6 +58,7 @@ export const FULL_VALUES = {
   ipv6: true,
   blobs: { claim: "blobs", existingSecret: "keys" },
   storage: { claim: "volumes" },
+  images: { registry: "registry.test:5000/apps", secret: "login", namespace: "builds" },
   config: {
     MILLRACE_REPLICAS_PER_SEAT: "4",
     MILLRACE_EGRESS_ONLY: true,

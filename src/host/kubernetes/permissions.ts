@@ -12,6 +12,8 @@ export const PERMISSIONS: readonly Permission[] = [
   ...grant("", "secrets", ["create"]),
   // A seat.
   ...grant("", "pods", ["create", "delete", "get", "list", "watch"]),
+  // Why it is not there: of some faults, nothing else tells.
+  ...grant("", "events", ["list"]),
 ];
 
 /** For people: `create secrets`. */

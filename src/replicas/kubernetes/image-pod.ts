@@ -1,4 +1,5 @@
 import type { ImageTools } from "../build-seats.ts";
+import { BUILDKIT } from "./labels.ts";
 
 /** What the pods that build images have in common. */
 export type ImagePodParts = {
@@ -26,6 +27,8 @@ const TOOLS = { name: "tools", mountPath: "/opt/buildkit" };
 const SOCKET = { name: "socket", mountPath: "/run/buildkit" };
 const LOGINS = { name: "logins", mountPath: "/run/logins" };
 const CONFIG = { name: "config", mountPath: "/etc/buildkit" };
+/** The cluster says this name when it ends a pod because of it: that of the setting. */
+const DISK = "millrace-buildkit-disk";
 const ADDRESS = `unix://${SOCKET.mountPath}/buildkitd.sock`;
 const NO_GROUP = { fsGroup: undefined, fsGroupChangePolicy: undefined };
 const LITTLE = "1Gi";
@@ -35,12 +38,13 @@ const FEW_RESOURCES = { limits: { memory: "1Gi" }, requests: { cpu: "50m", memor
 const READY_SECONDS = 120;
 
 /** Where the agent of such a pod finds what it needs. */
-export function imageTools({ secret }: ImagePodParts, agentDir: string): ImageTools {
+export function imageTools({ secret, config }: ImagePodParts, agentDir: string): ImageTools {
   return {
     script: `${agentDir}/millrace_seat/image.py`,
     buildctl: `${TOOLS.mountPath}/buildctl`,
     address: ADDRESS,
     logins: secret === null ? null : `${LOGINS.mountPath}/config.json`,
+    certificates: config === null ? null : CONFIG.mountPath,
   };
 }
 
@@ -70,13 +74,14 @@ export function besideBuildKit(
         { ...TOOLS, readOnly: true },
         SOCKET,
         ...(parts.secret === null ? [] : [{ ...LOGINS, readOnly: true }]),
+        ...(parts.config === null ? [] : [{ ...CONFIG, readOnly: true }]),
       ],
     })),
     volumes: [
       ...volumes.map(openToAll),
       { name: TOOLS.name, ...little },
       { name: SOCKET.name, ...little },
-      { name: "state", emptyDir: { sizeLimit: String(parts.diskBytes) } },
+      { name: DISK, emptyDir: { sizeLimit: String(parts.diskBytes) } },
       { name: "runtime", ...little },
       { name: "temporary", ...little },
       ...(parts.secret === null ? [] : [loginsVolume(parts.secret)]),
@@ -112,7 +117,7 @@ function toolBringer({ image }: ImagePodParts, walls: object): object {
 /** A sidecar: the agent starts when it is ready, and it ends when the agent has. */
 function buildkitd({ image, config }: ImagePodParts, resources: object): object {
   return {
-    name: "buildkitd",
+    name: BUILDKIT,
     image,
     imagePullPolicy: "IfNotPresent",
     restartPolicy: "Always",
@@ -150,7 +155,7 @@ function buildkitd({ image, config }: ImagePodParts, resources: object): object 
     },
     volumeMounts: [
       SOCKET,
-      { name: "state", mountPath: `${HOME}/.local/share/buildkit` },
+      { name: DISK, mountPath: `${HOME}/.local/share/buildkit` },
       { name: "runtime", mountPath: `/run/user/${USER}` },
       { name: "temporary", mountPath: "/tmp" },
       ...(config === null ? [] : [{ ...CONFIG, readOnly: true }]),

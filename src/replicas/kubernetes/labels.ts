@@ -18,6 +18,8 @@ export const COMPUTE = "millrace.dev/compute";
 
 /** The container of a pod in which the agent runs. A cluster may add others to it. */
 export const CONTAINER = "seat";
+/** The one beside it that builds an image. */
+export const BUILDKIT = "buildkitd";
 
 /** All objects of an installation have these. */
 export function labelsOf(installationId: string): Record<string, string> {

@@ -10,7 +10,6 @@ export type LeftoverParts = {
   readonly known: (seatIds: readonly string[]) => Promise<ReadonlySet<string>>;
   /** Ends it, unless a pod of that name is another by then. */
   readonly remove: (pod: SeenPod) => Promise<unknown>;
-  readonly onError: (error: unknown) => void;
 };
 
 /**
@@ -48,7 +47,7 @@ export class Leftovers {
 
   /** Removes what nobody holds. `isLast`: nor is anything to be taken over any more. */
   async sweep(isLast = false): Promise<void> {
-    const { isHeld, known, remove, onError } = this.#parts;
+    const { isHeld, known, remove } = this.#parts;
     const lost = [...this.#pods.values()].filter(
       (pod) => !pod.isLeaving && !this.#leaving.has(pod.uid) && !isHeld(pod),
     );
@@ -58,9 +57,7 @@ export class Leftovers {
     const unwanted = lost.filter((pod) => !wanted.has(pod.seatId) && this.#pods.get(pod.name) === pod);
     const removals = unwanted.map(async (pod) => {
       this.#leaving.add(pod.uid);
-      await remove(pod)
-        .catch(onError)
-        .finally(() => this.#leaving.delete(pod.uid));
+      await remove(pod).finally(() => this.#leaving.delete(pod.uid));
     });
     await Promise.all(removals);
   }

@@ -39,6 +39,8 @@ export type KubernetesParts = {
 };
 
 const SWEEP_MS = 5_000;
+/** In a sweep, of pods that take long to be set up. */
+const MAX_QUESTIONS = 4;
 /** For what is being removed when the service stops; the next one sweeps what is left. */
 const LAST_MS = 5_000;
 
@@ -76,6 +78,7 @@ export class KubernetesPlace implements SeatPlace {
       api: this.#api,
       clock,
       stopped: signal,
+      onRefused: ({ message }) => log.warn({ detail: message }, "Kubernetes refuses to remove a pod"),
       pod,
       policies: { ...settings, seatAddresses: parts.seatAddresses },
     });
@@ -85,7 +88,6 @@ export class KubernetesPlace implements SeatPlace {
       isHeld: (pod) => pod.nodeId !== parts.whose.nodeId && parts.isHeld(pod),
       known: parts.known ?? (async () => new Set<string>()),
       remove: ({ name, uid }) => this.#pods.remove(name, uid),
-      onError: (error) => log.error({ err: error }, "could not remove a pod that was left behind"),
     });
   }
 
@@ -165,13 +167,21 @@ export class KubernetesPlace implements SeatPlace {
         onTrouble: (error) => this.#tellTrouble(error),
       },
     );
-    this.#sweeper = clock.every(SWEEP_MS, () => void this.#sweep(false));
+    this.#sweeper = clock.every(SWEEP_MS, () => {
+      for (const seat of this.#stuck()) void seat.askWhy();
+      void this.#sweep(false);
+    });
   }
 
   async #sweep(isLast: boolean): Promise<void> {
     await this.#leftovers.sweep(isLast).catch((error: unknown) => {
       this.#parts.log.error({ err: error }, "could not look for pods that were left behind");
     });
+  }
+
+  /** Where many are, they mostly are for the same reason. */
+  #stuck(): readonly PodSeat[] {
+    return [...this.#seats.values()].filter(({ isStuck }) => isStuck).slice(0, MAX_QUESTIONS);
   }
 
   #takeAll(objects: readonly unknown[]): void {

@@ -11,6 +11,7 @@ import type { PolicyParts } from "./network-policies.ts";
 import { podName, podOf, secretOf } from "./pod-spec.ts";
 import type { PodParts } from "./pod-spec.ts";
 import { readPod } from "./pod-state.ts";
+import { lastWarning } from "./pod-warnings.ts";
 
 export type PodApiParts = {
   readonly api: KubernetesApi;
@@ -19,6 +20,8 @@ export type PodApiParts = {
   readonly policies: Omit<PolicyParts, "installationId">;
   /** Nothing is tried again after that. */
   readonly stopped: AbortSignal;
+  /** The cluster refuses to remove a pod, which is tried again. */
+  readonly onRefused: (error: ApiError) => void;
 };
 
 const CORE = "api/v1";
@@ -76,6 +79,7 @@ export class PodApi {
       ...(uid !== undefined && { preconditions: { uid } }),
     };
     const path = api.pathOf(CORE, "pods", name);
+    let wasTold = false;
     const isThere = await insist(
       async () => {
         await api.ask({ method: "DELETE", path, body, signal: stopped });
@@ -84,11 +88,21 @@ export class PodApi {
       {
         clock,
         gapMs: (failures) => backoffMs(failures, FIRST_WAIT_MS, LONGEST_WAIT_MS),
-        goesOn: (error) => !stopped.aborted && !isGone(error),
+        goesOn: (error) => {
+          if (isGone(error) || stopped.aborted) return false;
+          if (!wasTold && error instanceof ApiError && !error.isPassing) this.#parts.onRefused(error);
+          wasTold = true;
+          return true;
+        },
         signal: stopped,
       },
     );
     return isThere === null;
+  }
+
+  /** What the cluster has last warned of a pod, for people; null where nothing is known. */
+  async lastWarning(name: string): Promise<string | null> {
+    return await lastWarning(this.#parts.api, name, this.#parts.stopped);
   }
 
   async #createPod(order: SeatOrder, body: object): Promise<string> {

@@ -43,6 +43,8 @@ export class PodSeat implements PlacedSeat, QueuedPod {
   #hasEnded = false;
   #isLeaving = false;
   #obstacle: string | null = null;
+  /** Since when its machine makes what its containers start in; null where it does not. */
+  #setUpSince: number | null = null;
   #seen: SeenPod | null = null;
   readonly #phases = new Set<string>();
 
@@ -77,6 +79,19 @@ export class PodSeat implements PlacedSeat, QueuedPod {
 
   obstacle(): string | null {
     return this.#obstacle;
+  }
+
+  /** Its machine takes long to make what its containers start in, and the pod itself does not say why. */
+  get isStuck(): boolean {
+    const since = this.#setUpSince ?? Number.POSITIVE_INFINITY;
+    return this.#obstacle === null && this.#parts.now() - since >= SET_UP_MS;
+  }
+
+  /** Asks the cluster what it has warned of. */
+  async askWhy(): Promise<void> {
+    const warning = await this.#parts.pods.lastWarning(this.placeName);
+    // Meanwhile it may have started, or ended.
+    if (this.isStuck) this.#obstacle = warning;
   }
 
   kill(): void {
@@ -119,6 +134,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     this.#seen = pod;
     this.#isThere = true;
     this.#obstacle = pod.obstacle;
+    this.#setUpSince = pod.isBeingSetUp ? (this.#setUpSince ?? this.#parts.now()) : null;
     if (pod.isScheduled) this.#tell("scheduled");
     if (pod.hasStarted) this.#tell("pulled");
     // One whose digest nobody tells may be any, whatever its name: what is built there is for no other.
@@ -174,10 +190,13 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#obstacle = null;
+    this.#setUpSince = null;
     this.#resolve(exit);
   }
 }
 
+/** Long after a machine has usually mounted volumes: at first it also warns of what comes a moment later. */
+const SET_UP_MS = 10_000;
 /** A token that is renewed just now, and somebody else's change at the same moment. */
 const MAY_PASS: ReadonlySet<number> = new Set([401, 409]);
 

@@ -3,22 +3,27 @@ import { describeRunOut } from "../../host/limits/limits.ts";
 import type { Limits } from "../../host/limits/limits.ts";
 import { describeExit } from "../../host/start-kept.ts";
 import type { Exit } from "../engine.ts";
-import { CONTAINER, NODE, SEAT } from "./labels.ts";
+import { BUILDKIT, CONTAINER, NODE, SEAT } from "./labels.ts";
 
 /** Of what the cluster tells, for people. */
 const MAX_WORDS = 500;
 const MAX_LAST_WORDS = 400;
-const words = z.pipe(
+export const words = z.pipe(
   z.string(),
   z.transform((text) => text.slice(0, MAX_WORDS)),
 );
 const id = z.string().check(z.maxLength(253));
 
 const WAITING = z.object({ reason: z.optional(words), message: z.optional(words) });
-const TERMINATED = z.object({ exitCode: z.int(), reason: z.optional(words), message: z.optional(words) });
+const TERMINATED = z.object({
+  exitCode: z.int(),
+  reason: z.optional(words),
+  message: z.optional(words),
+  finishedAt: z.nullish(words),
+});
 const STATE = z.object({
   waiting: z.nullish(WAITING),
-  running: z.nullish(z.object({})),
+  running: z.nullish(z.object({ startedAt: z.nullish(words) })),
   terminated: z.nullish(TERMINATED),
 });
 /** What a container printed at its end, of which the last words tell most. */
@@ -26,7 +31,9 @@ const LAST_WORDS = z.pipe(
   z.string(),
   z.transform((text) => text.trim().slice(-MAX_LAST_WORDS)),
 );
-const LAST_STATE = z.object({ terminated: z.nullish(z.object({ message: z.optional(LAST_WORDS) })) });
+const LAST_STATE = z.object({
+  terminated: z.nullish(z.extend(TERMINATED, { message: z.optional(LAST_WORDS) })),
+});
 const STATUSES = z
   .array(
     z.object({
@@ -73,6 +80,8 @@ export type SeenPod = {
   readonly isScheduled: boolean;
   /** Somebody has deleted it; it is there until its machine has ended it. */
   readonly isLeaving: boolean;
+  /** Its machine is still making what its containers start in: volumes, a network. */
+  readonly isBeingSetUp: boolean;
   /** Its image is there, and its container has started. */
   readonly hasStarted: boolean;
   /** The digest of its image; null before it is known, or where it is not told. */
@@ -101,14 +110,18 @@ export function readPod(object: unknown): SeenPod | null {
     uid: metadata.uid,
     nodeId: metadata.labels[NODE],
     seatId: metadata.labels[SEAT],
-    isScheduled:
-      status.conditions?.some((each) => each.type === "PodScheduled" && each.status === "True") ?? false,
     isLeaving: metadata.deletionTimestamp !== undefined,
+    isScheduled: isCondition(status, "PodScheduled", "True"),
+    isBeingSetUp: isCondition(status, "PodReadyToStartContainers", "False"),
     hasStarted: Boolean(state?.running ?? state?.terminated),
     image: DIGEST.exec(container?.imageID ?? "")?.[0] ?? null,
     obstacle: obstacleOf(status),
     end: endOf(status),
   };
+}
+
+function isCondition({ conditions = [] }: Status, type: string, is: "True" | "False"): boolean {
+  return conditions.some((each) => each.type === type && each.status === is);
 }
 
 /** The agent's container. The cluster lists them by name, and may have added its own. */
@@ -155,7 +168,7 @@ function endOf(status: Status): PodEnd | null {
   const { phase, reason, message } = status;
   const terminated = containerOf(status)?.state?.terminated;
   // A container that the cluster has added may keep its pod from ending.
-  if (phase !== "Failed" && phase !== "Succeeded" && !terminated) return null;
+  if (phase !== "Failed" && phase !== "Succeeded" && !terminated) return endBeside(status);
   // The cluster ended it: evicted, preempted, lost with its machine.
   if (reason) return { kind: "other", detail: join(plain(reason), message) };
   if (!terminated) return { kind: "other", detail: `its pod ended as ${phase}` };
@@ -166,6 +179,20 @@ function endOf(status: Status): PodEnd | null {
     kind: "other",
     detail:
       isOwn || !terminated.reason ? detail : join(plain(terminated.reason), terminated.message ?? detail),
+  };
+}
+
+/** BuildKit has ended under its agent: what it was building is lost, though the cluster starts it again. */
+function endBeside(status: Status): PodEnd | null {
+  const { startedAt } = containerOf(status)?.state?.running ?? {};
+  const beside = status.initContainerStatuses?.find(({ name }) => name === BUILDKIT);
+  const ended = beside?.state?.terminated ?? beside?.lastState?.terminated;
+  // Before it, BuildKit may have failed to start a few times. A later time sorts behind.
+  if (!startedAt || !ended?.finishedAt || ended.finishedAt <= startedAt) return null;
+  if (ended.reason === "OOMKilled") return { kind: "memory" };
+  return {
+    kind: "other",
+    detail: join(`BuildKit ended (${describeExit(ended.exitCode, null)})`, ended.message),
   };
 }
 
@@ -188,6 +215,7 @@ function plain(reason: string): string {
   return PLAIN[reason] ?? reason;
 }
 
-function join(what: string, message: string | undefined): string {
+/** What it is, and what the cluster says of it. */
+export function join(what: string, message: string | undefined): string {
   return message ? `${what}: ${message}`.slice(0, MAX_WORDS) : what;
 }

@@ -11,7 +11,7 @@ import { randomName, randomTicket } from "../../kit/ids.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import { BuildSeatLost } from "../build-seats.ts";
 import type { BuildFolder, BuildGround, BuildStep, Builder } from "../build-seats.ts";
-import type { Workload } from "../engine.ts";
+import type { Exit, Workload } from "../engine.ts";
 import type { RemoteParts } from "./remote-parts.ts";
 import { SeatLine } from "./seat-line.ts";
 import type { Guest } from "./seat-listener.ts";
@@ -40,6 +40,8 @@ type OpenOrder = {
 
 /** How often the place is asked what keeps it from starting. */
 const LOOK_MS = 1_000;
+/** How long a place may take to tell why it has ended a seat. */
+const WHY_MS = 10_000;
 /** How long a folder may take to send nothing. */
 const SILENCE_MS = 60_000;
 /** Of one order: an agent passes on 4 Mi of each stream, and then the last lines. Each line counts as so much longer. */
@@ -76,6 +78,7 @@ export class BuildSeat implements Guest, Builder {
   #obstacle: string | null = null;
   #lastId = 0;
   #open: OpenOrder | null = null;
+  #isLeaving = false;
   #end: Error | null = null;
 
   constructor(
@@ -104,7 +107,7 @@ export class BuildSeat implements Guest, Builder {
       { onPhase: () => {}, onError: (error) => events.onError(error) },
     );
     this.#placed.exited
-      .then(({ detail, initFailure }) => this.#lost(`ended: ${initFailure?.message ?? detail}`))
+      .then((exit) => this.#lost(`ended: ${describeEnd(exit)}`))
       .catch((error: unknown) => events.onError(error));
     this.#starting = [
       clock.every(LOOK_MS, () => this.#look()),
@@ -254,7 +257,7 @@ export class BuildSeat implements Guest, Builder {
       this.#open = null;
       end.resolve(message.done);
     } else if ("failed" in message) this.#lost(`failed: ${message.failed.message}`);
-    else if ("exited" in message) this.#lost("was asked to end, by whoever has its machine: deploy again");
+    else if ("exited" in message) this.#leave();
   }
 
   #print({ text, stream }: Extract<SeatMessage, { printed: unknown }>["printed"]): void {
@@ -295,12 +298,20 @@ export class BuildSeat implements Guest, Builder {
     this.#lost(`did not start within ${waitMs / 1000} s: ${why}`);
   }
 
+  /** Somebody ends it on purpose. Why, its place knows, and tells it a moment later: evicted, deleted, drained. */
+  #leave(): void {
+    if (this.#isLeaving) return;
+    this.#isLeaving = true;
+    const late = (): void => this.#lost("was asked to end, by whoever has its machine; deploy again");
+    this.#waiting = this.#clock.after(WHY_MS, late);
+  }
+
   /** Its agent may come back. */
   #lose(): void {
     this.#line = null;
-    if (this.#end !== null) return;
+    if (this.#end !== null || this.#isLeaving) return;
     const { graceMs } = this.#parts;
-    const late = (): void => this.#lost(`was lost: no word from it for ${graceMs / 1000} s`);
+    const late = (): void => this.#lost(`was lost: no word from it for ${graceMs / 1000} s; deploy again`);
     this.#waiting = this.#clock.after(graceMs, late);
   }
 
@@ -320,6 +331,12 @@ export class BuildSeat implements Guest, Builder {
     this.#ended.reject(end);
     this.#open?.end.reject(end);
   }
+}
+
+/** With what to do about it, where the place does not say so. */
+function describeEnd({ detail, initFailure, isOutOfMemory }: Exit): string {
+  if (initFailure) return initFailure.message;
+  return isOutOfMemory ? `${detail}; set a larger hardware.memory` : `${detail}; deploy again`;
 }
 
 function isCut(error: unknown): boolean {

@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
+import path from "node:path";
 import { describe, expect } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { CHART, MANIFESTS, plainManifests, renderChart } from "../../../scripts/render-manifests.ts";
@@ -7,8 +8,11 @@ import { FULL_VALUES, LEAST_VALUES, hasHelm } from "../../support/helm-chart.ts"
 import { verifies } from "../../verifies.ts";
 
 // oxlint-disable-next-line no-explicit-any
-type Rendered = { kind: string; metadata: { name: string }; spec: any };
+type Rendered = { kind: string; metadata: Metadata; spec: any };
+type Metadata = { name: string; namespace?: string; labels?: Record<string, string> };
 type Container = { env: { name: string; value?: string }[]; image: string };
+
+const IMAGES = path.join(CHART, "../../kubernetes/images.yaml");
 
 /** The objects by their kind. */
 function rendered(values: object): Map<string, Rendered> {
@@ -49,7 +53,7 @@ describe.skipIf(!hasHelm())("the chart", () => {
       "Service",
       "ServiceAccount",
     ]);
-    for (const { metadata } of objects.values()) expect(metadata.name).toBe("mill");
+    for (const { metadata } of objects.values()) expect(metadata.name).toMatch(/^mill(?:-seats)?$/);
     const { spec, container, variables } = podOf(objects);
     expect(container.image).toBe("registry.test/millrace:0.1.0");
     expect(spec.terminationGracePeriodSeconds).toBe(50);
@@ -78,6 +82,9 @@ describe.skipIf(!hasHelm())("the chart", () => {
       MILLRACE_BLOBS: "/shared/blobs",
       MILLRACE_VOLUMES: "/shared/volumes",
       MILLRACE_KUBERNETES_STORAGE: "volumes",
+      MILLRACE_REGISTRY: "registry.test:5000/apps",
+      MILLRACE_REGISTRY_SECRET: "login",
+      MILLRACE_BUILDKIT_NAMESPACE: "builds",
       MILLRACE_PUBLIC_API_URL: "https://apps.test",
       // What somebody has said is not replaced.
       MILLRACE_PUBLIC_BASE_URL: "https://elsewhere.test",
@@ -93,6 +100,29 @@ describe.skipIf(!hasHelm())("the chart", () => {
     const text = JSON.stringify([...objects.values()]);
     for (const word of ["one-label", "one-annotation", "one-pull", "one-class", "one-node", "one-taint"])
       expect(text).toContain(word);
+  });
+
+  verifies(["helm.renders", "buildkit.apart"], "images are built where images.yaml says", () => {
+    const images = { registry: "registry.test/apps" };
+    const made = parseAllDocuments(renderChart({ ...LEAST_VALUES, images })).map(
+      (each) => each.toJS() as Rendered,
+    );
+    const plain = parseAllDocuments(readFileSync(IMAGES, "utf8")).map((each) => each.toJS() as Rendered);
+    const isApart = ({ metadata }: Rendered): boolean =>
+      metadata.name === "millrace-images" || metadata.namespace === "millrace-images";
+    const alike = ({ metadata: { labels, ...metadata }, ...object }: Rendered) => {
+      const profile = labels?.["pod-security.kubernetes.io/enforce"];
+      return { ...object, metadata, profile };
+    };
+    expect(made.filter(isApart).map(alike)).toEqual(plain.map(alike));
+    const policy = made.find(({ kind }) => kind === "NetworkPolicy");
+    expect(policy?.spec.ingress.at(-1).from).toHaveLength(2);
+    const own = { ...images, namespace: "builds", createNamespace: false };
+    const kinds = parseAllDocuments(renderChart({ ...LEAST_VALUES, images: own })).map(
+      (each) => (each.toJS() as Rendered).kind,
+    );
+    expect(kinds).not.toContain("Namespace");
+    expect(kinds.filter((kind) => kind === "Role")).toHaveLength(2);
   });
 
   verifies("helm.values", "values that are missing, unknown or of the wrong kind are refused", () => {
@@ -111,6 +141,8 @@ describe.skipIf(!hasHelm())("the chart", () => {
     expect(refusal(less("blobs"))).toContain("blobs: set url to a bucket");
     const more = (values: object): string => refusal({ ...LEAST_VALUES, ...values });
     expect(more({ blobs: { url: "s3://bucket", claim: "blobs" } })).toContain("not both");
+    const here = { registry: "registry.test/apps", namespace: "millrace" };
+    expect(more({ images: here })).toContain("images.namespace: pods that build images need");
     expect(more({ ingress: { enabled: true } })).toContain("Host: set it to a host name");
     expect(more({ podMonitor: { enabled: true } })).toContain("podMonitor.tokenSecret: name a Secret");
     for (const values of [
@@ -122,6 +154,7 @@ describe.skipIf(!hasHelm())("the chart", () => {
       // Helm would write it as 1e+07.
       { config: { MILLRACE_MAX_RUNS: 10_000_000 } },
       { ingress: { hosts: [] } },
+      { images: { registry: "https://registry.test" } },
       { podDisruptionBudget: { maxUnavailable: 0 } },
     ])
       expect([values, more(values)]).toEqual([

@@ -176,7 +176,7 @@ verifies("elsewhere.lost", "kill -9 of the agent fails the build, and ends its s
   process.kill(place.seats[0]?.pid ?? 0, "SIGKILL");
   expect(await site.ended("app", buildId)).toBe("build_failure");
   expect(await site.message("app", buildId)).toMatch(
-    /^the build's seat process \d+ ended: killed by SIGKILL$/,
+    /^the build's seat process \d+ ended: killed by SIGKILL; deploy again$/,
   );
   await until("its processes are gone", () => processesIn(folder).length === 0);
   for (const left of readdirSync(folder)) await rm(path.join(folder, left), { recursive: true });

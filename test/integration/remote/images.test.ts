@@ -35,6 +35,7 @@ type Seen = {
   context: string[];
   policy: object;
   logins: { auths: Record<string, object> };
+  certificates: string;
 };
 type Site = RemoteService & {
   readonly site: DeploySite;
@@ -55,6 +56,7 @@ async function buildingImages(config: object = {}): Promise<Site> {
     buildctl: path.join(REPOSITORY, "test/support/remote/played-buildctl.py"),
     address: buildkit,
     logins,
+    certificates: "/etc/buildkit",
   };
   const remote = await remoteService(databases, {}, { builds: true, images: { registry: REGISTRY, tools } });
   const seen = (): Seen => JSON.parse(readFileSync(path.join(buildkit, "seen.json"), "utf8")) as Seen;
@@ -90,7 +92,8 @@ verifies(
     );
     expect([status, await site.message("app", buildId)]).toEqual(["success", null]);
     const name = `${REGISTRY}/${site.projectId}/app`;
-    const { words, dockerfile, context, policy, logins } = seen();
+    const { words, dockerfile, context, policy, logins, certificates } = seen();
+    expect(certificates).toBe("/etc/ssl/certs:/etc/pki/tls/certs:/etc/buildkit");
     expect(words.join(" ")).toContain(`"name=${name}:${buildId},${name}:cache",push=true`);
     expect(context).toEqual(["Dockerfile", "millrace.toml"]);
     // Directives count only on the first lines.
@@ -144,6 +147,12 @@ verifies("buildkit.reasons", "what fails an image is the build's reason", async 
   };
   expect(await failed("FROM base\nRUN false\n")).toBe(
     'the image could not be built: ERROR: failed to solve: process "/bin/sh -c false" did not complete: exit code: 1',
+  );
+  expect(await failed("FROM base\nRUN push\n")).toMatch(
+    /^the image could not be pushed, deploy again when the registry answers: .*connection refused$/,
+  );
+  expect(await failed("FROM base\nRUN login\n")).toMatch(
+    /^the image could not be pushed: the operator has to give MILLRACE_REGISTRY_SECRET a login .*401/,
   );
   expect(await failed("FROM base\n")).toContain("neither ENTRYPOINT nor CMD");
   await rm(path.join(buildkit, "logins.json"));

@@ -7,8 +7,10 @@ import { readKubeconfig } from "../../../src/host/kubernetes/kubeconfig.ts";
 import { until } from "../until.ts";
 import { socketsOf } from "./cluster-setup.ts";
 import { TEST_CLUSTER } from "./real-cluster.ts";
+import type { TestRegistry } from "./test-registry.ts";
 
 const FOLDER = TEST_CLUSTER?.folder ?? null;
+const HOME = path.dirname(FOLDER ?? "");
 
 /** Whether a part of the cluster is ours to kill: `apiserver`, `kubelet2`. */
 export function mayKill(part: string): boolean {
@@ -103,10 +105,20 @@ export function cutOff(bridge: string): () => void {
 
 /** Gives an image that every machine has another name there. */
 export function giveImage(image: string, name: string): void {
-  const home = path.dirname(FOLDER ?? "");
-  const tool = path.join(home, "dtool/usr/bin/ctr");
-  for (const socket of socketsOf(home))
-    execFileSync(tool, ["-a", socket, "-n", "k8s.io", "images", "tag", image, name], { stdio: "ignore" });
+  for (const socket of socketsOf(HOME)) onImages(socket, ["tag", "--force", image, name]);
+}
+
+/** Puts an image that the machines have into a registry, under a name that says which one. */
+export function pushImage(image: string, name: string, { login, folder }: TestRegistry): void {
+  const [socket = ""] = socketsOf(HOME);
+  onImages(socket, ["tag", "--force", image, name]);
+  const opens = ["--user", `${login.username}:${login.password}`, "--tlscacert", path.join(folder, "ca.pem")];
+  onImages(socket, ["push", ...opens, name]);
+}
+
+function onImages(socket: string, words: readonly string[]): void {
+  const tool = path.join(HOME, "dtool/usr/bin/ctr");
+  execFileSync(tool, ["-a", socket, "-n", "k8s.io", "images", ...words], { stdio: "ignore" });
 }
 
 function wordsOf(file: string): string[] {

@@ -33,7 +33,12 @@ export async function podFlags(namespace: TestNamespace): Promise<Record<string,
 
 /** The same, as a process of its own is told. */
 export async function podEnvironment(namespace: TestNamespace): Promise<Record<string, string>> {
-  const named = Object.entries(await podFlags(namespace)).map(([name, value]) => [
+  return environmentOf(await podFlags(namespace));
+}
+
+/** Settings as variables. */
+export function environmentOf(flags: Record<string, string>): Record<string, string> {
+  const named = Object.entries(flags).map(([name, value]) => [
     `MILLRACE_${name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`,
     value,
   ]);

@@ -85,6 +85,13 @@ export class TestNamespace {
     return await this.#admin.ask({ method: "POST", path: this.#admin.pathOf(group, resource), body });
   }
 
+  /** One more of a kind, with the same data under another name. */
+  async copy(resource: string, from: string, name: string): Promise<void> {
+    const path = this.#admin.pathOf("api/v1", resource, from);
+    const found = (await this.#admin.ask({ method: "GET", path })) as object;
+    await this.create("api/v1", resource, { ...found, metadata: { name } });
+  }
+
   async remove(group: string, resource: string, name: string): Promise<void> {
     await this.#admin.ask({ method: "DELETE", path: this.#admin.pathOf(group, resource, name) });
   }

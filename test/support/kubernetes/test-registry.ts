@@ -1,4 +1,5 @@
 import { execFileSync, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -13,6 +14,8 @@ export type TestRegistry = {
   readonly buildkitImage: string;
   /** An image in it with a shell and a Python. */
   readonly baseImage: string;
+  /** Where its certificates, settings and images are. */
+  readonly folder: string;
 };
 
 const LOGIN = { username: "millrace", password: "a-password" };
@@ -68,17 +71,7 @@ export function serveRegistry(
   const inside = (name: string): string => path.join(folder, name);
   const host = `${address}:${PORT}`;
   writeFileSync(inside("users"), `${LOGIN.username}:${HASHED}\n`);
-  const config = {
-    version: 0.1,
-    log: { level: "error" },
-    storage: { filesystem: { rootdirectory: inside("data") } },
-    http: { addr: `0.0.0.0:${PORT}`, tls: { certificate: inside("own.pem"), key: inside("own.key") } },
-    auth: { htpasswd: { realm: "test", path: inside("users") } },
-  };
-  writeFileSync(inside("config.yml"), JSON.stringify(config));
-  const server = spawn(path.join(tools, "docker-registry"), ["serve", inside("config.yml")], {
-    stdio: "ignore",
-  });
+  const server = startRegistry(folder, PORT, { htpasswd: { realm: "test", path: inside("users") } }, tools);
   const stop = (): void => {
     server.kill("SIGKILL");
     rmSync(folder, { recursive: true, force: true });
@@ -86,5 +79,25 @@ export function serveRegistry(
   const baseImage = `${host}/base/python:1`;
   push(baseImage, ["--user", `${LOGIN.username}:${LOGIN.password}`, "--tlscacert", inside("ca.pem")]);
   const authority = readFileSync(inside("ca.pem"), "utf8");
-  return { registry: { host, authority, login: LOGIN, buildkitImage: BUILDKIT, baseImage }, stop };
+  return { registry: { host, authority, login: LOGIN, buildkitImage: BUILDKIT, baseImage, folder }, stop };
+}
+
+/** Starts a registry over the files of a folder, which asks for a login in that way. */
+export function startRegistry(
+  folder: string,
+  port: number,
+  auth: object,
+  tools = process.env["MILLRACE_TEST_BUILDKIT"] ?? "",
+): ChildProcess {
+  const inside = (name: string): string => path.join(folder, name);
+  const config = {
+    version: 0.1,
+    log: { level: "error" },
+    storage: { filesystem: { rootdirectory: inside("data") } },
+    http: { addr: `0.0.0.0:${port}`, tls: { certificate: inside("own.pem"), key: inside("own.key") } },
+    auth,
+  };
+  const settings = inside(`${port}.yml`);
+  writeFileSync(settings, JSON.stringify(config));
+  return spawn(path.join(tools, "docker-registry"), ["serve", settings], { stdio: "ignore" });
 }

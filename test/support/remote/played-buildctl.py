@@ -24,6 +24,7 @@ def main() -> int:
         "dockerfile": dockerfile,
         "context": sorted(os.listdir(locals_["context"])),
         "policy": json.loads(read(words[words.index("--source-policy-file") + 1])),
+        "certificates": os.environ["SSL_CERT_DIR"],
         "logins": json.loads(read(os.path.join(os.environ["DOCKER_CONFIG"], "config.json"))),
     }
     with open(os.path.join(folder, "seen.json"), "w") as file:
@@ -32,6 +33,10 @@ def main() -> int:
     if "RUN false" in dockerfile:
         print('ERROR: failed to solve: process "/bin/sh -c false" did not complete: exit code: 1', file=sys.stderr)
         return 1
+    for word, why in (("RUN push", "connect: connection refused"), ("RUN login", "401 Unauthorized")):
+        if word in dockerfile:
+            print("error: failed to solve: failed to push registry.example:5000/x: %s" % why, file=sys.stderr)
+            return 1
     if "RUN sleep" in dockerfile:
         print("#2 asleep", file=sys.stderr, flush=True)
         time.sleep(600)

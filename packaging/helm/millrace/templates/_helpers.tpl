@@ -18,6 +18,19 @@ metadata:
     {{- include "millrace.labels" . | nindent 4 }}
 {{- end -}}
 
+{{/* Where images of apps are built. */}}
+{{- define "millrace.imagesNamespace" -}}
+{{ .Values.images.namespace | default (printf "%s-images" .Release.Namespace) }}
+{{- end -}}
+
+{{- define "millrace.imagesMetadata" -}}
+metadata:
+  name: {{ .Release.Name }}
+  namespace: {{ include "millrace.imagesNamespace" . }}
+  labels:
+    {{- include "millrace.labels" . | nindent 4 }}
+{{- end -}}
+
 {{/* How the address of a pod is written in a URL. */}}
 {{- define "millrace.podHost" -}}
 {{ ternary "[$(POD_IP)]" "$(POD_IP)" .Values.ipv6 }}

@@ -68,7 +68,7 @@ export async function imageElsewhere(
     // BuildKit tells its progress as others tell faults; the other stream is the program's own.
     onLine: (text, stream) => (stream === "stdout" ? (answer = text) : say(text)),
   });
-  if (code !== 0) throw new BuildError(`the image could not be built: ${lastWords || detail}`);
+  if (code !== 0) throw new BuildError(`${whatFailed(lastWords)}: ${lastWords || detail}`);
   const { digest, ...start } = readAnswer(answer);
   if (config.customRuntime?.entrypoint.length === 0 && start.command.length === 0)
     throw new BuildError(
@@ -81,6 +81,16 @@ export async function imageElsewhere(
 /** Where the images of a project are, and those of no other. */
 export function imageFolder(registry: string, projectId: string): string {
   return `${registry}/${projectId}`;
+}
+
+/** Who is to do what, by what BuildKit said at its end. */
+function whatFailed(words: string): string {
+  if (words.includes("exit code: 137"))
+    return "the image could not be built, perhaps for want of memory (hardware.memory)";
+  if (!words.includes("failed to push")) return "the image could not be built";
+  return /\b40[13]\b|denied|authoriz/i.test(words)
+    ? "the image could not be pushed: the operator has to give MILLRACE_REGISTRY_SECRET a login that opens MILLRACE_REGISTRY"
+    : "the image could not be pushed, deploy again when the registry answers";
 }
 
 function readAnswer(text: string): z.infer<typeof ANSWER> {

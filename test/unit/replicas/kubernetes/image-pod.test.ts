@@ -46,45 +46,50 @@ const BUILD = {
   limits: { memoryBytes: 4e9, cpus: null, cpuShare: 1 },
 } as const;
 
-verifies("buildkit.walls", "BuildKit alone is less than restricted, and sees no secret", () => {
-  const { initContainers, containers, volumes, securityContext, hostUsers } = specOf(BUILD);
-  expect(securityContext).toEqual({
-    runAsNonRoot: true,
-    runAsUser: 1000,
-    runAsGroup: 1000,
-    seccompProfile: { type: "RuntimeDefault" },
-  });
-  // It would have too few users.
-  expect(hostUsers).toBeUndefined();
-  const [bringer, buildkitd] = initContainers;
-  const [agent] = containers;
-  const walls = {
-    allowPrivilegeEscalation: false,
-    readOnlyRootFilesystem: true,
-    capabilities: { drop: ["ALL"] },
-  };
-  expect([bringer?.securityContext, agent?.securityContext]).toEqual([walls, walls]);
-  expect(agent?.image).toBe("worker:3.11");
-  expect(buildkitd).toMatchObject({
-    image: "buildkit:rootless",
-    restartPolicy: "Always",
-    resources: { limits: { memory: "4000000000" } },
-    securityContext: {
-      capabilities: { drop: ["ALL"], add: ["SETUID", "SETGID"] },
-      seccompProfile: { type: "Unconfined" },
-      appArmorProfile: { type: "Unconfined" },
+verifies(
+  ["buildkit.walls", "buildkit.tokens"],
+  "BuildKit alone is less than restricted, and sees no secret",
+  () => {
+    const { initContainers, containers, volumes, securityContext, hostUsers } = specOf(BUILD);
+    expect(securityContext).toEqual({
+      runAsNonRoot: true,
+      runAsUser: 1000,
+      runAsGroup: 1000,
+      seccompProfile: { type: "RuntimeDefault" },
+    });
+    // It would have too few users.
+    expect(hostUsers).toBeUndefined();
+    const [bringer, buildkitd] = initContainers;
+    const [agent] = containers;
+    const walls = {
+      allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
-    },
-  });
-  expect(buildkitd?.securityContext).not.toHaveProperty("privileged");
-  const secret = volumes.filter((each) => each.secret).map(({ name }) => name);
-  expect(secret.toSorted()).toEqual(["logins", "order"]);
-  for (const each of initContainers)
-    expect(each.volumeMounts.map(({ name }) => name).filter((name) => secret.includes(name))).toEqual([]);
-  const places = new Map(agent?.volumeMounts.map(({ name, mountPath }) => [name, mountPath]));
-  expect(places.get("logins")).toBe("/run/logins");
-  expect(buildkitd?.command).toContain("/etc/buildkit/buildkitd.toml");
-});
+      capabilities: { drop: ["ALL"] },
+    };
+    expect([bringer?.securityContext, agent?.securityContext]).toEqual([walls, walls]);
+    expect(agent?.image).toBe("worker:3.11");
+    expect(buildkitd).toMatchObject({
+      image: "buildkit:rootless",
+      restartPolicy: "Always",
+      resources: { limits: { memory: "4000000000" } },
+      securityContext: {
+        capabilities: { drop: ["ALL"], add: ["SETUID", "SETGID"] },
+        seccompProfile: { type: "Unconfined" },
+        appArmorProfile: { type: "Unconfined" },
+        readOnlyRootFilesystem: true,
+      },
+    });
+    expect(buildkitd?.securityContext).not.toHaveProperty("privileged");
+    const secret = volumes.filter((each) => each.secret).map(({ name }) => name);
+    expect(secret.toSorted()).toEqual(["logins", "order"]);
+    for (const each of initContainers)
+      expect(each.volumeMounts.map(({ name }) => name).filter((name) => secret.includes(name))).toEqual([]);
+    const places = new Map(agent?.volumeMounts.map(({ name, mountPath }) => [name, mountPath]));
+    expect(places.get("logins")).toBe("/run/logins");
+    expect(places.get("config")).toBe("/etc/buildkit");
+    expect(buildkitd?.command).toContain("/etc/buildkit/buildkitd.toml");
+  },
+);
 
 verifies(
   "buildkit.logins",

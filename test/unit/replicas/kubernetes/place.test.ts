@@ -238,3 +238,35 @@ verifies(
     swept.answer(200, {});
   },
 );
+
+verifies("kubernetes.reasons", "why a pod cannot be set up is read from the cluster's events", async () => {
+  const played = await PlayedPlace.open();
+  const { seat } = played.begin("a");
+  const isNotThere = { type: "PodReadyToStartContainers", status: "False" };
+  const settingUp = { phase: "Pending", conditions: [...SCHEDULED.conditions, isNotThere] };
+  await played.make("a", shownPod("a"));
+  await played.tell("MODIFIED", shownPod("a", settingUp));
+  const asked = await played.nextInTime();
+  expect([asked.method, asked.path]).toEqual(["GET", "/api/v1/namespaces/apps/events"]);
+  expect(asked.query.get("fieldSelector")).toBe("involvedObject.name=millrace-seat-a,type=Warning");
+  const warning = (reason: string, message: string, second: number) => ({
+    reason,
+    message,
+    lastTimestamp: `2026-11-18T05:00:0${second}Z`,
+  });
+  const items = [
+    warning("FailedMount", "configmap not found", 2),
+    warning("FailedMount", "secret not found", 1),
+    { reason: 7 },
+  ];
+  asked.answer(200, { items });
+  await until("the reason", () => seat.obstacle() !== null);
+  expect(seat.obstacle()).toBe("a volume of its pod cannot be mounted: configmap not found");
+  // It moves on; an account that may not read events goes without.
+  await played.tell("MODIFIED", shownPod("a", { ...settingUp, phase: "Unknown" }));
+  await until("no reason", () => seat.obstacle() === null);
+  (await played.nextInTime()).answer(403, { reason: "Forbidden" });
+  await played.tell("MODIFIED", shownPod("a", RUNNING));
+  played.clock.skip(20_000);
+  expect(seat.obstacle()).toBeNull();
+});

@@ -114,3 +114,25 @@ verifies("buildkit.reasons", "what BuildKit said last is why its pod does not st
   );
   expect(crashing?.length).toBeLessThanOrEqual(500);
 });
+
+verifies("buildkit.reasons", "if BuildKit ends under its agent, the build is lost, and why is told", () => {
+  const startedAt = "2026-11-18T05:00:10Z";
+  const ended = (terminated: object, state: object = { running: {} }) =>
+    detail({
+      phase: "Running",
+      containerStatuses: [{ name: "seat", state: { running: { startedAt } } }],
+      initContainerStatuses: [
+        { name: "buildctl", state: { terminated: { exitCode: 0, finishedAt: "2026-11-18T05:00:01Z" } } },
+        { name: "buildkitd", state, lastState: { terminated } },
+      ],
+    });
+  const later = { exitCode: 137, reason: "Error", finishedAt: "2026-11-18T05:00:11Z" };
+  expect(ended(later)).toBe("BuildKit ended (killed by SIGKILL)");
+  expect(ended({ ...later, exitCode: 1, message: "no space left" })).toBe(
+    "BuildKit ended (exit code 1): no space left",
+  );
+  expect(ended({ ...later, reason: "OOMKilled" })).toBe("it used more than its memory = 1 GB");
+  expect(ended(later, { terminated: later })).toBe("BuildKit ended (killed by SIGKILL)");
+  // It took a few tries to start.
+  expect(ended({ ...later, finishedAt: "2026-11-18T05:00:09Z" })).toBeUndefined();
+});
