@@ -3,34 +3,12 @@ import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
 import { expect, onTestFinished, test } from "vitest";
 import { OWNER, addressOf, openPage, pathOf, sharedDashboard, signIn } from "../support/dashboard-site.ts";
-import { SkippingClock } from "../support/clocks.ts";
 import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
 const HELLO = { main: "def run(name='x'):\n    return f'Hello, {name}'\n" };
 
-const clock = new SkippingClock();
-/** What the answer to a renewed session waits for, once the renewal is written. */
-let held = async (): Promise<void> => {};
-
-const { service, browser, open } = sharedDashboard(
-  { hello: HELLO },
-  {},
-  {
-    clock,
-    aroundStore: (store) => ({
-      ...store,
-      sessions: {
-        ...store.sessions,
-        refresh: async (input) => {
-          const refreshed = await store.sessions.refresh(input);
-          await held();
-          return refreshed;
-        },
-      },
-    }),
-  },
-);
+const { service, browser, open } = sharedDashboard({ hello: HELLO });
 
 /** Places of a project, as the navigation names them. */
 const PLACES = ["", "/apps", "/apps/hello", "/runs", "/keys", "/webhooks", "/files", "/audit", "/settings"];

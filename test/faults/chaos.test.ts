@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { expect } from "vitest";
 import type { Verdict } from "../../src/cli/chaos/reckon.ts";
-import { chaosPlace } from "../support/chaos-place.ts";
+import { untouchedPlace } from "../support/untouched-place.ts";
 import { MILLRACE, run } from "../support/command-line.ts";
 import { verifies } from "../verifies.ts";
 
@@ -9,7 +9,7 @@ verifies(
   "cli.chaos",
   "a replica and a service are killed under load: nothing is lost or stuck, and nothing is left",
   async () => {
-    const { env, dataDir, temporary } = chaosPlace();
+    const { env, dataDir, temporary } = untouchedPlace();
     const { code, stdout, stderr } = await run(MILLRACE, ["doctor", "--chaos", "--json"], { env });
     expect([code, stderr]).toEqual([0, ""]);
     const verdict = JSON.parse(stdout) as Verdict;

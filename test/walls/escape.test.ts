@@ -1,28 +1,15 @@
-import { mkdirSync, readdirSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import type { Verdict } from "../../src/cli/escape/verdict.ts";
 import { readEscapeReport } from "../../src/host/walls/escape-report.ts";
-import { Command, MILLRACE, run, scratchDirectory, serve } from "../support/command-line.ts";
+import { Command, MILLRACE, run, serve } from "../support/command-line.ts";
+import { untouchedPlace } from "../support/untouched-place.ts";
 import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
-/** Folders of the command's own, and settings of somebody who has a service already: it is not touched. */
-function place() {
-  const folder = scratchDirectory();
-  const [dataDir, temporary] = [path.join(folder, "data"), path.join(folder, "tmp")];
-  mkdirSync(temporary);
-  const env = {
-    MILLRACE_DATA_DIR: dataDir,
-    MILLRACE_DATABASE_URL: "postgres://127.0.0.1:1/none",
-    TMPDIR: temporary,
-    XDG_RUNTIME_DIR: temporary,
-  };
-  return { env, dataDir, temporary };
-}
-
 verifies("cli.escape", "Ctrl-C in the middle of it ends and removes everything it made", async () => {
-  const { env, temporary } = place();
+  const { env, temporary } = untouchedPlace();
   const command = new Command(MILLRACE, ["doctor", "--escape"], { env });
   // The last thing that it makes before the hostile app is deployed.
   const isBegun = (): boolean => readdirSync(temporary).some((name) => name.startsWith("millrace-victim-"));
@@ -36,7 +23,7 @@ verifies(
   ["cli.escape", "walls.report"],
   "a running service is attacked by an app of its own name, which is gone after it; the report is kept",
   async () => {
-    const { temporary, dataDir } = place();
+    const { temporary, dataDir } = untouchedPlace();
     const env = { TMPDIR: temporary, XDG_RUNTIME_DIR: temporary };
     const none = await run(MILLRACE, ["doctor", "--escape", "--running", "--data-dir", dataDir], { env });
     expect([none.code, none.stderr]).toEqual([1, expect.stringContaining("no service runs on")]);

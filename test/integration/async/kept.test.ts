@@ -5,7 +5,7 @@ import type { TestService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { MAIN, ONE, cancel, ended, ledger, letGo, submit } from "./site.ts";
+import { MAIN, ONE, cancel, ended, ledger, letGo, look, submit } from "./site.ts";
 
 const databases = testDatabases();
 const keeping = (what: string): { main: string; toml: string } => ({
@@ -35,6 +35,32 @@ describe.for(triedKinds("sqlite"))("on %s", (kind) => {
     const { databaseUrl } = await databases.fresh(kind);
     return { ...WITHOUT_WALLS, ...(databaseUrl !== null && { databaseUrl }) };
   });
+
+  verifies(
+    "kept.record-payloads",
+    '"all" and "async" keep an async run\'s input and result, "none" nothing of it after its end',
+    async () => {
+      const test = service();
+      for (const app of ["all", "async", "none"]) {
+        const isKept = app !== "none";
+        const plain = await submit(test, app, { n: "secret" });
+        expect(await ended(test, app, plain)).toMatchObject({ status: "success", statusCode: 200 });
+        expect(await stored(test, app, plain)).toEqual([isKept, isKept, false]);
+        const failed = await submit(test, app, { n: "secret" }, { functionName: "fail" });
+        await ended(test, app, failed);
+        expect(await stored(test, app, failed)).toEqual([isKept, isKept, false]);
+        const stream = await submit(test, app, { to: 100_000 }, { functionName: "count" });
+        expect(await ended(test, app, stream)).toMatchObject({ status: "success" });
+        expect(await stored(test, app, stream)).toEqual([isKept, false, isKept]);
+        const sync = (await test.call(app, { n: "sync" })).headers.get("x-request-id") ?? "";
+        await test.service.settle();
+        expect(await stored(test, app, sync)).toEqual([app === "all", app === "all", false]);
+        for (const view of ["/input", "/result"]) {
+          expect((await look(test, app, plain, view)).status).toBe(isKept ? 200 : 410);
+        }
+      }
+    },
+  );
 
   test('with "none" a run\'s input is there for a second attempt, and gone after it', async () => {
     const id = await submit(service(), "none", { n: "dying" }, { functionName: "die" });

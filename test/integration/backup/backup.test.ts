@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
@@ -10,17 +10,9 @@ import { KillableService } from "../../support/killable-service.ts";
 import { testService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
+import { millrace, modeOf } from "./saved.ts";
 
 const databases = testDatabases();
-
-const modeOf = (file: string): string => (statSync(file).mode & 0o777).toString(8);
-
-/** Runs a command that must succeed, on a data directory; what it printed as JSON. */
-async function millrace(args: readonly string[], env: Record<string, string>) {
-  const { code, stdout, stderr } = await run(MILLRACE, args, { env });
-  if (code !== 0) throw new Error(`${args[0]} ended with ${code}: ${stderr}`);
-  return JSON.parse(stdout) as Record<string, unknown>;
-}
 
 /** A service on an installation that was restored. */
 async function restoredService({ dataDir, databaseUrl }: TestDatabase): Promise<TestService> {

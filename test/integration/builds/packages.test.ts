@@ -5,19 +5,7 @@ import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { verifies } from "../../verifies.ts";
 import { SEARCH_PATH, buildPlace, evaluate } from "./site.ts";
-import { testIndex, writeWheels } from "./wheels.ts";
-
-const WHEELS = [
-  {
-    name: "greeting",
-    version: "1.2",
-    module: "import polite\ndef main(): print(polite.word)",
-    requires: ["polite>=1"],
-    command: "greet",
-  },
-  { name: "polite", version: "1.0", module: "word = 'please'" },
-  { name: "polite", version: "2.0", module: "word = 'thanks'" },
-];
+import { GREETING, testIndex, writeWheels } from "./wheels.ts";
 
 describe("packages", () => {
   verifies(
@@ -25,7 +13,7 @@ describe("packages", () => {
     "packages of the table come from the host's index, with what they need",
     async () => {
       const place = await buildPlace();
-      const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
+      const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), GREETING));
       const { result, lines } = await place.build(
         {},
         {
@@ -62,7 +50,7 @@ describe("packages", () => {
       "more/others.txt": "greeting \\\n  >= 1\n-c limits.txt\n",
       "more/limits.txt": "polite<2\n",
     };
-    const { result } = await place.build(files, { wheels: { wheels: WHEELS } });
+    const { result } = await place.build(files, { wheels: { wheels: GREETING } });
     expect(await evaluate(result.python!, "import greeting; greeting.main()")).toBe("please");
   });
 
@@ -72,7 +60,7 @@ describe("packages", () => {
       { "deps.txt": "./polite-1.0-py3-none-any.whl\n", "requirements.txt": "never-asked-for\n" },
       {
         toml: '[dependencies.pip]\nnot_this = "1"\n[dependencies.paths]\npip = "deps.txt"\n',
-        wheels: { "": WHEELS.slice(1, 2) },
+        wheels: { "": GREETING.slice(1, 2) },
       },
     );
     expect(await evaluate(result.python!, "import polite; print(polite.word)")).toBe("please");
@@ -80,7 +68,7 @@ describe("packages", () => {
 
   verifies("deploy.pip", "a package that does not exist ends the build with its name", async () => {
     const place = await buildPlace();
-    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
+    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), GREETING));
     const { message } = await place.failure(
       { "requirements.txt": "polite\nno-such-package==3\n" },
       { host: place.withIndex(index.url) },
@@ -112,7 +100,7 @@ describe("packages", () => {
     const place = await buildPlace();
     const folder = SEARCH_PATH.find((some) => existsSync(path.join(some, "uv")));
     context.skip(folder === undefined, "NOT TESTED: this host has no uv");
-    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
+    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), GREETING));
     const known = place.withIndex(index.url);
     const host = { ...known, PATH: `${known["PATH"]}:${folder}` };
     const { result, lines } = await place.build({ "requirements.txt": "greeting\n" }, { host });

@@ -3,32 +3,18 @@ import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import type { Finding } from "../../../src/cli/finding.ts";
 import { MILLRACE, installed, run, scratchDirectory } from "../../support/command-line.ts";
 import { testDatabases, triedKinds } from "../../support/databases.ts";
 import { testService } from "../../support/service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { offered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
+import { doctor } from "./ask-doctor.ts";
 
 const databases = testDatabases();
 const [, OPERATIONS = ""] = readFileSync(path.join(REPOSITORY, "docs", "operations.md"), "utf8").split(
   "## When something is wrong",
 );
-
-async function doctor(dataDir: string, env: Record<string, string> = {}) {
-  // What is installed here is no subject of these tests, and takes its time to answer.
-  const free = { MILLRACE_API_PORT: "0", MILLRACE_BASE_PORT: "0", MILLRACE_CONTAINER_ENGINE: "none" };
-  const { code, stdout, stderr } = await run(MILLRACE, ["doctor", "--json"], {
-    env: { MILLRACE_DATA_DIR: dataDir, ...free, ...env },
-  });
-  if (stdout === "") throw new Error(stderr);
-  const findings = JSON.parse(stdout) as Finding[];
-  // Whatever is not well has something to do about it.
-  expect(findings.filter(({ status, remedy }) => (status === "ok") !== (remedy === null))).toEqual([]);
-  const of = (check: string): Finding | undefined => findings.find((finding) => finding.check === check);
-  return { code, findings, of };
-}
 
 for (const kind of triedKinds("sqlite")) {
   verifies(

@@ -64,10 +64,8 @@ describe.each(triedKinds("sqlite"))("lines of apps on %s", (kind) => {
     },
     { database: () => databases.fresh(kind) },
   );
-
   const call = async (functionName: string, body: object, app = "app"): Promise<string> =>
     (await site().call(app, body, { functionName })).headers.get("x-request-id") ?? "";
-
   const ofRun = async (runId: string, app = "app") =>
     await site().lines(app, `?direction=forward&pageSize=1000&runId=${runId}`);
 
@@ -192,6 +190,21 @@ describe.each(triedKinds("sqlite"))("lines of apps on %s", (kind) => {
     const length = async () => (await ofRun(runId)).reduce((sum, { logLine }) => sum + logLine.length, 0);
     await until("all of it is here", async () => (await length()) >= 200_000);
     expect(await length()).toBe(200_000);
+  });
+
+  test("a flood is cut off and told of, and another run's lines and calls are not touched", async () => {
+    // While no time passes a run may print what it may at once, and no more.
+    site().clock.hold();
+    const runId = await call("flood", { lines: 20_000 }, "flooded");
+    const other = await call("say", { words: ["heard"] }, "flooded");
+    await until("the other's line is here", async () => (await ofRun(other, "flooded")).length > 0);
+    site().clock.release();
+    const told = async () => await site().lines("flooded", `?runId=${runId}&search=omitted`);
+    await until("the log says so", async () => (await told()).length > 0);
+    const [line] = await told();
+    expect(line?.logLine).toContain("] 15000 lines were omitted here");
+    expect((await ofRun(other, "flooded")).map(({ logLine }) => logLine)).toContain("heard");
+    expect((await site().call("app", { x: 1 }, { functionName: "echo" })).json.result).toBe(1);
   });
 
   test("who may not, and what is asked wrongly, is told so", async () => {

@@ -1,24 +1,16 @@
-import { readdirSync, statSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import { MILLRACE, run, scratchDirectory } from "../../support/command-line.ts";
+import { scratchDirectory } from "../../support/command-line.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { KillableService } from "../../support/killable-service.ts";
 import { LEDGER_APP } from "../../support/ledger.ts";
 import { PromisedRuns } from "../../support/promised-runs.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
+import { millrace, modeOf } from "../../integration/backup/saved.ts";
 
 const databases = testDatabases();
-
-const modeOf = (file: string): string => (statSync(file).mode & 0o777).toString(8);
-
-/** Runs a command that must succeed, on a data directory; what it printed as JSON. */
-async function millrace(args: readonly string[], env: Record<string, string>) {
-  const { code, stdout, stderr } = await run(MILLRACE, args, { env });
-  if (code !== 0) throw new Error(`${args[0]} ended with ${code}: ${stderr}`);
-  return JSON.parse(stdout) as Record<string, unknown>;
-}
 
 verifies(
   ["show.backup", "operations.backup", "control.backup-doctor"],

@@ -8,24 +8,12 @@ import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { verifies } from "../../verifies.ts";
 import { buildPlace, evaluate, servicePython } from "../../integration/builds/site.ts";
 import type { BuildPlace } from "../../integration/builds/site.ts";
-import { testIndex, writeWheels } from "../../integration/builds/wheels.ts";
-
-const WHEELS = [
-  {
-    name: "greeting",
-    version: "1.2",
-    module: "import polite\ndef main(): print(polite.word)",
-    requires: ["polite>=1"],
-    command: "greet",
-  },
-  { name: "polite", version: "1.0", module: "word = 'please'" },
-  { name: "polite", version: "2.0", module: "word = 'thanks'" },
-];
+import { GREETING, testIndex, writeWheels } from "../../integration/builds/wheels.ts";
 
 describe("a Python without pip and ensurepip", () => {
   verifies("deploy.pip", "gets a pip from the index, checked by its hash", async (context) => {
     const place = await buildPlace();
-    const wheels = await writeWheels(path.join(place.directory, "wheels"), WHEELS);
+    const wheels = await writeWheels(path.join(place.directory, "wheels"), GREETING);
     const pip = await bundledPip();
     context.skip(pip === "", "NOT TESTED: this host has no wheel of pip to serve");
     await copyFile(pip, path.join(wheels, path.basename(pip)));
@@ -58,7 +46,7 @@ describe("a Python without pip and ensurepip", () => {
 
   verifies("deploy.pip", "is told what to install where the index has none either", async () => {
     const place = await buildPlace();
-    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
+    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), GREETING));
     const { message } = await place.failure(
       { "requirements.txt": "polite\n" },
       { python: await barePython(place), host: place.withIndex(index.url) },
@@ -71,7 +59,7 @@ describe("a Python without pip and ensurepip", () => {
   test("uses the pip that ensurepip has, where that is there", async (context) => {
     const place = await buildPlace();
     context.skip((await bundledPip()) === "", "NOT TESTED: this host has no ensurepip");
-    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
+    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), GREETING));
     const options = { python: await barePython(place, true), host: place.withIndex(index.url) };
     const { result } = await place.build({ "requirements.txt": "polite==1.0\n" }, options);
     expect(await evaluate(result.python!, "import polite; print(polite.word)")).toBe("please");

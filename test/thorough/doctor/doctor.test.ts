@@ -2,24 +2,10 @@ import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
-import type { Finding } from "../../../src/cli/finding.ts";
-import { MILLRACE, installed, run, scratchDirectory } from "../../support/command-line.ts";
+import { installed, scratchDirectory } from "../../support/command-line.ts";
 import { requireJudged, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
-
-async function doctor(dataDir: string, env: Record<string, string> = {}) {
-  // What is installed here is no subject of these tests, and takes its time to answer.
-  const free = { MILLRACE_API_PORT: "0", MILLRACE_BASE_PORT: "0", MILLRACE_CONTAINER_ENGINE: "none" };
-  const { code, stdout, stderr } = await run(MILLRACE, ["doctor", "--json"], {
-    env: { MILLRACE_DATA_DIR: dataDir, ...free, ...env },
-  });
-  if (stdout === "") throw new Error(stderr);
-  const findings = JSON.parse(stdout) as Finding[];
-  // Whatever is not well has something to do about it.
-  expect(findings.filter(({ status, remedy }) => (status === "ok") !== (remedy === null))).toEqual([]);
-  const of = (check: string): Finding | undefined => findings.find((finding) => finding.check === check);
-  return { code, findings, of };
-}
+import { doctor } from "../../integration/doctor/ask-doctor.ts";
 
 test("a newer schema, a run from the future, a forged audit entry and a damaged file are each found", async () => {
   const dataDir = path.join(scratchDirectory(), "data");

@@ -48,3 +48,36 @@ verifies("peers.management", "a deploy through a node that does not have the app
   const refused = await here.ask("GET", builds, undefined, { authorization: "Bearer wrong" });
   expect(refused.status).toBe(401);
 });
+
+verifies("peers.management", "the log of an app elsewhere is followed", async () => {
+  const { front } = await site();
+  const { baseUrl, apiUrl, owner: who } = front.service;
+  const { projectId, token } = who;
+  const query = new URLSearchParams({ projectID: projectId, appID: `${projectId}-web`, token });
+  const reader = new Client(`${baseUrl.replace("http", "ws")}/ws-logs?${query.toString()}`);
+  await once(reader, "open");
+  const said = once(reader, "message") as Promise<[Buffer]>;
+  const headers = { authorization: `Bearer ${token}` };
+  await fetch(`${apiUrl}/v4/${projectId}/web/run`, { method: "POST", headers });
+  expect((await said)[0].toString()).toContain(`"app_id":"${projectId}-web"`);
+  const closed = once(reader, "close");
+  reader.close();
+  await closed;
+});
+
+verifies("peers.moved", "deploys of one new app that begin at two nodes at once both begin", async () => {
+  const { front, owner } = await site();
+  const [here, there] = [new DeploySite(front), new DeploySite(owner)];
+  const known = async (at: DeploySite, app: string): Promise<Set<string>> => {
+    const { json } = await at.ask("GET", `apps/${at.appId(app)}/builds`);
+    return new Set((json as { id: string }[]).map(({ id }) => id));
+  };
+  for (let n = 0; n < 8; n += 1) {
+    const app = `new-${n}`;
+    // Neither node knows the app, and one of them gets it: the other's deploy goes there, though it was read here.
+    const begun = await Promise.all([here.begin(app), there.begin(app)]);
+    const ids = new Set(begun.map(({ buildId }) => buildId));
+    expect(ids.size).toBe(2);
+    expect([await known(here, app), await known(there, app)]).toEqual([ids, ids]);
+  }
+});

@@ -50,6 +50,30 @@ async function goesOn(before: Born, after: SeatService): Promise<void> {
 
 verifies(
   "seats.restart",
+  "kill -9 of the service: the next one goes on in its seat, again and again",
+  async () => {
+    const site = await SeatSite.make(databases, APP);
+    let service = await site.start(true);
+    const first = await bornOf(service);
+    const [agent = 0] = (await service.agents()).begun;
+    for (let last = first, n = 0; n < 2; n += 1) {
+      await service.kill();
+      service = await site.start(false);
+      await goesOn(last, service);
+      last = await bornOf(service);
+      expect((await service.agents()).adopted).toEqual([agent]);
+    }
+    // It is as good as one of its own: it forks more, and ends with the service.
+    const held = await Promise.all([service.call("wait", { seconds: 0.2 }), service.call()]);
+    expect(held.map(({ status }) => status)).toEqual([200, 200]);
+    await service.stop();
+    await until("its agent has ended", () => !isAlive(agent));
+    expect(isAlive(first[0])).toBe(false);
+  },
+);
+
+verifies(
+  "seats.restart",
   "calls under way are lost with the service; async runs are tried again, and end once",
   async () => {
     const site = await SeatSite.make(databases, { ...APP, toml: "[scaling]\nmax_replicas = 4\n" });

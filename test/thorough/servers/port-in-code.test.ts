@@ -58,6 +58,18 @@ async function change(app: string, method: string, path: string, body?: object):
 const versionOf = async (app: string) =>
   (await site().call(app, {}, { functionName: "echo" })).json.version as unknown;
 
+verifies("servers.port-in-code", "a port in the code is found, and there is one replica", async () => {
+  const port = await freePort();
+  const app = await site().own(stubborn(port, 1));
+  const answers = await Promise.all([1, 2, 3, 4].map(() => site().call(app, {}, { functionName: "echo" })));
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+  expect(new Set(answers.map(({ json }) => json.pid)).size).toBe(1);
+  const printed = site().logs.filter(({ appName }) => appName === app);
+  expect(printed.map(({ text }) => text).join("\n")).toContain(
+    `listens on port ${port} whatever PORT says: it runs as one replica`,
+  );
+});
+
 verifies(
   "servers.port-in-code.redeploy",
   "the old server finishes its calls and ends, then the new one starts; calls wait meanwhile",

@@ -143,15 +143,14 @@ async function pidOf(app: string): Promise<number> {
 }
 
 describe.each(["serial", "threads", "looped"])("in an app of the kind %s", (app) => {
-  test.each<[string, RegExp]>([
+  test.each([
     ["exit-0", /exit code 0/],
     ["exit-3", /exit code 3/],
     ["kill", /SIGKILL/],
     ["segfault", /SIGSEGV/],
     ["abort", /SIGABRT/],
     ["kill-group", /SIGKILL/],
-    // It takes seconds to get there.
-    ...(app === "serial" ? [["recursion-in-c", /SIGSEGV/] as [string, RegExp]] : []),
+    ["recursion-in-c", /SIGSEGV/],
   ])("a process that ends by %s is a 502 that says how, and the next call is answered", async (how, says) => {
     const neighbour = await pidOf("neighbour");
     const before = await pidOf(app);

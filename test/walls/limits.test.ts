@@ -1,18 +1,12 @@
 import { readFileSync, readdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import { storageFolder } from "../../../src/host/artifacts.ts";
-import { testService } from "../../support/service.ts";
-import { until } from "../../support/until.ts";
-import {
-  CLOSED_RUNGS,
-  MEANS,
-  groupsOf,
-  requireCgroups,
-  withoutCgroups,
-} from "../../support/walls/limited.ts";
-import { requireOffered } from "../../support/walls/walled.ts";
-import { verifies } from "../../verifies.ts";
+import { storageFolder } from "../../src/host/artifacts.ts";
+import { testService } from "../support/service.ts";
+import { until } from "../support/until.ts";
+import { CLOSED_RUNGS, MEANS, groupsOf, requireCgroups, withoutCgroups } from "../support/walls/limited.ts";
+import { requireOffered } from "../support/walls/walled.ts";
+import { verifies } from "../verifies.ts";
 
 /** Takes 600 MB at most, which no machine misses, and then waits for its end. */
 const HUNGRY = `

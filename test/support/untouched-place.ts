@@ -2,8 +2,8 @@ import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { scratchDirectory } from "./command-line.ts";
 
-/** Settings of somebody who has a service already: chaos must touch none of it. */
-export function chaosPlace(): { env: Record<string, string>; dataDir: string; temporary: string } {
+/** Folders of a command's own, and settings of somebody who has a service already: it must touch none of that. */
+export function untouchedPlace(): { env: Record<string, string>; dataDir: string; temporary: string } {
   const folder = scratchDirectory();
   const [dataDir, temporary] = [path.join(folder, "data"), path.join(folder, "tmp")];
   mkdirSync(temporary);

@@ -14,7 +14,7 @@ import { findPythons } from "../../support/pythons.ts";
 import { LocalPlace } from "../../support/remote/local-place.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { POLITE, answer, deployPolite } from "../moved/site.ts";
+import { POLITE, answer, deployPolite } from "../../integration/moved/site.ts";
 
 const databases = testDatabases();
 const LEVEL = constants.ZSTD_c_compressionLevel;

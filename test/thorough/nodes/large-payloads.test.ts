@@ -6,8 +6,8 @@ import type { TestService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
-import { ASYNC, cancel, ended, look, submit } from "../async/site.ts";
-import { pair } from "./pair.ts";
+import { ASYNC, cancel, ended, look, submit } from "../../integration/async/site.ts";
+import { pair } from "../../integration/nodes/pair.ts";
 
 const MAIN = `
 def run(text):

@@ -68,6 +68,24 @@ verifies(
   },
 );
 
+test("of many arguments that do not fit the first are named and the rest counted, sync and async alike", async () => {
+  const body = Object.fromEntries(
+    Array.from({ length: 2_000 }, (_, i) => [`u${i}${"x".repeat(i % 300)}`, 1]),
+  );
+  const sync = await call("app", "run", body);
+  const accepted = await call("app", "run", body, "?async=true");
+  expect([sync.status, sync.json.code, sync.json.details.length]).toEqual([422, "invalid_arguments", 500]);
+  expect(sync.json.message).toMatch(/; and 1500 more$/);
+  expect(accepted.status).toBe(422);
+  expect(accepted.json.details).toEqual(sync.json.details);
+  expect(accepted.json.message).toBe(sync.json.message);
+  // 32 MiB of them are as good.
+  const huge = Object.fromEntries(Array.from({ length: 300_000 }, (_, i) => [`unknown${i}`, 1]));
+  expect((await call("app", "run", huge)).json.details).toHaveLength(500);
+  expect((await call("app", "run", huge, "?async=true")).json.details).toHaveLength(500);
+  expect((await call("app", "run", {})).json).toMatchObject({ result: 1 });
+});
+
 test("a path to what JSON cannot hold, and an exception's text, may be as long as they like", async () => {
   const key = await call("app", "key", { length: 3_000_000 });
   expect([key.status, key.json.code, key.json.message.length]).toEqual([500, "result_not_json", 8_192]);

@@ -11,7 +11,7 @@ import { inspectDatabase } from "../../../src/store/upkeep.ts";
 import { MILLRACE, run } from "../../support/command-line.ts";
 import { testService, writeApp } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
-import { answer, during, scratch } from "../moved/site.ts";
+import { answer, during, scratch } from "../../integration/moved/site.ts";
 
 const MAIN = 'def run():\n    print("hello " * 100)\n    return "x" * 5000\n';
 

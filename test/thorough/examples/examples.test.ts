@@ -188,7 +188,7 @@ describe("the examples", () => {
   });
 
   test("there is a test for each of them", () => {
-    const folder = path.join(REPOSITORY, "test/integration/examples");
+    const folder = path.join(REPOSITORY, "test/thorough/examples");
     const texts = readdirSync(folder).map((file) => readFileSync(path.join(folder, file), "utf8"));
     for (const name of names) expect(texts.join("")).toMatch(new RegExp(`[(,] ?"${name}"`));
   });
