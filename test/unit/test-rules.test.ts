@@ -83,7 +83,7 @@ const ALLOWED: readonly Allowance[] = [
     why: "makes up the time that a message tells, for a stopwatch to read",
   },
   {
-    file: "test/integration/gateway/check-json-off-thread.test.ts",
+    file: "test/thorough/gateway/check-json-off-thread.test.ts",
     rule: "memory",
     why: "what another thread keeps is seen in the size of the process alone; the bound is far from both sides",
   },
