@@ -2,7 +2,12 @@ import path from "node:path";
 import { defineConfig } from "vitest/config";
 import type { VitestPluginContext } from "vitest/node";
 import { builtPackage } from "./test/support/built-package.ts";
+import { ALONE } from "./test/support/projects.ts";
+import type { ByName } from "./test/support/projects.ts";
 import { pathWithPython } from "./test/support/pythons.ts";
+
+/** Whether a project was asked for by name. */
+const isAsked = (name: string): boolean => process.argv.includes(name);
 
 type More = { readonly isolate?: boolean; readonly globalSetup?: string[]; readonly include?: string[] };
 
@@ -20,16 +25,14 @@ const project = (name: string, timeoutMs: number, more: More = {}) => ({
     env: {
       MILLRACE_TEST_PACKAGE: built,
       PATH: searchPath,
-      MILLRACE_FAULTS_ALONE: String(isFaultsAlone),
-      MILLRACE_WALLS_WHOLE: String(isWalls),
-      MILLRACE_DASHBOARD_WHOLE: String(isDashboard),
+      MILLRACE_BOTH_DATABASES: String(isAsked("thorough") || isAsked("faults")),
+      MILLRACE_FAULTS_ALONE: String(isAsked("faults")),
+      MILLRACE_WALLS_WHOLE: String(isAsked("walls")),
+      MILLRACE_DASHBOARD_WHOLE: String(isAsked("dashboard")),
     },
     ...more,
   },
 });
-
-/** Some fault tests take minutes where these alone were asked for, and are a glance beside all others. */
-const isFaultsAlone = process.argv.includes("faults");
 
 /** Where the sources were bundled. Commands and threads of tests start from there, in a quarter of the time. */
 const built = await builtPackage();
@@ -65,56 +68,44 @@ const threadsAsBuilt = {
       : undefined,
 };
 
-// Minutes long, about figures more than faults, or in need of podman, S3 or a cluster: only `npm run test:scale`,
-// `test:soak`, `test:walls`, `test:dashboard`, `test:images`, `test:cluster`, `test:kubernetes`, `test:ray` and
-// `test:smoke` ask for them.
-const isScale = process.argv.includes("scale");
-const isWalls = process.argv.includes("walls");
-/** What every test run tries in short, too. */
-const WALLS = ["test/walls/**/*.test.ts", "test/integration/walls/**/*.test.ts"];
-const isDashboard = process.argv.includes("dashboard");
-const DASHBOARD = ["test/integration/dashboard/**/*.test.ts"];
-const isImages = process.argv.includes("images");
-const isCluster = process.argv.includes("cluster");
-const isKubernetes = process.argv.includes("kubernetes");
-const isRay = process.argv.includes("ray");
-/** Both in short, which `.ci/run` asks for. */
-const isSmoke = process.argv.includes("smoke");
-const isSoak = process.argv.includes("soak");
+/** What `npm test` tries of these in short is part of them. */
+const withShort = (name: ByName) => ({
+  include: [`test/${name}/**/*.test.ts`, `test/integration/${name}/**/*.test.ts`],
+});
+/** Where `npm test` tries one database (`triedKinds`). */
+const ON_BOTH = ["test/integration/{async,backup,deploys,doctor,logs,management,webhooks}/**/*.test.ts"];
 /** Beside the load: for the last runs and webhooks to end, which may wait for another try. */
 const SOAK_END_MS = 900_000;
 const soakMs = Number(process.env["MILLRACE_SOAK_MINUTES"] ?? 1) * 60_000 + SOAK_END_MS;
+const withPostgres = { globalSetup: ["test/support/shared-postgres.ts", "test/support/made-once.ts"] };
 const withCluster = {
-  globalSetup: [
-    "test/support/shared-postgres.ts",
-    "test/support/made-once.ts",
-    "test/support/kubernetes/cluster-setup.ts",
-  ],
+  globalSetup: [...withPostgres.globalSetup, "test/support/kubernetes/cluster-setup.ts"],
 };
-const shared = { globalSetup: ["test/support/shared-postgres.ts", "test/support/made-once.ts"] };
+/** Files of a worker share their modules: loading them anew for each took longer than the tests. */
+const shared = { isolate: false, ...withPostgres };
+
+const everyTime = [project("unit", 300_000, { isolate: false }), project("integration", 600_000, shared)];
+
+/** `test/support/projects.ts` says what these are, and why `npm test` leaves them out. */
+const byName = [
+  project("thorough", 600_000, { ...shared, include: ["test/thorough/**/*.test.ts", ...ON_BOTH] }),
+  project("faults", 600_000, { ...shared, ...withShort("faults") }),
+  project("dashboard", 600_000, { ...shared, ...withShort("dashboard") }),
+  project("walls", 1_800_000, { ...withPostgres, ...withShort("walls") }),
+  project("images", 600_000, withPostgres),
+  project("cluster", 1_800_000, withPostgres),
+  project("scale", 3_600_000, withPostgres),
+  project("soak", soakMs, withPostgres),
+  project("smoke", 180_000, withCluster),
+  project("kubernetes", 900_000, withCluster),
+  project("ray", 600_000, withPostgres),
+];
 
 export default defineConfig({
   test: {
     reporters: ["default"],
     // More files at a time than cores: part of a test's time is waiting for real processes. What measures runs alone.
-    maxWorkers:
-      isScale || isSoak || isWalls || isImages || isCluster || isKubernetes || isRay || isSmoke ? 1 : 6,
-    projects: [
-      // Files of a worker share their modules: loading them anew for each took longer than the tests.
-      project("unit", 300_000, { isolate: false }),
-      project("integration", 600_000, { isolate: false, ...shared }),
-      project("faults", 600_000, { isolate: false, ...shared }),
-      ...(isScale ? [project("scale", 3_600_000, shared)] : []),
-      ...(isWalls ? [project("walls", 1_800_000, { ...shared, include: WALLS })] : []),
-      ...(isDashboard
-        ? [project("dashboard", 600_000, { isolate: false, ...shared, include: DASHBOARD })]
-        : []),
-      ...(isImages ? [project("images", 600_000, shared)] : []),
-      ...(isCluster ? [project("cluster", 1_800_000, shared)] : []),
-      ...(isKubernetes ? [project("kubernetes", 900_000, withCluster)] : []),
-      ...(isSmoke ? [project("smoke", 180_000, withCluster)] : []),
-      ...(isRay ? [project("ray", 600_000, shared)] : []),
-      ...(isSoak ? [project("soak", soakMs, shared)] : []),
-    ],
+    maxWorkers: ALONE.some(isAsked) ? 1 : 6,
+    projects: [...everyTime, ...byName.filter(({ test }) => isAsked(test.name))],
   },
 });

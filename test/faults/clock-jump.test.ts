@@ -1,8 +1,7 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { testDatabases } from "../support/databases.ts";
-import { faultDatabases } from "../support/fault-length.ts";
+import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { LEDGER_APP, Ledger, resultOf } from "../support/ledger.ts";
 import { ServiceClock } from "../support/service-clock.ts";
@@ -24,7 +23,7 @@ const APP = {
 
 const databases = testDatabases();
 
-for (const kind of faultDatabases("postgres")) {
+for (const kind of DATABASE_KINDS) {
   test(`jumps of the wall clock break no deadline, lease, schedule or token on ${kind}`, async () => {
     const target = await WebhookTarget.open();
     const env = { MILLRACE_WEBHOOK_ALLOW: "127.0.0.0/8" };

@@ -50,7 +50,7 @@ verifies(
   "memory.given-back",
   `after ${CALLS} calls and ${READERS} readers who read nothing and leave, the service holds ${KEPT_MB} MB again`,
   async ({ skip }) => {
-    // A figure of a whole process, so no part of `npm test`.
+    // A figure of a whole process, on a machine that does nothing else.
     if (!IS_FULL) skip("only MILLRACE_FAULTS=full measures the memory of a service");
     const served = await serveApps({ app: { main: MAIN, toml: TOML } });
     const { pid } = served.command;

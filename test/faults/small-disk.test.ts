@@ -78,7 +78,6 @@ verifies(
 );
 
 function mounted(context: TestContext): SmallDisk {
-  if (FAULT_LENGTH === "glance") context.skip("minutes long: npm run test:faults fills a disk");
   try {
     return SmallDisk.mount(DISK_BYTES);
   } catch (error) {

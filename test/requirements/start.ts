@@ -19,7 +19,7 @@ export const START = {
     "start.ctrl-c": "Ctrl-C stops `npm start` and leaves no process behind.",
   }),
   ...section("contract 0: test, from a fresh clone", {
-    "start.npm-test": "`npm test` runs every test file there is.",
+    "start.npm-test": "`npm run test:all` runs every test file there is.",
   }),
   ...section("contract 0: the CLI from a clone", {
     "cli.own-node": "`bin/millrace` is executable and runs on the repo's own Node.",

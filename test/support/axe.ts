@@ -20,7 +20,7 @@ const SHORTER = `(() => {
 const AS_IT_WAS = "(() => { document.adoptedStyleSheets = []; })()";
 
 /** `npm run test:dashboard`, which judges every state of every page. */
-export const IS_WHOLE = process.env["MILLRACE_DASHBOARD_WHOLE"] === "true";
+const IS_WHOLE = process.env["MILLRACE_DASHBOARD_WHOLE"] === "true";
 
 /** Waits until a page is drawn as it is going to stay. */
 export async function drawn(page: Page): Promise<void> {
@@ -53,7 +53,7 @@ export async function seriousFaults(page: Page, { isAgain = false } = {}): Promi
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
 }
 
-/** The same of a page in some state, for who asks for the dashboard alone; as it is at first, `screens.test.ts` judges it. */
+/** The same of a page in some state, for who asks for the dashboard alone. */
 export async function faultsOfState(page: Page): Promise<string[]> {
   return IS_WHOLE ? await seriousFaults(page) : [];
 }

@@ -14,6 +14,14 @@ import { blankPostgres, prepareSqlite } from "./blank-schema.ts";
 export const DATABASE_KINDS = ["sqlite", "postgres"] as const;
 export type DatabaseKind = (typeof DATABASE_KINDS)[number];
 
+/**
+ * For what meets the store by the same code on both: one of them in `npm test`, both with `npm run test:thorough` and
+ * `npm run test:faults`. The store itself is always tried on both.
+ */
+export function triedKinds(one: DatabaseKind): readonly DatabaseKind[] {
+  return process.env["MILLRACE_BOTH_DATABASES"] === "true" ? DATABASE_KINDS : [one];
+}
+
 /** A database, in the form `openStore` takes. */
 export type TestDatabase = { readonly databaseUrl: string | null; readonly dataDir: string };
 

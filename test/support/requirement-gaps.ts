@@ -1,4 +1,5 @@
 import type { Requirement } from "../requirements/row.ts";
+import { EVERY_TIME } from "./projects.ts";
 import type { SourceFiles } from "./source-files.ts";
 import { withoutCommentLines } from "./source-files.ts";
 
@@ -44,6 +45,35 @@ export function findGaps(rows: Readonly<Record<string, Requirement>>, ids: Reado
     alreadyTested: entries.filter(([id, row]) => row.later !== undefined && ids.has(id)).map(line),
     unknown: [...ids].filter((id) => !Object.hasOwn(rows, id)),
   };
+}
+
+/** Ids by the project whose tests alone try them. */
+type TriedByName = Readonly<Record<string, readonly string[]>>;
+
+/** How what `npm test` leaves out differs from what is said to be left out, one line each. */
+export function findLeftOut(
+  rows: Readonly<Record<string, Requirement>>,
+  tests: SourceFiles,
+  triedByName: TriedByName,
+): string[] {
+  const idsBelow = (projects: readonly string[]): ReadonlySet<string> =>
+    readClaims(
+      new Map([...tests].filter(([path]) => projects.some((name) => path.startsWith(`test/${name}/`)))),
+    ).ids;
+  const everyTime = idsBelow(EVERY_TIME);
+  const named = Object.entries(triedByName);
+  const known = new Set(named.flatMap(([, ids]) => ids));
+  const wrong = named.flatMap(([project, ids]) => {
+    const there = idsBelow([project]);
+    return ids.flatMap((id) => [
+      ...(there.has(id) ? [] : [`${id}: no test below test/${project}/`]),
+      ...(everyTime.has(id) ? [`${id}: npm test tries it`] : []),
+    ]);
+  });
+  const leftOut = Object.entries(rows)
+    .filter(([id, row]) => row.later === undefined && !everyTime.has(id) && !known.has(id))
+    .map(([id, row]) => `${id}: npm test does not try it (${row.behaviour})`);
+  return [...leftOut, ...wrong];
 }
 
 /** Tests that are written and do not run, or that keep all others from running. */

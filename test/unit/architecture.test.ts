@@ -11,6 +11,7 @@ import {
   specifierFaults,
 } from "../support/architecture-rules.ts";
 import { findCircles, importGraph, specifiersOf } from "../support/import-graph.ts";
+import { BY_NAME, EVERY_TIME } from "../support/projects.ts";
 import { pythonGraph } from "../support/python-imports.ts";
 import { readSources, REPOSITORY } from "../support/source-files.ts";
 import { verifies } from "../verifies.ts";
@@ -95,11 +96,12 @@ describe("the house as it stands", () => {
     expect(longFiles(everything)).toEqual([]);
   });
 
-  verifies("start.npm-test", "every test file belongs to a project that npm test runs", () => {
+  verifies("start.npm-test", "every test file belongs to a project, and npm run test:all runs each", () => {
     expect(manifest.scripts["test"]).toBe("vitest run");
     const config = readFileSync(join(REPOSITORY, "vitest.config.ts"), "utf8");
     const projects = [...config.matchAll(/project\("([\w-]+)"/g)].map((match) => match[1]);
-    expect(projects).toContain("unit");
+    expect(projects).toEqual([...EVERY_TIME, ...BY_NAME]);
+    for (const name of projects) expect(manifest.scripts[`test:${name}`]).toBeDefined();
     const tests = [...readSources(["test", "src", "bench", "examples"], [".test.ts"]).keys()];
     expect(tests.length).toBeGreaterThan(0);
     const homeless = tests.filter((path) => !projects.some((name) => path.startsWith(`test/${name}/`)));

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { REQUIREMENTS, TABLES } from "../requirements.ts";
 import type { RequirementId } from "../requirements.ts";
+import { TRIED_BY_NAME } from "../requirements/by-name.ts";
 import { later, section } from "../requirements/row.ts";
-import { findGaps, readClaims, switchedOff } from "../support/requirement-gaps.ts";
+import { findGaps, findLeftOut, readClaims, switchedOff } from "../support/requirement-gaps.ts";
 import { readSources } from "../support/source-files.ts";
 
 const tests = readSources(["test"], [".test.ts"]);
@@ -22,6 +23,10 @@ describe("promises and tests", () => {
 
   test("every promise that is not for later has a test", () => {
     expectNone(gaps.untested, "promises without a test");
+  });
+
+  test("npm test tries every promise, but for those that requirements/by-name.ts names", () => {
+    expectNone(findLeftOut(REQUIREMENTS, tests, TRIED_BY_NAME), "promises that run at other times than said");
   });
 
   test("no promise marked for later has a test already", () => {
@@ -81,6 +86,19 @@ describe("the gate finds planted faults", () => {
       alreadyTested: [],
       unknown: [],
     });
+  });
+
+  test("a promise that npm test leaves out unsaid, or is said to leave out, is found", () => {
+    const files = new Map([
+      ["test/thorough/a.test.ts", `${call}(["a.kept", "a.forgotten"], "title", fn);`],
+      ["test/integration/a.test.ts", `${call}("a.kept", "title", fn);`],
+    ]);
+    expect(findLeftOut(rows, files, {})).toEqual(["a.forgotten: npm test does not try it (Forgotten.)"]);
+    expect(findLeftOut(rows, files, { thorough: ["a.forgotten"] })).toEqual([]);
+    expect(findLeftOut(rows, files, { walls: ["a.forgotten"], thorough: ["a.kept"] })).toEqual([
+      "a.forgotten: no test below test/walls/",
+      "a.kept: npm test tries it",
+    ]);
   });
 
   test("an id named like a property of every object is unknown", () => {

@@ -9,7 +9,8 @@ const LEFT_OUT = [
   "test/kubernetes/show/",
   "test/scale/",
   "test/soak/",
-  "test/walls/",
+  "test/walls/hosts.test.ts",
+  "test/walls/neighbours.test.ts",
   "test/unit/test-rules.test.ts",
   "test/support/test-rules.ts",
 ];
@@ -62,27 +63,27 @@ const ALLOWED: readonly Allowance[] = [
     why: "tells how long Ray takes, for docs/ray.md; nothing depends on it",
   },
   {
-    file: "test/integration/bench/load.test.ts",
+    file: "test/thorough/bench/load.test.ts",
     rule: "sleep",
     why: "a server that takes its time: the load generator is to measure it",
   },
   {
-    file: "test/integration/bench/load.test.ts",
+    file: "test/thorough/bench/load.test.ts",
     rule: "stopwatch",
     why: "the load generator's stopwatch is held against the server's own, over the same calls",
   },
   {
-    file: "test/integration/bench/async-dispatch.test.ts",
+    file: "test/thorough/bench/async-dispatch.test.ts",
     rule: "stopwatch",
     why: "makes up the times that a run's result tells, for a stopwatch to read",
   },
   {
-    file: "test/integration/bench/stream-load.test.ts",
+    file: "test/thorough/bench/stream-load.test.ts",
     rule: "stopwatch",
     why: "makes up the time that a message tells, for a stopwatch to read",
   },
   {
-    file: "test/integration/gateway/check-json-off-thread.test.ts",
+    file: "test/thorough/gateway/check-json-off-thread.test.ts",
     rule: "memory",
     why: "what another thread keeps is seen in the size of the process alone; the bound is far from both sides",
   },

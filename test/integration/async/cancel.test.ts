@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
 import { WITHOUT_WALLS } from "../../support/service.ts";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { testDatabases, triedKinds } from "../../support/databases.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -10,7 +10,7 @@ const databases = testDatabases();
 const HOLD = { functionName: "hold" };
 const CANCELLED = { status: "cancelled", statusCode: null, async: true, error: { code: "cancelled" } };
 
-for (const kind of DATABASE_KINDS) {
+for (const kind of triedKinds("sqlite")) {
   describe(`on ${kind}`, () => {
     const service = sharedService({ app: { main: MAIN, toml: ONE } }, async () => {
       const { databaseUrl } = await databases.fresh(kind);

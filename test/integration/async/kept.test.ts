@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { WITHOUT_WALLS } from "../../support/service.ts";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { testDatabases, triedKinds } from "../../support/databases.ts";
 import type { TestService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
@@ -30,7 +30,7 @@ const APPS = {
   app: { main: "def run(text, times=1):\n    return text * times\n", toml: ONE },
 };
 
-describe.for(DATABASE_KINDS)("on %s", (kind) => {
+describe.for(triedKinds("sqlite"))("on %s", (kind) => {
   const service = sharedService(APPS, async () => {
     const { databaseUrl } = await databases.fresh(kind);
     return { ...WITHOUT_WALLS, ...(databaseUrl !== null && { databaseUrl }) };

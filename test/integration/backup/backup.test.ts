@@ -1,78 +1,25 @@
-import { mkdirSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
 import { TarWriter } from "../../../src/kit/tar/write.ts";
 import { MILLRACE, installed, run, scratchDirectory } from "../../support/command-line.ts";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { testDatabases, triedKinds } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";
 import { KillableService } from "../../support/killable-service.ts";
-import { LEDGER_APP } from "../../support/ledger.ts";
-import { PromisedRuns } from "../../support/promised-runs.ts";
 import { testService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
-import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
+import { millrace, modeOf } from "./saved.ts";
 
 const databases = testDatabases();
-
-const modeOf = (file: string): string => (statSync(file).mode & 0o777).toString(8);
-
-/** Runs a command that must succeed, on a data directory; what it printed as JSON. */
-async function millrace(args: readonly string[], env: Record<string, string>) {
-  const { code, stdout, stderr } = await run(MILLRACE, args, { env });
-  if (code !== 0) throw new Error(`${args[0]} ended with ${code}: ${stderr}`);
-  return JSON.parse(stdout) as Record<string, unknown>;
-}
 
 /** A service on an installation that was restored. */
 async function restoredService({ dataDir, databaseUrl }: TestDatabase): Promise<TestService> {
   return await testService({}, { dataDir, ...(databaseUrl !== null && { databaseUrl }) });
 }
 
-verifies(
-  ["show.backup", "operations.backup", "control.backup-doctor"],
-  "a backup under load, restored elsewhere: every run accepted before it is there and ends well",
-  async () => {
-    const database = await databases.fresh("sqlite");
-    const service = await KillableService.deploy(database, {
-      main: LEDGER_APP,
-      toml: "[scaling]\nmax_replicas = 2\n",
-    });
-    await service.start();
-    const before = new PromisedRuns(service);
-    // Slow enough that most are still queued, and two run, when the backup is taken.
-    await before.post(80, { ms: 100, padBytes: 2_000 });
-    const during = new PromisedRuns(service);
-    const load = during.post(Number.POSITIVE_INFINITY, { clients: 4 });
-    await until("the load goes on", () => during.accepted.size > 10);
-
-    const file = path.join(scratchDirectory(), "backup.tar");
-    const env = { MILLRACE_DATA_DIR: database.dataDir };
-    const saved = await millrace(["backup", file, "--json"], env);
-    expect(saved).toMatchObject({ file, left_out: [], database_command: null });
-    expect([modeOf(file), readdirSync(path.dirname(file))]).toEqual(["600", ["backup.tar"]]);
-    const afterwards = during.accepted.size;
-    await until("the load went on meanwhile", () => during.accepted.size > afterwards);
-    await service.kill();
-    await load;
-
-    const restored = { databaseUrl: null, dataDir: path.join(scratchDirectory(), "restored") };
-    await millrace(["restore", file, "--json", "--data-dir", restored.dataDir], {});
-    expect(modeOf(restored.dataDir)).toBe("700");
-    for (const name of ["master.key", "owner-token", "millrace.db"]) {
-      expect(modeOf(path.join(restored.dataDir, name))).toBe("600");
-    }
-    const again = service.on(restored);
-    const queued = await again.withStore(async (store) => (await store.claims.backlog()).length);
-    expect(queued).toBe(1);
-    await again.start();
-    await before.keep(again);
-    await again.stop();
-  },
-);
-
-describe.each(DATABASE_KINDS)("with the service down, on %s", (kind) => {
+describe.each(triedKinds("sqlite"))("with the service down, on %s", (kind) => {
   verifies("operations.backup", "a backup restored elsewhere is the same installation", async () => {
     const database = await databases.fresh(kind);
     const { dataDir, databaseUrl } = database;

@@ -8,8 +8,7 @@ import { processesIn } from "../../support/leak-check.ts";
 import { isAlive } from "../../support/process-tree.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { buildPlace, evaluate, servicePython } from "./site.ts";
-import { testIndex, writeWheels } from "./wheels.ts";
+import { buildPlace, servicePython } from "./site.ts";
 
 /** Starts a child and a daemon of its own session, tells their pids, and stays. */
 const LINGER = [
@@ -38,12 +37,12 @@ describe("commands", () => {
           made: [{ name: "one", version: "1.0", module: "def main(): print('one')", command: "one" }],
         },
         toml: `
-[deployment]
-pre_build_commands = ["cp data.txt before", "echo ./made/one-1.0-py3-none-any.whl > deps.txt; echo warned >&2"]
-shell_commands = ["one > after", "python -c 'import one, sys; print(sys.prefix)' >> after"]
-[dependencies.paths]
-pip = "deps.txt"
-`,
+  [deployment]
+  pre_build_commands = ["cp data.txt before", "echo ./made/one-1.0-py3-none-any.whl > deps.txt; echo warned >&2"]
+  shell_commands = ["one > after", "python -c 'import one, sys; print(sys.prefix)' >> after"]
+  [dependencies.paths]
+  pip = "deps.txt"
+  `,
       },
     );
     expect(await readFile(path.join(bundleDir, "before"), "utf8")).toBe("from the bundle\n");
@@ -149,31 +148,6 @@ pip = "deps.txt"
     const pids = await writtenPids(path.join(bundleDir, "pids"));
     service.kill("SIGKILL");
     await until("nothing is left", () => processesIn(bundleDir).length === 0 && !pids.some(isAlive));
-  });
-
-  verifies("deploy.commands", "commands that install have an environment of their own", async () => {
-    const place = await buildPlace();
-    const wheels = await writeWheels(path.join(place.directory, "wheels"), [
-      { name: "one", version: "1.0", module: "x = 1" },
-      { name: "two", version: "1.0", module: "x = 2" },
-    ]);
-    const { result } = await place.build(
-      {},
-      {
-        host: place.withIndex((await testIndex(wheels)).url),
-        toml: '[deployment]\nshell_commands = ["pip install two"]\n[dependencies.pip]\none = "latest"\n',
-      },
-    );
-    expect(path.basename(result.environment!)).toMatch(/^p-builds00-own-/);
-    expect(await evaluate(result.python!, "import one, two; print(one.x, two.x)")).toBe("1 2");
-  });
-
-  verifies("deploy.commands", "an environment of one build goes with its failure", async () => {
-    const place = await buildPlace();
-    const toml = '[deployment]\npre_build_commands = ["uv-less || exit 3"]\n';
-    const { message } = await place.failure({}, { toml });
-    expect(message).toMatch(/ended with exit code 3/);
-    expect(await place.environments()).toEqual([]);
   });
 
   test("a pip that is called by a roundabout way does not change the host", async () => {

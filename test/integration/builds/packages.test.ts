@@ -1,27 +1,11 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { copyFile, mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import type { Interpreter } from "../../../src/host/interpreter.ts";
-import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { verifies } from "../../verifies.ts";
-import { SEARCH_PATH, buildPlace, evaluate, servicePython } from "./site.ts";
-import type { BuildPlace } from "./site.ts";
-import { testIndex, writeWheels } from "./wheels.ts";
-
-const WHEELS = [
-  {
-    name: "greeting",
-    version: "1.2",
-    module: "import polite\ndef main(): print(polite.word)",
-    requires: ["polite>=1"],
-    command: "greet",
-  },
-  { name: "polite", version: "1.0", module: "word = 'please'" },
-  { name: "polite", version: "2.0", module: "word = 'thanks'" },
-];
+import { SEARCH_PATH, buildPlace, evaluate } from "./site.ts";
+import { GREETING, testIndex, writeWheels } from "./wheels.ts";
 
 describe("packages", () => {
   verifies(
@@ -29,7 +13,7 @@ describe("packages", () => {
     "packages of the table come from the host's index, with what they need",
     async () => {
       const place = await buildPlace();
-      const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
+      const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), GREETING));
       const { result, lines } = await place.build(
         {},
         {
@@ -66,7 +50,7 @@ describe("packages", () => {
       "more/others.txt": "greeting \\\n  >= 1\n-c limits.txt\n",
       "more/limits.txt": "polite<2\n",
     };
-    const { result } = await place.build(files, { wheels: { wheels: WHEELS } });
+    const { result } = await place.build(files, { wheels: { wheels: GREETING } });
     expect(await evaluate(result.python!, "import greeting; greeting.main()")).toBe("please");
   });
 
@@ -76,7 +60,7 @@ describe("packages", () => {
       { "deps.txt": "./polite-1.0-py3-none-any.whl\n", "requirements.txt": "never-asked-for\n" },
       {
         toml: '[dependencies.pip]\nnot_this = "1"\n[dependencies.paths]\npip = "deps.txt"\n',
-        wheels: { "": WHEELS.slice(1, 2) },
+        wheels: { "": GREETING.slice(1, 2) },
       },
     );
     expect(await evaluate(result.python!, "import polite; print(polite.word)")).toBe("please");
@@ -84,7 +68,7 @@ describe("packages", () => {
 
   verifies("deploy.pip", "a package that does not exist ends the build with its name", async () => {
     const place = await buildPlace();
-    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
+    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), GREETING));
     const { message } = await place.failure(
       { "requirements.txt": "polite\nno-such-package==3\n" },
       { host: place.withIndex(index.url) },
@@ -116,7 +100,7 @@ describe("packages", () => {
     const place = await buildPlace();
     const folder = SEARCH_PATH.find((some) => existsSync(path.join(some, "uv")));
     context.skip(folder === undefined, "NOT TESTED: this host has no uv");
-    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
+    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), GREETING));
     const known = place.withIndex(index.url);
     const host = { ...known, PATH: `${known["PATH"]}:${folder}` };
     const { result, lines } = await place.build({ "requirements.txt": "greeting\n" }, { host });
@@ -134,83 +118,3 @@ describe("packages", () => {
     expect(await place.environments()).toEqual([]);
   });
 });
-
-describe("a Python without pip and ensurepip", () => {
-  verifies("deploy.pip", "gets a pip from the index, checked by its hash", async (context) => {
-    const place = await buildPlace();
-    const wheels = await writeWheels(path.join(place.directory, "wheels"), WHEELS);
-    const pip = await bundledPip();
-    context.skip(pip === "", "NOT TESTED: this host has no wheel of pip to serve");
-    await copyFile(pip, path.join(wheels, path.basename(pip)));
-    const index = await testIndex(wheels);
-    const python = await barePython(place);
-    const options = { python, host: place.withIndex(index.url) };
-    const { result, lines } = await place.build({ "requirements.txt": "polite==1.0\n" }, options);
-    expect(await evaluate(result.python!, "import polite; print(polite.word)")).toBe("please");
-    expect(lines.join("\n")).toMatch(/has no pip: fetching one from the package index/);
-    expect(index.asked.slice(0, 2)).toEqual(["/simple/pip/", `/files/${path.basename(pip)}`]);
-
-    const liar = await testIndex(wheels, { wrongHashes: true });
-    const refused = await place.failure(
-      { "requirements.txt": "polite==2.0\n" },
-      { python, host: place.withIndex(liar.url) },
-    );
-    expect(refused.message).toMatch(/does not match the index's sha256/);
-  });
-
-  verifies("deploy.pip", "is told what to set or install where no index is chosen", async () => {
-    const place = await buildPlace();
-    const host = { ...place.host, PIP_NO_INDEX: undefined, PIP_CONFIG_FILE: "/dev/null" };
-    const options = { python: await barePython(place), host };
-    const { message } = await place.failure({ "requirements.txt": "polite\n" }, options);
-    expect(message).toMatch(
-      /^this host cannot install Python packages: no package index is set .*PIP_INDEX_URL/,
-    );
-    expect(message).toMatch(/Install uv, or pip for its Python/);
-  });
-
-  verifies("deploy.pip", "is told what to install where the index has none either", async () => {
-    const place = await buildPlace();
-    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
-    const { message } = await place.failure(
-      { "requirements.txt": "polite\n" },
-      { python: await barePython(place), host: place.withIndex(index.url) },
-    );
-    expect(message).toMatch(/^this host cannot install Python packages: cannot fetch .*404/);
-    expect(message).toMatch(/Install uv, or pip for its Python/);
-    expect(await place.environments()).toEqual([]);
-  });
-
-  test("uses the pip that ensurepip has, where that is there", async (context) => {
-    const place = await buildPlace();
-    context.skip((await bundledPip()) === "", "NOT TESTED: this host has no ensurepip");
-    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
-    const options = { python: await barePython(place, true), host: place.withIndex(index.url) };
-    const { result } = await place.build({ "requirements.txt": "polite==1.0\n" }, options);
-    expect(await evaluate(result.python!, "import polite; print(polite.word)")).toBe("please");
-    expect(index.asked).not.toContain("/simple/pip/");
-  });
-});
-
-/** An interpreter as some systems ship it: no pip, and no ensurepip unless asked for. */
-async function barePython(place: BuildPlace, withEnsurepip = false): Promise<Interpreter> {
-  const folder = path.join(place.directory, "bare");
-  const { path: python } = await servicePython();
-  await promisify(execFile)(python, ["-m", "venv", "--without-pip", folder]);
-  const bare = await findInterpreter(path.join(folder, "bin", "python3"));
-  const packages = await evaluate(bare.path, "import sysconfig; print(sysconfig.get_path('purelib'))");
-  await mkdir(packages, { recursive: true });
-  if (!withEnsurepip) {
-    // Not as sitecustomize.py: some systems have one of their own, which comes first.
-    await writeFile(path.join(packages, "bare.pth"), "import sys; sys.modules['ensurepip'] = None\n");
-  }
-  return bare;
-}
-
-/** The wheel of pip that comes with ensurepip; empty where there is none. */
-async function bundledPip(): Promise<string> {
-  const { path: python } = await servicePython();
-  const code =
-    "import ensurepip, glob, os; print(*glob.glob(os.path.dirname(ensurepip.__file__) + '/_bundled/pip-*'))";
-  return (await evaluate(python, code).catch(() => "")).split(" ")[0] ?? "";
-}

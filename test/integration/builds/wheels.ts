@@ -19,6 +19,19 @@ export type TestWheel = {
   readonly command?: string;
 };
 
+/** A package with a command, and another that it needs. */
+export const GREETING: readonly TestWheel[] = [
+  {
+    name: "greeting",
+    version: "1.2",
+    module: "import polite\ndef main(): print(polite.word)",
+    requires: ["polite>=1"],
+    command: "greet",
+  },
+  { name: "polite", version: "1.0", module: "word = 'please'" },
+  { name: "polite", version: "2.0", module: "word = 'thanks'" },
+];
+
 /** A wheel is a zip with three papers: what it is, how it was made, what is in it. */
 const WRITE = `import json, sys, zipfile
 for wheel in json.loads(sys.argv[2]):

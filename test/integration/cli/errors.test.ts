@@ -4,85 +4,17 @@ import { ALL, buildProgram } from "../../../src/cli/program.ts";
 import { MILLRACE, run } from "../../support/command-line.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
+import { CASES, RUN, WORDS, expectFailure } from "./asking-commands.ts";
+import type { Ended } from "./asking-commands.ts";
 import { Client } from "./client.ts";
-import type { Ran } from "./client.ts";
 
 const shared = sharedService({ hello: { main: "def run():\n    return 'hello'\n" } });
-const RUN = "019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa";
-
-/** What is typed after a command so that it gets as far as the service; `nosuch` is an app. */
-const WORDS: Record<string, readonly string[]> = {
-  call: ["nosuch"],
-  "apps list": [],
-  "apps get": ["nosuch"],
-  "apps scale": ["nosuch", "--min", "1"],
-  "apps rollback": ["nosuch"],
-  "apps delete": ["nosuch", "--yes"],
-  "builds list": ["nosuch"],
-  "builds logs": ["nosuch"],
-  "builds cancel": ["nosuch"],
-  "runs list": ["nosuch"],
-  "runs get": ["nosuch", RUN],
-  "runs tail": ["nosuch", RUN],
-  "runs cancel": ["nosuch", RUN],
-  logs: ["nosuch"],
-  "containers list": ["nosuch"],
-  "secrets list": ["--app", "nosuch"],
-  "secrets set": ["A=1", "--app", "nosuch"],
-  "secrets unset": ["A", "--app", "nosuch"],
-  "files ls": [],
-  "files cp": ["/etc/hostname"],
-  "files download": ["a"],
-  "files rm": ["a"],
-  "webhook deliveries": [],
-  "webhook redeliver": [RUN],
-  bench: ["--app", "nosuch"],
-  "nodes list": [],
-  "nodes drain": ["nobody"],
-  "members list": [],
-  "members invite": ["ada@example.com"],
-  "members invitations": [],
-  "members revoke": ["ada@example.com"],
-  "members remove": ["ada@example.com", "--yes"],
-  whoami: [],
-  "projects list": [],
-  "projects create": ["name"],
-  "projects use": ["name"],
-  "service-accounts create": ["name"],
-  "service-accounts list": [],
-  "service-accounts rotate": ["name"],
-  "service-accounts delete": ["name", "--yes"],
-};
-const CASES = Object.entries(WORDS).map(([name, words]) => ({ name, args: [...name.split(" "), ...words] }));
-
-type Ended = { readonly name: string; readonly ran: Ran };
-
-/** Runs each in a process of its own, a few at a time. */
-async function runEach(client: Client, cases: typeof CASES): Promise<Ended[]> {
-  const waiting = [...cases];
-  const done: Ended[] = [];
-  const work = async (): Promise<void> => {
-    for (let next = waiting.shift(); next; next = waiting.shift()) {
-      done.push({ name: next.name, ran: await client.runAlone(...next.args) });
-    }
-  };
-  await Promise.all([work(), work(), work()]);
-  return done;
-}
 
 /** Runs them in one process: that each ends by itself is seen where each has its own. */
 async function runTogether(client: Client, cases: typeof CASES): Promise<Ended[]> {
   const ran = await client.runAll(cases.map(({ args }) => args));
   expect(ran).toHaveLength(cases.length);
   return cases.map(({ name }, place) => ({ name, ran: ran[place]! }));
-}
-
-function expectFailure({ name, ran }: Ended, message: RegExp): void {
-  expect([name, ran.code, ran.stdout]).toEqual([name, 1, ""]);
-  expect(`${name}: ${ran.stderr}`).toMatch(message);
-  expect(ran.stderr).not.toMatch(/^\s+at |node:internal|Error:/m);
-  // What helps is named.
-  expect(`${name}: ${ran.stderr}`).toMatch(/^ {2}→ \S/m);
 }
 
 test("every command that asks a service is in the table of this test", async () => {
@@ -110,23 +42,6 @@ verifies(
     });
     for (const ended of await runTogether(client, CASES)) {
       expectFailure(ended, /: millrace: no service answers at http:\/\/127\.0\.0\.1:1: connection refused\n/);
-    }
-  },
-);
-
-verifies(
-  "cli.errors",
-  "a token that is not taken is named by where it came from, with the command that helps",
-  async () => {
-    const client = new Client(shared(), {
-      MILLRACE_TOKEN: "wrong",
-      MILLRACE_PROJECT: shared().service.owner.projectId,
-    });
-    for (const ended of await runEach(client, CASES)) {
-      expectFailure(
-        ended,
-        /: millrace: \S+ does not accept the token from MILLRACE_TOKEN\n {2}→ millrace login http/,
-      );
     }
   },
 );

@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
-import { faultsOfState } from "../../support/axe.ts";
+import { faultsOfState, seriousFaults } from "../../support/axe.ts";
 import { OWNER, addressOf, sharedDashboard, thereAre } from "../../support/dashboard-site.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -40,7 +40,7 @@ const figure = (page: Page, title: string) =>
     .filter({ has: page.getByText(title, { exact: true }) });
 
 verifies(
-  ["dashboard.overview", "dashboard.hostile"],
+  ["dashboard.overview", "dashboard.hostile", "dashboard.axe"],
   "the overview teaches at first, then shows runs, errors, latencies, replicas and failures as they come",
   async () => {
     const { page, complaints } = await openPath(`/projects/${await emptyProject()}`);
@@ -67,7 +67,7 @@ verifies(
       0,
     ]);
     expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
-    expect(await faultsOfState(page)).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
 
     const chart = page.getByRole("slider", { name: /^Runs per minute: 4 in all, 1 failure/ });
     await chart.focus();

@@ -2,37 +2,21 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
-import type { Finding } from "../../../src/cli/finding.ts";
 import { MILLRACE, installed, run, scratchDirectory } from "../../support/command-line.ts";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { testDatabases, triedKinds } from "../../support/databases.ts";
 import { testService } from "../../support/service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
-import { requireJudged, requireOffered } from "../../support/walls/walled.ts";
 import { offered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
+import { doctor } from "./ask-doctor.ts";
 
 const databases = testDatabases();
 const [, OPERATIONS = ""] = readFileSync(path.join(REPOSITORY, "docs", "operations.md"), "utf8").split(
   "## When something is wrong",
 );
 
-async function doctor(dataDir: string, env: Record<string, string> = {}) {
-  // What is installed here is no subject of these tests, and takes its time to answer.
-  const free = { MILLRACE_API_PORT: "0", MILLRACE_BASE_PORT: "0", MILLRACE_CONTAINER_ENGINE: "none" };
-  const { code, stdout, stderr } = await run(MILLRACE, ["doctor", "--json"], {
-    env: { MILLRACE_DATA_DIR: dataDir, ...free, ...env },
-  });
-  if (stdout === "") throw new Error(stderr);
-  const findings = JSON.parse(stdout) as Finding[];
-  // Whatever is not well has something to do about it.
-  expect(findings.filter(({ status, remedy }) => (status === "ok") !== (remedy === null))).toEqual([]);
-  const of = (check: string): Finding | undefined => findings.find((finding) => finding.check === check);
-  return { code, findings, of };
-}
-
-for (const kind of DATABASE_KINDS) {
+for (const kind of triedKinds("sqlite")) {
   verifies(
     "operations.doctor",
     `on ${kind} all is well with a good installation, the walls too where the host has them`,
@@ -122,34 +106,6 @@ verifies("operations.doctor", "each planted fault is found, and says what to do"
   expect(of("ports")).toMatchObject({ status: "fail", message: expect.stringContaining(String(port)) });
 });
 
-test("a newer schema, a run from the future, a forged audit entry and a damaged file are each found", async () => {
-  const dataDir = path.join(scratchDirectory(), "data");
-  const fields = await installed(dataDir);
-  const file = path.join(dataDir, "millrace.db");
-  const database = new DatabaseSync(file);
-  const later = Date.now() + 3_600_000;
-  database.exec(`
-    insert into migrations (name, timestamp) values ('9999-from-the-future', '');
-    insert into audit_entries (number, created_at, entry, hash) values (1, 0, '{}', zeroblob(32));
-    insert into apps (project_id, name, created_at, updated_at) values ('${fields.project_id}', 'app', 0, 0);
-    insert into runs (app_number, id, version_id, function_name, method, is_async, state, attempt, created_at,
-      updated_at, webhook_state) values (1, zeroblob(16), zeroblob(16), 'run', 'POST', 0, 2, 1, ${later}, 0, 0);
-  `);
-  database.close();
-  const newer = await doctor(dataDir);
-  expect([newer.code, newer.of("schema")?.status, newer.of("clock")?.status]).toEqual([1, "fail", "warn"]);
-  expect(newer.of("audit log")).toMatchObject({
-    status: "fail",
-    message: "the hash chain breaks at entry 1: an entry was changed or removed",
-  });
-
-  const bytes = readFileSync(file);
-  bytes.fill(0xaa, 4096, 40_960);
-  writeFileSync(file, bytes);
-  const damaged = await doctor(dataDir);
-  expect([damaged.code, damaged.of("database")?.status]).toEqual([1, "fail"]);
-});
-
 test("a directory that is not there, or empty, is no fault", async () => {
   const folder = scratchDirectory();
   mkdirSync(path.join(folder, "empty"), { mode: 0o700 });
@@ -173,35 +129,3 @@ test("without --json there is a line for each check, and one below for what to d
   expect(stdout).toMatch(/^warn {2}data directory {3}.* does not exist\n {23}→ the first start creates it/);
   expect(stdout).toMatch(/\nok {4}python {11}3\./);
 });
-
-verifies(
-  "operations.doctor",
-  "the sandbox is well where the host gives what is asked for, and else it is said what could be",
-  async (context) => {
-    await requireOffered("process", context);
-    const dataDir = path.join(scratchDirectory(), "data");
-    await installed(dataDir, {});
-    const at = async (level: string) => (await doctor(dataDir, { MILLRACE_ISOLATION: level })).of;
-    const [asked, strongest, none] = [await at("process"), await at("auto"), await at("none")];
-    expect(asked("sandbox")).toMatchObject({
-      status: "ok",
-      message: expect.stringMatching(/^(process$|.* \(at least process is required\)$)/),
-    });
-    expect(strongest("sandbox")).toMatchObject({
-      status: "ok",
-      message: expect.stringMatching(/^(process|landlock|userns|uid)$/),
-    });
-    expect(none("sandbox")).toMatchObject({
-      status: "warn",
-      remedy: expect.stringMatching(
-        /^set MILLRACE_ISOLATION=auto, which gives (process|landlock|userns|uid) on this host/,
-      ),
-    });
-    expect(none("network")).toMatchObject({
-      status: "warn",
-      message: expect.stringMatching(/^not enforced: .* MILLRACE_ISOLATION/),
-    });
-    await requireJudged("process", context);
-    expect(asked("network")).toMatchObject({ status: "ok" });
-  },
-);

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { WITHOUT_WALLS } from "../../support/service.ts";
 import { descriptorsOf, isAlive } from "../../support/process-tree.ts";
-import { retainedBytes } from "../../support/retained-bytes.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
@@ -21,18 +20,6 @@ def talk():
     sys.stdout.buffer.write(b"bytes\\n")
     print(sys.stdout.fileno(), sys.stdout.isatty(), sys.stdout.encoding)
     return "said"
-
-def flood(mebibytes):
-    line = "x" * 1023
-    for _ in range(mebibytes * 1024):
-        print(line)
-    return mebibytes
-
-def flood_raw(mebibytes):
-    for _ in range(mebibytes):
-        os.write(2, b"y" * (1 << 20))
-    os.write(2, b"\\n")
-    return mebibytes
 
 def subprocess_speaks():
     done = subprocess.run(["sh", "-c", "echo to stdout; echo to stderr >&2; cat"], stdin=subprocess.DEVNULL)
@@ -150,28 +137,6 @@ verifies("show.disturb.print", "prints of every kind disturb nothing, and each l
       await until(`${app} said ${text}`, () => heard(text));
     }
   }
-});
-
-test("a flood of 100 MB of prints does not block the run, nor fill the service's memory", async () => {
-  service().logs.length = 0;
-  const before = retainedBytes();
-  let lines = 0;
-  let keptBytes = 0;
-  // Nobody keeps the lines: a test that hoarded them would measure itself.
-  service().logs.push = () => {
-    lines += 1;
-    if (lines % 10_000 === 0) keptBytes = Math.max(keptBytes, retainedBytes() - before);
-    return 0;
-  };
-  try {
-    expect(await result("serial", "flood", { mebibytes: 60 })).toBe(60);
-    expect(await result("serial", "flood_raw", { mebibytes: 40 })).toBe(40);
-    await until("all lines are here", () => lines >= 60 * 1024 + 40 * 16 - 1);
-  } finally {
-    service().logs.push = Array.prototype.push;
-  }
-  // What waits to be stored is 32 MiB at most.
-  expect(keptBytes).toBeLessThan(48 * 1024 * 1024);
 });
 
 verifies("show.disturb.subprocess", "a subprocess disturbs nothing, and inherits no connection", async () => {

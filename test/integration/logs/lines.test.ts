@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { testDatabases, triedKinds } from "../../support/databases.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { logSite } from "./site.ts";
@@ -55,7 +55,7 @@ async def run(name, count):
 `;
 const SERIAL = "[scaling]\nmax_replicas = 1\n";
 
-describe.each(DATABASE_KINDS)("lines of apps on %s", (kind) => {
+describe.each(triedKinds("sqlite"))("lines of apps on %s", (kind) => {
   const site = logSite(
     {
       app: { main: MAIN, toml: SERIAL },

@@ -12,7 +12,7 @@ import type { LogLine } from "../../../src/model/log-line.ts";
 import type { LogUse } from "../../../src/store/log-removal.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { testDatabases, triedKinds } from "../../support/databases.ts";
 import { HeldClock } from "../../support/held-clock.ts";
 import { until } from "../../support/until.ts";
 
@@ -21,7 +21,7 @@ const LIMITLESS = { linesPerSecond: 1e9, bytesPerSecond: 1e12, burstSeconds: 1 }
 const texts = (lines: readonly LogLine[]): string[] => lines.map(({ text }) => text);
 const count = (to: number): string[] => Array.from({ length: to }, (_, i) => `line ${i}`);
 
-describe.each(DATABASE_KINDS)("a log book on %s", (kind) => {
+describe.each(triedKinds("sqlite"))("a log book on %s", (kind) => {
   let store: Store;
   let apps = 0;
   beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { noteOwnerAccount } from "../../../src/identity/operators.ts";
 import { addressSites } from "../../support/address-site.ts";
-import { DATABASE_KINDS } from "../../support/databases.ts";
+import { triedKinds } from "../../support/databases.ts";
 import { OWN_URL, claimsOf } from "../../support/identity-site.ts";
 import type { Asked } from "../../support/identity-site.ts";
 import { MailServer, secretIn } from "../../support/mail-server.ts";
@@ -10,7 +10,7 @@ import { verifies } from "../../verifies.ts";
 const X = "shared@example.com";
 const openSite = addressSites();
 
-describe.each(DATABASE_KINDS)("an address on %s", (kind) => {
+describe.each(triedKinds("postgres"))("an address on %s", (kind) => {
   verifies("address.label", "is had by many, and each signs in to their own account", async () => {
     const { site, clock, person, signIn, change, me, token } = await openSite(kind);
     const people = [];

@@ -21,8 +21,8 @@ import { removeTree } from "../../../src/kit/remove-tree.ts";
 import { TarWriter } from "../../../src/kit/tar/write.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { until } from "../../support/until.ts";
-import { PROJECT, RANGE, WHOSE, openVolumes, startRacer } from "../../support/walls/kept-storage.ts";
-import { RACES } from "../../support/walls/tried-rungs.ts";
+import { PROJECT, RANGE, openVolumes, startRacer } from "../../support/walls/kept-storage.ts";
+import { RACES, TRIED_OWNERS } from "../../support/walls/tried-rungs.ts";
 import { verifies } from "../../verifies.ts";
 
 const SECRET = "what belongs to nobody here";
@@ -59,7 +59,7 @@ async function codeOf(work: Promise<unknown>): Promise<unknown> {
   );
 }
 
-for (const whose of WHOSE) {
+for (const whose of TRIED_OWNERS) {
   verifies(
     "walls.storage",
     `with files of ${whose} a volume is written, listed, read, counted and cleared`,
