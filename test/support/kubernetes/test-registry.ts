@@ -71,7 +71,7 @@ export function serveRegistry(
   const inside = (name: string): string => path.join(folder, name);
   const host = `${address}:${PORT}`;
   writeFileSync(inside("users"), `${LOGIN.username}:${HASHED}\n`);
-  const server = startRegistry(folder, PORT, { htpasswd: { realm: "test", path: inside("users") } }, tools);
+  const server = spawnRegistry(folder, PORT, { htpasswd: { realm: "test", path: inside("users") } }, tools);
   const stop = (): void => {
     server.kill("SIGKILL");
     rmSync(folder, { recursive: true, force: true });
@@ -83,7 +83,7 @@ export function serveRegistry(
 }
 
 /** Starts a registry over the files of a folder, which asks for a login in that way. */
-export function startRegistry(
+export function spawnRegistry(
   folder: string,
   port: number,
   auth: object,

@@ -7,7 +7,7 @@ import path from "node:path";
 import { onTestFinished } from "vitest";
 import { freePort } from "../free-port.ts";
 import { until } from "../until.ts";
-import { startRegistry } from "./test-registry.ts";
+import { spawnRegistry } from "./test-registry.ts";
 import type { TestRegistry } from "./test-registry.ts";
 
 const SERVICE = "registry";
@@ -46,7 +46,7 @@ export async function tokenRegistry({ folder, host, login }: TestRegistry): Prom
     rootcertbundle: path.join(folder, "ca.pem"),
   };
   const ownPort = await freePort();
-  const registry = startRegistry(folder, ownPort, { token });
+  const registry = spawnRegistry(folder, ownPort, { token });
   onTestFinished(async () => {
     registry.kill("SIGKILL");
     server.closeAllConnections();
