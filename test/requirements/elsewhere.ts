@@ -23,6 +23,7 @@ export const ELSEWHERE = {
       "A build's pod has the walls of a seat, sees no storage and reaches only what is public.",
     "elsewhere.image":
       "An app may name an image of its own; the agent is brought into it from the worker image.",
+    "elsewhere.named": "No app names an image by an id, by which a machine would run whatever image it has.",
     "elsewhere.refused":
       "Without a registry, images that would have to be built are refused with what to set, and what to do instead.",
     "buildkit.built":
