@@ -8,22 +8,20 @@ import type { TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { makeZip } from "../support/zip-maker.ts";
 import { verifies } from "../verifies.ts";
-import { DeploySite } from "../integration/deploys/site.ts";
+import { DeploySite, answering, bundle } from "../integration/deploys/site.ts";
 
 const databases = testDatabases();
 const registry = TEST_CLUSTER?.images ?? null;
 const HOST = registry?.host ?? "";
 const PORT = 8_000;
 // As little as a pod can ask for, so that all fit.
-const TOML = `[runtime.custom]
-dockerfile_path = "Dockerfile"
-port = ${PORT}
-[hardware]
+const SMALL = `[hardware]
 cpu = 0.5
 memory = 0.2
 [scaling]
 cooldown = 1
 `;
+const TOML = `[runtime.custom]\ndockerfile_path = "Dockerfile"\nport = ${PORT}\n${SMALL}`;
 const SERVER = `
 import http.server, os
 class Answer(http.server.BaseHTTPRequestHandler):
@@ -110,7 +108,14 @@ function withDockerfile(dockerfile: string): Buffer {
 
 describe.skipIf(!registry)("images that are built in pods", () => {
   verifies(
-    ["buildkit.built", "buildkit.start", "buildkit.walls", "buildkit.apart", "buildkit.projects"],
+    [
+      "buildkit.built",
+      "buildkit.start",
+      "buildkit.walls",
+      "buildkit.apart",
+      "buildkit.projects",
+      "elsewhere.pinned",
+    ],
     "a Dockerfile is built in one namespace, pushed, pulled and served in another",
     async () => {
       const { on, site, apps, images } = await buildingImages();
@@ -125,6 +130,13 @@ describe.skipIf(!registry)("images that are built in pods", () => {
       const { config } = (await on.service.store.versions.find(buildId))!;
       expect(config.built?.reference).toMatch(/\/app@sha256:[0-9a-f]{64}$/);
       await images.untilEmpty();
+
+      const image = `${config.built?.reference.split("@")[0]}:${buildId}`;
+      const toml = `[deployment]\ndocker_base_image_url = "${image}"\n${SMALL}`;
+      const named = await site.deploy("named", bundle(answering("here"), { "millrace.toml": toml }));
+      expect([named.status, await site.answer("named")]).toEqual(["success", "here"]);
+      const version = await on.service.store.versions.find(named.buildId);
+      expect(version?.config.built).toEqual({ reference: config.built?.reference, start: null });
 
       const again = await site.deploy("app", withDockerfile(DOCKERFILE));
       expect(again.status).toBe("success");
@@ -142,7 +154,7 @@ describe.skipIf(!registry)("images that are built in pods", () => {
       expect(await site.message("failing", failed.buildId)).toMatch(
         /^the image could not be built: .*exit code: 3/,
       );
-      await until("it scales to zero", () => on.ready("app") === 0);
+      await until("they scale to zero", () => on.ready("app") + on.ready("named") === 0);
       await Promise.all([images.untilEmpty(), apps.untilEmpty()]);
     },
   );

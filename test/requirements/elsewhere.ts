@@ -24,6 +24,8 @@ export const ELSEWHERE = {
     "elsewhere.image":
       "An app may name an image of its own; the agent is brought into it from the worker image.",
     "elsewhere.named": "No app names an image by an id, by which a machine would run whatever image it has.",
+    "elsewhere.pinned":
+      "A version whose image is named by a tag runs the digest that its packages were built for.",
     "elsewhere.refused":
       "Without a registry, images that would have to be built are refused with what to set, and what to do instead.",
     "buildkit.built":

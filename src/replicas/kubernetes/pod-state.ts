@@ -73,7 +73,7 @@ export type SeenPod = {
   readonly isScheduled: boolean;
   /** Its image is there, and its container has started. */
   readonly hasStarted: boolean;
-  /** The digest of its image; null before it is known, or where it is not told. */
+  /** Its image by its digest, and by its repository if it came from one; null before it is known, or if it is not told. */
   readonly image: string | null;
   /** Why it does not start, for people; null where nothing is known. */
   readonly obstacle: string | null;
@@ -83,7 +83,7 @@ export type SeenPod = {
 
 export type PodEnd = { readonly kind: "memory" } | { readonly kind: "other"; readonly detail: string };
 
-const DIGEST = /sha256:[0-9a-f]{64}/;
+const IMAGE = /^(?:[\w.:/-]{1,400}@)?sha256:[0-9a-f]{64}$/;
 
 type Status = NonNullable<z.infer<typeof POD>["status"]>;
 
@@ -102,10 +102,16 @@ export function readPod(object: unknown): SeenPod | null {
     isScheduled:
       status.conditions?.some((each) => each.type === "PodScheduled" && each.status === "True") ?? false,
     hasStarted: Boolean(state?.running ?? state?.terminated),
-    image: DIGEST.exec(container?.imageID ?? "")?.[0] ?? null,
+    image: imageOf(container?.imageID ?? ""),
     obstacle: obstacleOf(status),
     end: endOf(status),
   };
+}
+
+/** Some runtimes say first what kind of a name it is. */
+function imageOf(id: string): string | null {
+  const name = id.split("://").at(-1) ?? "";
+  return IMAGE.test(name) ? name : null;
 }
 
 /** The agent's container. The cluster lists them by name, and may have added its own. */

@@ -44,12 +44,6 @@ export async function checkElsewhere(
   requireEntrypoint(config);
   await refuseConda(config, site);
   const plan = await packagesPlan(config, images, site);
-  if (image !== null && plan === null && !image.includes("@sha256:"))
-    site.say(
-      "warning: deployment.docker_base_image_url names no digest (…@sha256:…). Packages are built for the image that has the name " +
-        "now, and replicas run the one that has it when they start",
-      "stderr",
-    );
   if (site.registryAuth !== null && image !== null && plan === null)
     site.say(
       "warning: the logins of your Docker configuration are not used: the cluster pulls images with imagePullSecrets of MILLRACE_KUBERNETES_POD",
