@@ -6,6 +6,7 @@ opens the registry can be here, and is read by nobody but this.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import socket
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Directives are read from the first lines alone. Another frontend than BuildKit's own could ask for anybody's cache.
 _NO_DIRECTIVES = b"# Directives are not read.\n"
+#: An image below a folder that is some project's id.
+_ANY_PROJECT = r"^docker-image://[^/]+/(.*/)?p-[a-z0-9]{1,40}/"
 #: The answer is one line of what the seat prints.
 _ANSWER_BYTES = 7 * 1024
 _PRIVATE = 0o600
@@ -42,7 +45,10 @@ def main(words: list[str]) -> int:
     order = json.loads(words[0])
     aside = order["aside"]
     try:
-        _write(os.path.join(aside, "Dockerfile"), _NO_DIRECTIVES + _read(order["dockerfile"]))
+        # By itself: BuildKit may ask for everything that is beside it.
+        os.mkdir(_dockerfile_folder(aside))
+        text = _NO_DIRECTIVES + _without_mark(_read(order["dockerfile"]))
+        _write(os.path.join(_dockerfile_folder(aside), "Dockerfile"), text)
         _write(os.path.join(aside, "config.json"), _json(merge_logins(order)))
         _write(os.path.join(aside, "policy.json"), _json(source_policy(order)))
         builder = _builder(order)
@@ -69,11 +75,20 @@ def merge_logins(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def source_policy(order: dict[str, Any]) -> dict[str, Any]:
-    """Images of other projects are behind the same login: nobody builds on them."""
-    every = "docker-image://%s/*" % order["registry"]
-    own = "docker-image://%s/*" % order["folder"]
-    rules = [("DENY", every), ("ALLOW", own)]
-    return {"rules": [{"action": action, "selector": {"identifier": each}} for action, each in rules]}
+    """Images of other projects are behind the same login: nobody builds on them.
+
+    The registry may be the mirror of another one, so a project's id is that project's folder on every host.
+    """
+    rules = [
+        ("DENY", "WILDCARD", "docker-image://%s/*" % order["registry"]),
+        ("DENY", "REGEX", _ANY_PROJECT),
+        ("ALLOW", "WILDCARD", "docker-image://%s/*" % order["folder"]),
+    ]
+    return {
+        "rules": [
+            {"action": action, "selector": {"identifier": each, "match_type": kind}} for action, kind, each in rules
+        ]
+    }
 
 
 def build_command(order: dict[str, Any]) -> list[str]:
@@ -81,7 +96,7 @@ def build_command(order: dict[str, Any]) -> list[str]:
     aside = order["aside"]
     words = [*_buildctl(order), "build", "--progress=plain", "--frontend=dockerfile.v0"]
     words += ["--local", "context=%s" % order["context"]]
-    words += ["--local", "dockerfile=%s" % aside, "--opt", "filename=Dockerfile"]
+    words += ["--local", "dockerfile=%s" % _dockerfile_folder(aside), "--opt", "filename=Dockerfile"]
     words += ["--source-policy-file", os.path.join(aside, "policy.json")]
     words += ["--metadata-file", os.path.join(aside, "made.json")]
     words += ["--export-cache", "type=inline", "--import-cache", "type=registry,ref=%s" % order["cache"]]
@@ -115,6 +130,15 @@ def _builder(order: dict[str, Any]) -> int | None:
         return os.stat(path).st_ino
     except OSError:
         return None
+
+
+def _dockerfile_folder(aside: str) -> str:
+    return os.path.join(aside, "dockerfile")
+
+
+def _without_mark(text: bytes) -> bytes:
+    """Editors of Windows begin a file with one, and only there it is no letter."""
+    return text[len(codecs.BOM_UTF8) :] if text.startswith(codecs.BOM_UTF8) else text
 
 
 def _buildctl(order: dict[str, Any]) -> list[str]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import tarfile
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _MAX_ENTRIES = 2_000_000
 _MAX_BYTES = 256 * 1024**3
 _MAX_NAME_BYTES = 3_000
@@ -13,6 +17,7 @@ _MAX_GIVEN_BYTES = 64 * 1024
 _PIECE_BYTES = 1024 * 1024
 #: The last entry: the hash of every byte before it, which whoever fetched the archive has compared already.
 _SEAL_NAME = "sha256"
+_SEAL_BYTES = 64
 
 
 class BadArchive(Exception):
@@ -27,14 +32,8 @@ def unpack(file: str, into: str, given: str | None = None) -> bytes | None:
     links: list[tuple[str, str]] = []
     folders: list[tuple[str, tarfile.TarInfo]] = []
     left = _MAX_BYTES
-    is_sealed = False
     with tarfile.open(file, "r:", encoding="utf-8", errors="surrogateescape") as archive:
-        for entry in archive:
-            if is_sealed:
-                raise BadArchive("something stands behind its end")
-            if entry.name == _SEAL_NAME:
-                is_sealed = True
-                continue
+        for entry in _before_seal(archive):
             name = _checked_name(entry, names)
             left -= entry.size
             if left < 0 or len(names) > _MAX_ENTRIES:
@@ -48,10 +47,6 @@ def unpack(file: str, into: str, given: str | None = None) -> bytes | None:
             else:
                 os.mkdir(os.path.join(into, name), 0o700)
                 folders.append((os.path.join(into, name), entry))
-            # Else it remembers each of them.
-            archive.members = []  # pyright: ignore[reportAttributeAccessIssue] - every Python has it
-    if not is_sealed:
-        raise BadArchive("its end is missing")
     # Links come last, so that no file is written through one; folders get their rights when they are full.
     for name, target in links:
         if not stays_inside(name, target):
@@ -61,6 +56,19 @@ def unpack(file: str, into: str, given: str | None = None) -> bytes | None:
         os.chmod(folder, entry.mode & 0o777)
         os.utime(folder, (entry.mtime, entry.mtime))
     return answer
+
+
+def _before_seal(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """All entries but the last, which is the seal. An app may have a file of that name, too."""
+    last: tarfile.TarInfo | None = None
+    for entry in archive:
+        # Else it remembers each of them.
+        archive.members = []  # pyright: ignore[reportAttributeAccessIssue] - every Python has it
+        if last is not None:
+            yield last
+        last = entry
+    if last is None or last.name != _SEAL_NAME or not last.isreg() or last.size != _SEAL_BYTES:
+        raise BadArchive("its end is missing")
 
 
 def stays_inside(name: str, target: str) -> bool:

@@ -15,9 +15,12 @@ export type ImageBuildSettings = {
   readonly buildkitDiskBytes: number;
 };
 
-/** A host is told from a folder by a dot, a port, or being this machine. */
+/**
+ * A host is told from a folder by a dot or a port. `localhost` is no registry: in a pod that is the pod itself, where a step
+ * of a build could listen, and be shown what opens the registry.
+ */
 const REGISTRY =
-  /^(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(?::\d{1,5})?(?:\/[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*){0,8}$/;
+  /^(?!localhost:|127\.)(?:[a-z0-9-]+(?:\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(?::\d{1,5})?(?:\/[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*){0,8}$/;
 const OBJECT = /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/;
 const NAMESPACE = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 

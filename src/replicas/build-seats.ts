@@ -17,7 +17,7 @@ export type BuildGround = {
   readonly python: Interpreter;
   /** Which packages run on that Python. */
   readonly tag: string;
-  /** The digest of its image, or what no other place has; null where places have no images. */
+  /** Its image, `REPOSITORY@DIGEST` or a digest alone, or what no other place has; null where places have no images. */
   readonly image: string | null;
 };
 

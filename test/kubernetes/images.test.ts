@@ -5,11 +5,14 @@ import {
   BASE,
   IMAGE_REGISTRY,
   PORT,
+  SMALL,
   buildingImages,
   withDockerfile,
 } from "../support/kubernetes/image-site.ts";
+import { TestNamespace } from "../support/kubernetes/real-cluster.ts";
 import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
+import { answering, bundle } from "../integration/deploys/site.ts";
 
 const databases = testDatabases();
 const SERVER = `
@@ -42,7 +45,14 @@ CMD ["python3", "server.py"]
 
 describe.skipIf(!IMAGE_REGISTRY)("images that are built in pods", () => {
   verifies(
-    ["buildkit.built", "buildkit.start", "buildkit.walls", "buildkit.apart", "buildkit.projects"],
+    [
+      "buildkit.built",
+      "buildkit.start",
+      "buildkit.walls",
+      "buildkit.apart",
+      "buildkit.projects",
+      "elsewhere.pinned",
+    ],
     "a Dockerfile is built in one namespace, pushed, pulled and served in another",
     async () => {
       const { on, site, apps, images } = await buildingImages(databases);
@@ -61,20 +71,30 @@ describe.skipIf(!IMAGE_REGISTRY)("images that are built in pods", () => {
       expect(config.built?.reference).toMatch(/\/app@sha256:[0-9a-f]{64}$/);
       await images.untilEmpty();
 
+      const image = `${config.built?.reference.split("@")[0]}:${buildId}`;
+      const toml = `[deployment]\ndocker_base_image_url = "${image}"\n${SMALL}`;
+      const named = await site.deploy("named", bundle(answering("here"), { "millrace.toml": toml }));
+      expect([named.status, await site.answer("named")]).toEqual(["success", "here"]);
+      const version = await on.service.store.versions.find(named.buildId);
+      expect(version?.config.built).toEqual({ reference: config.built?.reference, start: null });
+
       const again = await site.deploy("app", withDockerfile(DOCKERFILE, { "server.py": SERVER }));
       expect(again.status).toBe("success");
       expect(await site.log("app", again.buildId)).toContain("CACHED");
 
       const foreign = config.built?.reference.replace(site.projectId, "p-other");
-      const refused = await site.deploy("other", withDockerfile(`FROM ${foreign}\nCMD ["true"]\n`));
-      expect(await site.message("other", refused.buildId)).toMatch(
-        /^the image could not be built: .*denied/i,
-      );
+      // By a name of another registry, too, whose mirror it may be.
+      for (const name of [foreign, "millrace/p-other/app:cache"]) {
+        const refused = await site.deploy("other", withDockerfile(`FROM ${name}\nCMD ["true"]\n`));
+        expect(await site.message("other", refused.buildId)).toMatch(
+          /^the image could not be built: .*denied/i,
+        );
+      }
       const failed = await site.deploy("failing", withDockerfile(`FROM ${BASE}\nRUN exit 3\n`));
       expect(await site.message("failing", failed.buildId)).toMatch(
         /^the image could not be built: .*exit code: 3/,
       );
-      await until("it scales to zero", () => on.ready("app") === 0);
+      await until("they scale to zero", () => on.ready("app") + on.ready("named") === 0);
       await Promise.all([images.untilEmpty(), apps.untilEmpty()]);
     },
   );
@@ -106,5 +126,40 @@ describe.skipIf(!IMAGE_REGISTRY)("images that are built in pods", () => {
     expect(worst(await checkKubernetes(inMain, {}))).toMatch(
       /admits no pods that build images: .*violates PodSecurity/,
     );
+  });
+
+  verifies("buildkit.confined", "no pod in the namespace for images gets to its machine", async () => {
+    const namespace = await TestNamespace.make();
+    const images = await namespace.forImages();
+    const container = { name: "c", image: "localhost/none:1" };
+    const walls = {
+      automountServiceAccountToken: false,
+      securityContext: { runAsNonRoot: true, runAsUser: 1 },
+    };
+    const plain = { ...walls, containers: [container] };
+    const withContext = (securityContext: object) => ({
+      ...walls,
+      containers: [{ ...container, securityContext }],
+    });
+    const isHeld = async () => (await images.refusalOf({ ...plain, hostPID: true })) !== null;
+    await until("the policy holds", isHeld);
+    expect(await images.refusalOf(plain)).toBeNull();
+    const escapes = [
+      { ...plain, hostNetwork: true },
+      { ...plain, hostIPC: true },
+      { ...plain, volumes: [{ name: "v", hostPath: { path: "/" } }] },
+      { ...plain, automountServiceAccountToken: true },
+      { ...plain, securityContext: { runAsNonRoot: true } },
+      { ...plain, initContainers: [{ ...container, name: "i", securityContext: { privileged: true } }] },
+      withContext({ privileged: true }),
+      withContext({ runAsNonRoot: false, runAsUser: 0 }),
+      withContext({ procMount: "Unmasked" }),
+      withContext({ capabilities: { add: ["SYS_ADMIN"] } }),
+    ];
+    for (const spec of escapes)
+      expect([spec, await images.refusalOf(spec)]).toEqual([
+        spec,
+        expect.stringContaining("pods that build images"),
+      ]);
   });
 });

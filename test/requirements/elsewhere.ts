@@ -23,6 +23,9 @@ export const ELSEWHERE = {
       "A build's pod has the walls of a seat, sees no storage and reaches only what is public.",
     "elsewhere.image":
       "An app may name an image of its own; the agent is brought into it from the worker image.",
+    "elsewhere.named": "No app names an image by an id, by which a machine would run whatever image it has.",
+    "elsewhere.pinned":
+      "A version whose image is named by a tag runs the digest that its packages were built for.",
     "elsewhere.refused":
       "Without a registry, images that would have to be built are refused with what to set, and what to do instead.",
     "buildkit.built":
@@ -38,6 +41,8 @@ export const ELSEWHERE = {
     "buildkit.tokens":
       "Images go to a registry that takes tokens, whose token server has a certificate of a private authority.",
     "buildkit.left": "The build of an image that is cancelled or lost leaves nothing in the cluster.",
+    "buildkit.confined":
+      "The namespace where images are built admits no pod that has more rights than BuildKit needs.",
     "buildkit.apart":
       "Images are built in a namespace of their own, if one is set; doctor asks the cluster if it admits such pods.",
   }),

@@ -67,7 +67,7 @@ export async function environmentElsewhere(
   bin: string,
   environment: string | null,
 ): Promise<Record<string, string>> {
-  const { indexUrl, extraIndexUrls, findLinks, noIndex } = await readPipSettings(host);
+  const { indexUrl, extraIndexUrls, findLinks, noIndex, trustedHosts } = await readPipSettings(host);
   const links = findLinks.filter((link) => /^https?:/i.test(link));
   const passed: Record<string, string> = {};
   for (const [name, value = ""] of Object.entries(host))
@@ -79,6 +79,7 @@ export async function environmentElsewhere(
     ...(extraIndexUrls.length > 0 && { PIP_EXTRA_INDEX_URL: extraIndexUrls.join(" ") }),
     ...(links.length > 0 && { PIP_FIND_LINKS: links.join(" ") }),
     ...(noIndex && { PIP_NO_INDEX: "1" }),
+    ...(trustedHosts.length > 0 && { PIP_TRUSTED_HOST: trustedHosts.join(" ") }),
     // The seat is gone after the build.
     PIP_NO_CACHE_DIR: "1",
     PATH: bin,

@@ -8,6 +8,8 @@ export type PipSettings = {
   readonly extraIndexUrls: readonly string[];
   readonly findLinks: readonly string[];
   readonly noIndex: boolean;
+  /** Hosts whose certificates are not checked. */
+  readonly trustedHosts: readonly string[];
   /** A file of certificates; empty for none. */
   readonly cert: string;
 };
@@ -34,6 +36,7 @@ export async function readPipSettings(host: NodeJS.ProcessEnv): Promise<PipSetti
     indexUrl: indexUrl === "" ? null : indexUrl,
     extraIndexUrls: list("extra-index-url"),
     findLinks: list("find-links"),
+    trustedHosts: list("trusted-host"),
     cert: value("cert").trim(),
     noIndex: /^(1|true|yes|on)$/i.test(value("no-index").trim()),
   };

@@ -6,7 +6,6 @@ import type { TarHeader } from "./header.ts";
 import { SEAL_NAME } from "./write.ts";
 
 const CHUNK_BYTES = 1024 * 1024;
-const MAX_SEAL_BYTES = 64;
 
 /** One entry; its content has to be read, or left, before the next one is asked for. */
 export type TarEntry = TarHeader & { readonly content: AsyncGenerator<Buffer, void, void> };
@@ -28,23 +27,27 @@ export class TarReader {
     await this.#from.close();
   }
 
-  /** The entries in their order. What came is known to be whole only when the last one has come. */
+  /**
+   * The entries in their order. What came is known to be whole only when the last one has come. A file may have the seal's
+   * name: only the last entry holds the hash of all before it.
+   */
   async *entries(): AsyncGenerator<TarEntry, void, void> {
-    for (;;) {
+    for (let wasLikeSeal = false; ;) {
       const digest = this.#hash.copy().digest("hex");
       const header = await nextHeader((bytes) => this.#take(bytes));
-      if (!header) throw new BadTar("its end is missing");
-      if (header.name === SEAL_NAME) {
-        if (header.sizeBytes > MAX_SEAL_BYTES) throw new BadTar("a header is too large");
-        const sealed = await this.#take(header.sizeBytes);
-        await this.#take(paddingOf(header.sizeBytes));
-        if (sealed.toString("latin1") !== digest) throw new BadTar("it was changed after it was written");
-        await this.#readRest();
-        return;
+      if (!header)
+        throw new BadTar(wasLikeSeal ? "it was changed after it was written" : "its end is missing");
+      wasLikeSeal = header.name === SEAL_NAME && header.sizeBytes === digest.length;
+      if (!wasLikeSeal) {
+        const content = this.#content(header.sizeBytes);
+        yield { ...header, content };
+        for await (const _ of content);
+        continue;
       }
-      const content = this.#content(header.sizeBytes);
-      yield { ...header, content };
-      for await (const _ of content);
+      const held = await this.#take(header.sizeBytes);
+      await this.#take(paddingOf(header.sizeBytes));
+      if (held.toString("latin1") === digest) return await this.#readRest();
+      yield { ...header, content: only(held) };
     }
   }
 
@@ -57,10 +60,14 @@ export class TarReader {
     await this.#take(paddingOf(sizeBytes));
   }
 
-  /** A sealed file shows only at its end that nothing was cut off. */
+  /** A sealed file shows only at its end that nothing was cut off. Nothing but zeros is there. */
   async #readRest(): Promise<void> {
     const rest = Buffer.allocUnsafe(CHUNK_BYTES);
-    while ((await this.#from.read(rest)) > 0);
+    for (let count = 1; count > 0;) {
+      count = await this.#from.read(rest);
+      if (rest.subarray(0, count).some((byte) => byte !== 0))
+        throw new BadTar("something stands behind its end");
+    }
   }
 
   /** Exactly so many bytes. */
@@ -74,4 +81,8 @@ export class TarReader {
     this.#hash.update(taken);
     return taken;
   }
+}
+
+async function* only(bytes: Buffer): AsyncGenerator<Buffer, void, void> {
+  yield bytes;
 }

@@ -84,7 +84,7 @@ export type SeenPod = {
   readonly isBeingSetUp: boolean;
   /** Its image is there, and its container has started. */
   readonly hasStarted: boolean;
-  /** The digest of its image; null before it is known, or where it is not told. */
+  /** Its image by its digest, and by its repository if it came from one; null before it is known, or if it is not told. */
   readonly image: string | null;
   /** Why it does not start, for people; null where nothing is known. */
   readonly obstacle: string | null;
@@ -94,7 +94,7 @@ export type SeenPod = {
 
 export type PodEnd = { readonly kind: "memory" } | { readonly kind: "other"; readonly detail: string };
 
-const DIGEST = /sha256:[0-9a-f]{64}/;
+const IMAGE = /^(?:[\w.:/-]{1,400}@)?sha256:[0-9a-f]{64}$/;
 
 type Status = NonNullable<z.infer<typeof POD>["status"]>;
 
@@ -114,7 +114,7 @@ export function readPod(object: unknown): SeenPod | null {
     isScheduled: isCondition(status, "PodScheduled", "True"),
     isBeingSetUp: isCondition(status, "PodReadyToStartContainers", "False"),
     hasStarted: Boolean(state?.running ?? state?.terminated),
-    image: DIGEST.exec(container?.imageID ?? "")?.[0] ?? null,
+    image: imageOf(container?.imageID ?? ""),
     obstacle: obstacleOf(status),
     end: endOf(status),
   };
@@ -122,6 +122,12 @@ export function readPod(object: unknown): SeenPod | null {
 
 function isCondition({ conditions = [] }: Status, type: string, is: "True" | "False"): boolean {
   return conditions.some((each) => each.type === type && each.status === is);
+}
+
+/** Some runtimes say first what kind of a name it is. */
+function imageOf(id: string): string | null {
+  const name = id.split("://").at(-1) ?? "";
+  return IMAGE.test(name) ? name : null;
 }
 
 /** The agent's container. The cluster lists them by name, and may have added its own. */

@@ -47,7 +47,8 @@ const HOSTILE: Readonly<Record<string, string>> = {
   "the invalid name 'a/out'":
     'add("a", tarfile.SYMTYPE, target="."); add("a/out", tarfile.SYMTYPE, target="../x"); seal()',
   "its end is missing": 'add("x")',
-  "something stands behind its end": 'seal(); add("x")',
+  "its end is missing ": 'seal(); add("x")',
+  "its end is missing  ": 'add("sha256", text="short")',
   "it holds too much": 'add("given", text="x" * 70000); seal()',
 };
 
@@ -107,6 +108,8 @@ verifies(
     await writeFile(path.join(from, "tool"), Buffer.from([0, 1, 2, 255]));
     await chmod(path.join(from, "tool"), 0o555);
     await writeFile(path.join(from, "empty"), "");
+    // As the archive's own last entry is called.
+    await writeFile(path.join(from, "sha256"), "0".repeat(64));
     await symlink("../tool", path.join(from, "a".repeat(90), "link"));
     await chmod(deep, 0o500);
     await utimes(path.join(deep, "module.py"), 1_000_000_000, 1_000_000_000);

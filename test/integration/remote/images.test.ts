@@ -33,6 +33,8 @@ type Seen = {
   words: string[];
   dockerfile: string;
   context: string[];
+  /** What BuildKit may ask for with the Dockerfile. */
+  beside: string[];
   policy: object;
   logins: { auths: Record<string, object> };
   certificates: string;
@@ -84,7 +86,7 @@ verifies(
     const auths = { "docker.io": { auth: "mine" }, "https://registry.example:5000/v2/": { auth: "stolen" } };
     const { buildId, status } = await site.deploy(
       "app",
-      withDockerfile("# syntax=evil/frontend\nFROM base\n", port),
+      withDockerfile("\uFEFF# syntax=evil/frontend\nFROM base\n", port),
       {
         dockerAuth: JSON.stringify({ auths, credsStore: "program" }),
         shellCommands: ["echo never"],
@@ -92,16 +94,21 @@ verifies(
     );
     expect([status, await site.message("app", buildId)]).toEqual(["success", null]);
     const name = `${REGISTRY}/${site.projectId}/app`;
-    const { words, dockerfile, context, policy, logins, certificates } = seen();
+    const { words, dockerfile, context, beside, policy, logins, certificates } = seen();
     expect(certificates).toBe("/etc/ssl/certs:/etc/pki/tls/certs:/etc/buildkit");
     expect(words.join(" ")).toContain(`"name=${name}:${buildId},${name}:cache",push=true`);
-    expect(context).toEqual(["Dockerfile", "millrace.toml"]);
+    expect([context, beside]).toEqual([["Dockerfile", "millrace.toml"], ["Dockerfile"]]);
     // Directives count only on the first lines.
     expect(dockerfile).toMatch(/^# Directives are not read\.\n# syntax=evil\/frontend\nFROM base\n$/);
+    const rule = (action: string, match_type: string, identifier: string) => ({
+      action,
+      selector: { identifier, match_type },
+    });
     expect(policy).toEqual({
       rules: [
-        { action: "DENY", selector: { identifier: `docker-image://${REGISTRY}/*` } },
-        { action: "ALLOW", selector: { identifier: `docker-image://${REGISTRY}/${site.projectId}/*` } },
+        rule("DENY", "WILDCARD", `docker-image://${REGISTRY}/*`),
+        rule("DENY", "REGEX", "^docker-image://[^/]+/(.*/)?p-[a-z0-9]{1,40}/"),
+        rule("ALLOW", "WILDCARD", `docker-image://${REGISTRY}/${site.projectId}/*`),
       ],
     });
     expect(logins).toEqual({
@@ -169,12 +176,33 @@ verifies("buildkit.projects", "an image of another project is not run", async ()
     const { buildId } = await site.deploy("app", bundle(answering("x"), { "millrace.toml": toml }));
     return await site.message("app", buildId);
   };
-  for (const image of [`${REGISTRY}/p-other/app@${DIGEST}`, `Registry.example:5000/millrace/p-other/app:1`])
+  const others = [
+    `${REGISTRY}/p-other/app@${DIGEST}`,
+    "Registry.example:5000/millrace/p-other/app:1",
+    // The same registry by another name, and as the mirror of another.
+    "registry.example:05000/millrace/p-other/app:1",
+    "millrace/p-other/app:cache",
+    "p-other/app:cache",
+  ];
+  for (const image of others)
     expect(await deploy(image)).toBe(
       `deployment.docker_base_image_url: ${image} is not an image of this project`,
     );
   expect(place.seats).toEqual([]);
   expect(await deploy(`${REGISTRY}/${site.projectId}/app@${DIGEST}`)).toBeNull();
+});
+
+verifies("elsewhere.named", "an image is not named by its id", async () => {
+  const { on, place } = await remoteService(databases, {}, { builds: true });
+  const site = new DeploySite(on);
+  for (const image of ["sha256:a", DIGEST]) {
+    const toml = `[deployment]\ndocker_base_image_url = "${image}"\n`;
+    const { buildId } = await site.deploy("app", bundle(answering("x"), { "millrace.toml": toml }));
+    expect(await site.message("app", buildId)).toBe(
+      `deployment.docker_base_image_url: ${image} is an id; name the image by its repository`,
+    );
+  }
+  expect(place.seats).toEqual([]);
 });
 
 verifies("buildkit.left", "an image whose build is cancelled leaves nothing", async () => {

@@ -11,16 +11,14 @@ export const IMAGE_REGISTRY = TEST_CLUSTER?.images ?? null;
 /** An image to build on. */
 export const BASE = IMAGE_REGISTRY?.baseImage ?? "";
 export const PORT = 8_000;
-// As little as a pod can ask for, so that all fit.
-const TOML = `[runtime.custom]
-dockerfile_path = "Dockerfile"
-port = ${PORT}
-[hardware]
+/** As little as a pod can ask for, so that all fit. */
+export const SMALL = `[hardware]
 cpu = 0.5
 memory = 0.2
 [scaling]
 cooldown = 1
 `;
+const TOML = `[runtime.custom]\ndockerfile_path = "Dockerfile"\nport = ${PORT}\n${SMALL}`;
 
 /** Two namespaces, one for apps and one in which their images are built, with what opens a registry in both. */
 export type ImageSpaces = {

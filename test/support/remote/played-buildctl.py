@@ -23,6 +23,7 @@ def main() -> int:
         "words": words,
         "dockerfile": dockerfile,
         "context": sorted(os.listdir(locals_["context"])),
+        "beside": sorted(os.listdir(locals_["dockerfile"])),
         "policy": json.loads(read(words[words.index("--source-policy-file") + 1])),
         "certificates": os.environ["SSL_CERT_DIR"],
         "logins": json.loads(read(os.path.join(os.environ["DOCKER_CONFIG"], "config.json"))),

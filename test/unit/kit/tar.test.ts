@@ -93,6 +93,22 @@ test("a changed byte anywhere is noticed", async () => {
   }
 });
 
+test("a file may have the seal's name, and nothing comes behind the seal", async () => {
+  const text = "0".repeat(64);
+  const file = await write(async (tar) => {
+    await tar.addBytes("sha256", Buffer.from(text), 1);
+    await tar.addBytes("then", Buffer.from("more"), 1);
+  });
+  expect((await read(file)).map((each) => [each.name, each.text])).toEqual([
+    ["sha256", text],
+    ["then", "more"],
+  ]);
+  const bytes = readFileSync(file);
+  const ends = bytes.subarray(0, -1024);
+  writeFileSync(file, Buffer.concat([ends, bytes]));
+  await expect(read(file)).rejects.toThrow("something stands behind its end");
+});
+
 test("an archive of another program has no seal and is refused", async () => {
   const file = path.join(dir, "other.tar");
   spawnSync("tar", ["-cf", file, "-C", dir, "1.tar"]);

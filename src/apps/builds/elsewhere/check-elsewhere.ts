@@ -1,4 +1,5 @@
 import type { AppConfig } from "../../../model/app-config.ts";
+import { PROJECT_ID } from "../../../model/names.ts";
 import type { ImageBuilds } from "../../../replicas/build-seats.ts";
 import { BuildError } from "../build-error.ts";
 import { insideBundle } from "../bundle-files.ts";
@@ -33,7 +34,7 @@ export async function checkElsewhere(
 ): Promise<WantedElsewhere> {
   if (site.wantsUv) site.say("warning: use_uv is set, but builds in the cluster use pip", "stderr");
   const { dockerBaseImageUrl: image } = config.deployment;
-  if (image !== null && images) refuseForeign(image, images.registry, site.projectId);
+  if (image !== null) refuseForeign(image, images?.registry ?? null, site.projectId);
   const dockerfile = config.customRuntime?.dockerfilePath ?? null;
   if (dockerfile !== null) {
     const plan = await dockerfilePlan(dockerfile, images, site);
@@ -43,12 +44,6 @@ export async function checkElsewhere(
   requireEntrypoint(config);
   await refuseConda(config, site);
   const plan = await packagesPlan(config, images, site);
-  if (image !== null && plan === null && !image.includes("@sha256:"))
-    site.say(
-      "warning: deployment.docker_base_image_url names no digest (…@sha256:…). Packages are built for the image that has the name " +
-        "now, and replicas run the one that has it when they start",
-      "stderr",
-    );
   if (site.registryAuth !== null && image !== null && plan === null)
     site.say(
       "warning: the logins of your Docker configuration are not used: the cluster pulls images with imagePullSecrets of MILLRACE_KUBERNETES_POD",
@@ -57,10 +52,24 @@ export async function checkElsewhere(
   return { image, plan };
 }
 
-/** Behind one login are the images of all projects. */
-function refuseForeign(image: string, registry: string, projectId: string): void {
-  const isBelow = (folder: string): boolean => image.toLowerCase().startsWith(`${folder}/`);
-  if (isBelow(registry) && !isBelow(imageFolder(registry, projectId)))
+/** Machines take it for the beginning of an id, and run whatever image they have by that, without asking a registry. */
+const IMAGE_ID = /^sha256:/;
+
+/**
+ * Behind one login are the images of all projects. A registry has more names than one, and may be the mirror of another:
+ * a folder that is a project's id is that project's on every host.
+ */
+function refuseForeign(image: string, registry: string | null, projectId: string): void {
+  if (IMAGE_ID.test(image))
+    throw new BuildError(
+      `deployment.docker_base_image_url: ${image} is an id; name the image by its repository`,
+    );
+  if (registry === null) return;
+  const name = image.toLowerCase();
+  const isBelow = (folder: string): boolean => name.startsWith(`${folder}/`);
+  const folders = name.split("/").slice(0, -1);
+  const isOthers = folders.some((each) => PROJECT_ID.test(each) && each !== projectId);
+  if (isOthers || (isBelow(registry) && !isBelow(imageFolder(registry, projectId))))
     throw new BuildError(`deployment.docker_base_image_url: ${image} is not an image of this project`);
 }
 

@@ -18,6 +18,7 @@ import type { BuildSite, Elsewhere } from "../site.ts";
 import { sizeText } from "../../deploys/size-text.ts";
 import { checkElsewhere } from "./check-elsewhere.ts";
 import { imageElsewhere } from "./image-elsewhere.ts";
+import { digestOf, pinImage } from "./pin-image.ts";
 import { PackagesElsewhere } from "./packages-elsewhere.ts";
 import { bringBundleBack, judged, storeFromSeat } from "./take-folders.ts";
 
@@ -57,17 +58,27 @@ export async function prepareElsewhere(
   // Its Dockerfile has decided on all else.
   if (plan?.kind === "dockerfile") return { environment: null, ...made };
   const running = { ...wish, image: built?.reference ?? image, containerRuntime };
-  const environment = await inSeat(running, site, elsewhere, async ({ seat, ground }) => {
-    return await new ElsewhereBuild(
-      config,
-      ground,
-      running.image !== null,
-      { ...site, seat },
-      elsewhere,
-    ).run();
+  return await inSeat(running, site, elsewhere, async ({ seat, ground }) => {
+    const isOwn = running.image !== null;
+    const build = new ElsewhereBuild(config, ground, isOwn, { ...site, seat }, elsewhere);
+    const environment = await build.run();
+    const pinned = running.image === null ? null : asItRan(running.image, ground, site);
+    return { environment, ...made, ...(pinned && { built: pinned }) };
   });
-  return { environment, ...made };
 }
+
+/** An image that was named by a tag: the version runs the one that has the tag now. Null where that is sure, or cannot be. */
+function asItRan(image: string, ground: BuildGround, { say }: BuildSite): BuiltImage | null {
+  if (image.includes("@sha256:")) return null;
+  const reference = pinImage(image, ground.image);
+  if (reference === null) say(NOT_PINNED, "stderr");
+  else say(`the version runs ${reference}`);
+  return reference === null ? null : { reference, start: null };
+}
+
+const NOT_PINNED =
+  "warning: deployment.docker_base_image_url names no digest (…@sha256:…), and the cluster does not tell which image has the name " +
+  "now. Packages are built for that one, and replicas run the one that has the name when they start";
 
 type PreparedElsewhere = {
   readonly environment: string | null;
@@ -154,7 +165,7 @@ class ElsewhereBuild {
   /** An environment that other versions have too: one that exists, or a new one. */
   async #shared(requirements: Requirements, isUsedHere: boolean): Promise<string> {
     const { image, python, tag } = this.#ground;
-    const runsOn = ["elsewhere", image ?? python.path, tag];
+    const runsOn = ["elsewhere", image === null ? python.path : digestOf(image), tag];
     const folder = await sharedFolder(requirements, runsOn, this.#site);
     await this.#recall(folder);
     let isNew = false;

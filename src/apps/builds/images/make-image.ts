@@ -161,10 +161,11 @@ function requirementsText(
 
 /** Which index the host has chosen; not the folders and certificates of the host, which no image sees. */
 async function pipSettingsText(host: NodeJS.ProcessEnv): Promise<string> {
-  const { indexUrl, extraIndexUrls, noIndex } = await readPipSettings(host);
+  const { indexUrl, extraIndexUrls, noIndex, trustedHosts } = await readPipSettings(host);
   const lines = ["[global]"];
   if (indexUrl !== null) lines.push(`index-url = ${indexUrl}`);
   if (extraIndexUrls.length > 0) lines.push(`extra-index-url = ${extraIndexUrls.join(" ")}`);
   if (noIndex) lines.push("no-index = true");
+  if (trustedHosts.length > 0) lines.push(`trusted-host = ${trustedHosts.join(" ")}`);
   return `${lines.join("\n")}\n`;
 }

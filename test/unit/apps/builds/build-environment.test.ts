@@ -1,5 +1,8 @@
-import { expect, test } from "vitest";
-import { buildEnvironment } from "../../../../src/apps/builds/build-environment.ts";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { buildEnvironment, environmentElsewhere } from "../../../../src/apps/builds/build-environment.ts";
 import { verifies } from "../../../verifies.ts";
 
 const SITE = { dataDir: "/data", projectId: "p-one", scratch: null };
@@ -66,5 +69,25 @@ verifies(
       XDG_CONFIG_HOME: "/home/service/.config",
     };
     expect(walled).toMatchObject({ ...caches, ...home, UV_LINK_MODE: "copy" });
+  },
+);
+
+verifies(
+  "elsewhere.build",
+  "a seat elsewhere is told the index of pip's own file, and whom it trusts",
+  async () => {
+    const folder = await mkdtemp(path.join(tmpdir(), "millrace-pip-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const file = path.join(folder, "pip.conf");
+    await writeFile(
+      file,
+      "[global]\nindex-url = http://index.test/simple\ntrusted-host = index.test\n    b.test\n",
+    );
+    const seen = await environmentElsewhere({ PIP_CONFIG_FILE: file, PIP_CERT: "/cert.pem" }, "/bin", null);
+    expect(seen).toMatchObject({
+      PIP_INDEX_URL: "http://index.test/simple",
+      PIP_TRUSTED_HOST: "index.test b.test",
+    });
+    expect(JSON.stringify(seen)).not.toContain(folder);
   },
 );

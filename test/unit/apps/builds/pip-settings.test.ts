@@ -20,6 +20,7 @@ test("nothing set: the index is left to the installer", async () => {
     extraIndexUrls: [],
     findLinks: [],
     noIndex: false,
+    trustedHosts: [],
     cert: "",
   });
 });

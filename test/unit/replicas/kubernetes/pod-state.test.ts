@@ -86,9 +86,10 @@ verifies("elsewhere.reuse", "the digest of an image, once the cluster tells it",
   const digest = `sha256:${"a".repeat(64)}`;
   const imageOf = (imageID?: string) =>
     readPod(shownPod("s", { containerStatuses: [{ name: "seat", state: { running: {} }, imageID }] }))?.image;
-  expect(imageOf(`registry.example/worker@${digest}`)).toBe(digest);
+  const named = `registry.example:5000/worker@${digest}`;
+  expect([imageOf(named), imageOf(`docker-pullable://${named}`)]).toEqual([named, named]);
   expect(imageOf(digest)).toBe(digest);
-  expect([imageOf(""), imageOf(), imageOf("worker:3.12")]).toEqual([null, null, null]);
+  for (const none of ["", undefined, "worker:3.12", `a b@${digest}`]) expect(imageOf(none)).toBeNull();
 });
 
 verifies("kubernetes.reasons", "what keeps the container from starting that comes before the app's", () => {
