@@ -4,6 +4,7 @@ import { expect } from "vitest";
 import { storageFolder } from "../../../src/host/artifacts.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
+import { FILLER, HEADLESS, HUNGRY, SMALL } from "../../support/walls/greedy-apps.ts";
 import {
   CLOSED_RUNGS,
   MEANS,
@@ -14,27 +15,7 @@ import {
 import { requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
-/** Takes 600 MB at most, which no machine misses, and then waits for its end. */
-const HUNGRY = `
-import os
-import time
-
-def eat():
-    held = [b"x" * (4 << 20) for _ in range(150)]
-    time.sleep(600)
-    return len(held)
-
-def eat_below():
-    if os.fork() == 0:
-        eat()
-    time.sleep(600)
-
-def live():
-    return True
-`;
 const GOOD = "def run(n):\n    return n + 1\n";
-const SMALL = "[hardware]\nmemory = 0.2\n";
-
 for (const means of MEANS) {
   for (const fork of ["auto", "never"]) {
     verifies(
@@ -77,17 +58,6 @@ verifies(
     expect(after.filter((id) => before.includes(id))).toHaveLength(1);
   },
 );
-
-/** A process without its first thread: the kernel tells nothing of its memory, and calls it a zombie. */
-const HEADLESS = `
-import ctypes, threading
-
-def eat_headless():
-    if os.fork() == 0:
-        threading.Thread(target=eat).start()
-        ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
-    time.sleep(600)
-`;
 
 verifies("walls.limits.memory", "a watcher counts a process whose first thread has ended", async () => {
   const main = HUNGRY + HEADLESS;
@@ -175,23 +145,6 @@ verifies("walls.limits.cpu", "cpu = 0.25 gives no more than a quarter of a core"
   expect(json.result).toBeLessThan(0.35);
   expect(json.result).toBeGreaterThan(0);
 });
-
-const FILLER = `
-import os
-import tempfile
-import time
-
-def fill(folder):
-    """60 MB in files of one."""
-    where = tempfile.gettempdir() if folder == "scratch" else os.environ["PERSISTENT_STORAGE"]
-    for number in range(60):
-        with open(os.path.join(where, "filler-%d" % number), "wb") as file:
-            file.write(b"x" * 1_000_000)
-    time.sleep(600)
-
-def live():
-    return True
-`;
 
 verifies(
   "walls.limits.disk",
