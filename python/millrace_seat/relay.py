@@ -119,7 +119,7 @@ class Relays:
         if template is None or not shown:
             return
         pid, _, _ = _CREDENTIALS.unpack(local.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-        told = shown[1] if len(shown) > 1 and shown[1].isdigit() else pid
+        told = shown[1] if len(shown) > 1 and shown[1].isdecimal() else pid
         template.meet(shown[0], int(told))
 
     def _pass_on(self, local: socket.socket | Pipe, first: bytes) -> None:
