@@ -1,9 +1,10 @@
 import { expect } from "vitest";
 import { testDatabases } from "../../support/databases.ts";
 import { remoteService } from "../../support/remote/remote-service.ts";
+import { serverApp } from "../../support/servers/server-app.ts";
 import type { TestApp, TestService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
-import { FILLER, HEADLESS, HUNGRY, SMALL } from "../../support/walls/greedy-apps.ts";
+import { FILLER, HEADLESS, HUNGRY, HUNGRY_SERVER, SMALL } from "../../support/walls/greedy-apps.ts";
 import { requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -62,6 +63,18 @@ for (const isolation of ["none", "userns"] as const) {
     },
   );
 }
+
+verifies(
+  "seats.limits.memory",
+  "an app's own server that takes too much is ended, and starts again",
+  async () => {
+    const on = await seated({ app: serverApp({ toml: SMALL }, HUNGRY_SERVER) });
+    expect((await on.call("app", {}, { functionName: "live" })).status).toBe(200);
+    const { status, json } = await on.call("app", {}, { functionName: "eat" });
+    expect([status, json.code]).toEqual(OUT_OF_MEMORY);
+    expect((await on.call("app", {}, { functionName: "live" })).status).toBe(200);
+  },
+);
 
 verifies("seats.limits.memory", "an app that takes too much at its import says so", async () => {
   const on = await seated({ app: { main: `${HUNGRY}\neat()\n`, toml: SMALL } });

@@ -2,9 +2,10 @@ import { readFileSync, readdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import { storageFolder } from "../../../src/host/artifacts.ts";
+import { serverApp } from "../../support/servers/server-app.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
-import { FILLER, HEADLESS, HUNGRY, SMALL } from "../../support/walls/greedy-apps.ts";
+import { FILLER, HEADLESS, HUNGRY, HUNGRY_SERVER, SMALL } from "../../support/walls/greedy-apps.ts";
 import {
   CLOSED_RUNGS,
   MEANS,
@@ -81,6 +82,17 @@ for (const means of MEANS) {
     },
   );
 }
+
+verifies(
+  "walls.limits.memory",
+  "an app's own server that takes too much is ended, and starts again",
+  async () => {
+    const service = await testService({ app: serverApp({ toml: SMALL }, HUNGRY_SERVER) });
+    const { status, json } = await service.call("app", {}, { functionName: "eat" });
+    expect([status, json.code]).toEqual([502, "out_of_memory"]);
+    expect((await service.call("app", {}, { functionName: "live" })).status).toBe(200);
+  },
+);
 
 const CROWD = `
 import _thread

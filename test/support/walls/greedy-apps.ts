@@ -48,3 +48,16 @@ def fill(folder):
 def live():
     return True
 `;
+
+/** The same as a server of its own. */
+export const HUNGRY_SERVER = `${HUNGRY}
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        if self.path.endswith("/eat"):
+            eat()
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+`;
