@@ -220,7 +220,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         ...runs,
         interpreter: new Presence(python.path, clock),
         isolated,
-        enforcement: limits.enforcement,
+        enforcement: held.enforcement,
         tallies: [runs.recorder.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
         network: networkReport(network),
@@ -304,7 +304,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         inspectDatabase: async () => ({
           report: await inspection.report(),
           limits: storageLimits(settings),
-          enforcement: limits.enforcement,
+          enforcement: held.enforcement,
           seatWalls: seats.seatWalls(),
         }),
         repairEnvironments: () => apps.repairs.repair(),

@@ -18,6 +18,7 @@ from .channel import trust
 from .child import Child
 from .estate import Estate
 from .harness import start_app
+from .held import Held
 from .kept import Pipe
 from .line import Line
 from .lines import EarlyLines
@@ -71,7 +72,7 @@ class Agent:
         self._child: Child | None = None
         self._build: Build | None = None
         self._server: OwnServer | None = None
-        self._memory_deaths = 0
+        self._held = Held(self._loop.wake)
         self._killed_at: float | None = None
         self._over_at: float | None = None
         self._code = _DONE
@@ -99,10 +100,12 @@ class Agent:
             self._build.tick()
         if self._server is not None:
             self._server.look()
+        if self._held.full:
+            self._end()
         self._settle()
         if self._killed_at is not None and now - self._killed_at > _KEEPER_SECONDS:
             keeper.sweep()
-            self._leave(("exited", {"code": 128 + signal.SIGKILL, "is_out_of_memory": False}))
+            self._leave(("exited", {"code": 128 + signal.SIGKILL, **self._held.told()}))
         self._keep_in_touch(now)
 
     def _keep_in_touch(self, now: float) -> None:
@@ -162,8 +165,9 @@ class Agent:
                 self._addresses.prefer(read_address(value["address"]))
                 self._retry_at = 0.0
             elif word == "look":
-                seen = {"id": int(value["id"]), "out_of_memory": looks.times_out_of_memory() - self._memory_deaths}
-                self._say("seen", {**seen, **looks.look_at(self._process(int(value["pid"])))})
+                # 0 is what the keeper keeps.
+                pid = int(value["pid"]) or (self._child.kept() if self._child is not None else 0)
+                self._say("seen", {"id": int(value["id"]), "out_of_memory": self._held.deaths, **looks.look_at(pid)})
             elif word == "dial" and self._server is not None and self._server.is_there:
                 self._relays.join(self._server.dial(), "wire", read_ticket(value["ticket"]))
             elif word == "services":
@@ -202,7 +206,7 @@ class Agent:
             self._relays.template_ticket = session.sit.order.get("template_ticket")
             threading.Thread(target=self._fetch, args=(session, address), daemon=True).start()
         elif is_another:
-            self._memory_deaths = looks.times_out_of_memory()
+            self._held.forget()
             self._estate.open()
         else:
             self._estate.come_back()
@@ -260,13 +264,14 @@ class Agent:
             self._build = Build(self._loop, self._folder, home)
             return
         self._pass("fetched", self._since_begin())
-        self._memory_deaths = looks.times_out_of_memory()
+        self._held.forget()
         try:
-            child = start_app(sit, fetched, self._relays.path)
+            child, written = start_app(sit, fetched, self._relays.path)
         except (OSError, ValueError, TypeError) as error:
             self._fail("its process could not be started: %s" % describe(error))
             return
         self._child = child
+        self._held.watch(sit.limits, child.pid, self._relays.forks, written)
         self._server = None if sit.server is None else OwnServer(sit.server, child.pid, self._say)
         around = None if fetched.around is None else fetched.around.told()
         self._pass("started", {**self._since_begin(), "walls": around})
@@ -276,12 +281,6 @@ class Agent:
             else:
                 pipe = self._estate.pipes[stream] = Pipe(self._loop, descriptor)
                 self._relays.join(pipe, stream, sit.server.ticket)
-
-    def _process(self, pid: int) -> int:
-        """0 is what the keeper keeps."""
-        if pid == 0 and self._child is not None:
-            return self._child.kept()
-        return pid
 
     # The end.
 
@@ -298,8 +297,7 @@ class Agent:
                 self._build.bury(pid, status)
             if self._child is not None and pid == self._child.pid and self._over_at is None:
                 keeper.sweep()
-                is_out = looks.times_out_of_memory() > self._memory_deaths
-                self._leave(("exited", {"code": keeper.exit_code(status), "is_out_of_memory": is_out}))
+                self._leave(("exited", {"code": keeper.exit_code(status), **self._held.told()}))
 
     def _make_room(self) -> None:
         """This place is about to end. The service has others take over, and then ends the seat; if need be, later."""

@@ -27,7 +27,7 @@ class Estate:
     @property
     def may_go_on(self) -> bool:
         """Whether another service can have it. A template that does not fork is a replica, and ends with its own."""
-        template = self._template()
+        template = self._relays.template
         return len(self.pipes) > 0 if template is None else template.may_go_on
 
     def open(self) -> None:
@@ -38,7 +38,7 @@ class Estate:
 
     def settle(self, sit: Sitting) -> bool:
         """Passes it on to whom it belongs now, when nothing is left of what was the other's; gives whether it has."""
-        template = self._template()
+        template = self._relays.template
         if template is not None and not template.is_alone:
             template.end_children("end")
             return False
@@ -52,7 +52,7 @@ class Estate:
 
     def hear_beat(self) -> None:
         """A template that its service has let go of, while it goes on with the seat, has nobody to wait for."""
-        template = self._template()
+        template = self._relays.template
         if template is None or not template.is_lost or self.is_open:
             self._beats = 0
             return
@@ -62,10 +62,6 @@ class Estate:
 
     def come_back(self) -> None:
         """The service that has the seat goes on with it. What it has lost meanwhile, it does not want any more."""
-        template = self._template()
+        template = self._relays.template
         if template is not None:
             template.leave()
-
-    def _template(self) -> Template | None:
-        template = self._relays.kept.get("template")
-        return template if isinstance(template, Template) else None

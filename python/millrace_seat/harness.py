@@ -16,8 +16,11 @@ _PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from millrace_seat.
 _DOOR = "door"
 
 
-def start_app(sit: Sitting, files: Files, home: str) -> Child:
-    """Starts it, behind walls if there are some. The harness calls home at that socket; a server does not."""
+def start_app(sit: Sitting, files: Files, home: str) -> tuple[Child, dict[str, str]]:
+    """Starts it, behind walls if there are some. The harness calls home at that socket; a server does not.
+
+    Gives the folders that it writes to, too, by what they are for it.
+    """
     around = files.around
     is_walled = around is not None and around.rung is not None
     storage = _storage(sit.storage, files.folder)
@@ -33,11 +36,13 @@ def start_app(sit: Sitting, files: Files, home: str) -> Child:
         arguments = _server_arguments(sit.server, files, variables, "become" if is_walled else "main")
         order = "" if is_walled else str(os.getpid())
     if around is None or around.rung is None:
-        return Child(arguments, order.encode() + b"\n", variables)
-    folders = {"data_dir": files.folder, "bundle": files.bundle, "storage": storage, "scratch": scratch}
+        return Child(arguments, order.encode() + b"\n", variables), {"storage": storage}
+    written = {"storage": storage, "scratch": scratch}
+    folders = {"data_dir": files.folder, "bundle": files.bundle, **written}
     if files.environment is not None:
         folders["environment"] = files.environment
-    return walled_child(around, arguments, variables, folders, {"home": home, "order": order} if order else {})
+    harness = {"home": home, "order": order} if order else {}
+    return walled_child(around, arguments, variables, folders, harness), written
 
 
 def program_arguments(folder: str, program: list[str], begin: str = "main") -> list[str]:

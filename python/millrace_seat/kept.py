@@ -85,7 +85,9 @@ class Template(Pipe):
         self.ready = b""
         #: It forks, and both sides have kept to the protocol as far as it can be seen here.
         self.is_sound = True
-        self._children: set[str] = set()
+        #: What it was told to fork and has not seen end: its ticket, by its id.
+        self._children: dict[str, str] = {}
+        self._pids: dict[str, int] = {}
         self._said = _Lines(self._hear)
         self._told = _Lines(self._note)
 
@@ -98,6 +100,15 @@ class Template(Pipe):
     def is_alone(self) -> bool:
         """Nothing is left of what it has forked."""
         return not self._children
+
+    def forks(self) -> dict[str, int]:
+        """The processes that it has forked and that have called home, by ticket; any thread may ask."""
+        return dict(self._pids)
+
+    def meet(self, ticket: str, pid: int) -> None:
+        """A process has called home with that ticket."""
+        if ticket in self._children.values():
+            self._pids[ticket] = pid
 
     def recv_into(self, buffer: bytearray) -> int:
         count = super().recv_into(buffer)
@@ -152,14 +163,14 @@ class Template(Pipe):
         elif word == "failed":
             self.is_sound = False
         elif word == "exited":
-            self._children.discard(value["id"])
+            self._pids.pop(self._children.pop(value["id"], ""), None)
             if self.is_lost:
                 self._loop.wake()  # Somebody may wait for it.
 
     def _note(self, line: bytes) -> None:
         ((word, value),) = json.loads(line).items()
         if word == "fork":
-            self._children.add(str(value["id"]))
+            self._children[str(value["id"])] = str(value["ticket"])
             self.is_sound = len(self._children) <= _MAX_CHILDREN
 
 

@@ -17,7 +17,7 @@ _MAX_THREADS = 64
 _STOPPED = "TtZX"
 _MAX_DEPTH = 64
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+PAGE = os.sysconf("SC_PAGE_SIZE")
 _MEMORY_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 
 
@@ -37,16 +37,16 @@ def _usage_below(top: int) -> dict[str, int]:
         ticks, pages = _stat(each)
         cpu_ticks += ticks
         resident += pages
-    return {"cpu_ms": round(cpu_ticks * 1000 / _TICKS), "resident_bytes": resident * _PAGE}
+    return {"cpu_ms": round(cpu_ticks * 1000 / _TICKS), "resident_bytes": resident * PAGE}
 
 
 def below(top: int) -> list[int]:
     """The processes that one has started, and theirs; of very many, some."""
-    found = _children(top)
+    found = children(top, _MAX_THREADS)
     for at, each in enumerate(found):
         if at >= _MAX_PROCESSES:
             break
-        found += _children(each)
+        found += children(each, _MAX_THREADS)
     return found[:_MAX_PROCESSES]
 
 
@@ -54,7 +54,7 @@ def _vitals_of(pid: int) -> dict[str, Any] | None:
     """Its threads, each by itself if they are few, else all as one."""
     try:
         at_ms = round(time.monotonic() * 1000)
-        whole = _words("/proc/%d/stat" % pid)
+        whole = words("/proc/%d/stat" % pid)
         ids = os.listdir("/proc/%d/task" % pid)
         is_stopped = whole[0] in _STOPPED
         if is_stopped:
@@ -66,12 +66,12 @@ def _vitals_of(pid: int) -> dict[str, Any] | None:
 
 
 def _seen_thread(pid: int, thread: int) -> list[Any]:
-    return _thread(thread, _words("/proc/%d/task/%d/stat" % (pid, thread)))
+    return _thread(thread, words("/proc/%d/task/%d/stat" % (pid, thread)))
 
 
-def _thread(name: int, words: list[str]) -> list[Any]:
-    used_ms = round((int(words[11]) + int(words[12])) * 1000 / _TICKS)
-    return [name, used_ms, words[0] == "R"]
+def _thread(name: int, told: list[str]) -> list[Any]:
+    used_ms = round((int(told[11]) + int(told[12])) * 1000 / _TICKS)
+    return [name, used_ms, told[0] == "R"]
 
 
 def times_out_of_memory() -> int:
@@ -79,8 +79,8 @@ def times_out_of_memory() -> int:
     for file in _MEMORY_EVENTS:
         try:
             with open(file, encoding="ascii") as events:
-                words = dict(line.split() for line in events)
-                return int(words.get("oom_kill", 0))
+                counts = dict(line.split() for line in events)
+                return int(counts.get("oom_kill", 0))
         except (OSError, ValueError):
             pass
     return 0
@@ -99,22 +99,23 @@ def _is_below_us(pid: int) -> bool:
 def _stat(pid: int) -> tuple[int, int]:
     """Processor time, of those that it has buried too, and pages in memory."""
     try:
-        words = _words("/proc/%d/stat" % pid)
-        return sum(int(word) for word in words[11:15]), int(words[21])
+        told = words("/proc/%d/stat" % pid)
+        return sum(int(word) for word in told[11:15]), int(told[21])
     except (OSError, IndexError, ValueError):
         return 0, 0  # It has just ended.
 
 
-def _words(file: str) -> list[str]:
-    """What stands behind the name, which is the app's own."""
+def words(file: str) -> list[str]:
+    """What the kernel tells of a process or a thread behind its name, which is the app's own."""
     with open(file, encoding="utf-8", errors="replace") as stat:
         return stat.read().rpartition(")")[2].split()
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int, max_threads: int | None = None) -> list[int]:
+    """Those of all its threads, or of so many of them: a process belongs to the thread that started it."""
     found: list[int] = []
     try:
-        for thread in os.listdir("/proc/%d/task" % pid)[:_MAX_PROCESSES]:
+        for thread in os.listdir("/proc/%d/task" % pid)[:max_threads]:
             with open("/proc/%d/task/%s/children" % (pid, thread), encoding="ascii") as listing:
                 found += [int(word) for word in listing.read().split()]
     except (OSError, ValueError):

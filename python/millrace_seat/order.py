@@ -53,6 +53,9 @@ class Sitting:
         walls = fields["walls"]
         #: What it is to live behind; None where the place itself is what it lives behind.
         self.walls = None if walls is None else Walls(walls)
+        limits = fields.get("limits")
+        #: What it is held to; None where the place itself does that.
+        self.limits = None if limits is None else Limits(limits)
         self.variables: dict[str, str] = fields["variables"]
         #: For the harness; where it calls home and where the app is, the agent fills in.
         self.order: dict[str, Any] = fields["order"]
@@ -73,6 +76,16 @@ class Walls:
         self.network: list[tuple[str, str]] = [(str(name), str(value)) for name, value in fields["network"]]
         #: It does not start where its connections cannot be judged.
         self.must_judge = fields["must_judge"] is True
+
+
+class Limits:
+    """What an app is held to, in bytes; None for as much as there is."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        #: Of each replica.
+        self.memory = _amount(fields["memory"])
+        #: What its folders may hold, by the name by which the service is told of one that is full.
+        self.folders = {name: _amount(fields[name]) for name in ("scratch", "storage")}
 
 
 class Server:
@@ -106,6 +119,14 @@ def read_ticket(text: str) -> str:
 def read_hash(text: str) -> str:
     """Raises ValueError for what is the name of no blob."""
     return _matching(_HASH, text)
+
+
+def _amount(value: Any) -> int | None:
+    if value is None:
+        return None
+    if int(value) <= 0:
+        raise ValueError("not as expected")
+    return int(value)
 
 
 def _matching(pattern: re.Pattern[str], text: str) -> str:

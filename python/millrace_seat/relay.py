@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+import struct
 
 from .channel import Channel
 from .kept import Pipe, Template
@@ -25,6 +26,8 @@ _BACKLOG = 1024
 _PREFACE_BYTES = 128
 #: Those of a template's connections that outlive its service.
 _LASTING = ("template", "stdout", "stderr")
+#: What the kernel tells of who has connected: process, user, group.
+_CREDENTIALS = struct.Struct("3i")
 _BYTES = 256 * 1024
 _buffer = bytearray(_BYTES)
 _view = memoryview(_buffer)
@@ -50,6 +53,16 @@ class Relays:
         self._listener.bind(self.path)
         self._listener.listen(_BACKLOG)
         loop.watch(self._listener.fileno(), IN, self._accept)
+
+    @property
+    def template(self) -> Template | None:
+        template = self.kept.get("template")
+        return template if isinstance(template, Template) else None
+
+    def forks(self) -> dict[str, int]:
+        """The processes of replicas that were forked, by ticket; any thread may ask."""
+        template = self.template
+        return {} if template is None else template.forks()
 
     def join(self, local: socket.socket | Pipe, kind: str, ticket: str, more: bytes = b"") -> None:
         """Passes on something of this place, as a connection that shows that ticket, and says something first."""
@@ -88,6 +101,8 @@ class Relays:
             return
         preface, _, rest = caller.said.partition(b"\n")
         words = preface.decode("latin-1").split(" ")
+        if words[2:3] == ["wire"]:
+            self._meet(words[3:], caller.local)
         kind = words[2] if len(words) > 3 and words[3] == self.template_ticket else ""
         if kind not in _LASTING or kind in self.kept:
             self._pass_on(caller.local, caller.said)
@@ -97,6 +112,15 @@ class Relays:
         if isinstance(pipe, Template):
             pipe.overhear(rest)
         self._pass_on(pipe, caller.said)
+
+    def _meet(self, shown: list[str], local: socket.socket) -> None:
+        """Behind walls the outer keeper connects for a replica, and says for which process."""
+        template = self.template
+        if template is None or not shown:
+            return
+        pid, _, _ = _CREDENTIALS.unpack(local.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        told = shown[1] if len(shown) > 1 and shown[1].isdecimal() else pid
+        template.meet(shown[0], int(told))
 
     def _pass_on(self, local: socket.socket | Pipe, first: bytes) -> None:
         if self.address is None or len(self._relays) >= _MAX_RELAYS:

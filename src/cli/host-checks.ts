@@ -4,6 +4,7 @@ import { findContainerTool, hasKnownHoles } from "../host/containers/container-t
 import { hostPythons } from "../host/host-pythons.ts";
 import { findInterpreter } from "../host/interpreter.ts";
 import { lookAtLimits } from "../host/limits/find-limits.ts";
+import { guestEnforcement } from "../host/limits/guest-limits.ts";
 import { LIMITS, describeEnforced } from "../host/limits/limits.ts";
 import type { Enforcement } from "../host/limits/limits.ts";
 import { networkReport } from "../host/walls/network.ts";
@@ -123,13 +124,11 @@ export async function checkLimits(
   const check = "limits";
   if (settings.engine === "kubernetes")
     return ok(check, "apps run on Kubernetes, which holds each pod to the memory, cpu and disk of its spec");
-  if (settings.engine === "ray")
-    return warn(
-      check,
-      "apps run on Ray: memory, cpu, scratch and storage: not enforced; behind walls, open files: a limit of 65536 for each process, and processes: a limit of 16384 for all of Ray's user, unless that is root",
-      "Ray places apps by what they reserve, and ends some when a node runs low; limit the nodes themselves, see docs/ray.md",
-    );
-  const enforcement = found ?? (await lookAtLimits(settings, rung));
+  const enforcement =
+    settings.engine === "ray"
+      ? guestEnforcement(settings, "Ray")
+      : (found ?? (await lookAtLimits(settings, rung)));
+  const where = settings.engine === "ray" ? "apps run on Ray: " : "";
   const remedies = new Set<string>();
   const told = LIMITS.map((name) => {
     const enforced = enforcement[name];
@@ -137,8 +136,9 @@ export async function checkLimits(
     if (!("lacking" in enforced)) return `${called}: ${describeEnforced(enforced)}`;
     remedies.add(enforced.remedy);
     return `${called}: not enforced (${enforced.lacking})`;
-  }).join("; ");
-  return remedies.size === 0 ? ok(check, told) : warn(check, told, [...remedies].join(". "));
+  });
+  const message = where + told.join("; ");
+  return remedies.size === 0 ? ok(check, message) : warn(check, message, [...remedies].join(". "));
 }
 
 /** What of an app's `network` this host enforces, behind the level that is set. */

@@ -1,5 +1,7 @@
 import type { Settings } from "../config/setting-keys.ts";
 import type { Containers } from "../host/containers/containers.ts";
+import { guestEnforcement } from "../host/limits/guest-limits.ts";
+import type { AppLimits, Enforcement } from "../host/limits/limits.ts";
 import type { NetworkWall } from "../host/walls/network.ts";
 import type { StandingWalls } from "../host/walls/standing-walls.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
@@ -14,6 +16,7 @@ import type { ProcessHost } from "./process/host.ts";
 import { Ports } from "./process/server/ports.ts";
 import { buildSeats } from "./remote/build-seats.ts";
 import { remoteEngine } from "./remote/engine.ts";
+import { folderLimits } from "./remote/seat-limits.ts";
 import { SeatListener } from "./remote/seat-listener.ts";
 import type { SeatListenerParts } from "./remote/seat-listener.ts";
 import type { SeatPlace } from "./remote/seat-place.ts";
@@ -40,6 +43,7 @@ type SeatHome = Pick<SeatListenerParts, "identity" | "host" | "port" | "records"
   };
 
 type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
+  readonly limits: AppLimits;
   readonly settings: Settings;
   readonly home: Home;
   readonly blobs: Blobs | null;
@@ -68,7 +72,7 @@ type StartedEngine = {
   /** The last service stops: seats elsewhere are left to the next one from now on, or all of them end. */
   readonly leaveSeats: () => void;
   /** What apps are held to where they run, as far as this service can tell before they do. */
-  readonly held: { readonly network: NetworkWall };
+  readonly held: { readonly network: NetworkWall; readonly enforcement: Enforcement };
   /** Where environments are built that are not for this machine; null where all are. */
   readonly builds: BuildSeats | null;
 };
@@ -79,7 +83,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const { dataDir, serverPorts } = settings;
   const host = { ...parts, dataDir, python: python.path, ports: new Ports(serverPorts) };
   const seatStarts = new Map<string, SpanCounts>();
-  const held = { network: parts.network };
+  const held = { network: parts.network, enforcement: parts.limits.enforcement };
   if (!seats && settings.engine === "process") {
     const engineHere = containerEngine(host, containers, engine(host));
     const none = { seatStarts, seatWalls: () => null };
@@ -125,14 +129,22 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const report = new SeatWallReport((standing) => tellWalls(standing, place.name, log));
   const onWalls = (standing: StandingWalls): void => report.hear(standing);
   return {
-    engine: remoteEngine(host, walls ? { ...remote, walls, onWalls } : remote),
+    engine: remoteEngine(
+      host,
+      walls ? { ...remote, walls, onWalls, folders: folderLimits(settings) } : remote,
+    ),
     seats: { seatStarts, seatWalls: () => report.weakest },
     reached: { seatAddress },
     leaveSeats: () => {
       isLeft = settings.keepSeats;
       if (!isLeft && seatHome.isAlone()) place.leaveNothing?.();
     },
-    held: walls ? { network: heldElsewhere(parts.network, settings) } : held,
+    held: walls
+      ? {
+          network: heldElsewhere(parts.network, settings),
+          enforcement: guestEnforcement(settings, place.name),
+        }
+      : held,
     builds: place.builds ? buildSeats(seating, settings.kubernetesBuildWaitMs, clock, onError) : null,
   };
 }

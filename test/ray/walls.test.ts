@@ -34,10 +34,7 @@ describe.skipIf(found === null)("walls on Ray", () => {
 
   verifies("ray.walls", "an app cannot act as the cluster", async () => {
     const on = await rayService(ray, databases, { app: { main: MAIN } }, { isolation: "auto" });
-    const nodes = (await ray.read("/api/v0/nodes")) as {
-      data: { result: { result: { node_ip: string }[] } };
-    };
-    const hosts = [...new Set(["127.0.0.1", ...nodes.data.result.result.map(({ node_ip: ip }) => ip)])];
+    const hosts = [...new Set(["127.0.0.1", ...(await ray.nodes())])];
     const inside = await ray.inside();
     const { json } = await on.call("app", { ...inside, hosts });
     const { own, stored, variables, ...refused } = json.result as Record<string, string[]>;

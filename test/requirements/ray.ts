@@ -19,6 +19,8 @@ export const RAY = {
     "ray.adopted": "After kill -9 of the service the next one goes on in the same actors.",
     "ray.node": "When a node of Ray dies, the next call is answered by another node.",
     "ray.walls": "An app on Ray reaches neither Ray's ports, sockets, files nor token, nor another app's.",
+    "ray.limits":
+      "On Ray, an app that takes too much memory or disk is 502 with the reason; its neighbour and the node live on.",
     "ray.load":
       "A node of Ray that dies under load costs no accepted run; sync calls fail only if they were in it.",
     "ray.deploys": "20 deploys under load on Ray fail no call.",

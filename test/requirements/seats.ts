@@ -75,6 +75,10 @@ export const SEATS = {
     "seats.walls-asked":
       "An app does not start in a seat that cannot give the level or the network that is asked for, and says why.",
     "seats.walls-told": "Which walls stand around apps elsewhere is told, with the weakest of all seats.",
+    "seats.limits.memory":
+      "On a machine of others, a replica that uses more memory than its app names ends as on a host; no other does.",
+    "seats.limits.disk":
+      "On a machine of others, an app whose temporary files or storage take too much is ended, and says why.",
     "seats.ports":
       "On a machine of others, each server has a port of its own, and only its own sockets are taken for it.",
     "seats.pythons": "An agent runs on every Python from 3.9 on, with its standard library alone.",

@@ -2,33 +2,15 @@ import { readFileSync, readdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import { storageFolder } from "../../src/host/artifacts.ts";
+import { serverApp } from "../support/servers/server-app.ts";
 import { testService } from "../support/service.ts";
 import { until } from "../support/until.ts";
+import { FILLER, HEADLESS, HUNGRY, HUNGRY_SERVER, SMALL } from "../support/walls/greedy-apps.ts";
 import { CLOSED_RUNGS, MEANS, groupsOf, requireCgroups, withoutCgroups } from "../support/walls/limited.ts";
 import { requireOffered } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
 
-/** Takes 600 MB at most, which no machine misses, and then waits for its end. */
-const HUNGRY = `
-import os
-import time
-
-def eat():
-    held = [b"x" * (4 << 20) for _ in range(150)]
-    time.sleep(600)
-    return len(held)
-
-def eat_below():
-    if os.fork() == 0:
-        eat()
-    time.sleep(600)
-
-def live():
-    return True
-`;
 const GOOD = "def run(n):\n    return n + 1\n";
-const SMALL = "[hardware]\nmemory = 0.2\n";
-
 for (const means of MEANS) {
   for (const fork of ["auto", "never"]) {
     verifies(
@@ -72,17 +54,6 @@ verifies(
   },
 );
 
-/** A process without its first thread: the kernel tells nothing of its memory, and calls it a zombie. */
-const HEADLESS = `
-import ctypes, threading
-
-def eat_headless():
-    if os.fork() == 0:
-        threading.Thread(target=eat).start()
-        ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
-    time.sleep(600)
-`;
-
 verifies("walls.limits.memory", "a watcher counts a process whose first thread has ended", async () => {
   const main = HUNGRY + HEADLESS;
   const service = await testService({ app: { main, toml: SMALL } }, {}, { engine: withoutCgroups });
@@ -105,6 +76,17 @@ for (const means of MEANS) {
     },
   );
 }
+
+verifies(
+  "walls.limits.memory",
+  "an app's own server that takes too much is ended, and starts again",
+  async () => {
+    const service = await testService({ app: serverApp({ toml: SMALL }, HUNGRY_SERVER) });
+    const { status, json } = await service.call("app", {}, { functionName: "eat" });
+    expect([status, json.code]).toEqual([502, "out_of_memory"]);
+    expect((await service.call("app", {}, { functionName: "live" })).status).toBe(200);
+  },
+);
 
 const CROWD = `
 import _thread
@@ -169,23 +151,6 @@ verifies("walls.limits.cpu", "cpu = 0.25 gives no more than a quarter of a core"
   expect(json.result).toBeLessThan(0.35);
   expect(json.result).toBeGreaterThan(0);
 });
-
-const FILLER = `
-import os
-import tempfile
-import time
-
-def fill(folder):
-    """60 MB in files of one."""
-    where = tempfile.gettempdir() if folder == "scratch" else os.environ["PERSISTENT_STORAGE"]
-    for number in range(60):
-        with open(os.path.join(where, "filler-%d" % number), "wb") as file:
-            file.write(b"x" * 1_000_000)
-    time.sleep(600)
-
-def live():
-    return True
-`;
 
 verifies(
   "walls.limits.disk",

@@ -15,13 +15,10 @@ const DELEGATE =
   "Give the service a control group of its own: under systemd with Delegate=yes (packaging/millrace.service has it), in a container with a writable /sys/fs/cgroup";
 
 const WAY_OUT = " (which an app can leave if it wants to: MILLRACE_ISOLATION=landlock prevents that)";
-const WATCHER = "a watcher, which looks every second";
+/** How a limit is enforced where the kernel does not. */
+export const WATCHER = "a watcher, which looks every second";
 const SCRATCH_SETTING = envOf(SETTING_KEYS.maxScratchBytes.name);
 const STORAGE_SETTING = envOf(SETTING_KEYS.maxProjectStorageBytes.name);
-const SCRATCH_FULL = (maxBytes: number): string =>
-  `its temporary files took more than ${showSize(maxBytes)}, this service's ${SCRATCH_SETTING}`;
-const STORAGE_FULL = (maxBytes: number): string =>
-  `the project's storage holds more than ${showSize(maxBytes)}, this service's ${STORAGE_SETTING}: remove some of its files`;
 
 /** What the operator says of it. */
 export type LimitSettings = Pick<Settings, "dataDir" | "maxScratchBytes" | "maxProjectStorageBytes">;
@@ -63,7 +60,7 @@ export class HostLimits implements AppLimits {
 
   refusal(storage: string): string | null {
     const maxBytes = this.#settings.maxProjectStorageBytes;
-    return maxBytes !== null && this.#disk.isOver(storage) ? STORAGE_FULL(maxBytes) : null;
+    return maxBytes !== null && this.#disk.isOver(storage) ? describeFull("storage", maxBytes) : null;
   }
 
   watch({ scratch, storage }: WrittenFolders, onOver: (why: string) => void): () => void {
@@ -71,9 +68,9 @@ export class HostLimits implements AppLimits {
     const stops: (() => void)[] = [];
     const watch = (folder: string, maxBytes: number, why: string): void =>
       void stops.push(this.#disk.watch({ folder, maxBytes }, () => onOver(why)));
-    for (const folder of scratch) watch(folder, maxScratchBytes, SCRATCH_FULL(maxScratchBytes));
+    for (const folder of scratch) watch(folder, maxScratchBytes, describeFull("scratch", maxScratchBytes));
     if (storage !== null && maxProjectStorageBytes !== null)
-      watch(storage, maxProjectStorageBytes, STORAGE_FULL(maxProjectStorageBytes));
+      watch(storage, maxProjectStorageBytes, describeFull("storage", maxProjectStorageBytes));
     return () => stops.forEach((stop) => stop());
   }
 
@@ -86,6 +83,21 @@ export class HostLimits implements AppLimits {
     const gone = group.removed().finally(() => this.#leaving.delete(gone));
     this.#leaving.add(gone);
   }
+}
+
+/** For people, which of its folders an app has filled beyond what the operator allows. */
+export function describeFull(folder: "scratch" | "storage", maxBytes: number): string {
+  const most = showSize(maxBytes);
+  return folder === "scratch"
+    ? `its temporary files took more than ${most}, this service's ${SCRATCH_SETTING}`
+    : `the project's storage holds more than ${most}, this service's ${STORAGE_SETTING}: remove some of its files`;
+}
+
+/** How the limit on a project's storage is enforced. */
+export function watchedStorage({
+  maxProjectStorageBytes,
+}: Pick<Settings, "maxProjectStorageBytes">): Enforced {
+  return maxProjectStorageBytes === null ? { unset: STORAGE_SETTING } : { by: WATCHER };
 }
 
 /** How each limit is enforced with what was found. */
@@ -121,6 +133,6 @@ export function enforcementOf(
           : processes,
     open_files: rung === null ? walls : { by: "a limit of 65536 for each process" },
     scratch: rung === null ? walls : { by: WATCHER },
-    storage: settings.maxProjectStorageBytes === null ? { unset: STORAGE_SETTING } : { by: WATCHER },
+    storage: watchedStorage(settings),
   };
 }

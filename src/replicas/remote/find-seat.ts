@@ -75,7 +75,7 @@ function search(
 
 /** Null where a seat cannot be taken over: its place cannot, or its process is a replica and ends with its service. */
 function wishOf(
-  { place, listener, replicasPerSeat = 1, storage, walls }: RemoteParts,
+  { place, listener, replicasPerSeat = 1, storage, walls, folders }: RemoteParts,
   workload: Workload,
 ): SeatWish | null {
   if (!place.adopt || (!workload.mayFork && !workload.server)) return null;
@@ -86,6 +86,7 @@ function wishOf(
   // Folders are another node's; the blobs of the version are the same files.
   const what = { ...workload, variables, bundle: null, environment: null };
   const around = walls?.(workload, 0).asked ?? null;
-  const content = JSON.stringify([GENERATION, place.name, replicasPerSeat, storage, around, what]);
+  const held = folders ? [folders] : [];
+  const content = JSON.stringify([GENERATION, place.name, replicasPerSeat, storage, around, what, ...held]);
   return { appNumber, versionId, workload: listener.records.mark(content) };
 }

@@ -1,5 +1,6 @@
 import type { StandingWalls } from "../../host/walls/standing-walls.ts";
 import type { Workload } from "../engine.ts";
+import type { FolderLimits } from "./seat-limits.ts";
 import type { SeatListener } from "./seat-listener.ts";
 import type { SeatPlace } from "./seat-place.ts";
 import type { GuestWalls } from "./seat-walls.ts";
@@ -21,6 +22,8 @@ export type RemoteParts = {
   readonly storage: string;
   /** What apps get on machines that strangers use too; `ownPort` is that of a server, else 0. Absent for no such place. */
   readonly walls?: (workload: Workload, ownPort: number) => GuestWalls;
+  /** What the folders of apps may hold there; absent for no such place, which holds them to something itself. */
+  readonly folders?: FolderLimits;
   readonly onPhase?: (phase: SeatStartPhase, ms: number) => void;
   readonly onWalls?: (walls: StandingWalls) => void;
   /** Whether what is ended now is left to the next service, which starts within the grace; absent for never. */

@@ -9,6 +9,7 @@ import type { StartedProcess } from "../process/spawn.ts";
 import { Looks } from "./looks.ts";
 import { refused, whyNotThere } from "./refusals.ts";
 import type { RemoteParts, SeatStartPhase } from "./remote-parts.ts";
+import { endOfSeat } from "./seat-limits.ts";
 import { SeatLine } from "./seat-line.ts";
 import type { Guest } from "./seat-listener.ts";
 import { seatReader } from "./seat-messages.ts";
@@ -70,6 +71,8 @@ export class RemoteSeat implements Guest {
   #heardAt: number | null = null;
   #waiting: Timer | null = null;
   #fault: string | null = null;
+  /** Why its agent has ended all of it, if it has; for people. */
+  #verdict: string | null = null;
   /** Forks that ended because memory ran out. */
   #memoryDeaths = 0;
   #isOver = false;
@@ -206,13 +209,13 @@ export class RemoteSeat implements Guest {
 
   #session(): Session {
     const { server, workload } = this.#start;
-    const { storage, walls } = this.#parts;
+    const { storage, walls, folders } = this.#parts;
     return {
       secret: this.#secret,
       fence: this.#fence,
       grace_ms: this.#parts.graceMs,
       addresses: this.#parts.addresses(),
-      sit: sittingOf(this.#start, storage, walls?.(workload, server?.port ?? 0)),
+      sit: sittingOf(this.#start, storage, walls?.(workload, server?.port ?? 0), folders),
     };
   }
 
@@ -231,18 +234,15 @@ export class RemoteSeat implements Guest {
     else if ("seen" in message) this.#looks.answer(message.seen);
     else if ("failed" in message) this.#end(refused(message.failed.message));
     else if ("exited" in message) {
-      const { code, isOutOfMemory } = message.exited;
-      const { limits } = this.#start.workload;
-      this.#end(
-        isOutOfMemory
-          ? { detail: describeRunOut(limits), initFailure: null, isOutOfMemory: true }
-          : { detail: describeExit(code, null), initFailure: null },
-      );
+      const exit = endOfSeat(message.exited, this.#start.workload.limits, this.#parts.folders);
+      if (message.exited.full) this.#verdict = exit.detail;
+      this.#end(exit);
     }
   }
 
   /** Where the kernel ends one process of a place, not all of it, the code alone does not tell why. */
   async #explain(exit: Exit): Promise<Exit> {
+    if (this.#verdict !== null) return { ...exit, detail: this.#verdict };
     if (exit.detail !== KILLED || !this.#line) return exit;
     if ((await this.#looks.memoryDeaths()) <= this.#memoryDeaths) return exit;
     this.#memoryDeaths += 1;

@@ -4,6 +4,8 @@ import type { ThreadVitals, Usage, Vitals } from "../engine.ts";
 import { BadFrame } from "../frame-reader.ts";
 import { orderedReader, parseMessage } from "./ordered-reader.ts";
 import type { WordMoves } from "./ordered-reader.ts";
+import { FOLDERS } from "./seat-limits.ts";
+import type { AskedLimits, ToldEnd } from "./seat-limits.ts";
 import { SEAT_LEVELS } from "./seat-walls.ts";
 import type { AskedWalls } from "./seat-walls.ts";
 
@@ -108,8 +110,12 @@ const MESSAGE = z.union([
   z.strictObject({ failed: z.strictObject({ message: z.string().max(4_000) }) }),
   z.strictObject({
     exited: z
-      .strictObject({ code: z.int().min(0).max(MAX_EXIT_CODE), is_out_of_memory: z.boolean() })
-      .transform(({ code, is_out_of_memory }) => ({ code, isOutOfMemory: is_out_of_memory })),
+      .strictObject({
+        code: z.int().min(0).max(MAX_EXIT_CODE),
+        is_out_of_memory: z.boolean(),
+        full: z.enum(FOLDERS).optional(),
+      })
+      .transform((e): ToldEnd => ({ code: e.code, isOutOfMemory: e.is_out_of_memory, full: e.full ?? null })),
   }),
   z.strictObject({
     printed: z.strictObject({ stream: z.enum(["stdout", "stderr"]), text: z.string() }),
@@ -170,6 +176,8 @@ export type Sitting = {
   readonly variables: Readonly<Record<string, string>>;
   /** What the app is to live behind; null where its place is that. */
   readonly walls: AskedWalls | null;
+  /** What it is held to; null where its place does that. */
+  readonly limits: AskedLimits | null;
   /** What the harness is told, but for what the agent fills in. */
   readonly order: unknown;
   /** The app's own server in place of the harness; null for none. */

@@ -325,7 +325,9 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     this.calls.clear();
     const initFailure = exit.initFailure ?? this.#initFailure ?? (wasReady ? null : this.#earlyEnd(exit));
     const silence = this.#silence;
-    const told = silence === null ? { detail: exit.detail } : { detail: silence, silence };
+    const { detail, isOutOfMemory } = exit;
+    const told =
+      silence === null ? { detail, ...(isOutOfMemory && { isOutOfMemory }) } : { detail: silence, silence };
     this.#events.onGone({ ...told, initFailure }, lost, []);
   }
 

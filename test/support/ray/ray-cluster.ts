@@ -60,6 +60,16 @@ export class RayCluster {
     return this.#folder !== null;
   }
 
+  /** What starts one more node, with that address of its own, on a machine that reaches the head at the other one. */
+  nodeCommand(own: string, head: string): string[] {
+    const words = readFileSync(`/proc/${this.#groupOf("head")}/cmdline`, "utf8").split("\0");
+    const port = words[words.indexOf("--port") + 1] ?? "";
+    const ray = words.slice(0, words.indexOf("start"));
+    const flags = ["--temp-dir", path.join(this.#folder ?? "", "tmp"), "--object-store-memory", "80000000"];
+    const place = ["--address", `${head}:${port}`, "--node-ip-address", own, "--num-cpus", "1"];
+    return [...ray, "start", "--block", "--disable-usage-stats", ...flags, ...place];
+  }
+
   /** kill -9 of the second node, with everything that runs on it; gives the pids of those that ended. */
   killNode(): number[] {
     const top = this.#groupOf("worker");
@@ -90,6 +100,14 @@ export class RayCluster {
       folders: this.isOwn ? [path.dirname(sockets)] : [],
       pids: tops.flatMap((top) => [top, ...nearestBelow(top)]),
     };
+  }
+
+  /** The addresses of its living nodes; several may have the same. */
+  async nodes(): Promise<string[]> {
+    const found = (await this.read("/api/v0/nodes")) as {
+      data: { result: { result: { node_ip: string; state: string }[] } };
+    };
+    return found.data.result.result.flatMap(({ node_ip: ip, state }) => (state === "ALIVE" ? [ip] : []));
   }
 
   /** The actors of seats that are not dead. */

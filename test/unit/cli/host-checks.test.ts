@@ -34,7 +34,9 @@ test("where apps run elsewhere, this host's limits are not theirs", async () => 
   expect(await told("kubernetes")).toMatchObject({ status: "ok" });
   const { status, message, remedy } = await told("ray");
   expect(status).toBe("warn");
-  expect(message).toContain("memory, cpu, scratch and storage: not enforced");
+  expect(message).toMatch(
+    /^apps run on Ray: memory: enforced by a watcher.*; cpu: not enforced \(Ray places/,
+  );
   expect(remedy).toContain("docs/ray.md");
 });
 
