@@ -72,7 +72,7 @@ export async function runKept(
   const lastWords = new LastWords();
   const take = (stream: LogStream) => (text: string) => {
     kept.onLine(text, stream);
-    lastWords.take(text);
+    lastWords.take(text, stream);
   };
   const { held } = kept;
   const storage = held?.folders.storage ?? null;

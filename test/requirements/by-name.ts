@@ -50,6 +50,7 @@ export const TRIED_BY_NAME = {
     "seats.left",
     "seats.moved",
     "seats.packages",
+    "seats.port",
     "seats.ports",
     "seats.postgres",
     "seats.pythons",
@@ -145,6 +146,7 @@ export const TRIED_BY_NAME = {
   soak: ["show.soak"],
   smoke: ["kubernetes.smoke", "ray.smoke"],
   kubernetes: [
+    "buildkit.confined",
     "helm.document",
     "helm.update",
     "kubernetes.blows",
@@ -164,6 +166,7 @@ export const TRIED_BY_NAME = {
   ],
   ray: [
     "ray.actor",
+    "ray.limits",
     "ray.away",
     "ray.deploys",
     "ray.document",

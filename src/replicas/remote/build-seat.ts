@@ -148,7 +148,7 @@ export class BuildSeat implements Guest, Builder {
       (id) => ({ run: { id, program, args, env, files } }),
       (text, stream) => {
         onLine(text, stream);
-        lastWords.take(text);
+        lastWords.take(text, stream);
       },
     );
     const detail = isOutOfMemory ? describeRunOut(this.#workload.limits) : describeExit(code, null);
