@@ -187,4 +187,38 @@ describe.skipIf(!registry)("images that are built in pods", () => {
       /admits no pods that build images: .*violates PodSecurity/,
     );
   });
+
+  verifies("buildkit.confined", "no pod in the namespace for images gets to its machine", async () => {
+    const namespace = await TestNamespace.make();
+    const images = await namespace.forImages();
+    const container = { name: "c", image: "localhost/none:1" };
+    const walls = {
+      automountServiceAccountToken: false,
+      securityContext: { runAsNonRoot: true, runAsUser: 1 },
+    };
+    const plain = { ...walls, containers: [container] };
+    const withContext = (securityContext: object) => ({
+      ...walls,
+      containers: [{ ...container, securityContext }],
+    });
+    const isHeld = async () => (await images.refusalOf({ ...plain, hostPID: true })) !== null;
+    await until("the policy holds", isHeld);
+    expect(await images.refusalOf(plain)).toBeNull();
+    const escapes = [
+      { ...plain, hostNetwork: true },
+      { ...plain, hostIPC: true },
+      { ...plain, volumes: [{ name: "v", hostPath: { path: "/" } }] },
+      { ...plain, automountServiceAccountToken: true },
+      { ...plain, securityContext: { runAsNonRoot: true } },
+      { ...plain, initContainers: [{ ...container, name: "i", securityContext: { privileged: true } }] },
+      withContext({ privileged: true }),
+      withContext({ runAsNonRoot: false, runAsUser: 0 }),
+      withContext({ capabilities: { add: ["SYS_ADMIN"] } }),
+    ];
+    for (const spec of escapes)
+      expect([spec, await images.refusalOf(spec)]).toEqual([
+        spec,
+        expect.stringContaining("pods that build images"),
+      ]);
+  });
 });

@@ -39,6 +39,8 @@ export const ELSEWHERE = {
     "buildkit.reasons":
       "What keeps BuildKit from starting, or fails an image, is in the build's log and its reason.",
     "buildkit.left": "The build of an image that is cancelled or lost leaves nothing in the cluster.",
+    "buildkit.confined":
+      "The namespace where images are built admits no pod that has more rights than BuildKit needs.",
     "buildkit.apart":
       "Images are built in a namespace of their own, if one is set; doctor asks the cluster if it admits such pods.",
   }),

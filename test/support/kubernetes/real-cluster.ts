@@ -19,6 +19,11 @@ export const TEST_CLUSTER: TestCluster | null = inject("testCluster");
 
 type Named = { readonly metadata: { readonly name: string } };
 
+/** Where the objects of `images.yaml` go that are in no namespace. */
+const ADMISSION = ["validatingadmissionpolicies", "validatingadmissionpolicybindings"].map(
+  (resource) => `/apis/admissionregistration.k8s.io/v1/${resource}`,
+);
+
 /** A namespace of a test's own, held to the restricted profile, with an account that may do what our role says. */
 export class TestNamespace {
   readonly name: string;
@@ -52,11 +57,23 @@ export class TestNamespace {
     const text = readFileSync(path.join(REPOSITORY, "packaging/kubernetes/images.yaml"), "utf8")
       .replaceAll("millrace-images", namespace.name)
       .replaceAll("namespace: millrace\n", `namespace: ${this.name}\n`);
-    const [whole, role, binding] = parseAllDocuments(text).map((document) => document.toJS() as object);
+    const [whole, role, binding, ...policies] = parseAllDocuments(text).map(
+      (document) => document.toJS() as object,
+    );
     await namespace.#admin.ask({ method: "POST", path: "/api/v1/namespaces", body: whole });
     await namespace.create("apis/rbac.authorization.k8s.io/v1", "roles", role!);
     await namespace.create("apis/rbac.authorization.k8s.io/v1", "rolebindings", binding!);
+    for (const [index, policy] of policies.entries())
+      await namespace.#createForAll(ADMISSION[index] ?? "", policy);
     return namespace;
+  }
+
+  /** Something that is in no namespace, and has this one's name. It is removed at the test's end. */
+  async #createForAll(path: string, body: object): Promise<void> {
+    onTestFinished(async () => {
+      await this.#admin.ask({ method: "DELETE", path: `${path}/${this.name}` });
+    });
+    await this.#admin.ask({ method: "POST", path, body });
   }
 
   /** One that the test makes itself. It is removed at its end. */
@@ -81,8 +98,22 @@ export class TestNamespace {
   }
 
   /** As the operator. */
-  async create(group: string, resource: string, body: object): Promise<unknown> {
-    return await this.#admin.ask({ method: "POST", path: this.#admin.pathOf(group, resource), body });
+  async create(
+    group: string,
+    resource: string,
+    body: object,
+    query: Record<string, string> = {},
+  ): Promise<unknown> {
+    return await this.#admin.ask({ method: "POST", path: this.#admin.pathOf(group, resource), query, body });
+  }
+
+  /** Why a pod of that spec would not be admitted; null if it would. */
+  async refusalOf(spec: object): Promise<string | null> {
+    const body = { apiVersion: "v1", kind: "Pod", metadata: { name: "tried" }, spec };
+    return await this.create("api/v1", "pods", body, { dryRun: "All" }).then(
+      () => null,
+      (error: unknown) => (error as Error).message,
+    );
   }
 
   async remove(group: string, resource: string, name: string): Promise<void> {

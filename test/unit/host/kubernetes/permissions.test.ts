@@ -26,7 +26,13 @@ verifies(
   () => {
     const text = readFileSync(path.join(REPOSITORY, "packaging/kubernetes/images.yaml"), "utf8");
     const objects = parseAllDocuments(text).map((document) => document.toJS() as Role);
-    expect(objects.map(({ kind }) => kind)).toEqual(["Namespace", "Role", "RoleBinding"]);
+    expect(objects.map(({ kind }) => kind)).toEqual([
+      "Namespace",
+      "Role",
+      "RoleBinding",
+      "ValidatingAdmissionPolicy",
+      "ValidatingAdmissionPolicyBinding",
+    ]);
     const granted = grantedBy(objects.flatMap(({ kind, rules }) => (kind === "Role" ? rules : [])));
     expect(granted).toEqual(PERMISSIONS.map(describePermission).toSorted());
     expect(text).toContain("pod-security.kubernetes.io/enforce: privileged");
