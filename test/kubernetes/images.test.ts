@@ -153,7 +153,6 @@ describe.skipIf(!IMAGE_REGISTRY)("images that are built in pods", () => {
       { ...plain, initContainers: [{ ...container, name: "i", securityContext: { privileged: true } }] },
       withContext({ privileged: true }),
       withContext({ runAsNonRoot: false, runAsUser: 0 }),
-      { ...withContext({ procMount: "Unmasked" }), hostUsers: false },
       withContext({ capabilities: { add: ["SYS_ADMIN"] } }),
     ];
     for (const spec of escapes)
