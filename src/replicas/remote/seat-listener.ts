@@ -77,6 +77,8 @@ export class SeatListener {
   readonly #strangers = new Strangers<string>(MAX_STRANGERS);
   /** How many blobs are on their way to each. */
   readonly #fetches = new Counts<Guest>();
+  /** What blobs are sent to. */
+  readonly #fetching = new Set<Socket>();
   readonly #lost: LostAgents;
 
   private constructor(parts: SeatListenerParts) {
@@ -147,6 +149,8 @@ export class SeatListener {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.#strangers.close();
     this.#lost.close();
+    // An agent that was left may still fetch its files; it asks the next service for them.
+    for (const socket of this.#fetching) socket.destroy();
     await closed;
   }
 
@@ -210,6 +214,8 @@ export class SeatListener {
   #giveBlob(guest: Guest | null, blob: string, socket: Socket): boolean {
     if (!guest?.uses(blob) || this.#fetches.of(guest) >= MAX_FETCHES) return false;
     const { blobs, onError } = this.#parts;
+    this.#fetching.add(socket);
+    socket.once("close", () => this.#fetching.delete(socket));
     this.#fetches.during(guest, () => sendBlob(blobs, blob, socket)).catch(onError);
     return true;
   }

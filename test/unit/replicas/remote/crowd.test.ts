@@ -152,3 +152,22 @@ test("a seat fetches two blobs at once, and no third", async () => {
     return count > 2;
   });
 });
+
+verifies("seats.left", "a service that stops does not wait for what an agent fetches", async () => {
+  const seat = await playedSeat();
+  const agent = await seat.sit();
+  const { secret } = agent.heard[0].session;
+  const opened = Promise.withResolvers<void>();
+  const gone = Promise.withResolvers<void>();
+  seat.blobs.open = async function* (): AsyncGenerator<Buffer, void, void> {
+    opened.resolve();
+    await gone.promise;
+    yield Buffer.from("too late");
+  };
+  const way = await seat.call(`millrace 1 blob ${seat.order.seatId} ${secret} ${BUNDLE}`);
+  await opened.promise;
+  agent.socket.destroy();
+  await seat.listener.close();
+  await way.closed();
+  gone.resolve();
+});
