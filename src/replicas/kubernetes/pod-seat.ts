@@ -200,9 +200,12 @@ const SET_UP_MS = 10_000;
 /** A token that is renewed just now, and somebody else's change at the same moment. */
 const MAY_PASS: ReadonlySet<number> = new Set([401, 409]);
 
-/** Whether asking again is of no use. A quota is used up only for a while. */
+/** Refusals that pass: a quota is used up only for a while, and a new namespace gets its account a little later. */
+const PASSES = /exceeded quota|error looking up service account/;
+
+/** Whether asking again is of no use. */
 function isFinal(error: unknown): boolean {
   if (!(error instanceof ApiError) || error.isPassing) return false;
-  const isQuota = error.status === 403 && error.message.includes("exceeded quota");
-  return !isQuota && !MAY_PASS.has(error.status);
+  const passes = error.status === 403 && PASSES.test(error.message);
+  return !passes && !MAY_PASS.has(error.status);
 }

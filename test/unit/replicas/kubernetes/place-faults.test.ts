@@ -48,6 +48,16 @@ verifies("kubernetes.ends", "a token that is renewed just now fails no pod", asy
   expect([again.method, seat.obstacle()]).toEqual(["POST", "Unauthorized"]);
 });
 
+verifies("kubernetes.quota", "a namespace that has no account yet fails no pod", async () => {
+  const played = await PlayedPlace.open();
+  const { seat } = played.begin("a");
+  const message =
+    'pods "x" is forbidden: error looking up service account apps/default: serviceaccount "default" not found';
+  (await played.next()).answer(403, { reason: "Forbidden", message });
+  const again = await played.nextInTime();
+  expect([again.method, seat.obstacle()]).toEqual(["POST", message]);
+});
+
 verifies("kubernetes.ends", "what is being removed when the service stops is waited for", async () => {
   const played = await PlayedPlace.open();
   const { seat } = played.begin("a");
