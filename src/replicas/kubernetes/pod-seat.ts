@@ -124,7 +124,8 @@ export class PodSeat implements PlacedSeat, QueuedPod {
       this.#isBeingMade = false;
     }
     this.#isThere = true;
-    this.#obstacle = null;
+    // The cluster may have said more of the pod before its secret was made, and may not say it again.
+    this.#obstacle = this.#seen?.obstacle ?? null;
     if (this.#isKilled) void this.#remove();
     return "done";
   }

@@ -58,6 +58,21 @@ verifies("kubernetes.quota", "a namespace that has no account yet fails no pod",
   expect([again.method, seat.obstacle()]).toEqual(["POST", message]);
 });
 
+verifies("kubernetes.reasons", "why a pod waits is told, also if its secret is made later", async () => {
+  const played = await PlayedPlace.open();
+  const { seat } = played.begin("a");
+  (await played.next()).answer(201, shownPod("a"));
+  const secret = await played.next();
+  const why = { reason: "Unschedulable", message: "0/2 nodes are available" };
+  const conditions = [{ type: "PodScheduled", status: "False", ...why }];
+  await played.tell("MODIFIED", shownPod("a", { phase: "Pending", conditions }));
+  await until("it is told", () => seat.obstacle()?.includes("0/2 nodes") === true);
+  secret.answer(201, {});
+  const { seat: next } = played.begin("b");
+  await played.make("b", shownPod("b"));
+  expect([seat.obstacle(), next.obstacle()]).toEqual([expect.stringContaining("0/2 nodes"), null]);
+});
+
 verifies("kubernetes.ends", "what is being removed when the service stops is waited for", async () => {
   const played = await PlayedPlace.open();
   const { seat } = played.begin("a");
