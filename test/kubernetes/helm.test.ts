@@ -68,7 +68,8 @@ describe.skipIf(!TEST_CLUSTER)("the chart on a cluster", () => {
     const told = [await dryRun(plain)];
     if (withHelm) {
       // This cluster knows no PodMonitor.
-      const values = { ...FULL_VALUES, podMonitor: { enabled: false } };
+      const images = { ...FULL_VALUES.images, namespace: (await TestNamespace.make()).name };
+      const values = { ...FULL_VALUES, images, podMonitor: { enabled: false } };
       for (const each of [LEAST_VALUES, values])
         told.push(await dryRun(renderChart(each, { namespace: name })));
     }

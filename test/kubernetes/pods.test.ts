@@ -211,4 +211,5 @@ const MISSING = [
   "may not patch networkpolicies.networking.k8s.io",
   "may not create secrets",
   "may not watch pods",
+  "may not list events",
 ];
