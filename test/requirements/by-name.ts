@@ -49,7 +49,6 @@ export const TRIED_BY_NAME = {
     "seats.cut",
     "seats.init-failure",
     "seats.killed",
-    "seats.left",
     "seats.moved",
     "seats.packages",
     "seats.port",
