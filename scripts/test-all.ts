@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { BY_NAME } from "../test/support/projects.ts";
 
-// Every test that this machine can run, one command after the other: `npm run test:all`. It takes some hours. What needs
+// Every test that this machine can run, one command after the other: `npm run test:all`. It takes an hour or two. What needs
 // podman, S3 or a cluster says so where there is none. Ends with 1, and names the commands, if one failed.
 
 const failed: string[] = [];
