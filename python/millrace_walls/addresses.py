@@ -10,6 +10,10 @@ _MAPPED = 0xFFFF << 32
 #: NAT64, how hosts without IPv4 reach it: as good or bad as the address inside.
 _NAT64 = 0x64FF9B << 96
 
+#: How IPv4 addresses are written as IPv6 ones begin.
+_MAPPED_BYTES = bytes(10) + b"\xff\xff"
+_LOOPBACK_4, _LOOPBACK_6 = b"\x7f\0\0\1", bytes(15) + b"\1"
+
 #: Shorter ones the kernel refuses itself.
 _SHORTEST_4, _SHORTEST_6 = 8, 24
 
@@ -22,9 +26,6 @@ class Address:
     def __init__(self, bits: int, value: int, port: int, scope: int = 0) -> None:
         if bits == 128 and value >> 32 in (_MAPPED >> 32, _NAT64 >> 32):
             bits, value = 32, value & 0xFFFFFFFF
-        # To connect to no address in particular leads to this machine.
-        if value == 0:
-            value = 0x7F000001 if bits == 32 else 1
         self.bits = bits
         self.value = value
         self.port = port
@@ -66,6 +67,34 @@ def read_name(name: bytes) -> Address | None:
         scope = struct.unpack_from("=I", name, 24)[0] if len(name) >= 28 else 0
         return Address(128, int.from_bytes(name[8:24], "big"), port, scope)
     return None
+
+
+def with_real_host(name: bytes, bound: bytes) -> bytes:
+    """A name to connect to, with the host that the kernel would take for an unspecified one written out.
+
+    `bound` is the address that the socket is bound to, all zeros for none: the kernel goes by that. What is judged and
+    what is connected to must be the same.
+    """
+    if len(name) < 2:
+        return name
+    (family,) = struct.unpack_from("=H", name)
+    if family == socket.AF_INET and len(name) >= _SHORTEST_4 and name[4:8] == bytes(4):
+        return name[:4] + _source_4(bound) + name[8:]
+    if family == socket.AF_INET6 and len(name) >= _SHORTEST_6:
+        if name[8:24] == bytes(16):
+            # Loopback of the family that the socket is bound to.
+            host = _MAPPED_BYTES + _LOOPBACK_4 if bound.startswith(_MAPPED_BYTES) else _LOOPBACK_6
+            return name[:8] + host + name[24:]
+        if name[8:24] == _MAPPED_BYTES + bytes(4):
+            return name[:20] + _source_4(bound) + name[24:]
+    return name
+
+
+def _source_4(bound: bytes) -> bytes:
+    """The IPv4 address that a socket is bound to, or else loopback."""
+    if len(bound) == 16:
+        bound = bound[12:] if bound.startswith(_MAPPED_BYTES) else bytes(4)
+    return _LOOPBACK_4 if bound == bytes(4) else bound
 
 
 def nameservers(settings: str = "/etc/resolv.conf") -> list[Address]:

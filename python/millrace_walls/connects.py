@@ -1,7 +1,7 @@
 """Makes the connections of an app in its place, and takes its ports, where that is permitted.
 
-The kernel stops each `connect` and each `bind` of the app and asks here. The address is read once, judged, and used by
-this process, on a copy of the app's own descriptor: whatever the app changes in the meantime, in its memory or at the
+The kernel stops each `connect`, `bind` and `listen` of the app and asks here. The address is read once, judged, and used
+by this process, on a copy of the app's own descriptor: whatever the app changes in the meantime, in its memory or at the
 descriptor's number, does not change where that connection leads, or which port is taken.
 """
 
@@ -16,18 +16,16 @@ import struct
 import time
 
 from . import kernel
-from .addresses import read_name
+from .addresses import read_name, with_real_host
 from .judge import Judge
-
-_RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
-_NOTICE = struct.Struct("=QII iI Q 6Q")
-_ANSWER = struct.Struct("=QqiI")
-_CONTINUE = 1
+from .notifier import Notice, Notifier, copy_descriptor, read_memory
+from .thread_names import answer_open
+from .unix_sockets import UnixSockets
 
 _CONNECT = {"x86_64": 42, "aarch64": 203}
 _BIND = {"x86_64": 49, "aarch64": 200}
-_READ_MEMORY = {"x86_64": 310, "aarch64": 270}
-_PIDFD_OPEN, _PIDFD_GETFD = 434, 438
+_LISTEN = {"x86_64": 50, "aarch64": 201}
+_OPENAT = {"x86_64": 257, "aarch64": 56}
 
 _NAME_BYTES = 128
 _TIMEVAL = struct.Struct("@ll")
@@ -40,7 +38,7 @@ _SWEEP_SECONDS = 1.0
 class _Waiting:
     """A blocking connection on its way."""
 
-    def __init__(self, notice: int, connection: socket.socket, name: bytes) -> None:
+    def __init__(self, notice: Notice, connection: socket.socket, name: bytes) -> None:
         self.notice = notice
         self.connection = connection
         self.name = name
@@ -50,104 +48,123 @@ class _Waiting:
 
 
 class Connects:
-    """The outer end of the filter. Nothing here blocks: who has to wait is answered later."""
+    """Answers the calls of one app. Nothing here blocks: a call that has to wait is answered later."""
 
-    def __init__(self, listener: int, judge: Judge, lets_unix: bool) -> None:
-        self._listener = listener
+    def __init__(self, notifier: Notifier, judge: Judge, unix: UnixSockets | None) -> None:
+        self._notifier = notifier
         self._judge = judge
-        #: Unix sockets are the app's own affair: namespaces and Landlock see to them.
-        self._lets_unix = lets_unix
+        #: None where the kernel keeps the app from the unix sockets of others, and from TCP without asking here: then
+        #: it does no harm to let the app make these calls itself.
+        self._unix = unix
         self._waiting: dict[int, _Waiting] = {}
         self._swept_at = 0.0
         self._events = select.epoll()
-        self._events.register(listener, select.EPOLLIN)
+        self._events.register(notifier.fileno(), select.EPOLLIN)
 
     def fileno(self) -> int:
         return self._events.fileno()
 
     def pause_seconds(self) -> float | None:
         """How long until something is due without being asked; None for never."""
-        if not self._waiting:
-            return None
-        now = time.monotonic()
-        ends = (each.until for each in self._waiting.values() if each.until is not None)
-        return max(0.0, min((self._swept_at + _SWEEP_SECONDS, *ends)) - now)
+        pauses = [] if self._unix is None else [self._unix.pause_seconds()]
+        if self._waiting:
+            now = time.monotonic()
+            ends = (each.until for each in self._waiting.values() if each.until is not None)
+            pauses.append(max(0.0, min((self._swept_at + _SWEEP_SECONDS, *ends)) - now))
+        return min((each for each in pauses if each is not None), default=None)
 
     def work(self) -> bool:
-        """Answers what can be answered; false when nobody is left who could ask."""
+        """Answers what can be answered; false when no process is left that could ask."""
         is_open = True
         for descriptor, event in self._events.poll(0):
-            if descriptor != self._listener:
+            if descriptor != self._notifier.fileno():
                 self._finish(self._waiting[descriptor])
             elif event & select.EPOLLIN:
                 self._take()
             else:
-                self._events.unregister(self._listener)
+                self._events.unregister(self._notifier.fileno())
                 is_open = False
         self._sweep()
+        if self._unix is not None:
+            self._unix.sweep()
         return is_open
 
     def _take(self) -> None:
-        question = bytearray(_NOTICE.size)
+        notice = self._notifier.receive()
+        if notice is None:
+            return
+        if notice.number == _OPENAT[kernel.MACHINE]:
+            answer_open(self._notifier, notice)
+            return
         try:
-            fcntl.ioctl(self._listener, _RECEIVE, question, True)
+            copy = copy_descriptor(notice.pid, notice.arguments[0] & 0xFFFFFFFF)
+            try:
+                connection = socket.socket(fileno=copy)
+            except OSError:
+                os.close(copy)
+                raise
+            with connection:
+                self._answer(notice, connection)
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.EINTR):
-                return  # Who asked was interrupted, or has ended.
-            raise
-        notice, pid, _, number, _, _, descriptor, at, size, _, _, _ = _NOTICE.unpack(question)
-        is_bind = number == _BIND[kernel.MACHINE]
-        try:
-            self._answer(notice, pid, descriptor & 0xFFFFFFFF, at, size & 0xFFFFFFFF, is_bind)
-        except OSError as error:
-            self._reply(notice, error.errno or errno.EACCES)
+            self._notifier.reply(notice, error.errno or errno.EACCES)
 
-    def _answer(self, notice: int, pid: int, descriptor: int, at: int, size: int, is_bind: bool) -> None:
+    def _answer(self, notice: Notice, connection: socket.socket) -> None:
         """Raises what the app's own call is to fail with."""
-        if size > _NAME_BYTES:
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-        copy = _copy(pid, descriptor)
-        try:
-            connection = socket.socket(fileno=copy)
-        except OSError:
-            os.close(copy)
-            raise
-        with connection:
-            is_unix = connection.family == socket.AF_UNIX
-            is_internet = connection.family in (socket.AF_INET, socket.AF_INET6)
-            if not (is_bind or is_internet or (is_unix and self._lets_unix)):
-                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-            if is_unix:
-                # A path means something to the app alone. Should it be another socket by then: where Landlock knows of
-                # ports, the app itself neither connects nor takes one.
-                self._reply(notice, 0, _CONTINUE)
-                return
-            name = _read(pid, at, size)
-            # By now the id may be another process's: then nothing of this counts.
-            fcntl.ioctl(self._listener, _IS_VALID, notice.to_bytes(8, "little"))
+        is_unix = connection.family == socket.AF_UNIX
+        if notice.number == _LISTEN[kernel.MACHINE]:
+            self._listen(notice, connection)
+        elif is_unix and self._unix is None:
+            self._notifier.let_through(notice)
+        else:
+            size = notice.arguments[2] & 0xFFFFFFFF
+            if size > _NAME_BYTES:
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            name = read_memory(notice.pid, notice.arguments[1], size)
+            self._notifier.require_valid(notice)
+            is_bind = notice.number == _BIND[kernel.MACHINE]
+            if is_unix and self._unix is not None:
+                self._unix.answer(notice, connection, name, is_bind)
+            elif is_bind:
+                self._bind(notice, connection, name)
+            else:
+                self._connect(notice, connection, name)
+
+    def _listen(self, notice: Notice, connection: socket.socket) -> None:
+        """Notes whose socket it is before any connection can reach it."""
+        if not _is_internet(connection):
+            # A unix socket tells those who connect which process listens, so that process has to make the call. Should
+            # the app put a TCP socket in its place meanwhile: if that has a port of the app's choosing, it is noted.
+            self._notifier.let_through(notice)
+            return
+        self._notifier.require_valid(notice)
+        self._judge.note_listener(connection)
+        backlog = notice.arguments[1] & 0xFFFFFFFF
+        kernel.syscall(_LISTEN[kernel.MACHINE], connection.fileno(), backlog)
+        self._notifier.reply(notice)
+
+    def _bind(self, notice: Notice, connection: socket.socket, name: bytes) -> None:
+        if _is_internet(connection):
+            # Whatever family the name says: the kernel takes some for the socket's own.
+            port = int.from_bytes(name[2:4], "big")
+            # This process may have privileges that the app has not. Datagrams have ports of their own.
             is_stream = connection.type == socket.SOCK_STREAM
-            if is_bind:
-                if is_internet:
-                    self._require_port(name, is_stream)
-                kernel.syscall(_BIND[kernel.MACHINE], connection.fileno(), name, len(name))
-                self._reply(notice, 0)
-                return
-            address = read_name(name)
-            # Datagrams can be sent without this, so it would not hold.
-            if address and is_stream and not self._judge.permits(address):
+            if 0 < port < _unprivileged_since() or (is_stream and not self._judge.may_take(port)):
                 raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-            self._connect(notice, connection, name)
+            if is_stream:
+                self._judge.note_listener(connection)
+        kernel.syscall(_BIND[kernel.MACHINE], connection.fileno(), name, len(name))
+        self._notifier.reply(notice)
 
-    def _require_port(self, name: bytes, is_stream: bool) -> None:
-        """Raises where it may not take that one. Datagrams have ports of their own, which are nobody's."""
-        # Whatever family the name says: the kernel takes some for the socket's own.
-        port = int.from_bytes(name[2:4], "big")
-        # This process may have privileges that the app has not.
-        if 0 < port < _unprivileged_since() or (is_stream and not self._judge.may_take(port)):
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-
-    def _connect(self, notice: int, connection: socket.socket, name: bytes) -> None:
+    def _connect(self, notice: Notice, connection: socket.socket, name: bytes) -> None:
         """Begins it; what is on its way and has to be waited for is kept."""
+        if not _is_internet(connection):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        # Datagrams can be sent without this, so it would not hold.
+        if connection.type == socket.SOCK_STREAM:
+            name = with_real_host(name, _bound_to(connection))
+            address = read_name(name)
+            if address and not self._judge.permits(address):
+                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
         flags = fcntl.fcntl(connection, fcntl.F_GETFL)
         is_blocking = not flags & os.O_NONBLOCK
         if is_blocking:
@@ -159,7 +176,7 @@ class Connects:
             if not is_blocking or error.errno not in (errno.EINPROGRESS, errno.EALREADY):
                 raise
         else:
-            self._reply(notice, 0)
+            self._notifier.reply(notice)
             return
         finally:
             if is_blocking:
@@ -175,15 +192,15 @@ class Connects:
         self._forget(waiting)
         with waiting.connection as connection:
             # An error can be asked for once: it is for whoever waits for it.
-            if not self._is_valid(waiting.notice):
+            if not self._notifier.is_valid(waiting.notice):
                 return
             try:
                 # The kernel knows where to: a second call tells how it went.
                 kernel.syscall(_CONNECT[kernel.MACHINE], connection.fileno(), waiting.name, len(waiting.name))
             except OSError as error:
-                self._reply(waiting.notice, error.errno or errno.EACCES)
+                self._notifier.reply(waiting.notice, error.errno or errno.EACCES)
             else:
-                self._reply(waiting.notice, 0)
+                self._notifier.reply(waiting.notice)
 
     def _sweep(self) -> None:
         if not self._waiting:
@@ -194,29 +211,24 @@ class Connects:
             self._swept_at = now
         for waiting in list(self._waiting.values()):
             is_over = waiting.until is not None and now >= waiting.until
-            if is_over or (is_due and not self._is_valid(waiting.notice)):
+            if is_over or (is_due and not self._notifier.is_valid(waiting.notice)):
                 self._forget(waiting)
                 waiting.connection.close()
-                self._reply(waiting.notice, errno.EINPROGRESS)
+                self._notifier.reply(waiting.notice, errno.EINPROGRESS)
 
     def _forget(self, waiting: _Waiting) -> None:
         self._events.unregister(waiting.connection)
         del self._waiting[waiting.connection.fileno()]
 
-    def _is_valid(self, notice: int) -> bool:
-        try:
-            fcntl.ioctl(self._listener, _IS_VALID, notice.to_bytes(8, "little"))
-        except OSError:
-            return False
-        return True
 
-    def _reply(self, notice: int, error: int, flags: int = 0) -> None:
-        try:
-            fcntl.ioctl(self._listener, _SEND, _ANSWER.pack(notice, 0, -error, flags))
-        except OSError as failed:
-            if failed.errno != errno.ENOENT:
-                raise
-            # Who asked was interrupted, or has ended.
+def _is_internet(connection: socket.socket) -> bool:
+    return connection.family in (socket.AF_INET, socket.AF_INET6)
+
+
+def _bound_to(connection: socket.socket) -> bytes:
+    """The address that a socket is bound to; all zeros for none."""
+    host = str(connection.getsockname()[0]).partition("%")[0]
+    return socket.inet_pton(connection.family, host)
 
 
 def _unprivileged_since() -> int:
@@ -226,33 +238,3 @@ def _unprivileged_since() -> int:
             return int(setting.read())
     except (OSError, ValueError):
         return 1024
-
-
-def _copy(pid: int, descriptor: int) -> int:
-    """A descriptor of another process, as one of ours."""
-    try:
-        process = kernel.syscall(_PIDFD_OPEN, pid, 0)
-    except OSError:
-        # A thread, whose descriptors are its process's.
-        process = kernel.syscall(_PIDFD_OPEN, _process_of(pid), 0)
-    try:
-        return kernel.syscall(_PIDFD_GETFD, process, descriptor, 0)
-    finally:
-        os.close(process)
-
-
-def _process_of(thread: int) -> int:
-    with open("/proc/%d/status" % thread, "rb") as lines:
-        return next(int(line.split()[1]) for line in lines if line.startswith(b"Tgid:"))
-
-
-def _read(pid: int, at: int, size: int) -> bytes:
-    """Memory of another process. Raises where there is none."""
-    if size == 0:
-        return b""
-    held = kernel.hold(bytes(size))
-    here = struct.pack("@PN", kernel.address_of(held), size)
-    there = struct.pack("@PN", at, size)
-    if kernel.syscall(_READ_MEMORY[kernel.MACHINE], pid, here, 1, there, 1, 0) != size:
-        raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
-    return held.raw

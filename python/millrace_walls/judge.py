@@ -51,6 +51,10 @@ class Judge:
             return is_allowed or owners == {OWN}
         return is_allowed or not self._private.include(address)
 
+    def note_listener(self, connection: socket.socket) -> None:
+        """Remembers a socket of the app that others may connect to, before they can."""
+        self._listeners.note(connection)
+
     def may_take(self, port: int) -> bool:
         """Whether it may listen there: on a port of another app's server it would get that one's calls."""
         return port == self._own_port or port not in self._server_ports

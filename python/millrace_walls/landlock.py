@@ -47,14 +47,16 @@ def install(
     *,
     read: Iterable[str],
     write: Iterable[str],
+    change: Iterable[str],
     by_name: Iterable[str],
     devices: Iterable[str],
     no_tcp: bool,
 ) -> None:
     """From now on this process and all it starts reach only that; what is not there is left out.
 
-    What is in `read` may be executed too, in folders of `write` anything may be done, in those of `by_name` plain files
-    may be made and used by whoever knows their names, and devices may be used as they are. With `no_tcp` it makes no
+    What is in `read` may be executed too, in folders of `write` anything may be done, in those of `change` files may
+    be written to, in those of `by_name` plain files may be made and used by whoever knows their names, and devices may
+    be used as they are. With `no_tcp` it makes no
     TCP connection itself and takes no port, if the kernel knows how to refuse that. Raises where the host cannot.
     """
     known = version()
@@ -66,6 +68,7 @@ def install(
     try:
         _open_up(ruleset, read, _READ & files)
         _open_up(ruleset, write, files & ~_IOCTL_DEVICE)
+        _open_up(ruleset, change, (_WRITE_FILE | _TRUNCATE) & files)
         _open_up(ruleset, by_name, _BY_NAME & files)
         _open_up(ruleset, devices, (_READ_FILE | _WRITE_FILE | _IOCTL_DEVICE) & files)
         kernel.gain_no_privileges()

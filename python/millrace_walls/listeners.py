@@ -1,4 +1,8 @@
-"""Who listens at a port of this machine: the app itself, another app of the service, or anybody else."""
+"""Who listens at a port of this machine: the app itself, another app of the service, or anybody else.
+
+Each keeper notes the sockets that its app listens with, in a file in memory that the keepers of other apps find among
+its descriptors. Processes of apps are not asked: they could hide what they hold.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import errno
 import os
 import socket
 import struct
+
+from millrace_worker import linux
 
 from .addresses import Address
 
@@ -22,29 +28,46 @@ _LISTENS = 1 << 10
 _ANSWER_BYTES = 1 << 16
 #: Verdicts that are remembered; beyond that, all are looked up again.
 _MAX_KNOWN = 1024
+#: Sockets that a keeper notes before it leaves out those that no longer listen.
+_MAX_NOTED = 1024
+_NUMBER = struct.Struct("=Q")
+_NOTES = "millrace-listeners"
+_NOTES_LINK = b"/memfd:millrace-listeners (deleted)"
+#: How often the notes of a keeper are looked for again that has just replaced them.
+_ATTEMPTS = 3
 
 
 class Listeners:
-    """Looks at the kernel's tables, from the outer keeper's place: its own children are the app's."""
+    """Looks at the kernel's tables and at the notes of other keepers."""
 
     def __init__(self, service: int) -> None:
         self._service = service
-        self._keeper = os.getpid()
-        #: A socket keeps its number and, as good as always, its owner.
+        self._notes = _Notes()
+        #: A socket keeps its number and its owner.
         self._known: dict[int, str] = {}
         self._question = 0
         self._kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _DIAGNOSIS)
 
+    def note(self, connection: socket.socket) -> None:
+        """Remembers a socket as the app's own; other keepers can read that from now on."""
+        if self._notes.is_full():
+            families = (socket.AF_INET, socket.AF_INET6)
+            self._notes.keep_only({inode for family in families for _, _, inode in self._dump(family)})
+        self._notes.add(os.fstat(connection.fileno()).st_ino)
+
     def at(self, address: Address) -> set[str]:
         """Whose sockets listen there; with SO_REUSEPORT there may be several."""
         inodes = self._listening(address)
+        if len(self._known) > _MAX_KNOWN:
+            self._known.clear()
         unknown = [inode for inode in inodes if inode not in self._known]
-        if unknown:
-            if len(self._known) + len(unknown) > _MAX_KNOWN:
-                self._known.clear()
-                unknown = inodes
-            self._find(unknown)
-        return {self._known[inode] for inode in inodes}
+        if not unknown:
+            return {self._known[inode] for inode in inodes}
+        found, is_sure = self._owners()
+        verdicts = {inode: found.get(inode, OTHER if is_sure else NEIGHBOUR) for inode in unknown}
+        if is_sure:
+            self._known.update(verdicts)
+        return {self._known.get(inode) or verdicts[inode] for inode in inodes}
 
     def _listening(self, address: Address) -> list[int]:
         """Sockets that a connection to there may reach: those with this very address, or else those with none."""
@@ -56,7 +79,7 @@ class Listeners:
                     continue
                 value = int.from_bytes(at[: bits // 8], "big")
                 there = Address(bits, value, port)
-                if value == 0:
+                if there.value == 0:
                     wild.append(inode)
                 elif (there.bits, there.value) == (address.bits, address.value):
                     exact.append(inode)
@@ -83,58 +106,95 @@ class Listeners:
                 _, port, at, inode = _SOCKET.unpack_from(answer, start)
                 found.append((int.from_bytes(port, "big"), at, inode))
 
-    def _find(self, inodes: list[int]) -> None:
-        """Asks every process below the service what it holds. One that cannot be asked may hold it."""
-        names = {b"socket:[%d]" % inode: inode for inode in inodes}
+    def _owners(self) -> tuple[dict[int, str], bool]:
+        """Whose each noted socket is, and whether all notes could be read."""
         found: dict[int, str] = {}
-        is_hidden = False
-        for pid, owner in self._processes():
+        is_sure = True
+        for pid in _children_of(self._service):
+            if pid == os.getpid():
+                continue
             try:
-                held = _held_by(pid)
-            except (FileNotFoundError, ProcessLookupError):
-                continue
+                found.update(dict.fromkeys(_noted_by(pid), NEIGHBOUR))
             except OSError:
-                is_hidden = is_hidden or owner == NEIGHBOUR
-                continue
-            for name in held & names.keys():
-                # A socket that two apps hold is not the app's alone.
-                if found.get(names[name]) != NEIGHBOUR:
-                    found[names[name]] = owner
-        for inode in inodes:
-            self._known[inode] = found.get(inode) or (NEIGHBOUR if is_hidden else OTHER)
-
-    def _processes(self) -> list[tuple[int, str]]:
-        """The service and all below it, with whose they are."""
-        parents: dict[int, int] = {}
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                parents[int(name)] = _parent_of(name)
-        found = [(self._service, SERVICE)]
-        for pid in parents:
-            above = pid
-            while above > 1 and above not in (self._service, self._keeper):
-                above = parents.get(above, 0)
-            if above == self._keeper:
-                found.append((pid, OWN))
-            elif above == self._service and pid != self._service:
-                found.append((pid, NEIGHBOUR))
-        return found
-
-
-def _held_by(pid: int) -> set[bytes]:
-    """What its descriptors refer to."""
-    held: set[bytes] = set()
-    for name in os.listdir(b"/proc/%d/fd" % pid):
+                is_sure = is_sure and not _is_keeper(pid)
         try:
-            held.add(os.readlink(b"/proc/%d/fd/%s" % (pid, name)))
+            held = _links_of(self._service).values() if self._service else ()
+            found.update({int(link[8:-1]): SERVICE for link in held if link.startswith(b"socket:[")})
+        except OSError:
+            is_sure = False
+        # Noted by another keeper too, a socket is not the app's alone.
+        own = (inode for inode in self._notes.inodes if inode not in found)
+        return {**found, **dict.fromkeys(own, OWN)}, is_sure
+
+
+class _Notes:
+    """The sockets that an app listens with, for other keepers to read. They are gone with this process."""
+
+    def __init__(self) -> None:
+        self.inodes: set[int] = set()
+        self._most = _MAX_NOTED
+        self._file = os.memfd_create(_NOTES)
+
+    def add(self, inode: int) -> None:
+        if inode not in self.inodes:
+            os.write(self._file, _NUMBER.pack(inode))
+            self.inodes.add(inode)
+
+    def is_full(self) -> bool:
+        return len(self.inodes) >= self._most
+
+    def keep_only(self, living: set[int]) -> None:
+        """Leaves out the others. A new file takes the place of the old one, so that a reader finds all of either."""
+        self.inodes &= living
+        self._most = 2 * len(self.inodes) + _MAX_NOTED
+        before, self._file = self._file, os.memfd_create(_NOTES)
+        os.write(self._file, b"".join(map(_NUMBER.pack, self.inodes)))
+        os.close(before)
+
+
+def _noted_by(pid: int) -> set[int]:
+    """The sockets that another keeper has noted; none if that process is no keeper. Raises if it cannot be read."""
+    for _ in range(_ATTEMPTS):
+        links = _links_of(pid)
+        places = [number for number, link in links.items() if link == _NOTES_LINK]
+        if not places:
+            return set()
+        try:
+            # While one file takes the place of another there are two, and together they have all.
+            packed = [_read("/proc/%d/fd/%s" % (pid, number)) for number in places]
+        except FileNotFoundError:
+            continue
+        whole = (each[: len(each) - len(each) % _NUMBER.size] for each in packed)
+        return {inode for each in whole for (inode,) in _NUMBER.iter_unpack(each)}
+    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
+def _links_of(pid: int) -> dict[str, bytes]:
+    """What the descriptors of a process refer to."""
+    links: dict[str, bytes] = {}
+    for number in os.listdir("/proc/%d/fd" % pid):
+        try:
+            links[number] = os.readlink(b"/proc/%d/fd/%s" % (pid, number.encode()))
         except FileNotFoundError:
             pass  # Closed meanwhile.
-    return held
+    return links
 
 
-def _parent_of(pid: str) -> int:
+def _children_of(service: int) -> list[int]:
+    """The processes that the service has started: keepers, and those that look into storage."""
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()] if service else []
+    return [pid for pid in pids if linux.parent_of(pid) == service]
+
+
+def _is_keeper(pid: int) -> bool:
+    """Whether a process that the service has started may be a keeper; one that has ended has no command line."""
     try:
-        with open("/proc/%s/stat" % pid, "rb") as stat:
-            return int(stat.read().rpartition(b")")[2].split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
+        words = _read("/proc/%d/cmdline" % pid).split(b"\0")
+    except OSError:
+        return False
+    return words[1:4] == [b"-I", b"-S", b"-c"] and b"millrace_walls.start" in words[4]
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()

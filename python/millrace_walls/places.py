@@ -44,6 +44,7 @@ class Places:
         self.write = [_follow(path, self.links) for path in (*plan.writes, *([plan.storage] if plan.storage else []))]
         names = os.listdir("/dev")
         self.devices = ["/dev/" + name for name in names if name in _DEVICES or name.startswith(_CARDS)]
+        self.has_nvidia = "nvidiactl" in names
 
 
 def _readable(plan: Plan, links: dict[str, str]) -> list[str]:

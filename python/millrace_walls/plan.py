@@ -34,6 +34,8 @@ class Plan:
                 one[name] = value
         #: `process`, `landlock`, `userns` or `uid`; each includes those before it.
         self.rung = one["rung"]
+        #: Whether it gets a view of the machine of its own, and so is the first process of new namespaces.
+        self.has_namespaces = self.rung in ("userns", "uid")
         #: Who it runs as; none but on `uid`.
         self.user = int(one["user"]) if self.rung == "uid" else None
         #: Whether the app may use the internet: `true`, `false`, or `egress`.
@@ -41,6 +43,8 @@ class Plan:
         #: The port of the service's management listener, where connections are judged; 0 if that is not known yet.
         self.is_judged = "management_port" in one
         self.management_port = int(one.get("management_port", "0"))
+        #: Whether the kernel can ask the keeper about system calls on this host.
+        self.has_notifier = self.is_judged or one.get("notifier") == "true"
         #: The machine is not the service's: of what listens there, the app reaches its own.
         self.is_guest = one.get("guest") == "true"
         #: A file with the addresses of other machines that it must not reach; none where there are no such.

@@ -11,9 +11,6 @@ import socket
 import sys
 
 from . import walls
-from .connects import Connects
-from .judge import Judge
-from .listeners import Listeners
 from .plan import Plan
 
 _PERMITTED, _DENIED = "127.0.0.1", "127.0.0.2"
@@ -84,8 +81,7 @@ def _keep(plan: Plan, heard: socket.socket) -> str:
         said, descriptors, _, _ = socket.recv_fds(heard, 1000, 1, socket.MSG_CMSG_CLOEXEC)
         if not descriptors:
             return said.decode().strip() or "the process that tried it ended"
-        # Here the listening socket is its own, as far as anybody can tell from outside.
-        connects = Connects(descriptors[0], Judge(plan, Listeners(0)), walls.has_unix_sockets(plan))
+        connects = walls.answers(plan, descriptors[0], 0)
         is_open = True
         while is_open:
             poll = select.poll()

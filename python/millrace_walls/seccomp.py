@@ -7,6 +7,7 @@ alone cost nothing: the kernel remembers the answer.
 from __future__ import annotations
 
 import errno
+import os
 import struct
 
 from . import kernel
@@ -44,8 +45,10 @@ _SOCK_STREAM, _SOCK_DATAGRAM, _SOCK_SEQPACKET, _SOCK_TYPE = 1, 2, 5, 0xF
 _STREAMS, _DATAGRAMS = (0, 6), (0, 17, 1, 58)
 #: To connect and send in one call.
 _MSG_FASTOPEN = 0x20000000
-#: IPPROTO_TCP, TCP_FASTOPEN_CONNECT: to connect only when something is sent, which may be long after it was judged.
-_OF_TCP, _CONNECT_LATER = 6, 30
+#: By protocol, options that make a connection lead elsewhere than was judged, with what programs expect where they are
+#: unknown. IPPROTO_TCP: TCP_FASTOPEN_CONNECT connects only when something is sent, which may be long after. IPPROTO_IP
+#: and IPPROTO_IPV6: IP_OPTIONS, IPV6_2292RTHDR, IPV6_2292PKTOPTIONS and IPV6_RTHDR route by way of other hosts.
+_MISLEADING = ((6, (30,), errno.ENOPROTOOPT), (0, (4,), errno.EPERM), (41, (5, 6, 57), errno.EPERM))
 _NETLINK_ROUTE = 0
 #: Terminals: they would type for whoever started the service.
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
@@ -63,6 +66,8 @@ class _Machine:
     ioctl: int
     connect: int
     bind: int
+    listen: int
+    openat: int
     setsockopt: int
     #: Calls that send, with the place of the argument that holds their flags.
     sends: tuple[tuple[int, int], ...]
@@ -85,6 +90,8 @@ class _X8664(_Machine):
     ioctl = 16
     connect = 42
     bind = 49
+    listen = 50
+    openat = 257
     setsockopt = 54
     sends = ((44, 3), (46, 2), (307, 3))  # sendto, sendmsg, sendmmsg
     refused = (
@@ -114,6 +121,8 @@ class _Aarch64(_Machine):
     ioctl = 29
     connect = 203
     bind = 200
+    listen = 201
+    openat = 56
     setsockopt = 208
     sends = ((206, 3), (211, 2), (269, 3))
     refused = (
@@ -170,26 +179,35 @@ class _Program:
 class Rules:
     """What a filter refuses beyond what it always does."""
 
-    def __init__(self, *, network: str, is_judged: bool, no_unix_sockets: bool) -> None:
+    def __init__(self, *, network: str, is_judged: bool, unix: str, asks_unix: bool, asks_names: bool) -> None:
         #: `true`, `false` or `egress`.
         self.network = network
-        #: To connect, and to take a port, waits for the outer keeper.
+        #: To connect over the internet, to take a port and to listen waits for the outer keeper.
         self.is_judged = is_judged and network != "false"
-        #: Of unix sockets, pairs stay.
-        self.no_unix_sockets = no_unix_sockets
+        #: Unix sockets: `all` of them; `streams` alone, or only `pairs` of streams.
+        self.unix = unix
+        #: To connect and to bind them waits for the outer keeper.
+        self.asks_unix = asks_unix
+        #: To open a file as programs do that name their threads waits for the outer keeper.
+        self.asks_names = asks_names
+
+    @property
+    def asks(self) -> bool:
+        """Whether any call waits for the outer keeper."""
+        return self.is_judged or self.asks_unix or self.asks_names
 
 
 def install(rules: Rules) -> int | None:
     """From now on this process and all it starts are refused these calls, for good. Raises where the host cannot.
 
-    Where connections are judged, gives the descriptor on which the kernel asks.
+    Where calls wait for the outer keeper, gives the descriptor on which the kernel asks.
     """
     code = kernel.hold(program(kernel.MACHINE, rules))
     header = struct.pack("@HP", len(code) // 8, kernel.address_of(code))
-    flags = _ALL_THREADS | _LISTENER | _OR_ERROR if rules.is_judged else _ALL_THREADS
+    flags = _ALL_THREADS | _LISTENER | _OR_ERROR if rules.asks else _ALL_THREADS
     kernel.gain_no_privileges()
     result = kernel.syscall(_machine(kernel.MACHINE).seccomp, _SET_MODE_FILTER, flags, header)
-    if rules.is_judged:
+    if rules.asks:
         return result
     if result != 0:
         raise OSError(errno.EBUSY, "a thread has a filter of its own")
@@ -209,9 +227,13 @@ def program(name: str, rules: Rules) -> bytes:
         # First: of all that cannot be answered by the number alone, apps send most often.
         for number, place in machine.sends:
             filter_.only_if(number, _send(place))
+        filter_.answer_if(_JUMP_EQUAL, machine.listen, _ASK)
+        filter_.only_if(machine.setsockopt, _setsockopt())
+    if rules.is_judged or rules.asks_unix:
         for number in (machine.connect, machine.bind):
             filter_.answer_if(_JUMP_EQUAL, number, _ASK)
-        filter_.only_if(machine.setsockopt, _setsockopt())
+    if rules.asks_names:
+        filter_.only_if(machine.openat, _openat())
     filter_.answer_if(_JUMP_AT_LEAST, _X32, _REFUSE | errno.ENOSYS)
     # What it asks for is in memory, which no filter can read. Without it the C library uses the older call.
     filter_.answer_if(_JUMP_EQUAL, machine.clone3, _REFUSE | errno.ENOSYS)
@@ -221,8 +243,8 @@ def program(name: str, rules: Rules) -> bytes:
     filter_.only_if(machine.ioctl, _ioctl(refuse))
     for number, place in machine.on_a_process:
         filter_.only_if(number, _own_process(refuse, place))
-    if rules.no_unix_sockets:
-        filter_.only_if(machine.socketpair, _socketpair(refuse))
+    if rules.unix != "all":
+        filter_.only_if(machine.socketpair, _streams(refuse))
     filter_.only_if(machine.socket, _socket(refuse, rules))
     filter_.answer(_ALLOW)
     return filter_.packed()
@@ -238,14 +260,15 @@ def _send(place: int) -> _Program:
 
 
 def _setsockopt() -> _Program:
-    """No connection is put off: by then another app may listen there."""
-    later = _Program()
-    later.load(_ARGUMENT + 16)
-    later.answer_if(_JUMP_EQUAL, _CONNECT_LATER, _REFUSE | errno.ENOPROTOOPT)
-    later.answer(_ALLOW)
     block = _Program()
     block.load(_ARGUMENT + 8)
-    block.only_if(_OF_TCP, later)
+    for protocol, options, error in _MISLEADING:
+        inner = _Program()
+        inner.load(_ARGUMENT + 16)
+        for option in options:
+            inner.answer_if(_JUMP_EQUAL, option, _REFUSE | error)
+        inner.answer(_ALLOW)
+        block.only_if(protocol, inner)
     block.answer(_ALLOW)
     return block
 
@@ -276,8 +299,18 @@ def _own_process(refuse: int, place: int) -> _Program:
     return block
 
 
-def _socketpair(refuse: int) -> _Program:
-    """Ends that stay tied to each other: a pair of datagram sockets can send to any path."""
+def _openat() -> _Program:
+    """Only with the flags that threads are named with: C's `fopen(path, "w")` in CUDA, and the C library's own."""
+    block = _Program()
+    block.load(_ARGUMENT + 16)
+    for flags in (os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_RDWR):
+        block.answer_if(_JUMP_EQUAL, flags, _ASK)
+    block.answer(_ALLOW)
+    return block
+
+
+def _streams(refuse: int) -> _Program:
+    """Sockets that reach what they are connected to: a datagram socket can send to any path."""
     block = _Program()
     block.load(_ARGUMENT + 8)
     block.mask(_SOCK_TYPE)
@@ -297,7 +330,9 @@ def _socket(refuse: int, rules: Rules) -> _Program:
     netlink.answer(refuse)
     block = _Program()
     block.load(_ARGUMENT)
-    if not rules.no_unix_sockets:
+    if rules.unix == "streams":
+        block.only_if(_AF_UNIX, _streams(refuse))
+    elif rules.unix == "all":
         block.only_if(_AF_UNIX, allow)
     if rules.network != "false":
         internet = _internet(refuse, has_datagrams=rules.network != "egress" or not rules.is_judged)

@@ -18,8 +18,6 @@ from millrace_worker import keeper, linux
 from . import walls
 from .connects import Connects
 from .door import Door
-from .judge import Judge
-from .listeners import Listeners
 from .plan import Plan, parse
 
 # Not at run time: each start of an app waits for this file's imports.
@@ -81,12 +79,12 @@ def _require_keeper(lifeline: int) -> None:
 
 
 def _connects(plan: Plan, heard: socket.socket, service: int) -> Connects | None:
-    """Waits for the walls to stand; None where connections are not judged, or the ward has failed."""
+    """Waits for the walls to stand; None where no call waits for an answer, or the ward has failed."""
     with heard:
         _, descriptors, _, _ = socket.recv_fds(heard, 1, 1, socket.MSG_CMSG_CLOEXEC)
     if not descriptors:
         return None
-    return Connects(descriptors[0], Judge(plan, Listeners(service)), walls.has_unix_sockets(plan))
+    return walls.answers(plan, descriptors[0], service)
 
 
 def _become(plan: Plan, door: socket.socket, told: socket.socket, lifeline: int) -> None:
@@ -101,7 +99,7 @@ def _become(plan: Plan, door: socket.socket, told: socket.socket, lifeline: int)
         if listener is not None:
             socket.send_fds(told, [b"\n"], [listener])
             os.close(listener)
-    if plan.home is None and walls.needs_namespaces(plan):
+    if plan.home is None and plan.has_namespaces:
         # The first process of a namespace gets no signal that it does not handle, and inherits every orphan. An app's
         # own keeper knows how to be that; another program does not.
         keeper.keep(lambda: _execute(plan, stdin, given), os.getppid())

@@ -5,49 +5,88 @@ from __future__ import annotations
 import os
 
 from . import landlock, namespaces, places, privileges, seccomp
+from .connects import Connects
+from .judge import Judge
+from .listeners import Listeners
+from .notifier import Notifier
 from .plan import Plan
+from .unix_sockets import UnixSockets
 
 #: Where memory that processes share by name lies, and the semaphores of `multiprocessing`. Where it is the host's, an
 #: app finds there what it knows the name of: without it most programs of several processes do not run at all.
 _SHARED_MEMORY = "/dev/shm"
 #: Terminals of the app's own making.
 _TERMINALS = "/dev/pts"
-
-
-def needs_namespaces(plan: Plan) -> bool:
-    """Whether the process must be the first of new namespaces."""
-    return plan.rung in ("userns", "uid")
+#: What the kernel tells of processes, and what they tell it of themselves: CUDA names its threads there.
+_PROCESSES = "/proc"
 
 
 def fork(plan: Plan) -> int:
     """As `os.fork`; the child is what the walls can be raised around."""
-    return namespaces.fork_apart(plan.user) if needs_namespaces(plan) else os.fork()
+    return namespaces.fork_apart(plan.user) if plan.has_namespaces else os.fork()
 
 
-def has_unix_sockets(plan: Plan) -> bool:
-    """A view of its own holds no socket of others by path; those without a path need the kernel's help."""
-    return landlock.version() >= landlock.SCOPES_SINCE if needs_namespaces(plan) else plan.unix_sockets
+def unix_sockets(plan: Plan) -> str:
+    """Who keeps the app from the unix sockets of others: the `kernel`, the `keeper`, or a filter that allows `none`.
+
+    For the kernel to do so, paths must lead to the app's own files (or it may use all, as it has asked for that), and
+    names without a path need Landlock's scopes. Landlock also refuses TCP then, which the keeper relies on.
+    """
+    has_scopes = plan.rung != "process" and landlock.version() >= landlock.SCOPES_SINCE
+    if has_scopes and (plan.has_namespaces or plan.unix_sockets):
+        return "kernel"
+    if plan.has_notifier:
+        return "keeper"
+    return "kernel" if plan.unix_sockets and not plan.has_namespaces else "none"
+
+
+def answers(plan: Plan, listener: int, service: int) -> Connects:
+    """What the keeper answers the app's system calls with."""
+    notifier = Notifier(listener)
+    unix = UnixSockets(notifier, plan) if unix_sockets(plan) == "keeper" else None
+    return Connects(notifier, Judge(plan, Listeners(service)), unix)
 
 
 def raise_around(plan: Plan) -> int | None:
     """From now on this process and all it starts are behind the walls. Raises where the host cannot.
 
-    Where connections are judged, gives the descriptor on which the kernel asks: it is for the outer keeper.
+    Where the kernel asks about system calls, gives the descriptor on which it does: it is for the outer keeper.
     """
-    is_apart = needs_namespaces(plan)
+    is_apart = plan.has_namespaces
     privileges.limit()
+    asks_names = False
     if plan.rung != "process":
         seen = places.Places(plan)
         if is_apart:
             namespaces.build(seen)
         own = (*seen.write, seen.scratch)
+        # Its own processes, and nothing of the kernel's: those files are root's.
+        has_proc = is_apart and _user_of(plan) != 0
+        asks_names = plan.has_notifier and not has_proc and seen.has_nvidia
         landlock.install(
             read=(*seen.read, *places.kernel_tells()),
             write=(*own, seen.bundle, _SHARED_MEMORY) if is_apart else own,
+            change=(_PROCESSES,) if has_proc else (),
             by_name=() if is_apart else (_SHARED_MEMORY,),
             devices=(*seen.devices, _TERMINALS) if is_apart else seen.devices,
             no_tcp=plan.is_judged,
         )
     privileges.drop(plan.user)
-    rules = seccomp.Rules(network=plan.network, is_judged=plan.is_judged, no_unix_sockets=not has_unix_sockets(plan))
-    return seccomp.install(rules)
+    return seccomp.install(_rules(plan, asks_names))
+
+
+def _user_of(plan: Plan) -> int:
+    return os.getuid() if plan.user is None else plan.user
+
+
+def _rules(plan: Plan, asks_names: bool) -> seccomp.Rules:
+    unix = unix_sockets(plan)
+    # To datagram sockets every message can name a receiver, without being asked about.
+    is_private = unix == "keeper" and (plan.has_namespaces or not plan.unix_sockets)
+    return seccomp.Rules(
+        network=plan.network,
+        is_judged=plan.is_judged,
+        unix="pairs" if unix == "none" else "streams" if is_private else "all",
+        asks_unix=unix == "keeper",
+        asks_names=asks_names,
+    )

@@ -3,3 +3,6 @@ export type NetworkFields = readonly (readonly [string, string])[];
 
 /** It may not use any. */
 export const NO_NETWORK: NetworkFields = [["network", "false"]];
+
+/** The kernel can ask the outer keeper about system calls: unix sockets work where only it can keep them apart. */
+export const NOTIFIER: NetworkFields = [["notifier", "true"]];

@@ -1,7 +1,7 @@
 import type { Settings } from "../../config/setting-keys.ts";
 import { SPECIAL_4, SPECIAL_6 } from "../../kit/special-addresses.ts";
 import type { Network } from "../../model/app-config.ts";
-import { NO_NETWORK } from "./network-fields.ts";
+import { NOTIFIER, NO_NETWORK } from "./network-fields.ts";
 import type { NetworkFields } from "./network-fields.ts";
 
 /** Where clouds tell a machine its own secrets. */
@@ -68,7 +68,7 @@ export function unkeptByContainers(asked: Network, wall: NetworkWall): ReturnTyp
 /** What the outer keeper is told of an app's network; `ownPort` is that of a server, 0 for none. */
 export function networkFields(asked: Network, wall: NetworkWall, ownPort = 0): NetworkFields {
   const network = inForce(asked, wall);
-  if (network === false) return NO_NETWORK;
+  if (network === false) return wall.gap === null ? [...NO_NETWORK, ...NOTIFIER] : NO_NETWORK;
   const fields: (readonly [string, string])[] = [["network", String(network)]];
   if (wall.gap !== null) return fields;
   const { first, last } = wall.serverPorts;

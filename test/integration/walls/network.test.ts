@@ -82,7 +82,7 @@ verifies(
 const PROBE_UNDER_A_FILTER = `
 import sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
 from millrace_walls import probe_network, seccomp
-seccomp.install(seccomp.Rules(network="true", is_judged=False, no_unix_sockets=False))
+seccomp.install(seccomp.Rules(network="true", is_judged=False, unix="all", asks_unix=False, asks_names=False))
 probe_network.main()
 `;
 

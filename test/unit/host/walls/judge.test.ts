@@ -137,7 +137,11 @@ verifies("walls.egress", "the host's name servers answer on port 53, and on no o
 });
 
 test("the outer keeper is told what is in force, and nothing where nothing is", () => {
-  expect(networkFields(false, WALL)).toEqual([["network", "false"]]);
+  expect(networkFields(false, WALL)).toEqual([
+    ["network", "false"],
+    ["notifier", "true"],
+  ]);
+  expect(networkFields(false, OPEN_NETWORK)).toEqual([["network", "false"]]);
   expect(networkFields("egress", OPEN_NETWORK)).toEqual([["network", "egress"]]);
   expect(networkFields(true, { ...WALL, egressOnly: true })).toEqual(networkFields("egress", WALL));
   expect(networkFields(true, WALL).map(([name]) => name)).not.toContain("private");

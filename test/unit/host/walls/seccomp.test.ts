@@ -28,6 +28,9 @@ const MACHINES = {
     clone: 56,
     ioctl: 16,
     connect: 42,
+    bind: 49,
+    listen: 50,
+    openat: 257,
     setsockopt: 54,
     sends: [
       [44, 3],
@@ -91,6 +94,9 @@ const MACHINES = {
     clone: 220,
     ioctl: 29,
     connect: 203,
+    bind: 200,
+    listen: 201,
+    openat: 56,
     setsockopt: 208,
     sends: [
       [206, 3],
@@ -148,34 +154,42 @@ const NEWER = {
 };
 const CLONE3 = 435;
 
+/** Every filter there is, by its rules. */
 const PRINT = `
-import sys; sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
+import itertools, json, sys; sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
 from millrace_walls.seccomp import Rules, program
+choices = {
+    "network": ("true", "false", "egress"), "is_judged": (False, True), "unix": ("all", "streams", "pairs"),
+    "asks_unix": (False, True), "asks_names": (False, True),
+}
 for machine in ("x86_64", "aarch64"):
-    for network in ("true", "false", "egress"):
-        for is_judged in (False, True):
-            for unix in (False, True):
-                rules = Rules(network=network, is_judged=is_judged, no_unix_sockets=unix)
-                print(program(machine, rules).hex())
+    for values in itertools.product(*choices.values()):
+        print(machine, *map(str, values), program(machine, Rules(**dict(zip(choices, values)))).hex())
 `;
-const PROGRAMS = execFileSync("python3", ["-I", "-S", "-c", PRINT], { encoding: "utf8" })
-  .trim()
-  .split("\n")
-  .map((line) => Buffer.from(line, "hex"));
+const PROGRAMS = new Map(
+  execFileSync("python3", ["-I", "-S", "-c", PRINT], { encoding: "utf8", maxBuffer: 1 << 26 })
+    .trim()
+    .split("\n")
+    .map((line) => {
+      const words = line.split(" ");
+      return [words.slice(0, -1).join(" ").toLowerCase(), Buffer.from(words.at(-1) ?? "", "hex")] as const;
+    }),
+);
 
-const NETWORKS = [true, false, "egress"] as const;
 type Rules = {
-  readonly network?: (typeof NETWORKS)[number];
+  readonly network?: true | false | "egress";
   readonly isJudged?: boolean;
-  readonly noUnixSockets?: boolean;
+  readonly unix?: "all" | "streams" | "pairs";
+  readonly asksUnix?: boolean;
+  readonly asksNames?: boolean;
 };
 type Ask = (number: number, words?: readonly (number | bigint)[], rules?: Rules) => Answer;
 
-for (const [index, [name, machine]] of Object.entries(MACHINES).entries()) {
-  const programFor = ({ network = true, isJudged = false, noUnixSockets = false }: Rules): Buffer =>
-    PROGRAMS[
-      index * 12 + NETWORKS.indexOf(network) * 4 + Number(isJudged) * 2 + Number(noUnixSockets)
-    ] as Buffer;
+for (const [name, machine] of Object.entries(MACHINES)) {
+  const programFor = (rules: Rules): Buffer => {
+    const { network = true, isJudged = false, unix = "all", asksUnix = false, asksNames = false } = rules;
+    return PROGRAMS.get([name, network, isJudged, unix, asksUnix, asksNames].join(" ")) as Buffer;
+  };
   const ask: Ask = (number, words = [], rules = {}) =>
     runFilter(programFor(rules), { arch: machine.arch, number, arguments: words });
 
@@ -271,7 +285,8 @@ for (const [index, [name, machine]] of Object.entries(MACHINES).entries()) {
       () => {
         for (const network of [true, "egress"] as const) {
           const rules = { network, isJudged: true };
-          expect(ask(machine.connect, [], rules)).toBe("ask");
+          for (const number of [machine.connect, machine.bind, machine.listen])
+            expect(ask(number, [], rules)).toBe("ask");
           for (const [number, place] of machine.sends) {
             const withFlags = (flags: bigint) =>
               ask(number, [...Array.from({ length: place }, () => 0), flags], rules);
@@ -300,8 +315,50 @@ for (const [index, [name, machine]] of Object.entries(MACHINES).entries()) {
       },
     );
 
+    verifies("walls.unix-sockets.apart", "the outer keeper is asked for names of unix sockets", () => {
+      const rules = { unix: "streams", asksUnix: true, network: false } as const;
+      for (const type of [STREAM, SEQPACKET, STREAM | FLAGS])
+        expect(ask(machine.socket, [AF_UNIX, type, 0], rules)).toBe("allow");
+      // A datagram socket names a receiver with every message, and nobody is asked.
+      for (const type of [DGRAM, RAW, DGRAM | FLAGS]) {
+        expect(ask(machine.socket, [AF_UNIX, type, 0], rules)).toBe(EPERM);
+        expect(ask(machine.socketpair, [AF_UNIX, type, 0], rules)).toBe(EPERM);
+      }
+      for (const number of [machine.connect, machine.bind]) expect(ask(number, [], rules)).toBe("ask");
+      expect(ask(machine.listen, [], rules)).toBe("allow");
+    });
+
+    verifies("walls.thread-names", "files are asked about only with the flags that name threads", () => {
+      const [wronly, rdwr, creat, trunc, cloexec] = [0o1, 0o2, 0o100, 0o1000, 0o2000000];
+      const asked = (flags: number, rules: Rules) => ask(machine.openat, [0, 0, flags], rules);
+      for (const flags of [wronly | creat | trunc, rdwr]) {
+        expect(asked(flags, { asksNames: true })).toBe("ask");
+        expect(asked(flags, {})).toBe("allow");
+      }
+      for (const flags of [0, cloexec, rdwr | cloexec, wronly, wronly | creat | trunc | cloexec, rdwr | creat])
+        expect(asked(flags, { asksNames: true })).toBe("allow");
+    });
+
+    verifies("walls.connects", "no option routes a connection by way of another host", () => {
+      const rules = { isJudged: true };
+      for (const [level, option] of [
+        [0, 4],
+        [41, 5],
+        [41, 6],
+        [41, 57],
+      ] as const) {
+        expect(ask(machine.setsockopt, [3, level, option], rules)).toBe(EPERM);
+        expect(ask(machine.setsockopt, [3, level, option])).toBe("allow");
+      }
+      for (const [level, option] of [
+        [0, 1],
+        [41, 26],
+      ] as const)
+        expect(ask(machine.setsockopt, [3, level, option], rules)).toBe("allow");
+    });
+
     test("where paths can be seen, unix sockets are pairs that stay tied to each other", () => {
-      const rules = { noUnixSockets: true };
+      const rules = { unix: "pairs" } as const;
       for (const type of [STREAM, DGRAM, SEQPACKET])
         expect(ask(machine.socket, [AF_UNIX, type, 0], rules)).toBe(EPERM);
       for (const type of [STREAM, SEQPACKET, STREAM | FLAGS])

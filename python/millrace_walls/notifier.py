@@ -1,0 +1,147 @@
+"""The keeper's end of the seccomp notifier: takes the system calls that the kernel has stopped, and answers them.
+
+Also reads what such a call is about: the memory and the descriptors of the process that made it. The number of that
+process may belong to another by then, so check `is_valid` after the reading and before acting on it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+
+from . import kernel
+
+_RECEIVE, _SEND, _IS_VALID, _ADD_DESCRIPTOR = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
+_NOTICE = struct.Struct("=QII iI Q 6Q")
+_ANSWER = struct.Struct("=QqiI")
+_ADDITION = struct.Struct("=QIIII")
+#: SECCOMP_USER_NOTIF_FLAG_CONTINUE; SECCOMP_ADDFD_FLAG_SEND, which makes the new descriptor the call's result.
+_CONTINUE, _AS_RESULT = 1, 2
+
+_READ_MEMORY = {"x86_64": 310, "aarch64": 270}
+_PIDFD_OPEN, _PIDFD_GETFD = 434, 438
+#: Names a single thread, since Linux 6.9. A thread may have a table of descriptors of its own.
+_PIDFD_THREAD = os.O_EXCL
+_PAGE_BYTES = 4096
+
+
+class Notice:
+    """A system call that waits for an answer."""
+
+    __slots__ = ("arguments", "id", "number", "pid")
+
+    def __init__(self, id_: int, pid: int, number: int, arguments: tuple[int, ...]) -> None:
+        self.id = id_
+        #: The thread that made the call, as this process numbers it.
+        self.pid = pid
+        self.number = number
+        self.arguments = arguments
+
+
+class Notifier:
+    """The descriptor on which the kernel asks."""
+
+    def __init__(self, listener: int) -> None:
+        self._listener = listener
+
+    def fileno(self) -> int:
+        return self._listener
+
+    def receive(self) -> Notice | None:
+        """The next call; None if its process has ended or was interrupted meanwhile."""
+        question = bytearray(_NOTICE.size)
+        try:
+            fcntl.ioctl(self._listener, _RECEIVE, question, True)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EINTR):
+                return None
+            raise
+        id_, pid, _, number, _, _, *arguments = _NOTICE.unpack(question)
+        return Notice(id_, pid, number, tuple(arguments))
+
+    def is_valid(self, notice: Notice) -> bool:
+        """Whether the call still waits, so that its thread's number has not been given to another."""
+        try:
+            fcntl.ioctl(self._listener, _IS_VALID, notice.id.to_bytes(8, "little"))
+        except OSError:
+            return False
+        return True
+
+    def require_valid(self, notice: Notice) -> None:
+        """Raises if the call no longer waits."""
+        if not self.is_valid(notice):
+            raise OSError(errno.ESRCH, os.strerror(errno.ESRCH))
+
+    def reply(self, notice: Notice, error: int = 0) -> None:
+        """The call returns 0, or fails with that error."""
+        self._send(_ANSWER.pack(notice.id, 0, -error, 0))
+
+    def let_through(self, notice: Notice) -> None:
+        """The kernel carries the call out itself, with whatever its arguments refer to by then."""
+        self._send(_ANSWER.pack(notice.id, 0, 0, _CONTINUE))
+
+    def reply_with_descriptor(self, notice: Notice, descriptor: int) -> None:
+        """The call returns a copy of that descriptor. Raises where the kernel cannot do that (before Linux 5.14)."""
+        addition = _ADDITION.pack(notice.id, _AS_RESULT, descriptor, 0, 0)
+        try:
+            fcntl.ioctl(self._listener, _ADD_DESCRIPTOR, addition)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EINPROGRESS):
+                raise
+
+    def _send(self, answer: bytes) -> None:
+        try:
+            fcntl.ioctl(self._listener, _SEND, answer)
+        except OSError as error:
+            # The process was interrupted, or has ended.
+            if error.errno != errno.ENOENT:
+                raise
+
+
+def copy_descriptor(thread: int, descriptor: int) -> int:
+    """A descriptor of another thread, as one of ours."""
+    try:
+        process = kernel.syscall(_PIDFD_OPEN, thread, _PIDFD_THREAD)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        # Before Linux 6.9: of the threads of a process, the first is asked. What it has at that number is acted upon,
+        # so a thread with a table of its own gains nothing.
+        process = kernel.syscall(_PIDFD_OPEN, int(status_of(thread)["Tgid"]), 0)
+    try:
+        return kernel.syscall(_PIDFD_GETFD, process, descriptor, 0)
+    finally:
+        os.close(process)
+
+
+def status_of(thread: int) -> dict[str, str]:
+    """The lines of /proc/PID/status."""
+    with open("/proc/%d/status" % thread, encoding="ascii", errors="replace") as lines:
+        pairs = (line.partition(":") for line in lines)
+        return {name: value.strip() for name, _, value in pairs}
+
+
+def read_memory(pid: int, at: int, size: int) -> bytes:
+    """Memory of another process. Raises if that is not all mapped."""
+    if size == 0:
+        return b""
+    held = kernel.hold(bytes(size))
+    here = struct.pack("@PN", kernel.address_of(held), size)
+    there = struct.pack("@PN", at, size)
+    if kernel.syscall(_READ_MEMORY[kernel.MACHINE], pid, here, 1, there, 1, 0) != size:
+        raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
+    return held.raw
+
+
+def read_text(pid: int, at: int, most: int) -> bytes:
+    """A string of another process, without the zero that ends it. Raises if it is longer than `most`."""
+    text = b""
+    while b"\0" not in text:
+        if len(text) > most:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+        # Never across the end of a page: the next may not be there.
+        start = at + len(text)
+        text += read_memory(pid, start, min(most + 1, _PAGE_BYTES - start % _PAGE_BYTES))
+    return text.partition(b"\0")[0]

@@ -1,0 +1,163 @@
+"""Binds and connects an app's unix sockets in its place, where neither namespaces nor Landlock keep it from others'.
+
+Names without a path (abstract ones) get a prefix of the app's own, so that it reaches its own sockets and no others.
+Paths lead to what the app itself sees: a short-lived child of the keeper enters the app's namespaces, becomes its user
+and makes the call on a copy of the app's descriptor. It may block there without holding up anything else.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import struct
+import time
+
+from millrace_worker import linux
+
+from . import kernel, privileges
+from .notifier import Notice, Notifier, status_of
+from .plan import Plan
+
+_SETNS = {"x86_64": 308, "aarch64": 268}
+_FAMILY = struct.Struct("=H")
+#: The most that fits into a name of a unix socket, after its family.
+_NAME_BYTES = 108
+_HASH_BYTES = 16
+#: Calls on their way at once. Each has a process, for as long as its connection waits for room at the other end.
+_MAX_WAITING = 64
+#: How often the keeper looks for calls whose process no longer waits.
+_SWEEP_SECONDS = 1.0
+
+
+class UnixSockets:
+    """The unix sockets of one app."""
+
+    def __init__(self, notifier: Notifier, plan: Plan) -> None:
+        self._notifier = notifier
+        self._user = plan.user
+        self._has_namespaces = plan.has_namespaces
+        #: The app has asked for the sockets of other programs (`unix_sockets = true`): every name means what it says.
+        self._reaches_others = plan.unix_sockets and not plan.has_namespaces
+        self._prefix = b"millrace-%s-" % os.urandom(4).hex().encode()
+        #: Calls on their way, with a descriptor of the process that makes each.
+        self._waiting: dict[Notice, int] = {}
+        self._swept_at = 0.0
+
+    def answer(self, notice: Notice, connection: socket.socket, name: bytes, is_bind: bool) -> None:
+        """Begins the call. Raises what it is to fail with."""
+        if len(self._waiting) >= _MAX_WAITING:
+            self._forget_ended()
+        if len(self._waiting) >= _MAX_WAITING:
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        meant = self._meant(notice.pid, name, is_bind)
+        place = _Place(notice.pid, self._has_namespaces)
+        try:
+            # Until here, the process could have ended and its number be another's.
+            self._notifier.require_valid(notice)
+            keeper = os.getpid()
+            child = os.fork()
+            if child == 0:
+                self._call(notice, connection, meant, place, keeper)
+        finally:
+            place.close()
+        self._waiting[notice] = os.pidfd_open(child)
+
+    def pause_seconds(self) -> float | None:
+        """How long until `sweep` is due; None for never."""
+        return max(0.0, self._swept_at + _SWEEP_SECONDS - time.monotonic()) if self._waiting else None
+
+    def sweep(self) -> None:
+        """Forgets calls that have ended, and ends those that no process waits for."""
+        if self.pause_seconds() == 0:
+            self._forget_ended()
+
+    def _forget_ended(self) -> None:
+        self._swept_at = time.monotonic()
+        for notice, process in list(self._waiting.items()):
+            if self._notifier.is_valid(notice):
+                continue
+            try:
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            os.close(process)
+            del self._waiting[notice]
+
+    def _meant(self, pid: int, name: bytes, is_bind: bool) -> bytes:
+        """The name that the kernel is to be given. Raises if the app may not use this one."""
+        if name[: _FAMILY.size] != _FAMILY.pack(socket.AF_UNIX) or self._reaches_others:
+            return name
+        path = name[_FAMILY.size :]
+        if not path:
+            # The kernel would choose a name, which other apps could connect to.
+            return self._private(os.urandom(_HASH_BYTES).hex().encode()) if is_bind else name
+        if path[0] == 0:
+            return self._private(path[1:])
+        if self._has_namespaces:
+            return name
+        if not is_bind and not _exists(pid, path.partition(b"\0")[0]):
+            # CUDA looks for a server of NVIDIA's MPS, and goes on without it only if there is none.
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def _private(self, name: bytes) -> bytes:
+        """An abstract name among the app's own. One that the kernel has told the app of has the prefix already."""
+        if not name.startswith(self._prefix):
+            name = self._prefix + name
+        if len(name) >= _NAME_BYTES:
+            import hashlib  # Costs more than all else here, and is hardly ever needed.
+
+            name = self._prefix + hashlib.blake2b(name, digest_size=_HASH_BYTES).hexdigest().encode()
+        return _FAMILY.pack(socket.AF_UNIX) + b"\0" + name
+
+    def _call(self, notice: Notice, connection: socket.socket, name: bytes, place: _Place, keeper: int) -> None:
+        """In the child: makes the call as the app would, and answers it."""
+        error = errno.EACCES
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            place.enter(self._user)
+            linux.die_with_parent(keeper)
+            kernel.syscall(notice.number, connection.fileno(), name, len(name))
+            error = 0
+        except OSError as failed:
+            error = failed.errno or error
+        finally:
+            try:
+                self._notifier.reply(notice, error)
+            finally:
+                os._exit(0)
+
+
+class _Place:
+    """Where a process of the app is: what its paths are relative to, and the files it makes."""
+
+    def __init__(self, pid: int, has_namespaces: bool) -> None:
+        self._umask = int(status_of(pid)["Umask"], 8)
+        self._opened: list[int] = []
+        try:
+            for name in ("ns/user", "ns/mnt") if has_namespaces else ():
+                self._opened.append(os.open("/proc/%d/%s" % (pid, name), os.O_RDONLY | os.O_CLOEXEC))
+            self._opened.append(os.open("/proc/%d/cwd" % pid, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+        except OSError:
+            self.close()
+            raise
+
+    def enter(self, user: int | None) -> None:
+        """From now on this process is where the app is, with its rights and no others."""
+        *namespaces, folder = self._opened
+        for each in namespaces:
+            kernel.syscall(_SETNS[kernel.MACHINE], each, 0)
+        os.fchdir(folder)
+        os.umask(self._umask)
+        privileges.drop(user)
+
+    def close(self) -> None:
+        for each in self._opened:
+            os.close(each)
+
+
+def _exists(pid: int, path: bytes) -> bool:
+    return os.path.lexists(os.path.join(b"/proc/%d/cwd" % pid, path))

@@ -1,0 +1,50 @@
+"""Runs a Python program behind walls as on another host: an older Landlock, or a machine with an NVIDIA GPU.
+
+Arguments: the harness, a folder for all it needs, the changes as JSON, then the program's code and its arguments.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+harness, folder, changes, code, *arguments = sys.argv[1:]
+sys.path.insert(0, harness)
+
+from millrace_walls import landlock, places, start  # noqa: E402
+
+altered = json.loads(changes)
+user = altered.pop("user", None)
+if "landlock" in altered:
+    version = int(altered.pop("landlock"))
+    landlock.version = lambda: version
+if altered.pop("nvidia", False):
+    original = places.Places.__init__
+
+    def with_nvidia(self: places.Places, plan: object) -> None:
+        original(self, plan)  # type: ignore[arg-type]
+        self.has_nvidia = True
+
+    places.Places.__init__ = with_nvidia  # type: ignore[method-assign]
+
+fields = [("program", sys.executable), ("harness", harness), ("data_dir", os.path.join(folder, "data"))]
+for name in ("bundle", "storage", "scratch"):
+    place = os.path.join(folder, "data", name)
+    os.makedirs(place, exist_ok=True)
+    if user is not None:
+        os.chown(place, int(user), int(user))
+    fields.append((name, place))
+fields += [(name, value) for name, value in altered.items()] + [("user", user)] * (user is not None)
+fields += [("variable", "HOME=" + os.path.join(folder, "data", "scratch"))]
+fields += [("argument", each) for each in ("-c", code, *arguments)]
+plan = b"".join(os.fsencode("%s=%s" % field) + b"\0" for field in fields)
+told, tell = os.pipe()
+if os.fork() == 0:
+    os.close(told)
+    with open(tell, "wb") as file:
+        file.write(plan)
+    os._exit(0)
+os.close(tell)
+os.dup2(told, 0)
+start.main()
