@@ -18,6 +18,8 @@ type Origin =
   /** A process that an app has forked which has `network = false`, or `network = "egress"`. */
   | "offline"
   | "egress"
+  /** The same in an app that has `unix_sockets = true`. */
+  | "sockets"
   /** The replica of an app with small limits, which may end of it. */
   | "bomber";
 
@@ -40,6 +42,8 @@ export type Attack = {
   readonly thenAsksFor: { readonly path: string; readonly times: number } | null;
   /** The second half: a file that the host must not have now, below the folder that a fact names. */
   readonly thenFinds: { readonly folder: string; readonly name: string } | null;
+  /** The second half: another app must still reach a server of this machine that it has not used before. */
+  readonly thenDials: boolean;
 };
 
 const USUAL = {
@@ -49,6 +53,7 @@ const USUAL = {
   needs: null,
   thenAsksFor: null,
   thenFinds: null,
+  thenDials: false,
 } as const;
 
 /** An attack that something else may stop as well, such as the rights of the user who runs the service. */

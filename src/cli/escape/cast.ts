@@ -9,6 +9,7 @@ const CAST = {
   neighbour: {},
   offline: { deployment: "network = false" },
   egress: { deployment: 'network = "egress"' },
+  sockets: { deployment: "unix_sockets = true" },
   bomber: { hardware: "cpu = 0.25\nmemory = 0.25" },
   builder: { deployment: `shell_commands = ["python3 -c 'import main; main.run_file()'"]` },
 } as const satisfies Record<string, { readonly deployment?: string; readonly hardware?: string }>;

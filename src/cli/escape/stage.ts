@@ -16,7 +16,7 @@ import type { Attack } from "./attack.ts";
 import { writePart } from "./cast.ts";
 import type { Part } from "./cast.ts";
 import { outermost, replicaIn } from "./find-processes.ts";
-import { StandIns } from "./stand-ins.ts";
+import { PRIVATE_STAND_IN, StandIns } from "./stand-ins.ts";
 import { Victim } from "./victim.ts";
 
 export type { Part } from "./cast.ts";
@@ -95,7 +95,7 @@ export class Stage {
     writeFileSync(path.join(this.#otherStorage, "program"), "#!/bin/sh\nexit 0\n", { mode: 0o700 });
     const parts: readonly Part[] = ["hostile", "neighbour", "offline"];
     const more: readonly Part[] = [
-      ...(judgesNetwork ? (["egress"] as const) : []),
+      ...(judgesNetwork ? (["egress", "sockets"] as const) : []),
       ...(isScratch ? (["bomber"] as const) : []),
     ];
     for (const part of [...parts, ...more]) await this.#deploy(part, null);
@@ -161,6 +161,15 @@ export class Stage {
       if (status === 200 || performance.now() > deadline) return `${status} ${code}`;
       await sleep(LOOK_MS, undefined, { signal: this.target.api.signal });
     }
+  }
+
+  /** Why the neighbour cannot connect to a server that is new to it; null if it can. */
+  async whyNoConnection(): Promise<string | null> {
+    const code = `dial(${JSON.stringify(PRIVATE_STAND_IN)}, ${await this.#standIns.openAnother()})`;
+    const { status, result, code: failure } = await this.call("neighbour", "attack", { code, facts: {} });
+    if (status !== 200) return `${status} ${failure}`;
+    // The neighbour is let through like anybody.
+    return result === "escaped" ? null : String(result);
   }
 
   /** Takes everything away again. */

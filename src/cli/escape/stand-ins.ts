@@ -5,7 +5,7 @@ import type { AddressInfo, Server, Socket } from "node:net";
 /** Stands in for an address where clouds tell a machine its own secrets. Nothing ever leaves this machine. */
 export const METADATA_STAND_IN = "127.0.0.66";
 /** Stands in for any private address. */
-const PRIVATE_STAND_IN = "127.0.0.1";
+export const PRIVATE_STAND_IN = "127.0.0.1";
 
 /** Servers on this machine that no app may reach. */
 export class StandIns {
@@ -20,6 +20,11 @@ export class StandIns {
       private_host: PRIVATE_STAND_IN,
       private_port: await this.#listen(PRIVATE_STAND_IN),
     };
+  }
+
+  /** A server that no app has used before; gives its port. */
+  async openAnother(): Promise<number> {
+    return await this.#listen(PRIVATE_STAND_IN);
   }
 
   close(): void {

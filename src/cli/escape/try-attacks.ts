@@ -32,8 +32,9 @@ export async function* tryAttacks(stage: Stage): AsyncGenerator<Tried> {
 
 async function* tryKind(stage: Stage, attacks: readonly Attack[]): AsyncGenerator<Ended> {
   const isTogether = ({ from, thenAsksFor }: Attack): boolean =>
-    (from === "fork" || from === "offline" || from === "egress") && thenAsksFor === null;
-  for (const part of ["hostile", "offline", "egress"] as const) {
+    (from === "fork" || from === "offline" || from === "egress" || from === "sockets") &&
+    thenAsksFor === null;
+  for (const part of ["hostile", "offline", "egress", "sockets"] as const) {
     const own = attacks.filter((attack) => isTogether(attack) && partOf(attack) === part);
     for (let at = 0; at < own.length; at += AT_ONCE)
       yield* await tryTogether(stage, part, own.slice(at, at + AT_ONCE));
@@ -47,7 +48,7 @@ async function* tryKind(stage: Stage, attacks: readonly Attack[]): AsyncGenerato
 }
 
 function partOf({ from }: Attack): Part {
-  return from === "offline" || from === "egress" || from === "bomber" ? from : "hostile";
+  return from === "fork" || from === "replica" || from === "build" ? "hostile" : from;
 }
 
 async function tryTogether(stage: Stage, part: Part, attacks: readonly Attack[]): Promise<Ended[]> {
@@ -82,10 +83,17 @@ function sought({ facts }: Stage, attack: Attack, result: string): Ended {
 async function tryInReplica(stage: Stage, attack: Attack): Promise<Ended> {
   const asked = { code: attack.code, facts: stage.facts };
   const { status, result, code } = await stage.call(partOf(attack), "attack", asked);
+  if (attack.thenDials) {
+    const why = await stage.whyNoConnection();
+    // It hides no longer than this.
+    await stage.call(partOf(attack), "attack", { code: "os._exit(3)", facts: {} });
+    if (why !== null) return { attack, isStopped: false, result: `a neighbour cannot connect: ${why}` };
+  }
   for (const part of ["neighbour", partOf(attack)] as const) {
     const fault = await stage.faultOf(part);
     if (fault !== null) return { attack, isStopped: false, result: `${part} gives wrong answers: ${fault}` };
   }
+  if (attack.thenDials) return { attack, isStopped: true, result: "a neighbour connects as before" };
   if (status === 200) return judged(attack, String(result));
   return { attack, isStopped: true, result: `the service (${status} ${code})` };
 }

@@ -14,6 +14,17 @@ const egress = (name: string, code: string): Attack => ({
   needs: "private_port",
 });
 
+/** From an app that has said `unix_sockets = true`. */
+const sockets = (name: string, code: string): Attack => ({ ...attack("network", name, code), from: "sockets" });
+
+/** From the hostile replica, which makes it hard to say what its processes hold. */
+const hiding = (name: string, code: string): Attack => ({
+  ...attack("network", name, code),
+  from: "replica",
+  needs: "private_port",
+  thenDials: true,
+});
+
 /** A stand-in for an address that tells a machine its own secrets, on this machine. */
 const metadata = (name: string, code: string): Attack => ({
   ...attack("network", name, code),
@@ -57,6 +68,11 @@ connection.getpeername()`,
     `require(dial_changing(("127.0.0.1", listen()), (management_host, management_port)))`,
   ),
   attack("network", "connect to a neighbour's server", `dial("127.0.0.1", neighbour_port)`),
+  attack(
+    "network",
+    "the same by the address of any, from a socket bound to an IPv4 address of IPv6",
+    `dial_bound("::ffff:127.0.0.1", "::", neighbour_port)`,
+  ),
   attack("network", "take a port that is kept for servers", `take_port(server_ports)`),
   attack("network", "the same by IPv6", `take_port(server_ports, "::1")`),
   attack("network", "the same by a name without a family", `take_port_unnamed(server_ports)`),
@@ -66,9 +82,44 @@ connection.getpeername()`,
     `require(take_port_changing(server_ports))`,
   ),
   metadata("ask for the machine's metadata", `dial(metadata_host, metadata_port)`),
+  attack(
+    "network",
+    "the same by one of a pair of sockets that changes while it is judged",
+    `require(take_port_behind(server_ports, lambda: socket.socketpair()[0]))`,
+  ),
+  sockets(
+    "the same by a unix socket that changes while it is judged",
+    `require(take_port_behind(server_ports, lambda: socket.socket(socket.AF_UNIX)))`,
+  ),
+  sockets(
+    "connect to the management API by a unix socket that changes while it is judged",
+    `require(dial_behind_unix(management_host, management_port))`,
+  ),
+  sockets(
+    "the same from a thread with descriptors of its own",
+    `require(dial_apart(management_host, management_port))`,
+  ),
+  hiding("hide what the app's processes hold from those who ask who listens", `hide()`),
+  hiding("the same by a program that cannot be read", `hide_program()`),
+  hiding("the same by many listening sockets", `hide(); held = [listen_anywhere() for _ in range(2000)]`),
   metadata("the same by an IPv6 address", `dial("::ffff:" + metadata_host, metadata_port)`),
+  metadata(
+    "the same by the address of any, from a socket bound to the machine's",
+    `dial_bound(metadata_host, "0.0.0.0", metadata_port)`,
+  ),
+  metadata(
+    "the same by the address of any, written as IPv6",
+    `dial_bound("::ffff:" + metadata_host, "::ffff:0.0.0.0", metadata_port)`,
+  ),
   egress("connect to a private address", `dial(private_host, private_port)`),
   egress("connect to a private address by IPv6", `dial("::ffff:" + private_host, private_port)`),
+  egress(
+    "connect to a private address behind a server of its own",
+    `own = socket.socket(socket.AF_INET6)
+own.bind(("::1", private_port))
+own.listen()
+dial_bound("::ffff:" + private_host, "::", private_port)`,
+  ),
   egress("connect to the management API from egress", `dial(management_host, management_port)`),
   offline("open a socket without a network", `socket.socket(socket.AF_INET)`),
   offline("open an IPv6 socket without a network", `socket.socket(socket.AF_INET6)`),
