@@ -18,7 +18,17 @@ export const WALLS = {
     "walls.no-code-outside":
       "No file, variable or package of an app runs outside its walls: not sitecustomize, PYTHONPATH or LD_PRELOAD.",
     "walls.old-kernel":
-      "On kernels whose Landlock has no scopes, userns refuses unix sockets, which may be abstract.",
+      "Where Landlock has no scopes, the keeper binds and connects unix sockets of apps on userns and uid, which reach no other program's.",
+    "walls.cuda":
+      "On every level, with every version of Landlock, the system calls succeed that CUDA makes when it starts.",
+    "walls.thread-names":
+      "Where an app may not write below /proc, its processes can still name their threads, and open nothing else there.",
+    "walls.unix-sockets.apart":
+      "Where neither namespaces nor Landlock keep the unix sockets of others from an app, the keeper does.",
+    "walls.unspecified":
+      "An unspecified address is judged as the one that the kernel connects to, whatever the socket is bound to.",
+    "walls.hidden":
+      "A process that hides what it holds takes no connection from other apps, and exposes none of their servers.",
     "walls.places":
       "Nothing that holds the data directory may be read, and no link in an app's packages opens what belongs to others.",
     "walls.report":

@@ -1,26 +1,82 @@
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { once } from "node:events";
+import { chmodSync } from "node:fs";
+import { createServer } from "node:net";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { REPOSITORY } from "../../support/source-files.ts";
-import { requireOffered } from "../../support/walls/walled.ts";
+import { runAltered, temporaryFolder } from "../../support/walls/altered-host.ts";
+import { requireJudged } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
-const PROGRAM = path.join(REPOSITORY, "test/support/walls/old-landlock.py");
+/** Beside it, a program of the host listens at a name without a path, and at the path that it is told. */
+const PROGRAM = `
+import errno, json, os, socket, sys
+def ended(attempt):
+    try:
+        attempt()
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "done"
+def of_the_host():
+    return next(line.split("@")[1].strip() for line in open("/proc/net/unix") if "millrace-old-kernel" in line)
+def long_name():
+    server, client = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    server.bind("\\0" + "n" * 107)
+    server.listen()
+    client.connect("\\0" + "n" * 107)
+def own_name():
+    server, client = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    server.bind("")
+    server.listen()
+    client.connect(server.getsockname())
+def beside():
+    os.chdir(os.environ["HOME"])
+    os.umask(0o077)
+    server, client = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    server.bind("own.sock")
+    server.listen()
+    client.connect("./own.sock")
+    status = os.stat("own.sock")
+    return [oct(status.st_mode), status.st_uid == os.getuid(), server.accept()[0].getsockopt(1, 17, 12)[4:8] == os.getuid().to_bytes(4, "little")]
+def link_out():
+    os.symlink(sys.argv[1], "link")
+    socket.socket(socket.AF_UNIX).connect("link")
+print(json.dumps({
+    "datagrams": ended(lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)),
+    "of the host": ended(lambda: socket.socket(socket.AF_UNIX).connect("\\0" + of_the_host())),
+    "long name": ended(long_name),
+    "own name": ended(own_name),
+    "beside": beside(),
+    "link out": ended(link_out),
+    "elsewhere": ended(lambda: socket.socket(socket.AF_UNIX).bind("/etc/planted.sock")),
+}))
+`;
 
 verifies(
   "walls.old-kernel",
-  "without scopes userns refuses unix sockets, and holds otherwise",
+  "without Landlock's scopes the keeper keeps an app's unix sockets apart, with the rights of the app",
   async (context) => {
-    await requireOffered("userns", context);
-    const said = ["1", "2", "3", "4", "5", "6"].map((version) => {
-      const folder = mkdtempSync(path.join(tmpdir(), "millrace-old-"));
-      onTestFinished(() => rmSync(folder, { recursive: true }));
-      const args = [PROGRAM, path.join(REPOSITORY, "python"), folder, version];
-      return execFileSync("python3", args, { encoding: "utf8" }).trim();
-    });
-    const refusing = "EPERM done done ENOENT done";
-    expect(said).toEqual([refusing, refusing, refusing, refusing, refusing, "done done done ENOENT done"]);
+    await requireJudged("userns", context);
+    const withPath = path.join(temporaryFolder(), "host.sock");
+    for (const name of ["\0millrace-old-kernel", withPath]) {
+      const server = createServer().listen(name);
+      await once(server, "listening");
+      onTestFinished(() => void server.close());
+    }
+    chmodSync(path.dirname(withPath), 0o777);
+    chmodSync(withPath, 0o777);
+    const rungs = process.getuid?.() === 0 ? (["userns", "uid"] as const) : (["userns"] as const);
+    for (const rung of rungs)
+      expect([rung, runAltered({ rung, landlock: 5 }, PROGRAM, withPath)]).toEqual([
+        rung,
+        {
+          datagrams: "EPERM",
+          "of the host": "ECONNREFUSED",
+          "long name": "done",
+          "own name": "done",
+          beside: ["0o140700", true, true],
+          "link out": "ENOENT",
+          elsewhere: "EROFS",
+        },
+      ]);
   },
 );

@@ -5,8 +5,6 @@ Arguments: the harness, a folder for all it needs, the changes as JSON, then the
 
 import json
 import os
-import socket
-import subprocess
 import sys
 
 harness, folder, changes, code, *arguments = sys.argv[1:]
@@ -36,7 +34,7 @@ for name in ("bundle", "storage", "scratch"):
         os.chown(place, int(user), int(user))
     fields.append((name, place))
 fields += [(name, value) for name, value in altered.items()] + [("user", user)] * (user is not None)
-fields += [("variable", "HOME=" + os.path.join(folder, "data", "scratch"))]
+fields += [("variable", "%s=%s/data/scratch" % (name, folder)) for name in ("HOME", "TMPDIR")]
 fields += [("argument", each) for each in ("-c", code, *arguments)]
 plan = b"".join(os.fsencode("%s=%s" % field) + b"\0" for field in fields)
 told, tell = os.pipe()
