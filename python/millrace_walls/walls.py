@@ -21,6 +21,10 @@ _TERMINALS = "/dev/pts"
 _PROCESSES = "/proc"
 
 
+#: The walls of the highest level; lower ones have fewer.
+EVERY = frozenset({"namespaces", "landlock", "privileges", "seccomp"})
+
+
 def fork(plan: Plan) -> int:
     """As `os.fork`; the child is what the walls can be raised around."""
     return namespaces.fork_apart(plan.user) if plan.has_namespaces else os.fork()
@@ -47,18 +51,19 @@ def answers(plan: Plan, listener: int, service: int) -> Connects:
     return Connects(notifier, Judge(plan, Listeners(service)), unix)
 
 
-def raise_around(plan: Plan) -> int | None:
+def raise_around(plan: Plan, raised: frozenset[str] = EVERY) -> int | None:
     """From now on this process and all it starts are behind the walls. Raises where the host cannot.
 
-    Where the kernel asks about system calls, gives the descriptor on which it does: it is for the outer keeper.
+    Where the kernel asks about system calls, gives the descriptor on which it does: it is for the outer keeper. Fewer
+    than every wall are raised only to find out which of them is in the way of something.
     """
-    is_apart = plan.has_namespaces
+    is_apart = plan.has_namespaces and "namespaces" in raised
     privileges.limit()
     asks_names = False
-    if plan.rung != "process":
-        seen = places.Places(plan)
-        if is_apart:
-            namespaces.build(seen)
+    seen = None if plan.rung == "process" else places.Places(plan)
+    if seen is not None and is_apart:
+        namespaces.build(seen)
+    if seen is not None and "landlock" in raised:
         own = (*seen.write, seen.scratch)
         # Its own processes, and nothing of the kernel's: those files are root's.
         has_proc = is_apart and _user_of(plan) != 0
@@ -71,8 +76,9 @@ def raise_around(plan: Plan) -> int | None:
             devices=(*seen.devices, _TERMINALS) if is_apart else seen.devices,
             no_tcp=plan.is_judged,
         )
-    privileges.drop(plan.user)
-    return seccomp.install(_rules(plan, asks_names))
+    if "privileges" in raised:
+        privileges.drop(plan.user)
+    return seccomp.install(_rules(plan, asks_names)) if "seccomp" in raised else None
 
 
 def _user_of(plan: Plan) -> int:

@@ -28,6 +28,7 @@ import {
 import type { Holder } from "./checks.ts";
 import type { Finding } from "./finding.ts";
 import {
+  checkCuda,
   checkImages,
   checkLimits,
   checkNetwork,
@@ -76,6 +77,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     checkSandbox(settings, walls),
     await checkLimits(settings, walls, enforcement),
     await checkNetwork(settings, walls),
+    await checkCuda(settings, walls, process.env),
     await checkImages(settings, process.env),
     ...(await checkKubernetes(settings, process.env)),
     await checkRay(settings, seatWalls),

@@ -9,6 +9,8 @@ import { LIMITS, describeEnforced } from "../host/limits/limits.ts";
 import type { Enforcement } from "../host/limits/limits.ts";
 import { networkReport } from "../host/walls/network.ts";
 import { findGap } from "../host/walls/require-network.ts";
+import { hasNvidia, probeCuda } from "../host/walls/probe-cuda.ts";
+import type { CudaStart } from "../host/walls/probe-cuda.ts";
 import { probeRungs } from "../host/walls/probe.ts";
 import { hostReads } from "../host/walls/host-reads.ts";
 import { complaintAbout, lackOf } from "../host/walls/require-rung.ts";
@@ -155,6 +157,46 @@ export async function checkNetwork(settings: Settings, { python, rung }: HostWal
     check,
     judged,
     'apps can connect to whatever this machine can; `network = "egress"` is refused unless MILLRACE_NETWORK_UNENFORCED=warn',
+  );
+}
+
+/** What each part of the isolation is called in documents. */
+const WALL_NAMES: Readonly<Record<string, string>> = {
+  landlock: "Landlock",
+  namespaces: "the namespaces",
+  privileges: "the user without privileges",
+  seccomp: "the seccomp filter",
+};
+
+/** CUDA starts behind the level that is set, where there is an NVIDIA GPU: only trying it tells. */
+export async function checkCuda(
+  { dataDir, uidRange }: Settings,
+  { python, rung }: HostWalls,
+  env: NodeJS.ProcessEnv,
+): Promise<Finding> {
+  if (!hasNvidia()) return ok("cuda", "this machine has no NVIDIA GPU");
+  if (python === null) return warn("cuda", "not tried: there is no Python to try it with", "install Python");
+  const host = { python, dataDir, reads: hostReads(env, dataDir), user: uidRange.first };
+  const gap = rung && (await findGap(rung, python, { dataDir, uidRange }));
+  const started = await probeCuda(host, rung, { hasNotifier: gap === null, env }).catch((error: Error) => error);
+  if (started instanceof Error) return warn("cuda", `not tried: ${started.message}`, "see docs/gpus.md");
+  return describeCuda(started, rung, gap);
+}
+
+/** What `doctor` says of how CUDA starts. */
+export function describeCuda({ bare, walled, walls }: CudaStart, rung: Rung | null, gap: string | null): Finding {
+  if (bare !== null)
+    return fail(
+      "cuda",
+      `does not start on this machine, even without isolation: ${bare}`,
+      "check the driver: nvidia-smi must work for the service's user, and /dev/nvidia-uvm must exist",
+    );
+  if (walled === null) return ok("cuda", rung === null ? "starts" : `starts behind ${rung}`);
+  const culprits = walls.map((name) => WALL_NAMES[name] ?? name).join(" and ") || "several of its parts together";
+  return fail(
+    "cuda",
+    `starts on this machine, but not behind ${rung}: ${walled}. What stops it: ${culprits}`,
+    gap === null ? "see docs/gpus.md" : `see docs/gpus.md; on this host ${gap}`,
   );
 }
 

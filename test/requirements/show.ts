@@ -53,6 +53,8 @@ export const SHOW = {
     "upgrade.frozen": "A committed migration never changes.",
     "upgrade.every-schema": "A database of any earlier schema becomes one of this release.",
     "upgrade.repaired": "What a migration got after its release, a later one makes up for.",
+    "doctor.cuda":
+      "Where there is an NVIDIA GPU, doctor starts CUDA behind the isolation of apps, and names what stops it.",
     "doctor.schema": "doctor compares the schema with what it should be, and names what is missing.",
     "async.predecessor":
       "A service that starts on a data directory takes over what its dead predecessor there had, at once.",

@@ -1,0 +1,121 @@
+"""Whether CUDA starts behind the walls of this host, found out by starting it there; and if not, which wall stops it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+from . import walls
+from .plan import Plan
+
+#: Without a package: what every framework does first. The last line that it prints says how it went.
+PROGRAM = """
+import ctypes, sys
+try:
+    cuda = ctypes.CDLL("libcuda.so.1")
+except OSError as error:
+    print("the driver's library cannot be loaded: %s" % error)
+    sys.exit()
+def require(name, code):
+    if code:
+        text = ctypes.c_char_p()
+        cuda.cuGetErrorName(code, ctypes.byref(text))
+        print("%s fails with %d (%s)" % (name, code, (text.value or b"unknown").decode()))
+        sys.exit()
+require("cuInit", cuda.cuInit(0))
+context, device = ctypes.c_void_p(), ctypes.c_int()
+require("cuDeviceGet", cuda.cuDeviceGet(ctypes.byref(device), 0))
+require("cuDevicePrimaryCtxRetain", cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+print("started")
+"""
+_STARTED = "started"
+_MAX_BYTES = 4096
+_OWN = ("bundle", "storage", "scratch")
+
+
+def main() -> None:
+    """Reads from stdin what `probe` reads, a level, whether the kernel can ask the keeper, and variables of apps.
+
+    Says why CUDA does not start outside the walls, why not behind them, and which wall does that; null for what holds.
+    """
+    asked = json.loads(sys.stdin.buffer.readline())
+    bare = _told(asked, {**asked, "rung": "process"}, frozenset())
+    walled = _told(asked, asked, walls.EVERY) if bare is None and asked["rung"] else None
+    culprits = [name for name in sorted(walls.EVERY) if _told(asked, asked, frozenset({name}))] if walled else []
+    print(json.dumps({"bare": bare, "walled": walled, "walls": culprits}))
+
+
+def _told(asked: dict[str, Any], host: dict[str, Any], raised: frozenset[str]) -> str | None:
+    """Why CUDA does not start behind those walls; None if it does."""
+    plan = _plan(host, os.path.join(asked["folder"], "-".join(["cuda", *sorted(raised)])))
+    heard, told = socket.socketpair()
+    printed, prints = os.pipe()
+    child = walls.fork(plan) if "namespaces" in raised else os.fork()
+    if child == 0:
+        heard.close()
+        os.close(printed)
+        _start(plan, raised, told, prints)
+    told.close()
+    os.close(prints)
+    try:
+        said = _said(plan, heard, printed).strip().split("\n")[-1]
+    finally:
+        os.close(printed)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return None if said == _STARTED else said or "the process that tried it ended without a word"
+
+
+def _plan(asked: dict[str, Any], folder: str) -> Plan:
+    fields = {"rung": asked["rung"], "network": "false", "program": sys.executable, "user": asked["user"]}
+    if asked["has_notifier"]:
+        fields["notifier"] = "true"
+    host = {"harness": asked["harness"], "data_dir": asked["data_dir"]}
+    places = {name: os.path.join(folder, name) for name in _OWN}
+    plan = Plan([*{**fields, **places, **host}.items(), *(("read", each) for each in asked["reads"])])
+    for place in places.values():
+        os.makedirs(place, 0o700)
+        if plan.user is not None:
+            os.chown(place, plan.user, plan.user)
+    plan.variables.update(asked["variables"], HOME=plan.scratch, TMPDIR=plan.scratch)
+    return plan
+
+
+def _start(plan: Plan, raised: frozenset[str], told: socket.socket, prints: int) -> None:
+    try:
+        listener = walls.raise_around(plan, raised)
+        socket.send_fds(told, [b"\n"], [listener] if listener is not None else [])
+        os.dup2(prints, 1)
+        os.execve(plan.program, [plan.program, "-I", "-S", "-c", PROGRAM], plan.variables)
+    except OSError as error:
+        os.write(prints, str(error).encode())
+    finally:
+        os._exit(1)
+
+
+def _said(plan: Plan, heard: socket.socket, printed: int) -> str:
+    """What the program prints, while its system calls are answered."""
+    with heard:
+        _, descriptors, _, _ = socket.recv_fds(heard, 1, 1, socket.MSG_CMSG_CLOEXEC)
+    answers = walls.answers(plan, descriptors[0], 0) if descriptors else None
+    text = b""
+    while len(text) < _MAX_BYTES:
+        poll = select.poll()
+        poll.register(printed, select.POLLIN)
+        if answers is not None:
+            poll.register(answers, select.POLLIN)
+        pause = None if answers is None else answers.pause_seconds()
+        ready = dict(poll.poll(None if pause is None else pause * 1000))
+        if answers is not None and not answers.work():
+            answers = None
+        if printed in ready:
+            part = os.read(printed, _MAX_BYTES)
+            if not part:
+                break
+            text += part
+    return text.decode(errors="replace")
