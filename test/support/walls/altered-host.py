@@ -35,6 +35,7 @@ for name in ("bundle", "storage", "scratch"):
     fields.append((name, place))
 fields += [(name, value) for name, value in altered.items()] + [("user", user)] * (user is not None)
 fields += [("variable", "%s=%s/data/scratch" % (name, folder)) for name in ("HOME", "TMPDIR")]
+fields += [("variable", "%s=%s" % (name, os.environ[name])) for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ]
 fields += [("argument", each) for each in ("-c", code, *arguments)]
 plan = b"".join(os.fsencode("%s=%s" % field) + b"\0" for field in fields)
 told, tell = os.pipe()
