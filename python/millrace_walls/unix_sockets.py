@@ -1,8 +1,9 @@
 """Binds and connects an app's unix sockets in its place, where neither namespaces nor Landlock keep it from others'.
 
 Names without a path (abstract ones) get a prefix of the app's own, so that it reaches its own sockets and no others.
-Paths lead to what the app itself sees: a short-lived child of the keeper enters the app's namespaces, becomes its user
-and makes the call on a copy of the app's descriptor. It may block there without holding up anything else.
+Paths lead to what the app itself sees, if it has a view of its own; else, behind Landlock, to its scratch folder alone,
+into which no other program's socket can be linked. A short-lived child of the keeper enters the app's namespaces,
+becomes its user and makes the call on a copy of the app's descriptor. It may block there without holding up anything.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from .notifier import Notice, Notifier, status_of
 from .plan import Plan
 
 _SETNS = {"x86_64": 308, "aarch64": 268}
+_OPENAT2 = 437
+#: RESOLVE_NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH.
+_STRICTLY_BELOW = 0x01 | 0x02 | 0x04 | 0x08
 _FAMILY = struct.Struct("=H")
 #: The most that fits into a name of a unix socket, after its family.
 _NAME_BYTES = 108
@@ -40,6 +44,8 @@ class UnixSockets:
         self._has_namespaces = plan.has_namespaces
         #: The app has asked for the sockets of other programs (`unix_sockets = true`): every name means what it says.
         self._reaches_others = plan.unix_sockets and not plan.has_namespaces
+        #: Where its paths may lead, if not everywhere in its view.
+        self._own_folder = plan.scratch if plan.rung == "landlock" else None
         self._prefix = b"millrace-%s-" % os.urandom(4).hex().encode()
         #: Calls on their way, with a descriptor of the process that makes each.
         self._waiting: dict[Notice, int] = {}
@@ -51,9 +57,9 @@ class UnixSockets:
             self._forget_ended()
         if len(self._waiting) >= _MAX_WAITING:
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        meant = self._meant(notice.pid, name, is_bind)
         place = _Place(notice.pid, self._has_namespaces)
         try:
+            meant = self._meant(place, name, is_bind)
             # Until here, the process could have ended and its number be another's.
             self._notifier.require_valid(notice)
             keeper = os.getpid()
@@ -85,7 +91,7 @@ class UnixSockets:
             os.close(process)
             del self._waiting[notice]
 
-    def _meant(self, pid: int, name: bytes, is_bind: bool) -> bytes:
+    def _meant(self, place: _Place, name: bytes, is_bind: bool) -> bytes:
         """The name that the kernel is to be given. Raises if the app may not use this one."""
         if name[: _FAMILY.size] != _FAMILY.pack(socket.AF_UNIX) or self._reaches_others:
             return name
@@ -97,7 +103,12 @@ class UnixSockets:
             return self._private(path[1:])
         if self._has_namespaces:
             return name
-        if not is_bind and not _exists(pid, path.partition(b"\0")[0]):
+        full = place.absolute(path.partition(b"\0")[0])
+        if self._own_folder is not None:
+            for folder in (self._own_folder, os.path.realpath(self._own_folder)):
+                if full.startswith(folder + "/"):
+                    return _FAMILY.pack(socket.AF_UNIX) + place.below(folder, full[len(folder) + 1 :], is_bind)
+        if not is_bind and not os.path.lexists(full):
             # CUDA looks for a server of NVIDIA's MPS, and goes on without it only if there is none.
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         raise OSError(errno.EACCES, os.strerror(errno.EACCES))
@@ -136,28 +147,47 @@ class _Place:
 
     def __init__(self, pid: int, has_namespaces: bool) -> None:
         self._umask = int(status_of(pid)["Umask"], 8)
+        self._path = os.readlink("/proc/%d/cwd" % pid)
+        names = ("cwd", "ns/user", "ns/mnt") if has_namespaces else ("cwd",)
         self._opened: list[int] = []
         try:
-            for name in ("ns/user", "ns/mnt") if has_namespaces else ():
-                self._opened.append(os.open("/proc/%d/%s" % (pid, name), os.O_RDONLY | os.O_CLOEXEC))
-            self._opened.append(os.open("/proc/%d/cwd" % pid, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+            for name in names:
+                flags = os.O_PATH | os.O_DIRECTORY if name == "cwd" else os.O_RDONLY
+                self._opened.append(os.open("/proc/%d/%s" % (pid, name), flags | os.O_CLOEXEC))
         except OSError:
             self.close()
             raise
+        self._folder, *self._namespaces = self._opened
+
+    def absolute(self, path: bytes) -> str:
+        return os.path.normpath(os.path.join(self._path, os.fsdecode(path)))
+
+    def below(self, folder: str, path: str, is_bind: bool) -> bytes:
+        """What names a socket in that folder, whatever the app changes on the way there. Raises if a link leads on."""
+        parent, name = os.path.split(path)
+        wanted = (parent or ".") if is_bind else path
+        flags = os.O_PATH | os.O_CLOEXEC | (os.O_DIRECTORY if is_bind else os.O_NOFOLLOW)
+        how = struct.pack("=QQQ", flags, 0, _STRICTLY_BELOW)
+        root = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            found = kernel.syscall(_OPENAT2, root, os.fsencode(wanted), how, len(how))
+        finally:
+            os.close(root)
+        self._opened.append(found)
+        if not is_bind:
+            return b"/proc/self/fd/%d\0" % found
+        # A last part that is a link is not followed when a socket is made.
+        self._folder = found
+        return os.fsencode(name) + b"\0"
 
     def enter(self, user: int | None) -> None:
         """From now on this process is where the app is, with its rights and no others."""
-        *namespaces, folder = self._opened
-        for each in namespaces:
+        for each in self._namespaces:
             kernel.syscall(_SETNS[kernel.MACHINE], each, 0)
-        os.fchdir(folder)
+        os.fchdir(self._folder)
         os.umask(self._umask)
         privileges.drop(user)
 
     def close(self) -> None:
         for each in self._opened:
             os.close(each)
-
-
-def _exists(pid: int, path: bytes) -> bool:
-    return os.path.lexists(os.path.join(b"/proc/%d/cwd" % pid, path))

@@ -44,6 +44,12 @@ def unix_sockets(plan: Plan) -> str:
     return "kernel" if plan.unix_sockets and not plan.has_namespaces else "none"
 
 
+def has_datagrams(plan: Plan) -> bool:
+    """Whether the app may use unix sockets that name a receiver with each message, which no one is asked about."""
+    unix = unix_sockets(plan)
+    return unix == "kernel" or (unix == "keeper" and plan.unix_sockets and not plan.has_namespaces)
+
+
 def answers(plan: Plan, listener: int, service: int) -> Connects:
     """What the keeper answers the app's system calls with."""
     notifier = Notifier(listener)
@@ -63,10 +69,13 @@ def raise_around(plan: Plan, raised: frozenset[str] = EVERY) -> int | None:
     seen = None if plan.rung == "process" else places.Places(plan)
     if seen is not None and is_apart:
         namespaces.build(seen)
-    if seen is not None and "landlock" in raised:
+    # It may write to what /proc says of its own processes; what it says of the kernel is root's.
+    has_proc = is_apart and _user_of(plan) != 0
+    # The first version keeps every program from moving files between folders. Where the app has a view of its own and is
+    # not root, that holds nothing that Landlock would have to guard.
+    is_guarded = seen is not None and not (has_proc and landlock.version() == 1)
+    if seen is not None and is_guarded and "landlock" in raised:
         own = (*seen.write, seen.scratch)
-        # Its own processes, and nothing of the kernel's: those files are root's.
-        has_proc = is_apart and _user_of(plan) != 0
         asks_names = plan.has_notifier and not has_proc and seen.has_nvidia
         landlock.install(
             read=(*seen.read, *places.kernel_tells()),
@@ -87,12 +96,10 @@ def _user_of(plan: Plan) -> int:
 
 def _rules(plan: Plan, asks_names: bool) -> seccomp.Rules:
     unix = unix_sockets(plan)
-    # To datagram sockets every message can name a receiver, without being asked about.
-    is_private = unix == "keeper" and (plan.has_namespaces or not plan.unix_sockets)
     return seccomp.Rules(
         network=plan.network,
         is_judged=plan.is_judged,
-        unix="pairs" if unix == "none" else "streams" if is_private else "all",
+        unix="pairs" if unix == "none" else "all" if has_datagrams(plan) else "streams",
         asks_unix=unix == "keeper",
         asks_names=asks_names,
     )
