@@ -10,7 +10,7 @@ import signal
 import struct
 
 from . import kernel
-from .places import Places, is_within
+from .places import Places, is_within, kernel_folders
 
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _MOUNT = {"x86_64": 165, "aarch64": 40}
@@ -102,7 +102,9 @@ def build(places: Places) -> None:
     _show_again(places.bundle, _BUNDLE)
     if places.storage:
         _show_again(places.storage, _STORAGE)
-    _show("/sys", "/sys", _READABLE)
+    for path in kernel_folders():
+        if os.path.exists(_HOST + path):
+            _show(path, path, _READABLE)
     _mount_processes()
     _make_devices(places.devices)
     for link, target in {**places.links, "/var/tmp": "/tmp"}.items():

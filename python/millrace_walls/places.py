@@ -77,9 +77,9 @@ def _is_interpreter(program: str) -> bool:
     return name.startswith("python") and last == "bin" and prefix != "/"
 
 
-def kernel_tells() -> tuple[str, ...]:
-    """What may be read of the kernel's own file systems, wherever they are mounted."""
-    return ("/proc", *("/sys/" + name for name in _KERNEL))
+def kernel_folders() -> tuple[str, ...]:
+    """What may be read of what the kernel tells of the machine."""
+    return tuple("/sys/" + name for name in _KERNEL)
 
 
 def is_within(path: str, folder: str) -> bool:

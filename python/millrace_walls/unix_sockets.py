@@ -17,11 +17,12 @@ import time
 
 from millrace_worker import linux
 
-from . import kernel, privileges
+from . import kernel, landlock, privileges
 from .notifier import Notice, Notifier, status_of
 from .plan import Plan
 
 _SETNS = {"x86_64": 308, "aarch64": 268}
+_BIND = {"x86_64": 49, "aarch64": 200}
 _OPENAT2 = 437
 #: RESOLVE_NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH.
 _STRICTLY_BELOW = 0x01 | 0x02 | 0x04 | 0x08
@@ -44,8 +45,9 @@ class UnixSockets:
         self._has_namespaces = plan.has_namespaces
         #: The app has asked for the sockets of other programs (`unix_sockets = true`): every name means what it says.
         self._reaches_others = plan.unix_sockets and not plan.has_namespaces
-        #: Where its paths may lead, if not everywhere in its view.
-        self._own_folder = plan.scratch if plan.rung == "landlock" else None
+        #: Where its paths may lead, if not everywhere in its view: one folder, by the names that it has.
+        own = plan.scratch if plan.rung == "landlock" and not plan.unix_sockets else None
+        self._own_folders = [] if own is None else [own, os.path.realpath(own)]
         self._prefix = b"millrace-%s-" % os.urandom(4).hex().encode()
         #: Calls on their way, with a descriptor of the process that makes each.
         self._waiting: dict[Notice, int] = {}
@@ -104,10 +106,10 @@ class UnixSockets:
         if self._has_namespaces:
             return name
         full = place.absolute(path.partition(b"\0")[0])
-        if self._own_folder is not None:
-            for folder in (self._own_folder, os.path.realpath(self._own_folder)):
-                if full.startswith(folder + "/"):
-                    return _FAMILY.pack(socket.AF_UNIX) + place.below(folder, full[len(folder) + 1 :], is_bind)
+        folder = next((each for each in self._own_folders if full.startswith(each + "/")), None)
+        if folder is not None:
+            # Only the name that it was bound by is told to others, so this one must stay as it is.
+            return name if is_bind else _FAMILY.pack(socket.AF_UNIX) + place.below(folder, full[len(folder) + 1 :])
         if not is_bind and not os.path.lexists(full):
             # CUDA looks for a server of NVIDIA's MPS, and goes on without it only if there is none.
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -130,6 +132,9 @@ class UnixSockets:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             place.enter(self._user)
+            if self._own_folders and name[_FAMILY.size] != 0 and notice.number == _BIND[kernel.MACHINE]:
+                # Whatever leads out of there, the kernel makes no socket elsewhere.
+                landlock.install(read=(), write=self._own_folders, change=(), by_name=(), devices=(), no_tcp=False)
             linux.die_with_parent(keeper)
             kernel.syscall(notice.number, connection.fileno(), name, len(name))
             error = 0
@@ -162,23 +167,16 @@ class _Place:
     def absolute(self, path: bytes) -> str:
         return os.path.normpath(os.path.join(self._path, os.fsdecode(path)))
 
-    def below(self, folder: str, path: str, is_bind: bool) -> bytes:
+    def below(self, folder: str, path: str) -> bytes:
         """What names a socket in that folder, whatever the app changes on the way there. Raises if a link leads on."""
-        parent, name = os.path.split(path)
-        wanted = (parent or ".") if is_bind else path
-        flags = os.O_PATH | os.O_CLOEXEC | (os.O_DIRECTORY if is_bind else os.O_NOFOLLOW)
-        how = struct.pack("=QQQ", flags, 0, _STRICTLY_BELOW)
+        how = struct.pack("=QQQ", os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0, _STRICTLY_BELOW)
         root = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            found = kernel.syscall(_OPENAT2, root, os.fsencode(wanted), how, len(how))
+            found = kernel.syscall(_OPENAT2, root, os.fsencode(path), how, len(how))
         finally:
             os.close(root)
         self._opened.append(found)
-        if not is_bind:
-            return b"/proc/self/fd/%d\0" % found
-        # A last part that is a link is not followed when a socket is made.
-        self._folder = found
-        return os.fsencode(name) + b"\0"
+        return b"/proc/self/fd/%d\0" % found
 
     def enter(self, user: int | None) -> None:
         """From now on this process is where the app is, with its rights and no others."""

@@ -78,7 +78,7 @@ def raise_around(plan: Plan, raised: frozenset[str] = EVERY) -> int | None:
         own = (*seen.write, seen.scratch)
         asks_names = plan.has_notifier and not has_proc and seen.has_nvidia
         landlock.install(
-            read=(*seen.read, *places.kernel_tells()),
+            read=(*seen.read, *places.kernel_folders(), _PROCESSES),
             write=(*own, seen.bundle, _SHARED_MEMORY) if is_apart else own,
             change=(_PROCESSES,) if has_proc else (),
             by_name=() if is_apart else (_SHARED_MEMORY,),

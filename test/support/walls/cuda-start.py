@@ -74,12 +74,20 @@ def _shares_descriptors() -> str:
     listener = multiprocessing.connection.Listener(family="AF_UNIX", authkey=b"x")
     child = os.fork()
     if child == 0:
-        multiprocessing.connection.Client(listener.address, authkey=b"x").send("shared")
-        os._exit(0)
-    with listener, listener.accept() as connection:
+        try:
+            multiprocessing.connection.Client(listener.address, authkey=b"x").send("shared")
+        finally:
+            os._exit(0)
+    with listener, _in_time(listener).accept() as connection:
         said = str(connection.recv())
     os.waitpid(child, 0)
     return said
+
+
+def _in_time(listener: multiprocessing.connection.Listener) -> multiprocessing.connection.Listener:
+    """Raises instead of waiting for ever for a client that could not connect."""
+    listener._listener._socket.settimeout(60)  # type: ignore[attr-defined]  # pyright: ignore
+    return listener
 
 
 def _writes_memory_of_others() -> None:

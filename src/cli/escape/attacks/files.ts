@@ -92,7 +92,11 @@ finally:
   attack("landlock", "look into the kernel's tracing", `os.listdir("/sys/kernel/tracing")`),
   attack("landlock", "read the machine's memory", `open("/dev/mem", "rb").close()`),
   attack("landlock", "write to the kernel's log", `os.close(os.open("/dev/kmsg", os.O_WRONLY))`),
-  attack("landlock", "use the terminal of others", `os.listdir("/dev/pts")`),
+  attack(
+    "landlock",
+    "find the terminals of others",
+    `require(any(name.isdigit() for name in os.listdir("/dev/pts")))`,
+  ),
   attack("process", "read the kernel's memory", `open("/proc/kcore", "rb").close()`),
   attack("process", "take the kernel's messages", `open("/proc/kmsg", "rb").close()`),
   proven("userns", "see that the master key exists", `os.stat(master_key)`),
