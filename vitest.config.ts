@@ -92,6 +92,7 @@ const byName = [
   project("faults", 600_000, { ...shared, ...withShort("faults") }),
   project("dashboard", 600_000, { ...shared, ...withShort("dashboard") }),
   project("walls", 1_800_000, { ...withPostgres, ...withShort("walls") }),
+  project("gpu", 600_000),
   project("images", 600_000, withPostgres),
   project("cluster", 1_800_000, withPostgres),
   project("scale", 3_600_000, withPostgres),

@@ -118,6 +118,7 @@ export const TRIED_BY_NAME = {
     "walls.unix-sockets",
     "walls.working-folder",
   ],
+  gpu: ["gpu.apps", "gpu.doctor", "gpu.walls"],
   images: [
     "images.apart",
     "images.collected",

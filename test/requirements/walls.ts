@@ -21,6 +21,11 @@ export const WALLS = {
       "Where Landlock has no scopes, the keeper binds and connects unix sockets of apps on userns and uid, which reach no other program's.",
     "walls.cuda":
       "On every level, with every version of Landlock, the system calls succeed that CUDA makes when it starts.",
+    "gpu.walls":
+      "On a machine with an NVIDIA GPU, every level lets apps use it in every way, with every version of Landlock.",
+    "gpu.apps":
+      "With default settings apps use a GPU at their import, first in a forked replica, and as servers.",
+    "gpu.doctor": "On a machine with an NVIDIA GPU, doctor says whether CUDA starts behind the isolation of apps.",
     "walls.thread-names":
       "Where an app may not write below /proc, its processes can still name their threads, and open nothing else there.",
     "walls.unix-sockets.apart":

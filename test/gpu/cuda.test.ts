@@ -1,0 +1,133 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { expect } from "vitest";
+import type { TestContext } from "vitest";
+import { checkCuda, lookAtWalls } from "../../src/cli/host-checks.ts";
+import { RUNGS } from "../../src/host/walls/rung.ts";
+import { testSettings } from "../support/test-settings.ts";
+import { testService } from "../support/service.ts";
+import type { TestService } from "../support/service.ts";
+import { REPOSITORY } from "../support/source-files.ts";
+import { alteredHost, temporaryFolder } from "../support/walls/altered-host.ts";
+import type { Altered } from "../support/walls/altered-host.ts";
+import { requireJudged } from "../support/walls/walled.ts";
+import { verifies } from "../verifies.ts";
+
+const FEATURES = readFileSync(path.join(REPOSITORY, "test/support/gpu-features.py"), "utf8");
+/** A program in a file: processes that it spawns import it. */
+const RUN_AS_FILE = `
+import os, sys
+path = os.path.join(os.environ["HOME"], "features.py")
+with open(path, "w") as file:
+    file.write(sys.argv[1])
+os.execv(sys.executable, [sys.executable, path, *sys.argv[2:]])
+`;
+
+/** A Python that has PyTorch; the tests' own has no packages. */
+const torch = (process.env["PATH"] ?? "")
+  .split(path.delimiter)
+  .map((folder) => path.join(folder, "python3"))
+  .find((python) => spawnSync(python, ["-c", "import torch"]).status === 0);
+
+function requireGpu(context: TestContext): string {
+  const lack = !existsSync("/dev/nvidiactl")
+    ? "this machine has no NVIDIA GPU"
+    : "no python3 on the path has PyTorch";
+  if (existsSync("/dev/nvidiactl") && torch !== undefined) return torch;
+  process.stderr.write(`\nNOT TESTED: ${lack}\n`);
+  context.skip(lack);
+  throw new Error(lack);
+}
+
+/** How each use of the GPU ended, but for those that are left out. */
+function used(python: string, altered: Altered, without: readonly string[] = []): Record<string, string> {
+  const args = [...alteredHost(altered, temporaryFolder()), RUN_AS_FILE, FEATURES, ...without];
+  const answer = execFileSync(python, args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+  const ends = JSON.parse(answer.trim().split("\n").at(-1) ?? "") as Record<string, string>;
+  return Object.fromEntries(Object.entries(ends).filter(([, end]) => end !== "ok"));
+}
+
+for (const rung of RUNGS)
+  verifies("gpu.walls", `on ${rung} a GPU can be used in every way`, async (context) => {
+    const python = requireGpu(context);
+    await requireJudged(rung, context);
+    // Other processes of an app are found by paths, which process does not keep from those of others.
+    expect(used(python, { rung }, rung === "process" ? ["shared", "loaded"] : [])).toEqual({});
+  });
+
+for (const rung of ["userns", "uid"] as const)
+  for (const landlock of [1, 2, 3, 4, 5])
+    verifies(
+      "gpu.walls",
+      `on ${rung} a GPU can be used in every way with version ${landlock} of Landlock`,
+      async (context) => {
+        const python = requireGpu(context);
+        await requireJudged(rung, context);
+        expect(used(python, { rung, landlock })).toEqual({});
+      },
+    );
+
+const AT_IMPORT = `
+import torch
+ONES = torch.ones(3, device="cuda")
+
+def run():
+    return float(ONES.sum())
+`;
+const IN_A_FORK = `
+import os
+import torch
+
+def run():
+    return [float(torch.ones(3, device="cuda").sum()), os.getppid() > 1]
+`;
+const SERVER = `
+import http.server, json, os
+import torch
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        body = json.dumps(float(torch.ones(3, device="cuda").sum())).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+`;
+const SERVER_TOML = `
+[runtime.custom]
+entrypoint = ["python", "server.py"]
+port = 8000
+`;
+
+async function called(service: TestService, app: string): Promise<unknown> {
+  const { status, json, text } = await service.call(app);
+  expect([app, status, text]).toEqual([app, 200, expect.any(String)]);
+  return json.result ?? json;
+}
+
+verifies("gpu.apps", "apps use a GPU at their import, first in a forked replica, and as a server", async (context) => {
+  const python = requireGpu(context);
+  const apps = {
+    early: { main: AT_IMPORT },
+    late: { main: IN_A_FORK },
+    served: { main: "", files: { "server.py": SERVER }, toml: SERVER_TOML },
+  };
+  const service = await testService(apps, { isolation: "auto", python });
+  expect(await called(service, "early")).toBe(3);
+  expect(await called(service, "late")).toEqual([3, true]);
+  expect(await called(service, "served")).toBe(3);
+});
+
+verifies("gpu.doctor", "doctor starts CUDA behind the isolation of apps", async (context) => {
+  const python = requireGpu(context);
+  const settings = testSettings({ dataDir: temporaryFolder(), python, isolation: "auto" });
+  const walls = await lookAtWalls(settings, process.env);
+  expect(await checkCuda(settings, walls, process.env)).toMatchObject({
+    status: "ok",
+    message: `starts behind ${walls.rung}`,
+  });
+});
