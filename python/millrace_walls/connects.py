@@ -26,6 +26,7 @@ _CONNECT = {"x86_64": 42, "aarch64": 203}
 _BIND = {"x86_64": 49, "aarch64": 200}
 _LISTEN = {"x86_64": 50, "aarch64": 201}
 _OPENAT = {"x86_64": 257, "aarch64": 56}
+_SOCKET = {"x86_64": 41, "aarch64": 198}
 
 _NAME_BYTES = 128
 _TIMEVAL = struct.Struct("@ll")
@@ -97,6 +98,9 @@ class Connects:
             answer_open(self._notifier, notice)
             return
         try:
+            if notice.number == _SOCKET[kernel.MACHINE] and self._unix is not None:
+                self._unix.answer_socket(notice)
+                return
             copy = copy_descriptor(notice.pid, notice.arguments[0] & 0xFFFFFFFF)
             try:
                 connection = socket.socket(fileno=copy)

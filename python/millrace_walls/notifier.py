@@ -82,9 +82,9 @@ class Notifier:
         """The kernel carries the call out itself, with whatever its arguments refer to by then."""
         self._send(_ANSWER.pack(notice.id, 0, 0, _CONTINUE))
 
-    def reply_with_descriptor(self, notice: Notice, descriptor: int) -> None:
+    def reply_with_descriptor(self, notice: Notice, descriptor: int, flags: int = 0) -> None:
         """The call returns a copy of that descriptor. Raises where the kernel cannot do that (before Linux 5.14)."""
-        addition = _ADDITION.pack(notice.id, _AS_RESULT, descriptor, 0, 0)
+        addition = _ADDITION.pack(notice.id, _AS_RESULT, descriptor, 0, flags)
         try:
             fcntl.ioctl(self._listener, _ADD_DESCRIPTOR, addition)
         except OSError as error:

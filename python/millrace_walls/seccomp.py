@@ -184,7 +184,8 @@ class Rules:
         self.network = network
         #: To connect over the internet, to take a port and to listen waits for the outer keeper.
         self.is_judged = is_judged and network != "false"
-        #: Unix sockets: `all` of them; `streams` alone, or only `pairs` of streams.
+        #: Unix sockets: `all` of them; streams, where the outer keeper is `asked` for others; `streams` alone; or only
+        #: `pairs` of streams.
         self.unix = unix
         #: To connect and to bind them waits for the outer keeper.
         self.asks_unix = asks_unix
@@ -309,13 +310,15 @@ def _openat() -> _Program:
     return block
 
 
-def _streams(refuse: int) -> _Program:
+def _streams(refuse: int, datagrams: int | None = None) -> _Program:
     """Sockets that reach what they are connected to: a datagram socket can send to any path."""
     block = _Program()
     block.load(_ARGUMENT + 8)
     block.mask(_SOCK_TYPE)
     for kind in (_SOCK_STREAM, _SOCK_SEQPACKET):
         block.answer_if(_JUMP_EQUAL, kind, _ALLOW)
+    if datagrams is not None:
+        block.answer_if(_JUMP_EQUAL, _SOCK_DATAGRAM, datagrams)
     block.answer(refuse)
     return block
 
@@ -330,7 +333,9 @@ def _socket(refuse: int, rules: Rules) -> _Program:
     netlink.answer(refuse)
     block = _Program()
     block.load(_ARGUMENT)
-    if rules.unix == "streams":
+    if rules.unix == "asked":
+        block.only_if(_AF_UNIX, _streams(refuse, datagrams=_ASK))
+    elif rules.unix == "streams":
         block.only_if(_AF_UNIX, _streams(refuse))
     elif rules.unix == "all":
         block.only_if(_AF_UNIX, allow)

@@ -121,18 +121,12 @@ def _execute(plan: Plan, stdin: int, given: int) -> NoReturn:
         if given >= 0:
             os.dup2(given, _DESCRIPTOR)
             os.set_inheritable(_DESCRIPTOR, True)
-        os.execve(plan.program, [plan.program, *plan.arguments], {**_without_datagrams(plan), **plan.variables})
+        os.execve(plan.program, [plan.program, *plan.arguments], plan.variables)
     except OSError as error:
         is_large = error.errno == errno.E2BIG
         why = "its secrets are too large to pass as environment variables" if is_large else str(error)
         print("the app cannot start: " + why, file=sys.stderr, flush=True)
         os._exit(_NOT_STARTED)
-
-
-def _without_datagrams(plan: Plan) -> dict[str, str]:
-    """NCCL passes memory on by datagrams unless it is told not to, and fails where there are none."""
-    is_told = os.path.exists("/dev/nvidiactl") and not walls.has_datagrams(plan)
-    return {"NCCL_CUMEM_ENABLE": "0"} if is_told else {}
 
 
 def _answer_until_end(child: int, door: Door | None, connects: Connects | None) -> int:

@@ -4,11 +4,15 @@ Names without a path (abstract ones) get a prefix of the app's own, so that it r
 Paths lead to what the app itself sees, if it has a view of its own; else, behind Landlock, to its scratch folder alone,
 into which no other program's socket can be linked. A short-lived child of the keeper enters the app's namespaces,
 becomes its user and makes the call on a copy of the app's descriptor. It may block there without holding up anything.
+
+A datagram socket names a receiver with each message, which is not asked about. In a view of its own an app gets them from
+a network namespace of its own, where no other program's names exist.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import socket
@@ -22,6 +26,10 @@ from .notifier import Notice, Notifier, status_of
 from .plan import Plan
 
 _SETNS = {"x86_64": 308, "aarch64": 268}
+_UNSHARE = {"x86_64": 272, "aarch64": 97}
+_NEW_NETWORK = 0x40000000
+#: NS_GET_USERNS.
+_OWNER = 0xB701
 _BIND = {"x86_64": 49, "aarch64": 200}
 _OPENAT2 = 437
 #: RESOLVE_NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH.
@@ -49,6 +57,8 @@ class UnixSockets:
         own = plan.scratch if plan.rung == "landlock" and not plan.unix_sockets else None
         self._own_folders = [] if own is None else [own, os.path.realpath(own)]
         self._prefix = b"millrace-%s-" % os.urandom(4).hex().encode()
+        #: The network namespace of its datagram sockets, once there is one.
+        self._network: int | None = None
         #: Calls on their way, with a descriptor of the process that makes each.
         self._waiting: dict[Notice, int] = {}
         self._swept_at = 0.0
@@ -61,7 +71,9 @@ class UnixSockets:
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         place = _Place(notice.pid, self._has_namespaces)
         try:
-            meant = self._meant(place, name, is_bind)
+            # The names of datagram sockets are in a namespace of the app's own.
+            is_apart = connection.type == socket.SOCK_DGRAM and self._has_namespaces
+            meant = name if is_apart else self._meant(place, name, is_bind)
             # Until here, the process could have ended and its number be another's.
             self._notifier.require_valid(notice)
             keeper = os.getpid()
@@ -71,6 +83,48 @@ class UnixSockets:
         finally:
             place.close()
         self._waiting[notice] = os.pidfd_open(child)
+
+    def answer_socket(self, notice: Notice) -> None:
+        """Gives the app a datagram socket. Raises what the call is to fail with."""
+        kind = notice.arguments[1] & 0xFFFFFFFF
+        space = _users_of(notice.pid)
+        heard, told = socket.socketpair()
+        try:
+            self._notifier.require_valid(notice)
+            if os.fork() == 0:
+                self._make(kind, space, told)
+            told.close()
+            _, made, _, _ = socket.recv_fds(heard, 1, 2, socket.MSG_CMSG_CLOEXEC)
+        finally:
+            heard.close()
+            os.close(space)
+        if len(made) != 2:
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        given, network = made
+        if self._network is None:
+            self._network = network
+        else:
+            os.close(network)
+        try:
+            self._notifier.reply_with_descriptor(notice, given, kind & socket.SOCK_CLOEXEC)
+        finally:
+            os.close(given)
+
+    def _make(self, kind: int, space: int, told: socket.socket) -> None:
+        """In a child: makes a socket in the app's own network namespace, or in a new one."""
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            kernel.syscall(_SETNS[kernel.MACHINE], space, 0)
+            if self._network is None:
+                kernel.syscall(_UNSHARE[kernel.MACHINE], _NEW_NETWORK)
+            else:
+                kernel.syscall(_SETNS[kernel.MACHINE], self._network, 0)
+            network = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            made = socket.socket(socket.AF_UNIX, kind)
+            socket.send_fds(told, [b"\n"], [made.fileno(), network])
+        finally:
+            os._exit(0)
 
     def pause_seconds(self) -> float | None:
         """How long until `sweep` is due; None for never."""
@@ -153,12 +207,12 @@ class _Place:
     def __init__(self, pid: int, has_namespaces: bool) -> None:
         self._umask = int(status_of(pid)["Umask"], 8)
         self._path = os.readlink("/proc/%d/cwd" % pid)
-        names = ("cwd", "ns/user", "ns/mnt") if has_namespaces else ("cwd",)
         self._opened: list[int] = []
         try:
-            for name in names:
-                flags = os.O_PATH | os.O_DIRECTORY if name == "cwd" else os.O_RDONLY
-                self._opened.append(os.open("/proc/%d/%s" % (pid, name), flags | os.O_CLOEXEC))
+            self._opened.append(os.open("/proc/%d/cwd" % pid, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+            if has_namespaces:
+                self._opened.append(_users_of(pid))
+                self._opened.append(os.open("/proc/%d/ns/mnt" % pid, os.O_RDONLY | os.O_CLOEXEC))
         except OSError:
             self.close()
             raise
@@ -189,3 +243,12 @@ class _Place:
     def close(self) -> None:
         for each in self._opened:
             os.close(each)
+
+
+def _users_of(pid: int) -> int:
+    """The user namespace that the files in an app's view belong to; its processes may be in one further down."""
+    files = os.open("/proc/%d/ns/mnt" % pid, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return fcntl.ioctl(files, _OWNER)
+    finally:
+        os.close(files)

@@ -44,12 +44,6 @@ def unix_sockets(plan: Plan) -> str:
     return "kernel" if plan.unix_sockets and not plan.has_namespaces else "none"
 
 
-def has_datagrams(plan: Plan) -> bool:
-    """Whether the app may use unix sockets that name a receiver with each message, which no one is asked about."""
-    unix = unix_sockets(plan)
-    return unix == "kernel" or (unix == "keeper" and plan.unix_sockets and not plan.has_namespaces)
-
-
 def answers(plan: Plan, listener: int, service: int) -> Connects:
     """What the keeper answers the app's system calls with."""
     notifier = Notifier(listener)
@@ -95,11 +89,19 @@ def _user_of(plan: Plan) -> int:
 
 
 def _rules(plan: Plan, asks_names: bool) -> seccomp.Rules:
-    unix = unix_sockets(plan)
     return seccomp.Rules(
         network=plan.network,
         is_judged=plan.is_judged,
-        unix="pairs" if unix == "none" else "all" if has_datagrams(plan) else "streams",
-        asks_unix=unix == "keeper",
+        unix=_unix_rule(plan),
+        asks_unix=unix_sockets(plan) == "keeper",
         asks_names=asks_names,
     )
+
+
+def _unix_rule(plan: Plan) -> str:
+    keeper = unix_sockets(plan)
+    if keeper == "none":
+        return "pairs"
+    if keeper == "kernel" or (plan.unix_sockets and not plan.has_namespaces):
+        return "all"
+    return "asked" if plan.has_namespaces else "streams"

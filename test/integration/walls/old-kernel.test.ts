@@ -18,6 +18,18 @@ def ended(attempt):
     return "done"
 def of_the_host():
     return next(line.split("@")[1].strip() for line in open("/proc/net/unix") if "millrace-old-kernel" in line)
+def datagrams():
+    """As NCCL passes descriptors on."""
+    first, second = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+    first.bind("\\0tmp/nccl-socket-0")
+    child = os.fork()
+    if child == 0:
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, (1).to_bytes(4, sys.byteorder))
+        second.sendmsg([b"x"], [rights], 0, "\\0tmp/nccl-socket-0")
+        os._exit(0)
+    os.waitpid(child, 0)
+    first.settimeout(60)
+    assert socket.recv_fds(first, 1, 1)[0] == b"x" and not os.get_inheritable(first.fileno())
 def long_name():
     server, client = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
     server.bind("\\0" + "n" * 107)
@@ -41,7 +53,8 @@ def link_out():
     os.symlink(sys.argv[1], "link")
     socket.socket(socket.AF_UNIX).connect("link")
 print(json.dumps({
-    "datagrams": ended(lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)),
+    "datagrams": ended(datagrams),
+    "datagrams of the host": ended(lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"x", "\\0millrace-old-datagrams")),
     "of the host": ended(lambda: socket.socket(socket.AF_UNIX).connect("\\0" + of_the_host())),
     "long name": ended(long_name),
     "own name": ended(own_name),
@@ -66,12 +79,14 @@ verifies(
     chmodSync(withPath, 0o777);
     const ends = {
       datagrams: "EPERM",
+      "datagrams of the host": "EPERM",
       "of the host": "ECONNREFUSED",
       "long name": "done",
       "own name": "done",
       beside: ["0o140700", true, true],
     };
-    const apart = { ...ends, "link out": "ENOENT", elsewhere: "EROFS" };
+    const own = { datagrams: "done", "datagrams of the host": "ECONNREFUSED" };
+    const apart = { ...ends, ...own, "link out": "ENOENT", elsewhere: "EROFS" };
     expect(runAltered({ rung: "userns", landlock: 5 }, PROGRAM, withPath)).toEqual(apart);
     if (process.getuid?.() === 0)
       expect(runAltered({ rung: "uid", landlock: 5 }, PROGRAM, withPath)).toEqual(apart);

@@ -159,7 +159,7 @@ const PRINT = `
 import itertools, json, sys; sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
 from millrace_walls.seccomp import Rules, program
 choices = {
-    "network": ("true", "false", "egress"), "is_judged": (False, True), "unix": ("all", "streams", "pairs"),
+    "network": ("true", "false", "egress"), "is_judged": (False, True), "unix": ("all", "asked", "streams", "pairs"),
     "asks_unix": (False, True), "asks_names": (False, True),
 }
 for machine in ("x86_64", "aarch64"):
@@ -179,7 +179,7 @@ const PROGRAMS = new Map(
 type Rules = {
   readonly network?: true | false | "egress";
   readonly isJudged?: boolean;
-  readonly unix?: "all" | "streams" | "pairs";
+  readonly unix?: "all" | "asked" | "streams" | "pairs";
   readonly asksUnix?: boolean;
   readonly asksNames?: boolean;
 };
@@ -324,6 +324,12 @@ for (const [name, machine] of Object.entries(MACHINES)) {
         expect(ask(machine.socket, [AF_UNIX, type, 0], rules)).toBe(EPERM);
         expect(ask(machine.socketpair, [AF_UNIX, type, 0], rules)).toBe(EPERM);
       }
+      // In a network namespace of the app's own, it reaches nobody else.
+      const apart = { ...rules, unix: "asked" } as const;
+      expect(ask(machine.socket, [AF_UNIX, DGRAM | FLAGS, 0], apart)).toBe("ask");
+      expect(ask(machine.socket, [AF_UNIX, STREAM, 0], apart)).toBe("allow");
+      expect(ask(machine.socket, [AF_UNIX, RAW, 0], apart)).toBe(EPERM);
+      expect(ask(machine.socketpair, [AF_UNIX, DGRAM, 0], apart)).toBe(EPERM);
       for (const number of [machine.connect, machine.bind]) expect(ask(number, [], rules)).toBe("ask");
       expect(ask(machine.listen, [], rules)).toBe("allow");
     });
