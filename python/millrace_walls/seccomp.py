@@ -12,8 +12,7 @@ import struct
 from . import kernel
 
 # Where the kernel puts what a filter looks at: struct seccomp_data.
-_NUMBER = 0
-_ARCH = 4
+_NUMBER, _ARCH = 0, 4
 _ARGUMENT = 16  # Of eight bytes each, the lower half first on both machines.
 
 # Instructions of the classic Berkeley packet filter.
@@ -21,8 +20,7 @@ _LOAD = 0x20
 _JUMP_EQUAL = 0x15
 _JUMP_AT_LEAST = 0x35
 _JUMP_ANY_BIT = 0x45
-_AND = 0x54
-_RETURN = 0x06
+_AND, _RETURN = 0x54, 0x06
 
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
@@ -49,6 +47,8 @@ _OF_TCP, _CONNECT_LATER = 6, 30
 _NETLINK_ROUTE = 0
 #: Terminals: they would type for whoever started the service.
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+#: PR_SCHED_CORE: processors that stand idle beside a process, or beside another of the same user.
+_SHARE_CORES = 62
 
 
 class _Machine:
@@ -61,18 +61,21 @@ class _Machine:
     clone: int
     clone3: int
     ioctl: int
+    prctl: int
     connect: int
     bind: int
     setsockopt: int
     #: Calls that send, with the place of the argument that holds their flags.
     sends: tuple[tuple[int, int], ...]
     refused: tuple[int, ...]
-    #: Calls that change a process of the same user, with the place of the argument that says which; 0 is the caller.
-    on_a_process: tuple[tuple[int, int], ...]
+    #: Calls that change processes of the same user, with the arguments, by place, that name the caller alone.
+    on_a_process: tuple[tuple[int, dict[int, int]], ...]
 
 
-# The same on every machine: io_uring, the newer calls that mount, pidfd_getfd, process_madvise, quotactl_fd.
-_NEWER = (*range(425, 434), 438, 440, 442, 443, 457, 458, 467)
+# On every machine: io_uring, mounts, pidfd_getfd, process_madvise, quotactl_fd, memfd_secret, process_mrelease.
+_NEWER = (*range(425, 434), 438, 440, 442, 443, 447, 448, 457, 458, 467)
+# Process 0 is the caller. PRIO_PROCESS is 0, IOPRIO_WHO_PROCESS 1; of the other kinds, 0 is the caller's group or user.
+_PID, _PRIORITY, _DISK_PRIORITY = {0: 0}, {0: 0, 1: 0}, {0: 1, 1: 0}
 
 
 class _X8664(_Machine):
@@ -83,6 +86,7 @@ class _X8664(_Machine):
     clone = 56
     clone3 = 435
     ioctl = 16
+    prctl = 157
     connect = 42
     bind = 49
     setsockopt = 54
@@ -100,8 +104,11 @@ class _X8664(_Machine):
         *(172, 173, 154, 134, 212, 180),  # iopl, ioperm, modify_ldt, uselib, lookup_dcookie, nfsservctl
         *_NEWER,
     )
-    # prlimit64, sched_setscheduler, sched_setparam, sched_setattr, setpriority, ioprio_set
-    on_a_process = ((302, 0), (144, 0), (142, 0), (314, 0), (141, 1), (251, 1))
+    # prlimit64, sched_setscheduler, sched_setparam, sched_setattr, migrate_pages, move_pages, get_robust_list
+    on_a_process = (
+        *((number, _PID) for number in (302, 144, 142, 314, 256, 279, 274)),
+        *((141, _PRIORITY), (251, _DISK_PRIORITY)),  # setpriority, ioprio_set
+    )
 
 
 class _Aarch64(_Machine):
@@ -112,6 +119,7 @@ class _Aarch64(_Machine):
     clone = 220
     clone3 = 435
     ioctl = 29
+    prctl = 167
     connect = 203
     bind = 200
     setsockopt = 208
@@ -129,7 +137,10 @@ class _Aarch64(_Machine):
         *(18, 42),
         *_NEWER,
     )
-    on_a_process = ((261, 0), (119, 0), (118, 0), (274, 0), (140, 1), (30, 1))
+    on_a_process = (
+        *((number, _PID) for number in (261, 119, 118, 274, 238, 239, 100)),
+        *((140, _PRIORITY), (30, _DISK_PRIORITY)),
+    )
 
 
 _MACHINES = {"x86_64": _X8664, "aarch64": _Aarch64}
@@ -218,9 +229,10 @@ def program(name: str, rules: Rules) -> bytes:
     for number in machine.refused:
         filter_.answer_if(_JUMP_EQUAL, number, refuse)
     filter_.only_if(machine.clone, _clone(refuse))
-    filter_.only_if(machine.ioctl, _ioctl(refuse))
-    for number, place in machine.on_a_process:
-        filter_.only_if(number, _own_process(refuse, place))
+    filter_.only_if(machine.ioctl, _none_of(refuse, 1, _TIOCSTI, _TIOCLINUX))
+    filter_.only_if(machine.prctl, _none_of(refuse, 0, _SHARE_CORES))
+    for number, words in machine.on_a_process:
+        filter_.only_if(number, _own_process(refuse, words))
     if rules.no_unix_sockets:
         filter_.only_if(machine.socketpair, _socketpair(refuse))
     filter_.only_if(machine.socket, _socket(refuse, rules))
@@ -258,20 +270,21 @@ def _clone(refuse: int) -> _Program:
     return block
 
 
-def _ioctl(refuse: int) -> _Program:
+def _none_of(refuse: int, place: int, *requests: int) -> _Program:
     block = _Program()
-    block.load(_ARGUMENT + 8)
-    for request in (_TIOCSTI, _TIOCLINUX):
+    block.load(_ARGUMENT + 8 * place)
+    for request in requests:
         block.answer_if(_JUMP_EQUAL, request, refuse)
     block.answer(_ALLOW)
     return block
 
 
-def _own_process(refuse: int, place: int) -> _Program:
+def _own_process(refuse: int, words: dict[int, int]) -> _Program:
     """Limits and priorities of the caller alone: the service is a process of the same user."""
     block = _Program()
-    block.load(_ARGUMENT + 8 * place)
-    block.answer_unless(0, refuse)
+    for place, value in words.items():
+        block.load(_ARGUMENT + 8 * place)
+        block.answer_unless(value, refuse)
     block.answer(_ALLOW)
     return block
 
