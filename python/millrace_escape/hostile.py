@@ -37,6 +37,7 @@ CALLS = {
     "unshare": (272, 97),
     "clone": (56, 220),
     "clone3": (435, 435),
+    "close_range": (436, 436),
     "exit": (60, 93),
     "setns": (308, 268),
     "mount": (165, 40),
@@ -226,15 +227,29 @@ def take_port_changing(ports: "list[int]") -> bool:
     return False
 
 
-def fill(path: str, megabytes: int) -> None:
+def fill(path: str, megabytes: int, seconds: int = NOTICE_SECONDS) -> None:
     """Writes a file, and leaves time to notice it; it is gone after that."""
     try:
         with open(path, "wb") as file:
             for _ in range(megabytes):
                 file.write(b"x" * 1_000_000)
-        time.sleep(NOTICE_SECONDS)
+        time.sleep(seconds)
     finally:
         os.unlink(path)
+
+
+def fill_segments(key: int, count: int) -> None:
+    """Fills System V segments of 4 MiB, which nothing has attached then, and leaves time to notice them."""
+    attached = ctypes.c_void_p
+    _libc.shmat.restype = attached
+    for number in range(count):
+        segment = _libc.shmget(key + number, 4 << 20, 0o1600)
+        if segment < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        at = attached(_libc.shmat(segment, None, 0))
+        ctypes.memset(at, 120, 4 << 20)
+        _libc.shmdt(at)
+    time.sleep(NOTICE_SECONDS)
 
 
 def knock(line: bytes) -> socket.socket:
