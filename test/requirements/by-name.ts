@@ -107,7 +107,6 @@ export const TRIED_BY_NAME = {
     "walls.limits.groups",
     "walls.limits.inside",
     "walls.limits.memory.start",
-    "walls.limits.memory.unmapped",
     "walls.limits.processes",
     "walls.names",
     "walls.neighbours",
