@@ -14,6 +14,9 @@ import tempfile
 
 _CREATE, _EXCLUSIVE, _REMOVE = 0o1000, 0o2000, 0
 _PAGE_BYTES = 4096
+#: So many segments a hostile app may make, from a number on that depends on this process's.
+_FILLERS = 256
+_FIRST_FILLER = 1 << 30
 _libc = ctypes.CDLL(None)
 
 
@@ -21,6 +24,8 @@ def main() -> None:
     folder = tempfile.mkdtemp(prefix="millrace-victim-")
     name = os.path.basename(folder)
     shared = "/dev/shm/" + name
+    filler = name + "-filler"
+    filler_key = _FIRST_FILLER + os.getpid() * _FILLERS % _FIRST_FILLER
     segment = -1
     kept: list[socket.socket] = []
     try:
@@ -40,14 +45,21 @@ def main() -> None:
         with open(shared, "x", encoding="ascii") as file:
             file.write("of the host")
         segment = _libc.shmget(os.getpid(), _PAGE_BYTES, _CREATE | _EXCLUSIVE | 0o600)
-        print(json.dumps({"folder": folder, "abstract": name, "memory_key": os.getpid()}), flush=True)
+        fillers = {"filler": filler, "filler_key": filler_key}
+        print(json.dumps({"folder": folder, "abstract": name, "memory_key": os.getpid(), **fillers}), flush=True)
         sys.stdin.read()
     finally:
         if segment >= 0:
             _libc.shmctl(segment, _REMOVE, None)
         shutil.rmtree(folder, ignore_errors=True)
-        if os.path.exists(shared):
-            os.unlink(shared)
+        # What a hostile app was killed with, where it shares memory with the host.
+        for path in (shared, "/dev/shm/" + filler):
+            if os.path.exists(path):
+                os.unlink(path)
+        for number in range(_FILLERS):
+            left = _libc.shmget(filler_key + number, 0, 0)
+            if left >= 0:
+                _libc.shmctl(left, _REMOVE, None)
 
 
 main()

@@ -42,7 +42,8 @@ def start_app(sit: Sitting, files: Files, home: str) -> tuple[Child, dict[str, s
     if files.environment is not None:
         folders["environment"] = files.environment
     harness = {"home": home, "order": order} if order else {}
-    return walled_child(around, arguments, variables, folders, harness), written
+    memory_bytes = None if sit.limits is None else sit.limits.memory
+    return walled_child(around, arguments, variables, folders, harness, memory_bytes), written
 
 
 def program_arguments(folder: str, program: list[str], begin: str = "main") -> list[str]:

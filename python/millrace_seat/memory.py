@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 from millrace_worker import linux
 
-from . import looks
+from . import looks, unmapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,13 +26,18 @@ _SIGKILL_PENDING = 1 << (signal.SIGKILL - 1)
 #: To find a thread that lives long enough to be asked.
 _ATTEMPTS = 10
 _TOO_MUCH = 1 << 62
+#: Of the limit: below it, what all processes of the machine could hold unmapped is not counted.
+_CLOSE_SHARE = 0.5
+#: So long a count of that is good for, unless the machine's grows: others may have freed as much.
+_COUNT_SECONDS = 10.0
 
 
 class Memory:
     """What is below a keeper, in groups: each fork with what it started, and the rest.
 
     What processes share counts in parts (Pss), as forks of one template share most of theirs; but only once the sum
-    that counts it in full is above the limit, which is much cheaper to know.
+    that counts it in full is above the limit, which is much cheaper to know. Memory that can be held without being
+    mapped, such as files in `/dev/shm`, is counted only if there is so much of it on the machine that it could matter.
     """
 
     def __init__(self, max_bytes: int, top: int, forks: Callable[[], dict[str, int]]) -> None:
@@ -41,16 +47,46 @@ class Memory:
         self._forks = forks
         #: Those groups that have used too much.
         self.ended: set[str] = set()
+        #: What groups held unmapped when that was last counted, and when, and how much the machine had then.
+        self._charges: dict[str, unmapped.Charge] = {}
+        self._counted_at = -_COUNT_SECONDS
+        self._counted_with = 0
 
     def look(self) -> float:
         """Ends each group that uses too much. Gives the largest share of the limit that one may use."""
+        on_machine = unmapped.on_machine()
+        now = time.monotonic()
+        if now - self._counted_at >= _COUNT_SECONDS:
+            self._charges = {}
         most = 0.0
         for name, pids in self._groups().items():
-            share = sum(_resident(pid) for pid in pids) / self._max_bytes
-            if share > 1 and sum(_proportional(pid) for pid in pids) > self._max_bytes:
-                self._end(name)
-            most = max(most, share)
+            most = max(most, self._look_at(name, pids, now, on_machine))
         return most
+
+    def _look_at(self, name: str, pids: list[int], now: float, on_machine: int) -> float:
+        resident = sum(_resident(pid) for pid in pids)
+        charged = self._charges.get(name)
+        if charged is None:
+            if resident + on_machine <= self._max_bytes * _CLOSE_SHARE:
+                return resident / self._max_bytes
+        else:
+            share = (resident + charged.total + max(0, on_machine - self._counted_with)) / self._max_bytes
+            if share <= 1:
+                return share
+        if self._counted_at != now or charged is None:
+            self._count(now, on_machine)
+            charged = self._charges.get(name, unmapped.Charge(0, 0, 0))
+        share = (resident + charged.total) / self._max_bytes
+        if share > 1 and _used(pids, charged) > self._max_bytes:
+            self._end(name)
+        return share
+
+    def _count(self, now: float, on_machine: int) -> None:
+        made = unmapped.segments()
+        groups = self._groups()
+        held = [unmapped.Unmapped([pid for pid in pids if _resident(pid) > 0], made) for pids in groups.values()]
+        self._charges = dict(zip(groups, unmapped.charge(held)))
+        self._counted_at, self._counted_with = now, on_machine
 
     def _groups(self) -> dict[str, list[int]]:
         if linux.parent_of(self._top) != os.getpid():
@@ -112,15 +148,28 @@ def _held(words: list[str]) -> int:
     return 0 if is_ending else int(words[21]) * looks.PAGE
 
 
-def _proportional(pid: int) -> int:
-    """All it has, where the kernel does not tell: an app can hide what it shares, and then nothing is shared."""
+def _used(pids: list[int], charged: unmapped.Charge) -> float:
+    """What processes use, with what their group is charged for.
+
+    Files that they have mapped are among both: the larger counts, so that none ends for memory that it does not use.
+    """
+    parts = [_proportional(pid) for pid in pids]
+    in_files, other = (sum(each) for each in zip(*parts)) if parts else (0, 0)
+    return other + max(in_files, charged.files) + charged.rest + charged.tables
+
+
+def _proportional(pid: int) -> tuple[int, int]:
+    """What it has mapped of files in memory, and the rest of what it has.
+
+    All of it, where the kernel does not tell: an app can hide what it shares, and then nothing is shared.
+    """
     resident = _resident(pid)
+    in_files = min(resident, unmapped.shared_resident(pid))
     try:
-        with open("/proc/%d/smaps_rollup" % pid, encoding="ascii", errors="replace") as rollup:
-            for line in rollup:
-                if line.startswith("Pss:"):
-                    # Of one that is ending the kernel still tells all.
-                    return min(resident, int(line.split()[1]) * 1024)
-    except (OSError, IndexError, ValueError):
-        pass
-    return resident
+        told = unmapped.kilobytes("/proc/%d/smaps_rollup" % pid)
+        # Of one that is ending the kernel still tells all. Kernels before 5.3 do not tell the two apart.
+        mapped = min(resident, told["Pss"])
+        in_files = min(mapped, told.get("Pss_Shmem", in_files))
+        return in_files, mapped - in_files
+    except (OSError, KeyError):
+        return in_files, resident - in_files

@@ -91,6 +91,7 @@ def walled_child(
     variables: dict[str, str],
     folders: dict[str, str],
     harness: dict[str, str],
+    memory_bytes: int | None,
 ) -> Child:
     """Starts an outer keeper and the program below it. `harness` is what one that calls home is told; empty for others.
 
@@ -102,6 +103,7 @@ def walled_child(
         ("harness", PYTHON_DIR),
         *folders.items(),
         *harness.items(),
+        *([] if memory_bytes is None else [("memory_bytes", str(memory_bytes))]),
         *around.network,
         *(("read", each) for each in host_reads(folders["data_dir"])),
         *(("argument", each) for each in command[1:]),

@@ -19,14 +19,11 @@ from . import kernel
 from .addresses import read_name, with_real_host
 from .judge import Judge
 from .notifier import Notice, Notifier, copy_descriptor, read_memory
+from .system_calls import machine_of
 from .thread_names import answer_open
 from .unix_sockets import UnixSockets
 
-_CONNECT = {"x86_64": 42, "aarch64": 203}
-_BIND = {"x86_64": 49, "aarch64": 200}
-_LISTEN = {"x86_64": 50, "aarch64": 201}
-_OPENAT = {"x86_64": 257, "aarch64": 56}
-_SOCKET = {"x86_64": 41, "aarch64": 198}
+_CALLS = machine_of(kernel.MACHINE)
 
 _NAME_BYTES = 128
 _TIMEVAL = struct.Struct("@ll")
@@ -94,11 +91,11 @@ class Connects:
         notice = self._notifier.receive()
         if notice is None:
             return
-        if notice.number == _OPENAT[kernel.MACHINE]:
+        if notice.number == _CALLS.openat:
             answer_open(self._notifier, notice)
             return
         try:
-            if notice.number == _SOCKET[kernel.MACHINE] and self._unix is not None:
+            if notice.number == _CALLS.socket and self._unix is not None:
                 self._unix.answer_socket(notice)
                 return
             copy = copy_descriptor(notice.pid, notice.arguments[0] & 0xFFFFFFFF)
@@ -115,7 +112,7 @@ class Connects:
     def _answer(self, notice: Notice, connection: socket.socket) -> None:
         """Raises what the app's own call is to fail with."""
         is_unix = connection.family == socket.AF_UNIX
-        if notice.number == _LISTEN[kernel.MACHINE]:
+        if notice.number == _CALLS.listen:
             self._listen(notice, connection)
         elif is_unix and self._unix is None:
             self._notifier.let_through(notice)
@@ -125,7 +122,7 @@ class Connects:
                 raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
             name = read_memory(notice.pid, notice.arguments[1], size)
             self._notifier.require_valid(notice)
-            is_bind = notice.number == _BIND[kernel.MACHINE]
+            is_bind = notice.number == _CALLS.bind
             if is_unix and self._unix is not None:
                 self._unix.answer(notice, connection, name, is_bind)
             elif is_bind:
@@ -143,7 +140,7 @@ class Connects:
         self._notifier.require_valid(notice)
         self._judge.note_listener(connection)
         backlog = notice.arguments[1] & 0xFFFFFFFF
-        kernel.syscall(_LISTEN[kernel.MACHINE], connection.fileno(), backlog)
+        kernel.syscall(_CALLS.listen, connection.fileno(), backlog)
         self._notifier.reply(notice)
 
     def _bind(self, notice: Notice, connection: socket.socket, name: bytes) -> None:
@@ -156,7 +153,7 @@ class Connects:
                 raise OSError(errno.EACCES, os.strerror(errno.EACCES))
             if is_stream:
                 self._judge.note_listener(connection)
-        kernel.syscall(_BIND[kernel.MACHINE], connection.fileno(), name, len(name))
+        kernel.syscall(_CALLS.bind, connection.fileno(), name, len(name))
         self._notifier.reply(notice)
 
     def _connect(self, notice: Notice, connection: socket.socket, name: bytes) -> None:
@@ -175,7 +172,7 @@ class Connects:
             # The app shares the flag, for this moment; the only call that would notice is the one that waits for us.
             fcntl.fcntl(connection, fcntl.F_SETFL, flags | os.O_NONBLOCK)
         try:
-            kernel.syscall(_CONNECT[kernel.MACHINE], connection.fileno(), name, len(name))
+            kernel.syscall(_CALLS.connect, connection.fileno(), name, len(name))
         except OSError as error:
             if not is_blocking or error.errno not in (errno.EINPROGRESS, errno.EALREADY):
                 raise
@@ -200,7 +197,7 @@ class Connects:
                 return
             try:
                 # The kernel knows where to: a second call tells how it went.
-                kernel.syscall(_CONNECT[kernel.MACHINE], connection.fileno(), waiting.name, len(waiting.name))
+                kernel.syscall(_CALLS.connect, connection.fileno(), waiting.name, len(waiting.name))
             except OSError as error:
                 self._notifier.reply(waiting.notice, error.errno or errno.EACCES)
             else:

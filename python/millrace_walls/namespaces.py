@@ -13,6 +13,7 @@ from . import kernel
 from .places import Places, is_within, kernel_folders
 
 _CLONE = {"x86_64": 56, "aarch64": 220}
+_UNSHARE = {"x86_64": 272, "aarch64": 97}
 _MOUNT = {"x86_64": 165, "aarch64": 40}
 _UMOUNT = {"x86_64": 166, "aarch64": 39}
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -20,6 +21,9 @@ _MOUNT_SETATTR = 442
 
 #: CLONE_NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID.
 _NEW = 0x00020000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000
+_NEW_USER = 0x10000000
+#: Who the service runs as: its user and group. In the new namespaces that is root until the view is built.
+_OWN = os.getuid(), os.getgid()
 
 _NOSUID, _NODEV, _NOEXEC, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
 _DETACH = 2
@@ -36,6 +40,12 @@ _STORAGE, _BUNDLE = "/persistent-storage", "/cortex"
 _NAMES = {"/etc/passwd": "app:x:%(id)d:%(id)d::/tmp:/bin/sh\n", "/etc/group": "app:x:%(id)d:\n"}
 #: Where a bundle is, and what is written to it, while both are put together.
 _BELOW, _ABOVE = "/.below", "/.above"
+#: An empty file takes about 1 KiB of the kernel's memory, which no size limits. So many bytes of size allow one file.
+_BYTES_A_FILE = 16 * 1024
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+#: What System V queues and semaphores may take of the kernel's memory, whatever the limit is: 64 MiB, at 1 MiB for a
+#: queue full of empty messages, and 16 MiB. The other numbers are the kernel's own defaults.
+_QUEUES, _SEMAPHORES = "64", "32000 262144 500 4096"
 
 
 def fork_apart(user: int | None = None) -> int:
@@ -45,7 +55,6 @@ def fork_apart(user: int | None = None) -> int:
     host cannot, and then there is no child: one that raised would go on as a second parent.
     """
     told, tell = os.pipe()
-    own, group = os.getuid(), os.getgid()
     child = _clone()
     if child == 0:
         os.close(tell)
@@ -59,9 +68,9 @@ def fork_apart(user: int | None = None) -> int:
         if user is None:
             # Else an ordinary user may not name a group.
             _write("/proc/%d/setgroups" % child, "deny")
-        for name, known in (("uid_map", own), ("gid_map", group)):
+        for name, own in zip(("uid_map", "gid_map"), _OWN):
             more = "" if user is None else "%d %d 1\n" % (user, user)
-            _write("/proc/%d/%s" % (child, name), "%d %d 1\n%s" % (known, known, more))
+            _write("/proc/%d/%s" % (child, name), "0 %d 1\n%s" % (own, more))
         os.write(tell, b"x")
     except OSError:
         os.close(tell)
@@ -106,7 +115,8 @@ def build(places: Places) -> None:
         if os.path.exists(_HOST + path):
             _show(path, path, _READABLE)
     _mount_processes()
-    _make_devices(places.devices)
+    _make_devices(places.devices, places.memory_bytes)
+    _limit_segments(places.memory_bytes)
     for link, target in {**places.links, "/var/tmp": "/tmp"}.items():
         if not os.path.lexists(link):
             os.makedirs(os.path.dirname(link), exist_ok=True)
@@ -114,6 +124,15 @@ def build(places: Places) -> None:
     kernel.syscall(_UMOUNT[kernel.MACHINE], _HOST.encode(), _DETACH)
     os.rmdir(_HOST)
     _restrict("/", _RDONLY, 0)
+    if places.user is None and _OWN != (0, 0):
+        _leave_root()
+
+
+def _leave_root() -> None:
+    """This process is the service's user again, by a namespace in which root has no place."""
+    kernel.syscall(_UNSHARE[kernel.MACHINE], _NEW_USER)
+    for name, own in zip(("uid_map", "gid_map"), _OWN):
+        _write("/proc/self/" + name, "%d 0 1\n" % own)
 
 
 def _name_user(path: str, user: int) -> None:
@@ -131,12 +150,27 @@ def _mount_processes() -> None:
         raise OSError("the kernel does not allow a /proc of its own, as " + why) from None
 
 
-def _make_devices(devices: list[str]) -> None:
+def _limit_segments(memory_bytes: int | None) -> None:
+    """Bounds System V memory by the namespace: what no process has attached counts for none of them.
+
+    Root may do that everywhere, other users since Linux 6.9. A kernel may have been built without it.
+    """
+    limits = {"msgmni": _QUEUES, "sem": _SEMAPHORES}
+    if memory_bytes is not None:
+        limits["shmall"] = str(memory_bytes // _PAGE_BYTES)
+    for name, value in limits.items():
+        try:
+            _write("/proc/sys/kernel/" + name, value)
+        except (FileNotFoundError, PermissionError):
+            break
+
+
+def _make_devices(devices: list[str], memory_bytes: int | None) -> None:
     os.mkdir("/dev")
     for path in devices:
         _show(path, path, _NOSUID)
     os.mkdir("/dev/shm")
-    _mount("tmpfs", "/dev/shm", "tmpfs", _NOSUID | _NODEV, "mode=1777")
+    _mount("tmpfs", "/dev/shm", "tmpfs", _NOSUID | _NODEV, _in_memory("1777", memory_bytes))
     os.mkdir("/dev/pts")
     _mount("devpts", "/dev/pts", "devpts", _NOSUID | _NOEXEC, "newinstance,ptmxmode=0666,mode=620")
     os.symlink("pts/ptmx", "/dev/ptmx")
@@ -155,7 +189,8 @@ def _show_copy(places: Places) -> None:
     _mount(_HOST + places.bundle, _BELOW, None, _BIND)
     kept = places.scratch + "/.bundle"
     os.mkdir(_HOST + kept)
-    for source, kind, flags, data in ((_HOST + kept, None, _BIND, None), ("tmpfs", "tmpfs", _WRITABLE, "mode=700")):
+    in_memory = ("tmpfs", "tmpfs", _WRITABLE, _in_memory("700", places.memory_bytes))
+    for source, kind, flags, data in ((_HOST + kept, None, _BIND, None), in_memory):
         _mount(source, _ABOVE, kind, flags, data)
         for name in ("/files", "/work"):
             os.mkdir(_ABOVE + name)
@@ -190,6 +225,13 @@ def _show_again(path: str, at: str) -> None:
     """What is shown at a path already, under a second name."""
     os.mkdir(at)
     _mount(path, at, None, _BIND)
+
+
+def _in_memory(mode: str, memory_bytes: int | None) -> str:
+    """Options of a file system in memory. What is in its files counts for no process that has not mapped them."""
+    if memory_bytes is None:
+        return "mode=" + mode
+    return "mode=%s,size=%d,nr_inodes=%d" % (mode, memory_bytes, memory_bytes // _BYTES_A_FILE)
 
 
 def _restrict(path: str, attributes: int, flags: int) -> None:

@@ -36,6 +36,7 @@ class Places:
     def __init__(self, plan: Plan) -> None:
         self.links: dict[str, str] = {}
         self.user = plan.user
+        self.memory_bytes = plan.memory_bytes
         self.read = _readable(plan, self.links)
         self.bundle = _follow(plan.bundle, self.links)
         self.storage = plan.storage and _follow(plan.storage, self.links)

@@ -70,6 +70,8 @@ class Plan:
         #: Folders that it writes: what it keeps, if anything, and what is gone when it ends.
         self.storage = one.get("storage")
         self.scratch = one["scratch"]
+        #: What its memory is limited to, in bytes; none for as much as the host has.
+        self.memory_bytes = int(one["memory_bytes"]) if "memory_bytes" in one else None
         #: Where everybody else's is: nothing that holds this folder may be read.
         self.data_dir = one["data_dir"]
 

@@ -11,10 +11,10 @@ import os
 import struct
 
 from . import kernel
+from .system_calls import machine_of
 
 # Where the kernel puts what a filter looks at: struct seccomp_data.
-_NUMBER = 0
-_ARCH = 4
+_NUMBER, _ARCH = 0, 4
 _ARGUMENT = 16  # Of eight bytes each, the lower half first on both machines.
 
 # Instructions of the classic Berkeley packet filter.
@@ -22,8 +22,7 @@ _LOAD = 0x20
 _JUMP_EQUAL = 0x15
 _JUMP_AT_LEAST = 0x35
 _JUMP_ANY_BIT = 0x45
-_AND = 0x54
-_RETURN = 0x06
+_AND, _RETURN = 0x54, 0x06
 
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
@@ -52,96 +51,8 @@ _MISLEADING = ((6, (30,), errno.ENOPROTOOPT), (0, (4,), errno.EPERM), (41, (5, 6
 _NETLINK_ROUTE = 0
 #: Terminals: they would type for whoever started the service.
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-
-
-class _Machine:
-    """Numbers of system calls, by the kernel's tables."""
-
-    arch: int
-    seccomp: int
-    socket: int
-    socketpair: int
-    clone: int
-    clone3: int
-    ioctl: int
-    connect: int
-    bind: int
-    listen: int
-    openat: int
-    setsockopt: int
-    #: Calls that send, with the place of the argument that holds their flags.
-    sends: tuple[tuple[int, int], ...]
-    refused: tuple[int, ...]
-    #: Calls that change a process of the same user, with the place of the argument that says which; 0 is the caller.
-    on_a_process: tuple[tuple[int, int], ...]
-
-
-# The same on every machine: io_uring, the newer calls that mount, pidfd_getfd, process_madvise, quotactl_fd.
-_NEWER = (*range(425, 434), 438, 440, 442, 443, 457, 458, 467)
-
-
-class _X8664(_Machine):
-    arch = 0xC000003E
-    seccomp = 317
-    socket = 41
-    socketpair = 53
-    clone = 56
-    clone3 = 435
-    ioctl = 16
-    connect = 42
-    bind = 49
-    listen = 50
-    openat = 257
-    setsockopt = 54
-    sends = ((44, 3), (46, 2), (307, 3))  # sendto, sendmsg, sendmmsg
-    refused = (
-        *(101, 310, 311, 312),  # ptrace, process_vm_readv and _writev, kcmp
-        *(248, 249, 250),  # add_key, request_key, keyctl
-        *(165, 166, 155, 161),  # mount, umount2, pivot_root, chroot
-        *(272, 308),  # unshare, setns
-        *(174, 175, 176, 177, 178, 313, 246, 320),  # kernel modules, another kernel
-        *(321, 298, 323, 303, 304),  # bpf, perf_event_open, userfaultfd, name_to_ and open_by_handle_at
-        *(167, 168, 169, 163, 179, 103),  # swapon, swapoff, reboot, acct, quotactl, syslog
-        *(164, 227, 159, 305),  # settimeofday, clock_settime, adjtimex, clock_adjtime
-        *(170, 171, 153),  # sethostname, setdomainname, vhangup
-        *(172, 173, 154, 134, 212, 180),  # iopl, ioperm, modify_ldt, uselib, lookup_dcookie, nfsservctl
-        *_NEWER,
-    )
-    # prlimit64, sched_setscheduler, sched_setparam, sched_setattr, setpriority, ioprio_set
-    on_a_process = ((302, 0), (144, 0), (142, 0), (314, 0), (141, 1), (251, 1))
-
-
-class _Aarch64(_Machine):
-    arch = 0xC00000B7
-    seccomp = 277
-    socket = 198
-    socketpair = 199
-    clone = 220
-    clone3 = 435
-    ioctl = 29
-    connect = 203
-    bind = 200
-    listen = 201
-    openat = 56
-    setsockopt = 208
-    sends = ((206, 3), (211, 2), (269, 3))
-    refused = (
-        *(117, 270, 271, 272),
-        *(217, 218, 219),
-        *(40, 39, 41, 51),
-        *(97, 268),
-        *(105, 106, 273, 104, 294),
-        *(280, 241, 282, 264, 265),
-        *(224, 225, 142, 89, 60, 116),
-        *(170, 112, 171, 266),
-        *(161, 162, 58),
-        *(18, 42),
-        *_NEWER,
-    )
-    on_a_process = ((261, 0), (119, 0), (118, 0), (274, 0), (140, 1), (30, 1))
-
-
-_MACHINES = {"x86_64": _X8664, "aarch64": _Aarch64}
+#: PR_SCHED_CORE: processors that stand idle beside a process, or beside another of the same user.
+_SHARE_CORES = 62
 
 
 class _Program:
@@ -207,7 +118,7 @@ def install(rules: Rules) -> int | None:
     header = struct.pack("@HP", len(code) // 8, kernel.address_of(code))
     flags = _ALL_THREADS | _LISTENER | _OR_ERROR if rules.asks else _ALL_THREADS
     kernel.gain_no_privileges()
-    result = kernel.syscall(_machine(kernel.MACHINE).seccomp, _SET_MODE_FILTER, flags, header)
+    result = kernel.syscall(machine_of(kernel.MACHINE).seccomp, _SET_MODE_FILTER, flags, header)
     if rules.asks:
         return result
     if result != 0:
@@ -217,7 +128,7 @@ def install(rules: Rules) -> int | None:
 
 def program(name: str, rules: Rules) -> bytes:
     """The filter for a machine of that name."""
-    machine = _machine(name)
+    machine = machine_of(name)
     refuse = _REFUSE | errno.EPERM
     filter_ = _Program()
     filter_.load(_ARCH)
@@ -241,9 +152,10 @@ def program(name: str, rules: Rules) -> bytes:
     for number in machine.refused:
         filter_.answer_if(_JUMP_EQUAL, number, refuse)
     filter_.only_if(machine.clone, _clone(refuse))
-    filter_.only_if(machine.ioctl, _ioctl(refuse))
-    for number, place in machine.on_a_process:
-        filter_.only_if(number, _own_process(refuse, place))
+    filter_.only_if(machine.ioctl, _none_of(refuse, 1, _TIOCSTI, _TIOCLINUX))
+    filter_.only_if(machine.prctl, _none_of(refuse, 0, _SHARE_CORES))
+    for number, words in machine.on_a_process:
+        filter_.only_if(number, _own_process(refuse, words))
     if rules.unix != "all":
         filter_.only_if(machine.socketpair, _streams(refuse))
     filter_.only_if(machine.socket, _socket(refuse, rules))
@@ -282,20 +194,21 @@ def _clone(refuse: int) -> _Program:
     return block
 
 
-def _ioctl(refuse: int) -> _Program:
+def _none_of(refuse: int, place: int, *requests: int) -> _Program:
     block = _Program()
-    block.load(_ARGUMENT + 8)
-    for request in (_TIOCSTI, _TIOCLINUX):
+    block.load(_ARGUMENT + 8 * place)
+    for request in requests:
         block.answer_if(_JUMP_EQUAL, request, refuse)
     block.answer(_ALLOW)
     return block
 
 
-def _own_process(refuse: int, place: int) -> _Program:
+def _own_process(refuse: int, words: dict[int, int]) -> _Program:
     """Limits and priorities of the caller alone: the service is a process of the same user."""
     block = _Program()
-    block.load(_ARGUMENT + 8 * place)
-    block.answer_unless(0, refuse)
+    for place, value in words.items():
+        block.load(_ARGUMENT + 8 * place)
+        block.answer_unless(value, refuse)
     block.answer(_ALLOW)
     return block
 
@@ -367,10 +280,3 @@ def _protocols(refuse: int, allowed: tuple[int, ...]) -> _Program:
     # What the kernel says of protocols that it was built without.
     block.answer(_REFUSE | errno.EPROTONOSUPPORT if allowed else refuse)
     return block
-
-
-def _machine(name: str) -> type[_Machine]:
-    try:
-        return _MACHINES[name]
-    except KeyError:
-        raise OSError(errno.ENOSYS, "no filter of system calls for " + name) from None

@@ -24,13 +24,13 @@ from millrace_worker import linux
 from . import kernel, landlock, privileges
 from .notifier import Notice, Notifier, status_of
 from .plan import Plan
+from .system_calls import machine_of
 
 _SETNS = {"x86_64": 308, "aarch64": 268}
 _UNSHARE = {"x86_64": 272, "aarch64": 97}
 _NEW_NETWORK = 0x40000000
 #: NS_GET_USERNS.
 _OWNER = 0xB701
-_BIND = {"x86_64": 49, "aarch64": 200}
 _OPENAT2 = 437
 #: RESOLVE_NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH.
 _STRICTLY_BELOW = 0x01 | 0x02 | 0x04 | 0x08
@@ -186,7 +186,7 @@ class UnixSockets:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             place.enter(self._user)
-            if self._own_folders and name[_FAMILY.size] != 0 and notice.number == _BIND[kernel.MACHINE]:
+            if self._own_folders and name[_FAMILY.size] != 0 and notice.number == machine_of(kernel.MACHINE).bind:
                 # Whatever leads out of there, the kernel makes no socket elsewhere.
                 landlock.install(read=(), write=self._own_folders, change=(), by_name=(), devices=(), no_tcp=False)
             linux.die_with_parent(keeper)

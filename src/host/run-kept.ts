@@ -116,9 +116,11 @@ export async function runKept(
   }
 }
 
-function startOf(keeperPython: string, { program, args, cwd, env, input, walls }: KeptProgram): KeptStart {
+function startOf(keeperPython: string, kept: KeptProgram): KeptStart {
+  const { program, args, cwd, env, input, walls, held } = kept;
   if (walls !== null) {
-    const order = { program, args, env, order: null, home: null, input: input ?? null };
+    const memoryBytes = held?.limits.memoryBytes ?? null;
+    const order = { program, args, env, order: null, home: null, input: input ?? null, memoryBytes };
     return behindWalls(walls.host, { ...walls.reach, ...order });
   }
   const code = keepCode(input === undefined ? INPUT_DESCRIPTOR : INPUT_DESCRIPTOR + 1);

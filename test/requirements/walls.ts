@@ -79,6 +79,8 @@ export const WALLS = {
       "An app that was deployed on another level reads and writes its files as before, with its packages.",
     "walls.limits.memory":
       "A replica that uses more memory than its app names ends, its run is 502 out_of_memory, and no neighbour notices.",
+    "walls.limits.memory.unmapped":
+      "Memory that no process has mapped counts: files in /dev/shm and in memory, System V segments, page tables.",
     "walls.limits.memory.start":
       "An app whose import uses more memory than it names says so at its first call.",
     "walls.limits.cpu": "A replica gets as much processor time as its app names, and no more.",

@@ -22,7 +22,8 @@ export function writePart(part: Part, name: string, folder: string, order: objec
   const { deployment = "", hardware = "" }: { deployment?: string; hardware?: string } = CAST[part];
   mkdirSync(folder);
   copyFileSync(path.join(SOURCES, "hostile.py"), path.join(folder, "main.py"));
-  copyFileSync(path.join(SOURCES, "sitecustomize.py"), path.join(folder, "sitecustomize.py"));
+  for (const name of ["network_tricks.py", "sitecustomize.py"])
+    copyFileSync(path.join(SOURCES, name), path.join(folder, name));
   const toml = [
     `[deployment]\nname = "${name}"\n${deployment}`,
     `[hardware]\n${hardware}`,

@@ -23,8 +23,11 @@ const AT_ONCE = 40;
 const ANSWER_MS = 60_000;
 
 /** Tries every attack that the stage is set for, one after the other, and tells of each as soon as it is known. */
-export async function* tryAttacks(stage: Stage): AsyncGenerator<Tried> {
-  for (const [kind, attacks] of Object.entries(ATTACKS)) {
+export async function* tryAttacks(
+  stage: Stage,
+  table: Readonly<Record<string, readonly Attack[]>> = ATTACKS,
+): AsyncGenerator<Tried> {
+  for (const [kind, attacks] of Object.entries(table)) {
     const fit = attacks.filter((attack) => stage.isSetFor(attack));
     for await (const ended of tryKind(stage, fit)) yield { kind, ...ended };
   }

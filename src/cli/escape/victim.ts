@@ -7,7 +7,14 @@ import type { Readable, Writable } from "node:stream";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { CliFailure } from "../failure.ts";
 
-type Said = { readonly folder: string; readonly abstract: string; readonly memory_key: number };
+type Said = {
+  readonly folder: string;
+  readonly abstract: string;
+  readonly memory_key: number;
+  /** Names under which it removes what hostile apps leave in memory that they share with the host. */
+  readonly filler: string;
+  readonly filler_key: number;
+};
 
 /** A process of the same user, outside all walls. It ends, and cleans up, when this process does. */
 export class Victim {
@@ -46,8 +53,8 @@ export class Victim {
 
   /** Where it can be reached. */
   get facts(): Readonly<Record<string, unknown>> {
-    const { folder, abstract, memory_key } = this.#said;
-    return { victim_folder: folder, victim_abstract: abstract, memory_key };
+    const { folder, abstract, ...others } = this.#said;
+    return { victim_folder: folder, victim_abstract: abstract, ...others };
   }
 
   async end(): Promise<void> {

@@ -123,6 +123,7 @@ export class StorageHelper {
         reads: [],
         writes: [],
         input: null,
+        memoryBytes: null,
         network: NO_NETWORK,
         unixSockets: false,
         home: "",

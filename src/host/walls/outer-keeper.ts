@@ -55,6 +55,8 @@ type Walled = Reach & {
   readonly home: string | null;
   /** What descriptor 3 gives it; null for nothing. */
   readonly input: string | null;
+  /** What files in memory, such as those in `/dev/shm`, may take where it has its own; null for as much as the host has. */
+  readonly memoryBytes: number | null;
 };
 
 /**
@@ -63,12 +65,14 @@ type Walled = Reach & {
  */
 export function behindWalls(host: WalledHost, walled: Walled): KeptStart {
   const { rung, python, dataDir, user } = host;
-  const { program, args, env, order, folders, scratch, network, unixSockets, home, input } = walled;
+  const { program, args, env, order, folders, scratch, network, unixSockets, home, input, memoryBytes } =
+    walled;
   const { bundle, environment, storage } = folders;
   const named = { environment, storage, home, order, input, user: user === null ? null : String(user) };
   const fields: readonly (readonly [string, string])[] = [
     ...Object.entries({ rung, program, bundle, scratch, harness: PYTHON_DIR, data_dir: dataDir }),
     ...Object.entries(named).flatMap(([name, value]) => (value === null ? [] : [[name, value] as const])),
+    ...(memoryBytes === null ? [] : [["memory_bytes", String(memoryBytes)] as const]),
     ["unix_sockets", String(unixSockets)],
     ...network,
     ...[...host.reads, ...walled.reads].map((each) => ["read", each] as const),

@@ -97,6 +97,7 @@ function walledStart(
     env: appEnvironment(process.env, withFolders(variables, folders)),
     order: orderOf(workload, folders, DOOR_ADDRESS, tickets),
     input: null,
+    memoryBytes: workload.limits.memoryBytes,
     folders,
     scratch,
     reads: [],

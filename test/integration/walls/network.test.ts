@@ -148,6 +148,7 @@ for (const rung of TRIED_RUNGS) {
           reads: [],
           writes: [],
           input: null,
+          memoryBytes: null,
           unixSockets: false,
           network: networkFields("egress", network),
           home: "/nonexistent",

@@ -39,6 +39,7 @@ export const KERNEL: readonly Attack[] = [
     `call("perf_event_open", ctypes.create_string_buffer(128), 0, -1, -1, 0)`,
   ),
   attack("process", "handle page faults", `call("userfaultfd", 1)`),
+  attack("process", "make memory that nothing counts", `os.close(call("memfd_secret", 0))`),
   attack("process", "load a kernel module", `call("finit_module", -1, b"", 0)`),
   attack("process", "remove a kernel module", `call("delete_module", b"no_such_module", 0)`),
   attack("process", "load another kernel", `call("kexec_file_load", -1, -1, 0, b"", 0)`),

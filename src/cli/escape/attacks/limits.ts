@@ -14,6 +14,11 @@ const burst = (stoppedBy: Wall, name: string, code: string): Attack => ({
   isBomb: true,
 });
 
+/** Memory that is held and not mapped: only what looks at descriptors finds it, or the kernel. */
+const HOLD = `for _ in range(160):
+    os.write(held, b"x" * (4 << 20))
+time.sleep(NOTICE_SECONDS)`;
+
 /** Ways to take from others what all share. Each has an end, for hosts where nothing stops it. */
 export const LIMITS: readonly Attack[] = [
   // The app says memory = 0.25: 640 MB are too much, and no machine misses them for a few seconds.
@@ -41,6 +46,59 @@ if child == 0:
     threading.Thread(target=eat).start()
     call("exit", 0)
 require(os.waitpid(child, 0)[1] == 0)`,
+  ),
+  bomb(
+    "memory",
+    "a filler of /dev/shm",
+    `held = os.open("/dev/shm/" + filler, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)\n${HOLD}`,
+  ),
+  bomb(
+    "memory",
+    "a filler of /dev/shm without a name",
+    `held = os.open("/dev/shm/" + filler, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+os.unlink("/dev/shm/" + filler)
+${HOLD}`,
+  ),
+  // No process of the app holds it, so that below userns nothing but a control group knows whose it is.
+  bomb("userns", "a filler of /dev/shm that is left behind", `fill("/dev/shm/" + filler, 640, 0)`),
+  bomb("memory", "a filler of a file in memory", `held = os.memfd_create(filler)\n${HOLD}`),
+  bomb(
+    "memory",
+    "a filler of files in memory that are mapped in part",
+    `import mmap
+kept = []
+for _ in range(160):
+    kept.append(os.memfd_create(filler))
+    os.write(kept[-1], b"x" * (4 << 20))
+    kept.append(mmap.mmap(kept[-1], 4096))
+time.sleep(NOTICE_SECONDS)`,
+  ),
+  // CLOSE_RANGE_UNSHARE: the thread's descriptors are its own from then on, and not among those of its process.
+  bomb(
+    "memory",
+    "a filler of a file in memory that one thread holds",
+    `def hold():
+    call("close_range", 1 << 20, 1 << 20, 2)
+    held = os.memfd_create(filler)
+    for _ in range(160):
+        os.write(held, b"x" * (4 << 20))
+    time.sleep(NOTICE_SECONDS)
+thread = threading.Thread(target=hold)
+thread.start()
+thread.join()`,
+  ),
+  bomb("memory", "a filler of System V memory", `fill_segments(filler_key, 160)`),
+  // Reads of memory that was never written take no memory but the tables that map it.
+  bomb(
+    "memory",
+    "a bomb of page tables",
+    `import mmap
+page = mmap.PAGESIZE
+most = (640 << 20) // page
+held = mmap.mmap(-1, most * page * (page // 8), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ)
+for at in range(most):
+    held[at * page * (page // 8)]
+time.sleep(NOTICE_SECONDS)`,
   ),
   // The app says cpu = 0.25. On a machine that is busy it gets no more than that anyway.
   bomb(

@@ -1,6 +1,21 @@
 import { attack, proven } from "../attack.ts";
 import type { Attack } from "../attack.ts";
 
+/**
+ * Sets the priority of many processes to the best that one of them has. Without capabilities a process cannot improve
+ * a priority, so nothing changes even where the call is let through; the kernel then says EACCES, a filter EPERM.
+ */
+const reprioritize = (name: string, which: string): Attack =>
+  attack(
+    "process",
+    name,
+    `call("capset", struct.pack("=Ii", 0x20080522, 0), bytes(24))
+try:
+    call("setpriority", ${which}, 0, os.getpriority((${which}) & 3, 0))
+except PermissionError as error:
+    require(error.errno == errno.EACCES)`,
+  );
+
 /** Ways into processes that are not the app's own. */
 export const PROCESSES: readonly Attack[] = [
   attack("landlock", "read the service's environment", `read("/proc/%d/environ" % service_pid)`),
@@ -28,9 +43,15 @@ export const PROCESSES: readonly Attack[] = [
   ),
   attack("process", "compare itself with the service", `call("kcmp", service_pid, os.getpid(), 0, 0, 0)`),
   attack("process", "give advice on a victim's memory", `call("process_madvise", -1, 0, 0, 0, 0)`),
-  attack("landlock", "move a victim's memory", `require(call("move_pages", victim_pid, 0, 0, 0, 0, 0) >= 0)`),
+  attack("process", "move a victim's memory", `call("move_pages", victim_pid, 0, 0, 0, 0, 0)`),
+  attack("process", "move all of a victim's memory", `call("migrate_pages", victim_pid, 0, 0, 0)`),
   attack(
-    "landlock",
+    "process",
+    "free a dying victim's memory",
+    `call("process_mrelease", call("pidfd_open", victim_pid, 0), 0)`,
+  ),
+  attack(
+    "process",
     "find a victim's locks",
     `require(call("get_robust_list", victim_pid, ctypes.create_string_buffer(8), ctypes.create_string_buffer(8)) >= 0)`,
   ),
@@ -58,6 +79,19 @@ export const PROCESSES: readonly Attack[] = [
   attack("process", "change a victim's priority", `os.setpriority(os.PRIO_PROCESS, victim_pid, 10)`),
   attack("process", "change a victim's scheduler", `call("sched_setscheduler", victim_pid, 5, 0)`),
   attack("process", "change a victim's turn at the disk", `call("ioprio_set", 1, victim_pid, 3 << 13)`),
+  reprioritize("change the priority of all processes of its user", "os.PRIO_USER"),
+  reprioritize("change the priority of its process group", "os.PRIO_PGRP"),
+  reprioritize("change the priority of its user with bits the kernel ignores", "1 << 32 | os.PRIO_USER"),
+  reprioritize("change the priority of its group with bits the kernel ignores", "1 << 32 | os.PRIO_PGRP"),
+  // No kernel knows such a class, so nothing changes where the call is let through.
+  attack("process", "change the turn at the disk of its user", `call("ioprio_set", 3, 0, 7 << 13)`),
+  attack("process", "change the turn at the disk of its group", `call("ioprio_set", 2, 0, 7 << 13)`),
+  attack(
+    "process",
+    "change the turn at the disk of its user with bits the kernel ignores",
+    `call("ioprio_set", 1 << 32 | 3, 0, 7 << 13)`,
+  ),
+  attack("process", "keep processors idle beside a victim", `call("prctl", 62, 1, victim_pid, 0, 0)`),
   // The kernel refuses it to an app of a service that runs as root: that one has capabilities.
   attack(
     "userns",

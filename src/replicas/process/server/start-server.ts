@@ -55,6 +55,7 @@ function walledStart(start: ServerStart, walls: ProjectWalls, scratch: string): 
     env: environmentOf(start, own),
     order: null,
     input: null,
+    memoryBytes: workload.limits.memoryBytes,
     folders,
     scratch,
     reads: [],

@@ -81,11 +81,17 @@ const MACHINES = {
       iopl: 172,
     },
     onAProcess: {
-      prlimit64: [302, 0],
-      sched_setscheduler: [144, 0],
-      setpriority: [141, 1],
-      ioprio_set: [251, 1],
+      prlimit64: 302,
+      sched_setscheduler: 144,
+      sched_setparam: 142,
+      sched_setattr: 314,
+      migrate_pages: 256,
+      move_pages: 279,
+      get_robust_list: 274,
     },
+    setpriority: 141,
+    ioprio_set: 251,
+    prctl: 157,
   },
   aarch64: {
     arch: 0xc00000b7,
@@ -103,7 +109,7 @@ const MACHINES = {
       [211, 2],
       [269, 3],
     ],
-    allowed: { read: 63, write: 64, mmap: 222, execve: 221, openat: 56, futex: 98, kill: 129, prctl: 167 },
+    allowed: { read: 63, write: 64, mmap: 222, execve: 221, openat: 56, futex: 98, kill: 129 },
     refused: {
       ptrace: 117,
       process_vm_readv: 270,
@@ -136,11 +142,17 @@ const MACHINES = {
       syslog: 116,
     },
     onAProcess: {
-      prlimit64: [261, 0],
-      sched_setscheduler: [119, 0],
-      setpriority: [140, 1],
-      ioprio_set: [30, 1],
+      prlimit64: 261,
+      sched_setscheduler: 119,
+      sched_setparam: 118,
+      sched_setattr: 274,
+      migrate_pages: 238,
+      move_pages: 239,
+      get_robust_list: 100,
     },
+    setpriority: 140,
+    ioprio_set: 30,
+    prctl: 167,
   },
 } as const;
 /** The same number on every machine. */
@@ -151,6 +163,8 @@ const NEWER = {
   fsmount: 432,
   pidfd_getfd: 438,
   mount_setattr: 442,
+  memfd_secret: 447,
+  process_mrelease: 448,
 };
 const CLONE3 = 435;
 
@@ -220,11 +234,31 @@ for (const [name, machine] of Object.entries(MACHINES)) {
       }
     });
 
-    test("limits and priorities are the caller's own", () => {
-      for (const [number, place] of Object.values(machine.onAProcess)) {
-        expect(ask(number, place === 0 ? [0, 7] : [1, 0, 10])).toBe("allow");
-        expect(ask(number, place === 0 ? [4711, 7] : [1, 4711, 10])).toBe(EPERM);
+    verifies("walls.filter", "limits and priorities are the caller's own", () => {
+      for (const number of Object.values(machine.onAProcess)) {
+        expect(ask(number, [0, 7])).toBe("allow");
+        // The kernel looks at 32 bits of it, so the rest must not hide it.
+        for (const pid of [4711, ABOVE_32_BITS | 4711n]) expect(ask(number, [pid, 7])).toBe(EPERM);
       }
+      // Which kind, by the kernel's numbers: of a process, of a group, of a user.
+      const kinds = { setpriority: [0, 1, 2], ioprio_set: [1, 2, 3] } as const;
+      for (const [call, [ofProcess, ...ofMany]] of Object.entries(kinds)) {
+        const number = machine[call as keyof typeof kinds];
+        expect([call, ask(number, [ofProcess, 0, 10])]).toEqual([call, "allow"]);
+        // A number that may be another's, even if it is the caller's own: a filter cannot know that.
+        expect([call, ask(number, [ofProcess, 4711, 10])]).toEqual([call, EPERM]);
+        for (const kind of ofMany)
+          for (const which of [kind, ABOVE_32_BITS | BigInt(kind)])
+            for (const who of [0, 4711, ABOVE_32_BITS])
+              expect([call, which, who, ask(number, [which, who, 10])]).toEqual([call, which, who, EPERM]);
+      }
+    });
+
+    test("no process keeps processors idle, its own name may change", () => {
+      const [PR_SET_NAME, PR_SCHED_CORE] = [15, 62];
+      for (const option of [PR_SCHED_CORE, ABOVE_32_BITS | BigInt(PR_SCHED_CORE)])
+        expect(ask(machine.prctl, [option, 1, 4711, 2])).toBe(EPERM);
+      expect(ask(machine.prctl, [PR_SET_NAME])).toBe("allow");
     });
 
     test("nobody types into a terminal", () => {

@@ -121,6 +121,50 @@ verifies(
   },
 );
 
+/** A process that holds a file in memory, with two children: one that fills another, and one that has only this. */
+const HOLDERS = `
+import signal
+from millrace_seat.memory import Memory
+
+def fill(descriptor):
+    for _ in range(60):
+        os.write(descriptor, b"x" * 1_000_000)
+
+def born(work):
+    told, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        work()
+        os.write(tell, b"x")
+        while True:
+            signal.pause()
+    os.read(told, 1)
+    return pid
+
+def top():
+    shared = os.memfd_create("shared")
+    fill(shared)
+    pids = [born(lambda: fill(os.memfd_create("own"))), born(lambda: None)]
+    os.write(report, json.dumps(pids).encode())
+
+heard, report = os.pipe()
+keeper = born(top)
+forks = dict(zip(("filler", "heir"), json.loads(os.read(heard, 100))))
+memory = Memory(55_000_000, keeper, lambda: forks)
+memory.look()
+print(json.dumps(sorted(memory.ended)))
+for pid in (*forks.values(), keeper):
+    os.kill(pid, signal.SIGKILL)
+`;
+
+verifies(
+  "seats.limits.memory",
+  "files in memory count that nothing has mapped, and in parts for those that share them",
+  () => {
+    expect(python(HOLDERS)).toEqual(["filler"]);
+  },
+);
+
 const MEASURE = `
 from millrace_seat.disk import folder_bytes
 size = folder_bytes(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,207 @@
+"""Ways to connect, to take a port and to hide, for attacks on what stands between an app and the network."""
+
+import ctypes
+import errno
+import mmap
+import os
+import platform
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+import time
+from typing import Callable
+
+IS_X86 = platform.machine() == "x86_64"
+#: For two threads that race with each other.
+RACE_SECONDS = 2
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def dial(address: str, port: int, seconds: float = 3) -> None:
+    """Opens a connection, and gives up on an address that does not answer."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as connection:
+        connection.settimeout(seconds)
+        connection.connect((address, port))
+
+
+def dial_bound(source: str, address: str, port: int) -> None:
+    """The same from a socket that has an address already, by which the kernel goes where the other is unspecified."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as connection:
+        if ":" in address:
+            connection.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        connection.bind((source, 0))
+        connection.settimeout(3)
+        connection.connect((address, port))
+
+
+def named(host: str, port: int) -> bytes:
+    return struct.pack("=H", socket.AF_INET) + struct.pack("!H", port) + socket.inet_aton(host) + bytes(8)
+
+
+def swapped(harmless: socket.socket, wanted: socket.socket, attempt: "Callable[[int], bool]") -> bool:
+    """Tries with a number that another thread keeps giving from one socket to the other; whether it ever succeeded."""
+    until = time.monotonic() + RACE_SECONDS
+    slot = os.dup(harmless.fileno())
+
+    def change() -> None:
+        while time.monotonic() < until:
+            os.dup2(wanted.fileno(), slot)
+            os.dup2(harmless.fileno(), slot)
+
+    threading.Thread(target=change, daemon=True).start()
+    while time.monotonic() < until:
+        if attempt(slot):
+            return True
+    return False
+
+
+def take_port_behind(ports: "list[int]", make: "Callable[[], socket.socket]") -> bool:
+    """Binds a unix socket whose number another thread keeps giving to a stream; whether that ever got the port."""
+    stream, (last, _) = socket.socket(), ports
+    name = named("127.0.0.1", last)
+
+    def attempt(slot: int) -> bool:
+        _libc.bind(slot, name, len(name))
+        return bool(stream.getsockname()[1] == last)
+
+    return swapped(make(), stream, attempt)
+
+
+def dial_behind_unix(host: str, port: int) -> bool:
+    """Connects a unix socket whose number another thread keeps giving to a stream; whether that ever arrived."""
+    stream = socket.socket()
+    stream.settimeout(3)
+    name = named(host, port)
+
+    def attempt(slot: int) -> bool:
+        _libc.connect(slot, name, len(name))
+        try:
+            return bool(stream.getpeername())
+        except OSError:
+            return False
+
+    return swapped(socket.socket(socket.AF_UNIX), stream, attempt)
+
+
+#: Waits for the first word that `rdi` points to; then connects with the three that follow, and ends.
+_CONNECT_WHEN_TOLD = bytes.fromhex("4889fbf390488b034885c074f6488b7b08488b7310488b5318b82a0000000f0531ffb83c0000000f05")
+#: CLONE_VM, CLONE_FS, CLONE_SIGHAND, CLONE_THREAD, CLONE_SYSVSEM, but not CLONE_FILES.
+_WITHOUT_FILES = 0x00050B00
+
+
+def dial_apart(host: str, port: int) -> bool:
+    """Connects from a thread whose table has a stream where its process's has a unix socket; whether that arrived."""
+    if not IS_X86:
+        return False
+    stream = socket.socket()
+    slot = os.dup(stream.fileno())
+    code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    code.write(_CONNECT_WHEN_TOLD)
+    stack = ctypes.create_string_buffer(1 << 16)
+    name = ctypes.create_string_buffer(named(host, port), 16)
+    order = (ctypes.c_uint64 * 4)(0, slot, ctypes.addressof(name), 16)
+    _libc.clone.restype = ctypes.c_int
+    start = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+    top = ctypes.c_void_p((ctypes.addressof(stack) + len(stack)) & ~15)
+    if _libc.clone(start, top, _WITHOUT_FILES, ctypes.byref(order)) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    with socket.socket(socket.AF_UNIX) as harmless:
+        os.dup2(harmless.fileno(), slot)
+        order[0] = 1
+        until = time.monotonic() + RACE_SECONDS
+        while time.monotonic() < until:
+            try:
+                return bool(stream.getpeername())
+            except OSError:
+                time.sleep(0.01)
+    return False
+
+
+def hide() -> None:
+    """From now on no process of the same user can tell what this one holds."""
+    _libc.prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+
+
+def hide_program() -> None:
+    """Leaves a program running that its own user may not read, and of which the kernel tells as little."""
+    path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "hidden-%d" % os.getpid())
+    shutil.copy("/bin/sleep", path)
+    os.chmod(path, 0o111)
+    subprocess.Popen([path, "30"])
+    os.unlink(path)
+
+
+def listen_anywhere() -> socket.socket:
+    """A server at a port that the kernel chooses."""
+    server = socket.socket()
+    server.listen()
+    return server
+
+
+def dial_changing(innocent: "tuple[str, int]", wanted: "tuple[str, int]") -> bool:
+    """Connects to an address in memory that another thread keeps changing; whether it was ever the wanted one."""
+    held = ctypes.create_string_buffer(16)
+    family = struct.pack("=H", socket.AF_INET)
+    pair = [family + struct.pack("!H", port) + socket.inet_aton(host) for host, port in (innocent, wanted)]
+    until = time.monotonic() + RACE_SECONDS
+
+    def change() -> None:
+        while time.monotonic() < until:
+            for packed in pair:
+                ctypes.memmove(held, packed, len(packed))
+
+    threading.Thread(target=change, daemon=True).start()
+    while time.monotonic() < until:
+        with socket.socket() as connection:
+            if _libc.connect(connection.fileno(), held, 16) == 0 and connection.getpeername()[1] == wanted[1]:
+                return True
+    return False
+
+
+def take_port(ports: "list[int]", host: str = "127.0.0.1") -> None:
+    """Listens on one of those ports, from the last down to the first."""
+    last, first = ports
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as server:
+        for port in range(last, first, -1):
+            try:
+                server.bind((host, port))
+                server.listen()
+                return
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+
+def take_port_unnamed(ports: "list[int]") -> None:
+    """The same with a name of no family, which counts for every address."""
+    last, _ = ports
+    name = bytes(2) + struct.pack("!H", last) + bytes(12)
+    with socket.socket() as server:
+        if _libc.bind(server.fileno(), name, len(name)) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def take_port_changing(ports: "list[int]") -> bool:
+    """Binds a datagram socket whose number another thread keeps giving to a stream; whether that ever got the port."""
+    last, _ = ports
+    until = time.monotonic() + RACE_SECONDS
+    stream = socket.socket()
+    slot = os.dup(stream.fileno())
+
+    def change() -> None:
+        while time.monotonic() < until:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+                os.dup2(datagrams.fileno(), slot)
+                os.dup2(stream.fileno(), slot)
+
+    threading.Thread(target=change, daemon=True).start()
+    name = struct.pack("=H", socket.AF_INET) + struct.pack("!H", last) + socket.inet_aton("127.0.0.1") + bytes(8)
+    while time.monotonic() < until:
+        _libc.bind(slot, name, len(name))
+        if stream.getsockname()[1] == last:
+            return True
+    return False
