@@ -58,7 +58,10 @@ async function streamFor(
   let messages = 0;
   const begun: Promise<void>[] = [];
   const calls = Array.from({ length: STREAMS }, () => {
-    const call = request(url, { method: "POST", headers: { ...headers, "content-type": "application/json" } });
+    const call = request(url, {
+      method: "POST",
+      headers: { ...headers, "content-type": "application/json" },
+    });
     begun.push(
       new Promise((resolve, reject) => {
         call.once("error", reject);

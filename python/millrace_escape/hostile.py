@@ -14,12 +14,11 @@ import struct
 import subprocess
 import sys
 import sysconfig
-import threading
 import time
 from typing import Any
 
 try:
-    import network_tricks  # Beside this file in an app.  # pyright: ignore[reportMissingImports]
+    import network_tricks  # Beside this file in an app.
 except ImportError:
     from millrace_escape import network_tricks
 

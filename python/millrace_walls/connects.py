@@ -1,8 +1,8 @@
 """Makes the connections of an app in its place, and takes its ports, where that is permitted.
 
-The kernel stops each `connect`, `bind` and `listen` of the app and asks here. The address is read once, judged, and used
-by this process, on a copy of the app's own descriptor: whatever the app changes in the meantime, in its memory or at the
-descriptor's number, does not change where that connection leads, or which port is taken.
+The kernel stops each `connect`, `bind` and `listen` of the app and asks here. The address is read once, judged, and
+used by this process, on a copy of the app's own descriptor: whatever the app changes in the meantime, in its memory or
+at the descriptor's number, does not change where that connection leads, or which port is taken.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether CUDA starts behind the walls of this host, found out by starting it there; and if not, which wall stops it."""
+"""Starts CUDA behind the walls of this host, and finds out which wall stops it if it does not start."""
 
 from __future__ import annotations
 

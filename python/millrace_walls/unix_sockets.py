@@ -5,8 +5,8 @@ Paths lead to what the app itself sees, if it has a view of its own; else, behin
 into which no other program's socket can be linked. A short-lived child of the keeper enters the app's namespaces,
 becomes its user and makes the call on a copy of the app's descriptor. It may block there without holding up anything.
 
-A datagram socket names a receiver with each message, which is not asked about. In a view of its own an app gets them from
-a network namespace of its own, where no other program's names exist.
+A datagram socket names a receiver with each message, which is not asked about. In a view of its own an app gets them
+from a network namespace of its own, where no other program's names exist.
 """
 
 from __future__ import annotations

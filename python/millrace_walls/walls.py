@@ -65,8 +65,8 @@ def raise_around(plan: Plan, raised: frozenset[str] = EVERY) -> int | None:
         namespaces.build(seen)
     # It may write to what /proc says of its own processes; what it says of the kernel is root's.
     has_proc = is_apart and _user_of(plan) != 0
-    # The first version keeps every program from moving files between folders. Where the app has a view of its own and is
-    # not root, that holds nothing that Landlock would have to guard.
+    # The first version keeps every program from moving files between folders. Where the app has a view of its own and
+    # is not root, that holds nothing that Landlock would have to guard.
     is_guarded = seen is not None and not (has_proc and landlock.version() == 1)
     if seen is not None and is_guarded and "landlock" in raised:
         own = (*seen.write, seen.scratch)

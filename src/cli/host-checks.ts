@@ -178,13 +178,19 @@ export async function checkCuda(
   if (python === null) return warn("cuda", "not tried: there is no Python to try it with", "install Python");
   const host = { python, dataDir, reads: hostReads(env, dataDir), user: uidRange.first };
   const gap = rung && (await findGap(rung, python, { dataDir, uidRange }));
-  const started = await probeCuda(host, rung, { hasNotifier: gap === null, env }).catch((error: Error) => error);
+  const started = await probeCuda(host, rung, { hasNotifier: gap === null, env }).catch(
+    (error: Error) => error,
+  );
   if (started instanceof Error) return warn("cuda", `not tried: ${started.message}`, "see docs/gpus.md");
   return describeCuda(started, rung, gap);
 }
 
 /** What `doctor` says of how CUDA starts. */
-export function describeCuda({ bare, walled, walls }: CudaStart, rung: Rung | null, gap: string | null): Finding {
+export function describeCuda(
+  { bare, walled, walls }: CudaStart,
+  rung: Rung | null,
+  gap: string | null,
+): Finding {
   if (bare !== null)
     return fail(
       "cuda",
@@ -192,7 +198,8 @@ export function describeCuda({ bare, walled, walls }: CudaStart, rung: Rung | nu
       "check the driver: nvidia-smi must work for the service's user, and /dev/nvidia-uvm must exist",
     );
   if (walled === null) return ok("cuda", rung === null ? "starts" : `starts behind ${rung}`);
-  const culprits = walls.map((name) => WALL_NAMES[name] ?? name).join(" and ") || "several of its parts together";
+  const culprits =
+    walls.map((name) => WALL_NAMES[name] ?? name).join(" and ") || "several of its parts together";
   return fail(
     "cuda",
     `starts on this machine, but not behind ${rung}: ${walled}. What stops it: ${culprits}`,

@@ -14,7 +14,7 @@ import type { Altered } from "../support/walls/altered-host.ts";
 import { requireJudged } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
 
-const FEATURES = readFileSync(path.join(REPOSITORY, "test/support/gpu-features.py"), "utf8");
+const FEATURES = readFileSync(path.join(REPOSITORY, "test/gpu/features.py"), "utf8");
 /** A program in a file: processes that it spawns import it. */
 const RUN_AS_FILE = `
 import os, sys
@@ -115,18 +115,22 @@ async function called(service: TestService, app: string): Promise<unknown> {
   return json.result ?? json;
 }
 
-verifies("gpu.apps", "apps use a GPU at their import, first in a forked replica, and as a server", async (context) => {
-  const python = requireGpu(context);
-  const apps = {
-    early: { main: AT_IMPORT },
-    late: { main: IN_A_FORK },
-    served: { main: "", files: { "server.py": SERVER }, toml: SERVER_TOML },
-  };
-  const service = await testService(apps, { isolation: "auto", python });
-  expect(await called(service, "early")).toBe(3);
-  expect(await called(service, "late")).toEqual([3, true]);
-  expect(await called(service, "served")).toBe(3);
-});
+verifies(
+  "gpu.apps",
+  "apps use a GPU at their import, first in a forked replica, and as a server",
+  async (context) => {
+    const python = requireGpu(context);
+    const apps = {
+      early: { main: AT_IMPORT },
+      late: { main: IN_A_FORK },
+      served: { main: "", files: { "server.py": SERVER }, toml: SERVER_TOML },
+    };
+    const service = await testService(apps, { isolation: "auto", python });
+    expect(await called(service, "early")).toBe(3);
+    expect(await called(service, "late")).toEqual([3, true]);
+    expect(await called(service, "served")).toBe(3);
+  },
+);
 
 verifies("gpu.doctor", "doctor starts CUDA behind the isolation of apps", async (context) => {
   const python = requireGpu(context);

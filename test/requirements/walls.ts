@@ -25,7 +25,8 @@ export const WALLS = {
       "On a machine with an NVIDIA GPU, every level lets apps use it in every way, with every version of Landlock.",
     "gpu.apps":
       "With default settings apps use a GPU at their import, first in a forked replica, and as servers.",
-    "gpu.doctor": "On a machine with an NVIDIA GPU, doctor says whether CUDA starts behind the isolation of apps.",
+    "gpu.doctor":
+      "On a machine with an NVIDIA GPU, doctor says whether CUDA starts behind the isolation of apps.",
     "walls.thread-names":
       "Where an app may not write below /proc, its processes can still name their threads, and open nothing else there.",
     "walls.unix-sockets.apart":

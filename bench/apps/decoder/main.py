@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import threading
-from typing import AsyncIterator
+from collections.abc import AsyncIterator
 
 from model import SEQUENCES, Decoder
 

@@ -5,7 +5,7 @@ Run by itself it decodes as fast as it can for some seconds and prints tokens pe
 
 import sys
 import time
-from typing import Iterator
+from collections.abc import Iterator
 
 import torch
 from torch.nn.functional import gelu, layer_norm, linear, scaled_dot_product_attention

@@ -5,7 +5,6 @@ import { askProbe } from "./ask-probe.ts";
 import { makeProbeFolder } from "./probe-folder.ts";
 import type { Rung } from "./rung.ts";
 
-
 /**
  * Why connections of apps behind a rung cannot be judged here; null where they can. Found out by making two. `user` is
  * one that projects may have.

@@ -29,10 +29,14 @@ verifies(
   },
 );
 
-verifies("walls.cuda", "on process CUDA's calls succeed, and no path of a unix socket does", async (context) => {
-  await requireJudged("process", context);
-  expect(started({ rung: "process" })).toMatchObject({ ...STARTED, path: "EACCES" });
-});
+verifies(
+  "walls.cuda",
+  "on process CUDA's calls succeed, and no path of a unix socket does",
+  async (context) => {
+    await requireJudged("process", context);
+    expect(started({ rung: "process" })).toMatchObject({ ...STARTED, path: "EACCES" });
+  },
+);
 
 for (const rung of ["userns", "uid"] as const)
   verifies(
@@ -41,13 +45,19 @@ for (const rung of ["userns", "uid"] as const)
     async (context) => {
       await requireJudged(rung, context);
       for (const version of [1, 2, 3, 4, 5, 6])
-        expect([version, started({ rung, landlock: version })]).toMatchObject([version, { ...APART, kernel: "EACCES" }]);
+        expect([version, started({ rung, landlock: version })]).toMatchObject([
+          version,
+          { ...APART, kernel: "EACCES" },
+        ]);
     },
   );
 
 verifies("walls.cuda", "without a network CUDA's calls succeed as well", async (context) => {
   await requireJudged("landlock", context);
-  expect(started({ rung: "landlock", fields: { network: "false", notifier: "true" } })).toMatchObject({ ...STARTED, kernel: "EACCES" });
+  expect(started({ rung: "landlock", fields: { network: "false", notifier: "true" } })).toMatchObject({
+    ...STARTED,
+    kernel: "EACCES",
+  });
 });
 
 /** What another program than CUDA's says in its place, as `doctor` would be told. */
@@ -73,7 +83,11 @@ verifies("doctor.cuda", "a start of CUDA that fails is told with the wall that s
   const refused = { bare: null, walled: "Operation not permitted" };
   expect(probed("landlock", datagrams)).toEqual({ ...refused, walls: ["seccomp"] });
   const hidden = "os.listdir('/etc')";
-  expect(probed("landlock", hidden)).toEqual({ bare: null, walled: "Permission denied", walls: ["landlock"] });
+  expect(probed("landlock", hidden)).toEqual({
+    bare: null,
+    walled: "Permission denied",
+    walls: ["landlock"],
+  });
   const missing = "os.stat('/nonexistent')";
   expect(probed("landlock", missing)).toEqual({ bare: "No such file or directory", walled: null, walls: [] });
 });

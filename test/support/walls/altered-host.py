@@ -21,7 +21,7 @@ if altered.pop("nvidia", False):
     original = places.Places.__init__
 
     def with_nvidia(self: places.Places, plan: object) -> None:
-        original(self, plan)  # type: ignore[arg-type]
+        original(self, plan)
         self.has_nvidia = True
 
     places.Places.__init__ = with_nvidia  # type: ignore[method-assign]
@@ -35,7 +35,9 @@ for name in ("bundle", "storage", "scratch"):
     fields.append((name, place))
 fields += [(name, value) for name, value in altered.items()] + [("user", user)] * (user is not None)
 fields += [("variable", "%s=%s/data/scratch" % (name, folder)) for name in ("HOME", "TMPDIR")]
-fields += [("variable", "%s=%s" % (name, os.environ[name])) for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ]
+for name in ("PATH", "LD_LIBRARY_PATH"):
+    if name in os.environ:
+        fields.append(("variable", "%s=%s" % (name, os.environ[name])))
 fields += [("argument", each) for each in ("-c", code, *arguments)]
 plan = b"".join(os.fsencode("%s=%s" % field) + b"\0" for field in fields)
 told, tell = os.pipe()

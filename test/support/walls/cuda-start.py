@@ -86,7 +86,7 @@ def _shares_descriptors() -> str:
 
 def _in_time(listener: multiprocessing.connection.Listener) -> multiprocessing.connection.Listener:
     """Raises instead of waiting for ever for a client that could not connect."""
-    listener._listener._socket.settimeout(60)  # type: ignore[attr-defined]  # pyright: ignore
+    listener._listener._socket.settimeout(60)  # pyright: ignore
     return listener
 
 

@@ -1,9 +1,10 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { checkLimits, checkNode, checkPythons } from "../../../src/cli/host-checks.ts";
+import { checkLimits, checkNode, checkPythons, describeCuda } from "../../../src/cli/host-checks.ts";
 import { readSettings } from "../../../src/config/settings.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
+import { verifies } from "../../verifies.ts";
 
 /** What those engines need besides. */
 const ELSEWHERE = {
@@ -48,4 +49,21 @@ test("on a host without any Python there is something to do about interpreter, v
     "python versions warn",
     "packages warn",
   ]);
+});
+
+verifies("doctor.cuda", "what doctor says of CUDA names the wall, and what to do", () => {
+  const said = describeCuda({ bare: null, walled: null, walls: [] }, "uid", null);
+  expect(said).toMatchObject({ status: "ok", message: "starts behind uid" });
+  const why = "cuInit fails with 304 (CUDA_ERROR_OPERATING_SYSTEM)";
+  expect(describeCuda({ bare: null, walled: why, walls: ["landlock", "seccomp"] }, "userns", null)).toEqual({
+    check: "cuda",
+    status: "fail",
+    message: `starts on this machine, but not behind userns: ${why}. What stops it: Landlock and the seccomp filter`,
+    remedy: "see docs/gpus.md",
+  });
+  expect(describeCuda({ bare: why, walled: null, walls: [] }, "uid", null)).toMatchObject({
+    status: "fail",
+    message: expect.stringContaining("even without isolation"),
+    remedy: expect.stringContaining("nvidia-smi"),
+  });
 });

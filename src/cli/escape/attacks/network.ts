@@ -15,7 +15,10 @@ const egress = (name: string, code: string): Attack => ({
 });
 
 /** From an app that has said `unix_sockets = true`. */
-const sockets = (name: string, code: string): Attack => ({ ...attack("network", name, code), from: "sockets" });
+const sockets = (name: string, code: string): Attack => ({
+  ...attack("network", name, code),
+  from: "sockets",
+});
 
 /** From the hostile replica, which makes it hard to say what its processes hold. */
 const hiding = (name: string, code: string): Attack => ({

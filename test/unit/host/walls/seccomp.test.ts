@@ -375,7 +375,14 @@ for (const [name, machine] of Object.entries(MACHINES)) {
         expect(asked(flags, { asksNames: true })).toBe("ask");
         expect(asked(flags, {})).toBe("allow");
       }
-      for (const flags of [0, cloexec, rdwr | cloexec, wronly, wronly | creat | trunc | cloexec, rdwr | creat])
+      for (const flags of [
+        0,
+        cloexec,
+        rdwr | cloexec,
+        wronly,
+        wronly | creat | trunc | cloexec,
+        rdwr | creat,
+      ])
         expect(asked(flags, { asksNames: true })).toBe("allow");
     });
 
