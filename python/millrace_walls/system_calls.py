@@ -103,7 +103,6 @@ class _Aarch64(Machine):
     )
 
 
-
 _MACHINES: dict[str, type[Machine]] = {"x86_64": _X8664, "aarch64": _Aarch64}
 
 
