@@ -20,6 +20,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   "Use it": [
     "docs/api.md",
     "docs/servers.md",
+    "docs/gpus.md",
     "docs/images.md",
     "docs/clients.md",
     "docs/webhooks.md",

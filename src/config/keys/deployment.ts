@@ -164,7 +164,7 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     reader: boolean(),
     default: false,
     meaning:
-      "Whether the app may use unix sockets on the levels `process` and `landlock`, which cannot hide those of other programs. From `userns` on it always may.",
+      "Whether the app may use unix sockets of other programs on the levels `process` and `landlock`. Without it, an app uses names without a path of its own there, and on `landlock` paths in its temporary folder; datagram sockets need it. From `userns` on an app has sockets of its own and needs no setting.",
   },
   recordPayloads: {
     path: "deployment.record_payloads",
