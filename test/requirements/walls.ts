@@ -18,7 +18,7 @@ export const WALLS = {
     "walls.no-code-outside":
       "No file, variable or package of an app runs outside its walls: not sitecustomize, PYTHONPATH or LD_PRELOAD.",
     "walls.old-kernel":
-      "Where Landlock has no scopes, the keeper binds and connects unix sockets of apps on userns and uid, which reach no other program's.",
+      "Where Landlock has no scopes, unix sockets of apps on userns and uid work, and reach no other program's.",
     "walls.cuda":
       "On every level, with every version of Landlock, the system calls succeed that CUDA makes when it starts.",
     "gpu.walls":
