@@ -91,10 +91,10 @@ class Connects:
         notice = self._notifier.receive()
         if notice is None:
             return
-        if notice.number == _CALLS.openat:
-            answer_open(self._notifier, notice)
-            return
         try:
+            if notice.number == _CALLS.openat:
+                answer_open(self._notifier, notice)
+                return
             if notice.number == _CALLS.socket and self._unix is not None:
                 self._unix.answer_socket(notice)
                 return
@@ -108,6 +108,8 @@ class Connects:
                 self._answer(notice, connection)
         except OSError as error:
             self._notifier.reply(notice, error.errno or errno.EACCES)
+        except Exception:  # noqa: BLE001 - whatever a call makes fail here, it alone fails
+            self._notifier.reply(notice, errno.EACCES)
 
     def _answer(self, notice: Notice, connection: socket.socket) -> None:
         """Raises what the app's own call is to fail with."""

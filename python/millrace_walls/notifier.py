@@ -17,8 +17,8 @@ _RECEIVE, _SEND, _IS_VALID, _ADD_DESCRIPTOR = 0xC0502100, 0xC0182101, 0x40082102
 _NOTICE = struct.Struct("=QII iI Q 6Q")
 _ANSWER = struct.Struct("=QqiI")
 _ADDITION = struct.Struct("=QIIII")
-#: SECCOMP_USER_NOTIF_FLAG_CONTINUE; SECCOMP_ADDFD_FLAG_SEND, which makes the new descriptor the call's result.
-_CONTINUE, _AS_RESULT = 1, 2
+#: SECCOMP_USER_NOTIF_FLAG_CONTINUE.
+_CONTINUE = 1
 
 _READ_MEMORY = {"x86_64": 310, "aarch64": 270}
 _PIDFD_OPEN, _PIDFD_GETFD = 434, 438
@@ -74,22 +74,26 @@ class Notifier:
         if not self.is_valid(notice):
             raise OSError(errno.ESRCH, os.strerror(errno.ESRCH))
 
-    def reply(self, notice: Notice, error: int = 0) -> None:
-        """The call returns 0, or fails with that error."""
-        self._send(_ANSWER.pack(notice.id, 0, -error, 0))
+    def reply(self, notice: Notice, error: int = 0, result: int = 0) -> None:
+        """The call returns that result, or fails with that error."""
+        self._send(_ANSWER.pack(notice.id, result, -error, 0))
 
     def let_through(self, notice: Notice) -> None:
         """The kernel carries the call out itself, with whatever its arguments refer to by then."""
         self._send(_ANSWER.pack(notice.id, 0, 0, _CONTINUE))
 
     def reply_with_descriptor(self, notice: Notice, descriptor: int, flags: int = 0) -> None:
-        """The call returns a copy of that descriptor. Raises where the kernel cannot do that (before Linux 5.14)."""
-        addition = _ADDITION.pack(notice.id, _AS_RESULT, descriptor, 0, flags)
-        try:
-            fcntl.ioctl(self._listener, _ADD_DESCRIPTOR, addition)
-        except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.EINPROGRESS):
-                raise
+        """The call returns a copy of that descriptor. Raises where the kernel cannot do that (before Linux 5.9)."""
+        addition = bytearray(_ADDITION.pack(notice.id, 0, descriptor, 0, flags))
+        while True:
+            # Not in one step with the answer (SECCOMP_ADDFD_FLAG_SEND): a signal that comes here in the middle of that
+            # makes the call return 0, which is a descriptor as well.
+            try:
+                number = fcntl.ioctl(self._listener, _ADD_DESCRIPTOR, addition, True)
+                break
+            except InterruptedError:
+                continue
+        self.reply(notice, result=number)
 
     def _send(self, answer: bytes) -> None:
         try:

@@ -19,7 +19,7 @@ def answer_open(notifier: Notifier, notice: Notice) -> None:
     """Opens a thread's name for its process; everything else is left to the kernel and to Landlock."""
     try:
         opened = _open(notifier, notice)
-    except OSError:
+    except (OSError, KeyError):
         opened = None
     if opened is None:
         notifier.let_through(notice)

@@ -30,6 +30,11 @@ def datagrams():
     os.waitpid(child, 0)
     first.settimeout(60)
     assert socket.recv_fds(first, 1, 1)[0] == b"x" and not os.get_inheritable(first.fileno())
+def many():
+    """The keeper gets a signal around each of them, when the process ends that made it."""
+    for _ in range(100):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
+            made.bind("")
 def long_name():
     server, client = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
     server.bind("\\0" + "n" * 107)
@@ -54,6 +59,7 @@ def link_out():
     socket.socket(socket.AF_UNIX).connect("link")
 print(json.dumps({
     "datagrams": ended(datagrams),
+    "many datagrams": ended(many),
     "datagrams of the host": ended(lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"x", "\\0millrace-old-datagrams")),
     "of the host": ended(lambda: socket.socket(socket.AF_UNIX).connect("\\0" + of_the_host())),
     "long name": ended(long_name),
@@ -79,13 +85,14 @@ verifies(
     chmodSync(withPath, 0o777);
     const ends = {
       datagrams: "EPERM",
+      "many datagrams": "EPERM",
       "datagrams of the host": "EPERM",
       "of the host": "ECONNREFUSED",
       "long name": "done",
       "own name": "done",
       beside: ["0o140700", true, true],
     };
-    const own = { datagrams: "done", "datagrams of the host": "ECONNREFUSED" };
+    const own = { datagrams: "done", "many datagrams": "done", "datagrams of the host": "ECONNREFUSED" };
     const apart = { ...ends, ...own, "link out": "ENOENT", elsewhere: "EROFS" };
     expect(runAltered({ rung: "userns", landlock: 5 }, PROGRAM, withPath)).toEqual(apart);
     if (process.getuid?.() === 0)
