@@ -17,7 +17,7 @@ from millrace_worker import keeper
 
 from . import looks
 from .bring import Blobs, bring_environment, describe
-from .child import ALLOWED, PYTHON, Child
+from .child import ALLOWED, PYTHON, Child, name_python
 from .fetch import NotFetched, connect
 from .harness import program_arguments
 from .line import Line
@@ -95,11 +95,9 @@ class Build:
         self._is_busy = False
         #: What has been done aside, by its id.
         self._done: tuple[int, str | None] | None = None
-        for name in ("bin", "aside", "home"):
+        name_python(folder)
+        for name in ("aside", "home"):
             os.mkdir(os.path.join(folder, name), 0o755)
-        # The place may know it by one of these names only, or by none.
-        for name in ("python", "python3"):
-            os.symlink(PYTHON, os.path.join(folder, "bin", name))
         home.tell("ready", {"folder": folder, "python": PYTHON})
 
     def hear(self, word: str, value: Any) -> None:

@@ -46,6 +46,18 @@ def environment_of(
     return found
 
 
+def name_python(folder: str) -> str:
+    """Makes a folder below that one in which the interpreter has the names that commands call it by.
+
+    The place may know it by one of them only, by none, or know another interpreter by them.
+    """
+    names = os.path.join(folder, "bin")
+    os.mkdir(names, 0o755)
+    for name in ("python", "python3"):
+        os.symlink(PYTHON, os.path.join(names, name))
+    return names
+
+
 class Child:
     """A keeper, and below it a template, a replica or a server; below that many keepers, if there are several."""
 

@@ -6,7 +6,7 @@ import json
 import os
 
 from .bring import Files
-from .child import PYTHON, PYTHON_DIR, Child, environment_of
+from .child import PYTHON, PYTHON_DIR, Child, environment_of, name_python
 from .order import Server, Sitting
 from .walled import walled_child
 
@@ -28,6 +28,11 @@ def start_app(sit: Sitting, files: Files, home: str) -> tuple[Child, dict[str, s
     if is_walled:
         os.mkdir(scratch, 0o700)
     variables = environment_of(sit.variables, storage, files.environment, scratch if is_walled else None)
+    reads: list[str] = []
+    if files.environment is None:
+        reads = [name_python(files.folder)]
+        found = variables.get("PATH", os.defpath)
+        variables["PATH"] = os.pathsep.join([*reads, os.path.dirname(files.python), found])
     order = ""
     if sit.server is None:
         arguments = [files.python, "-c", _HARNESS]
@@ -43,7 +48,7 @@ def start_app(sit: Sitting, files: Files, home: str) -> tuple[Child, dict[str, s
         folders["environment"] = files.environment
     harness = {"home": home, "order": order} if order else {}
     memory_bytes = None if sit.limits is None else sit.limits.memory
-    return walled_child(around, arguments, variables, folders, harness, memory_bytes), written
+    return walled_child(around, arguments, variables, folders, harness, reads, memory_bytes), written
 
 
 def program_arguments(folder: str, program: list[str], begin: str = "main") -> list[str]:
@@ -65,8 +70,6 @@ def _storage(wanted: str, folder: str) -> str:
 
 
 def _server_arguments(server: Server, files: Files, variables: dict[str, str], begin: str) -> list[str]:
-    if files.environment is None:
-        variables["PATH"] = os.path.dirname(files.python) + os.pathsep + variables.get("PATH", os.defpath)
     variables["PORT"] = str(server.port)
     program, *rest = server.command
     # The place may have it under another name, and the app's own version matters.

@@ -91,11 +91,13 @@ def walled_child(
     variables: dict[str, str],
     folders: dict[str, str],
     harness: dict[str, str],
+    reads: list[str],
     memory_bytes: int | None,
 ) -> Child:
     """Starts an outer keeper and the program below it. `harness` is what one that calls home is told; empty for others.
 
-    `folders` has the seat's own as `data_dir`, and what the app sees of it. Raises for what no process can be handed.
+    `folders` has the seat's own as `data_dir`, and what the app sees of it, with `reads`. The app's Python is that of
+    the keeper. Raises for what no process can be handed.
     """
     fields = [
         ("rung", around.rung or ""),
@@ -105,7 +107,7 @@ def walled_child(
         *harness.items(),
         *([] if memory_bytes is None else [("memory_bytes", str(memory_bytes))]),
         *around.network,
-        *(("read", each) for each in host_reads(folders["data_dir"])),
+        *(("read", each) for each in (*host_reads(folders["data_dir"]), *reads)),
         *(("argument", each) for each in command[1:]),
         *(("variable", "%s=%s" % pair) for pair in variables.items()),
     ]

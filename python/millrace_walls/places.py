@@ -24,8 +24,13 @@ _KERNEL = ("block", "bus", "class", "dev", "devices", "fs/cgroup", "kernel/mm", 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 #: Names of cards begin like this: NVIDIA's, AMD's, those that draw, other accelerators.
 _CARDS = ("nvidia", "kfd", "dri", "accel")
-#: Of the folder above an interpreter's `bin`: that may be a home directory, so never all of it.
+#: What an interpreter has in the folder above its `bin`.
 _OF_A_PREFIX = ("pyvenv.cfg", "bin", "lib", "lib64", "libexec", "include", "share", "ssl", "etc")
+#: The same in a home directory, or in its `.local`, where `share` and `etc` are the user's.
+_OF_A_HOME = ("pyvenv.cfg", "bin", "lib", "lib64", "include")
+#: By these a home directory is known. Not by the list of users: that may be on another machine.
+_AT_HOME = (".bashrc", ".cache", ".config", ".local", ".profile", ".ssh")
+_SETTINGS_BYTES = 64 * 1024
 
 _MAX_LINKS = 40
 
@@ -52,14 +57,13 @@ def _readable(plan: Plan, links: dict[str, str]) -> list[str]:
     """Raises if that would show it what belongs to others."""
     data_dir = _follow(plan.data_dir, links)
     settings = ("/etc/" + name for name in _SETTINGS)
-    # Either may be a virtual environment of the host, and is a link to the real one; the host's own has the installers.
-    programs = tuple(each for path in (plan.program, sys.executable) for each in (path, _follow(path, links)))
-    # Packages of its own may name an interpreter that is no interpreter, to see what is around it.
-    outside = [program for program in programs if not is_within(_follow(os.path.dirname(program), links), data_dir)]
-    prefixes = (os.path.dirname(os.path.dirname(program)) for program in outside if _is_interpreter(program))
-    interpreter = (os.path.join(prefix, name) for prefix in prefixes for name in _OF_A_PREFIX)
+    # The keeper's own has the installers.
+    interpreters = [plan.interpreter or sys.executable, sys.executable]
+    around = [each for path in interpreters for each in _around(path, links)]
+    _note_links(plan, {_follow(path, {}) for path in interpreters}, links)
     own = (plan.harness, plan.bundle, *([plan.environment] if plan.environment else []))
-    read = [_follow(path, links) for path in (*_SYSTEM, *settings, *interpreter, *outside, *own, *plan.reads)]
+    program = () if is_within(_follow(os.path.dirname(plan.program), {}), data_dir) else (plan.program,)
+    read = [_follow(path, links) for path in (*_SYSTEM, *settings, *around, *program, *own, *plan.reads)]
     for path in read:
         if is_within(data_dir, path):
             raise ValueError("the data directory %s is in %s, which apps may read: move it" % (data_dir, path))
@@ -71,11 +75,50 @@ def _is_kernels(path: str) -> bool:
     return any(is_within(path, folder) for folder in ("/dev", "/proc", "/sys"))
 
 
-def _is_interpreter(program: str) -> bool:
-    """Whether it lies where a Python does, so that what is around it is Python's."""
-    folder, name = os.path.split(program)
-    prefix, last = os.path.split(folder)
-    return name.startswith("python") and last == "bin" and prefix != "/"
+def _note_links(plan: Plan, interpreters: set[str], links: dict[str, str]) -> None:
+    """The links by which an environment leads to its interpreter: Python looks for its library beside one of them.
+
+    An environment may have been changed by its app, to see what is around something else: that is not followed.
+    """
+    found: dict[str, str] = {}
+    if _follow(plan.program, found) in interpreters:
+        links.update(found)
+    if plan.environment is not None:
+        found = {}
+        try:
+            if _follow(os.path.join(plan.environment, "bin", "python"), found) in interpreters:
+                links.update(found)
+        except OSError:
+            pass  # Its links lead in a circle. The program may be one that does without.
+
+
+def _around(interpreter: str, links: dict[str, str]) -> list[str]:
+    """An interpreter of the host, and what it needs that is around it. The service has chosen it, and no app has."""
+    real = _follow(interpreter, links)
+    folders = [os.path.dirname(real)]
+    # One of a virtual environment has its library elsewhere. It may be a copy, which no link leads away from.
+    home = home_of(os.path.dirname(os.path.dirname(interpreter)))
+    if home is not None:
+        folders += [os.path.dirname(interpreter), _follow(home, links)]
+    # Only there is what is beside it Python's.
+    prefixes = [prefix for prefix, name in map(os.path.split, folders) if name == "bin" and prefix != "/"]
+    return [real, *(os.path.join(prefix, name) for prefix in prefixes for name in _names_in(prefix))]
+
+
+def home_of(environment: str) -> str | None:
+    """The folder of the interpreter that a virtual environment was made with; None for what is none."""
+    try:
+        with open(os.path.join(environment, "pyvenv.cfg"), encoding="utf-8", errors="surrogateescape") as settings:
+            lines = settings.read(_SETTINGS_BYTES).split("\n")
+    except OSError:
+        return None
+    named = (line.partition("=") for line in lines)
+    return next((value.strip() for key, _, value in named if key.strip() == "home"), None)
+
+
+def _names_in(prefix: str) -> tuple[str, ...]:
+    is_home = any(os.path.lexists(os.path.join(prefix, name)) for name in _AT_HOME)
+    return _OF_A_HOME if is_home or os.path.basename(prefix) == ".local" else _OF_A_PREFIX
 
 
 def kernel_folders() -> tuple[str, ...]:

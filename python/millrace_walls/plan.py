@@ -59,6 +59,8 @@ class Plan:
         self.home = one.get("home")
         #: The app's interpreter, or any other program.
         self.program = one["program"]
+        #: The host's Python that the program runs on or may start; none where the packages bring their own.
+        self.interpreter = one.get("interpreter")
         #: One line for its stdin, if it is told something there.
         self.order = one.get("order")
         #: What it reads from a descriptor of its own, for what no command line may show.

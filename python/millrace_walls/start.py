@@ -19,6 +19,7 @@ from . import walls
 from .connects import Connects
 from .door import Door
 from .plan import Plan, parse
+from .reach import Interpreter
 
 # Not at run time: each start of an app waits for this file's imports.
 TYPE_CHECKING = False
@@ -93,8 +94,14 @@ def _become(plan: Plan, door: socket.socket, told: socket.socket, lifeline: int)
     given = door.fileno()
     if plan.home is None:
         given = -1 if plan.input is None else _held_in_file(plan.input, plan.scratch)
+    interpreter = None if plan.interpreter is None else Interpreter(plan.interpreter)
+    # Here too: what cannot be seen from a new namespace is not there at all behind the walls.
+    why = interpreter and interpreter.why_not()
     listener = walls.raise_around(plan)
     _require_keeper(lifeline)
+    why = why or (interpreter and interpreter.why_not())
+    if why:
+        _give_up(why)
     with told:
         if listener is not None:
             socket.send_fds(told, [b"\n"], [listener])
@@ -125,8 +132,12 @@ def _execute(plan: Plan, stdin: int, given: int) -> NoReturn:
     except OSError as error:
         is_large = error.errno == errno.E2BIG
         why = "its secrets are too large to pass as environment variables" if is_large else str(error)
-        print("the app cannot start: " + why, file=sys.stderr, flush=True)
-        os._exit(_NOT_STARTED)
+        _give_up(why)
+
+
+def _give_up(why: str) -> NoReturn:
+    print("the app cannot start: " + why, file=sys.stderr, flush=True)
+    os._exit(_NOT_STARTED)
 
 
 def _answer_until_end(child: int, door: Door | None, connects: Connects | None) -> int:

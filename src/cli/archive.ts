@@ -26,7 +26,7 @@ export const MANIFEST_NAME = "manifest.json";
 
 /** Entries of the data directory that are not in an archive, or not in this form. */
 const LEFT_OUT = new RegExp(
-  `^(?:${MASTER_KEY}|${DATABASE_FILE}(?:-wal|-shm|-journal)?|lock\\.db(?:-journal)?|lock\\.pid|directory-id|caches|scratch|storage/\\.staging|uploads|work|fetching|images)$`,
+  `^(?:${MASTER_KEY}|${DATABASE_FILE}(?:-wal|-shm|-journal)?|lock\\.db(?:-journal)?|lock\\.pid|directory-id|caches|pythons|scratch|storage/\\.staging|uploads|work|fetching|images)$`,
 );
 /** A link may lead to anything of its project, which lies two levels down. */
 const ROOT_DEPTH = 2;

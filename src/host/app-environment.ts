@@ -1,4 +1,5 @@
 import path from "node:path";
+import type { AppPython } from "./app-python.ts";
 
 /**
  * What a replica may see of the service's own environment: where programs are, which language, time zone and
@@ -31,21 +32,17 @@ export type AppFolders = {
 export function withFolders(
   variables: Readonly<Record<string, string>>,
   { storage, environment }: AppFolders,
+  { path: first }: Pick<AppPython, "path">,
 ): Record<string, string> {
   return {
-    ...programPath(environment),
+    // Its Python, and programs that its packages brought, come before the host's.
+    PATH: [...first, process.env["PATH"] || []].flat().join(path.delimiter),
+    ...(environment !== null && { VIRTUAL_ENV: environment }),
     HF_HOME: path.join(storage, ".cache", "huggingface"),
     ...variables,
     // A place of the service's, not a value of the app's: volumes would show another folder than it writes.
     PERSISTENT_STORAGE: storage,
   };
-}
-
-/** Programs that its packages brought come before the host's. */
-function programPath(environment: string | null): Record<string, string> {
-  if (environment === null) return {};
-  const { PATH = "" } = process.env;
-  return { VIRTUAL_ENV: environment, PATH: [path.join(environment, "bin"), PATH].join(path.delimiter) };
 }
 
 /** The environment of an app's processes. */

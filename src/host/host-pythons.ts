@@ -1,15 +1,17 @@
-import { existsSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import path from "node:path";
 import type { PythonWish } from "../model/app-config.ts";
 import { findInterpreter } from "./interpreter.ts";
-import type { Interpreter } from "./interpreter.ts";
+import type { FoundInterpreter, Interpreter } from "./interpreter.ts";
 import { pythonFolders } from "./python-folders.ts";
 
 /** The minor versions of Python 3 that are looked for. */
 const MINORS = [9, 10, 11, 12, 13, 14, 15];
 
 /** What was found, by the place it was looked for in: asking one takes up to 200 ms where it is a shim. */
-const found = new Map<string, Promise<Interpreter | null>>();
+const found = new Map<string, Promise<FoundInterpreter | null>>();
+/** Programs that are known to be Pythons of the host, by their real paths. */
+const ofHost = new Set<string>();
 
 /**
  * The Python of that version: the service's own if it is that, else the first of the host that runs and is what its
@@ -67,7 +69,46 @@ export async function hostPythons(host: NodeJS.ProcessEnv): Promise<Interpreter[
   return pythons.filter((python) => python !== null);
 }
 
-async function askOnce(command: string): Promise<Interpreter | null> {
+/**
+ * The host's Python that a program of an app's environment links to, by its real path: one that is looked for here too,
+ * or the service's own. Null for any other. What is around that Python will be shown to the app, and a build can make a
+ * link to anything.
+ */
+export function hostPythonBehind(
+  program: string,
+  ownCommand: string,
+  host: NodeJS.ProcessEnv,
+): string | Promise<string | null> {
+  const real = realOf(program);
+  if (real === null) return Promise.resolve(null);
+  if (ofHost.has(real)) return real;
+  if (realOf(ownCommand) !== real) return searchFor(real, ownCommand, host);
+  ofHost.add(real);
+  return real;
+}
+
+async function searchFor(real: string, ownCommand: string, host: NodeJS.ProcessEnv): Promise<string | null> {
+  const named = /^python3\.\d+/.exec(path.basename(real))?.[0];
+  const names = named === undefined ? MINORS.map((minor) => `python3.${minor}`) : [named];
+  const folders = await pythonFolders(host);
+  const commands = [ownCommand, ...folders.flatMap((folder) => names.map((name) => path.join(folder, name)))];
+  let isFound = commands.some((command) => realOf(command) === real);
+  // No link leads from a shim, or a script, to the Python that it starts.
+  for (const command of commands.filter((each) => existsSync(each)))
+    isFound ||= (await askOnce(command))?.base === real;
+  if (isFound) ofHost.add(real);
+  return isFound ? real : null;
+}
+
+function realOf(program: string): string | null {
+  try {
+    return realpathSync(program);
+  } catch {
+    return null;
+  }
+}
+
+async function askOnce(command: string): Promise<FoundInterpreter | null> {
   const asked = found.get(command) ?? findInterpreter(command).catch(() => null);
   found.set(command, asked);
   const python = await asked;

@@ -10,15 +10,8 @@ const CONDA_NAMES = ["miniconda3", "anaconda3", "miniforge3", "mambaforge", "mic
  * uv, mise and conda have installed, the newest of each first.
  */
 export async function pythonFolders(host: NodeJS.ProcessEnv): Promise<string[]> {
-  const home = host["HOME"] ?? "/";
-  const data = host["XDG_DATA_HOME"] ?? path.join(home, ".local", "share");
-  const managers = [
-    path.join(host["PYENV_ROOT"] ?? path.join(home, ".pyenv"), "versions"),
-    host["UV_PYTHON_INSTALL_DIR"] ?? path.join(data, "uv", "python"),
-    path.join(host["MISE_DATA_DIR"] ?? path.join(data, "mise"), "installs", "python"),
-  ];
-  const condas = condaRoots(host, home);
-  const installed = await Promise.all(managers.map(below));
+  const condas = condaRoots(host);
+  const installed = await Promise.all(managersOf(host).map(below));
   const environments = await Promise.all(condas.map((root) => below(path.join(root, "envs"))));
   const folders = [
     ...(host["PATH"] ?? "").split(path.delimiter),
@@ -27,8 +20,33 @@ export async function pythonFolders(host: NodeJS.ProcessEnv): Promise<string[]> 
   return [...new Set(folders.filter((folder) => path.isAbsolute(folder)))];
 }
 
+/** Folders of version managers, and of the PATH, that this user may not look into. */
+export async function closedFolders(host: NodeJS.ProcessEnv): Promise<string[]> {
+  const folders = [...managersOf(host), ...(host["PATH"] ?? "").split(path.delimiter)];
+  const looks = folders.map(async (folder) => {
+    const error = await readdir(folder).then(
+      () => null,
+      (reason: NodeJS.ErrnoException) => reason,
+    );
+    return error?.code === "EACCES" ? [folder] : [];
+  });
+  return [...new Set((await Promise.all(looks)).flat())];
+}
+
+/** Where pyenv, uv and mise have a folder for each version. */
+function managersOf(host: NodeJS.ProcessEnv): string[] {
+  const home = host["HOME"] ?? "/";
+  const data = host["XDG_DATA_HOME"] ?? path.join(home, ".local", "share");
+  return [
+    path.join(host["PYENV_ROOT"] ?? path.join(home, ".pyenv"), "versions"),
+    host["UV_PYTHON_INSTALL_DIR"] ?? path.join(data, "uv", "python"),
+    path.join(host["MISE_DATA_DIR"] ?? path.join(data, "mise"), "installs", "python"),
+  ];
+}
+
 /** Where conda and its relatives put themselves, as far as anybody says. */
-function condaRoots(host: NodeJS.ProcessEnv, home: string): string[] {
+function condaRoots(host: NodeJS.ProcessEnv): string[] {
+  const home = host["HOME"] ?? "/";
   const program = host["CONDA_EXE"];
   const named = [
     program && path.dirname(path.dirname(program)),

@@ -82,6 +82,8 @@ export const SEATS = {
     "seats.ports":
       "On a machine of others, each server has a port of its own, and only its own sockets are taken for it.",
     "seats.pythons": "An agent runs on every Python from 3.9 on, with its standard library alone.",
+    "seats.named-python":
+      "In a seat, a shell of an app without packages finds the interpreter of the seat as python and python3.",
     "seats.fenced": "A seat that was given up ends when it comes back; what it answers is not heard.",
   }),
 };

@@ -47,6 +47,12 @@ export const WALLS = {
     "walls.auto":
       "auto is the strongest level that the host gives; where it gives none the service says so, and why.",
     "walls.interpreter": "A level counts only if the Python of apps runs behind it.",
+    "walls.interpreters":
+      "On every level servers, commands and files start on the Python that the app names, or learn what hides it.",
+    "walls.interpreters.every":
+      "All kinds of processes start on every interpreter of a host, on every level, for root and an ordinary user.",
+    "walls.interpreters.linked":
+      "Of what an environment links to, only a Python that the service looks for is shown to its app.",
     "walls.builds":
       "Build steps live behind the same walls, and write nothing but their own build and their project's cache.",
     "walls.files":

@@ -5,7 +5,10 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { expect } from "vitest";
 import { versionFault } from "../../src/apps/builds/version-fault.ts";
-import { requireOffered } from "../support/walls/walled.ts";
+import { findInterpreter } from "../../src/host/interpreter.ts";
+import { testService } from "../support/service.ts";
+import { copyPython } from "../support/walls/copied-python.ts";
+import { onlyUpTo, requireOffered } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
 import { buildPlace, evaluate, servicePython } from "../integration/builds/site.ts";
 
@@ -63,6 +66,26 @@ for (const rung of RUNGS.filter((each) => each !== "process")) {
     },
   );
 }
+
+verifies(
+  "walls.interpreters.linked",
+  "an app whose packages link to another interpreter does not see it, and is told which",
+  async (context) => {
+    await requireOffered("landlock", context);
+    const { base } = await findInterpreter("python3");
+    const place = await buildPlace();
+    const hidden = copyPython(base, path.join(place.directory, "home/hidden"), false);
+    const command = `pip --version && ln -sf ${hidden} "$VIRTUAL_ENV/bin/python"`;
+    const toml = `[deployment]\nshell_commands = [${JSON.stringify(command)}]\n`;
+    const site = await testService({}, await onlyUpTo("landlock"));
+    await site.deploy("app", { main: "def run():\n    return 1\n", toml });
+    const { status, json } = await site.call("app");
+    expect([status, json.message]).toEqual([
+      503,
+      expect.stringContaining(`its environment links to ${hidden}, `),
+    ]);
+  },
+);
 
 verifies(
   "builds.no-service-runs",

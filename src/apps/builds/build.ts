@@ -1,13 +1,14 @@
 import path from "node:path";
-import { mkdir, symlink } from "../../kit/files.ts";
+import { mkdir } from "../../kit/files.ts";
 import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { pythonWish } from "../../model/app-config.ts";
 import type { AppConfig, BuiltImage } from "../../model/app-config.ts";
+import { byNames } from "../../host/app-python.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { buildEnvironment } from "./build-environment.ts";
 import { touchCache } from "./caches.ts";
-import { choosePython } from "./choose-python.ts";
+import { choosePython, requireUsable } from "./choose-python.ts";
 import { readCommands, runCommands } from "./commands.ts";
 import { compileBundle, requireMain } from "./compile-bundle.ts";
 import { prepareElsewhere } from "./elsewhere/prepare-elsewhere.ts";
@@ -73,6 +74,7 @@ export async function prepareBuild<Kept>(
     scratch,
     keeperPython: input.python.path,
     pythonVersion: input.python.version,
+    appPython: byNames(input.python.path, dataDir),
     host: input.host ?? process.env,
     registryAuth: input.registryAuth ?? null,
     environmentDir: input.environmentDir ?? null,
@@ -93,14 +95,16 @@ export async function prepareBuild<Kept>(
   }
 }
 
-async function prepare(input: BuildInput, site: BuildSite): Promise<PreparedBuild> {
+async function prepare(input: BuildInput, begun: BuildSite): Promise<PreparedBuild> {
   const { config, bundleDir, signal } = input;
   signal.throwIfAborted();
-  if (input.elsewhere) return await prepareElsewhere(config, site, input.elsewhere);
-  const image = await checkHost(config, site);
-  if (image !== null) return { environment: await makeImage(image, config, site), python: null };
-  await warnOfStoragePath(site);
-  const python = await choosePython(pythonWish(config.deployment), input.python, site);
+  if (input.elsewhere) return await prepareElsewhere(config, begun, input.elsewhere);
+  const image = await checkHost(config, begun);
+  if (image !== null) return { environment: await makeImage(image, config, begun), python: null };
+  await warnOfStoragePath(begun);
+  const python = await choosePython(pythonWish(config.deployment), input.python, begun);
+  const site = { ...begun, appPython: byNames(python.path, begun.dataDir) };
+  await requireUsable(python, site);
   const before = await readCommands("pre_build_commands", config.deployment, bundleDir);
   const after = await readCommands("shell_commands", config.deployment, bundleDir);
   // Commands that install something shall not change packages that other versions share.
@@ -108,9 +112,7 @@ async function prepare(input: BuildInput, site: BuildSite): Promise<PreparedBuil
     ? await ownEnvironment(python, site)
     : null;
   try {
-    const named = path.join(site.asideDir, "bin");
-    if (before.length + after.length > 0) await namePython(python.path, named);
-    const host = [named, path.dirname(python.path)].join(path.delimiter);
+    const host = site.appPython.path.join(path.delimiter);
     const place = (environment: string | null) => {
       const bin = environment === null ? host : path.join(environment, "bin");
       return { env: buildEnvironment(site, bin, own), environment, own };
@@ -134,13 +136,4 @@ async function prepare(input: BuildInput, site: BuildSite): Promise<PreparedBuil
 
 function pythonOf(environment: string): string {
   return path.join(environment, "bin", "python");
-}
-
-/**
- * Makes a folder in which an interpreter has the names that commands call it by: the host may know it as
- * `python3.12` alone, or know `python` as another one.
- */
-async function namePython(python: string, folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true });
-  for (const name of ["python", "python3"]) await symlink(python, path.join(folder, name));
 }

@@ -3,7 +3,7 @@ import path from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Interpreter } from "../../host/interpreter.ts";
 import type { KeptEnd } from "../../host/run-kept.ts";
-import { mkdir, writeFile } from "../../kit/files.ts";
+import { mkdir, readlink, writeFile } from "../../kit/files.ts";
 import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { BuildError } from "./build-error.ts";
@@ -43,7 +43,7 @@ export async function createEnvironment(
     await removeTree(folder);
     await mkdir(folder, { recursive: true, mode: 0o755 });
     if (site.user !== null) await giveTree(folder, site.user);
-    return await run(python.path, ["-I", "-m", "venv", ...option, folder]);
+    return await run(await behindLinks(python.path), ["-I", "-m", "venv", ...option, folder]);
   };
   await mkdir(path.dirname(folder), { recursive: true, mode: 0o700 });
   if (withPip) {
@@ -62,6 +62,19 @@ export async function createEnvironment(
     `Python ${python.version} of this host cannot create a virtual environment: ${end.lastWords || end.detail}. ` +
       "Install its venv module (on Debian: apt-get install python3-venv)",
   );
+}
+
+/**
+ * The program that a command is a link to. An environment looks for its library beside the command that it was made
+ * with, where a folder of links has none. Folders that are links stay: uv lets them lead to its newest release.
+ */
+async function behindLinks(command: string): Promise<string> {
+  // The interpreter of a virtual environment is a link too, and knows what it was made with.
+  if (existsSync(path.join(command, "..", "..", "pyvenv.cfg"))) return command;
+  const target = await readlink(command).catch(() => null);
+  if (target === null) return command;
+  // Not normalized: the folder may be a link itself, and `..` is above what it leads to.
+  return await behindLinks(path.isAbsolute(target) ? target : `${path.dirname(command)}/${target}`);
 }
 
 /** Installs packages into an environment, for good: bytecode compiled, everything on the disk. */

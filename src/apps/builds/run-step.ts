@@ -42,13 +42,9 @@ export async function runStep(
   const reach = {
     folders: { bundle: cwd, environment, storage: null },
     scratch,
-    // Programs that the app's Python brings come first on the path of its commands. Not its own program, which the outer
-    // keeper shows where it is the host's: an environment's may be a link to what is another project's.
-    reads: [
-      asideDir,
-      ...hostReads({ ...site.host, PATH: step.env["PATH"] }, dataDir),
-      ...(await settingsOf(site)),
-    ],
+    // Not the program itself: an environment's may be a link to what is another project's.
+    python: site.appPython,
+    reads: [asideDir, ...hostReads(site.host, dataDir), ...(await settingsOf(site))],
     writes: [cwd, cache, ...(makes === null ? [] : [makes])],
     // What is private may be the host's own index of packages.
     network: networkFields(true, { ...walls.network, egressOnly: false }),

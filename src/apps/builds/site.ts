@@ -1,3 +1,4 @@
+import type { AppPython } from "../../host/app-python.ts";
 import type { Containers } from "../../host/containers/containers.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import type { AppLimits } from "../../host/limits/limits.ts";
@@ -66,6 +67,8 @@ export type BuildSite = {
   readonly keeperPython: string;
   /** Its version, which an app has that asks for no other. */
   readonly pythonVersion: string;
+  /** What the app runs on, without packages; the service's own until that is known. */
+  readonly appPython: AppPython;
   /** What steps live behind; null for nothing. */
   readonly walls: AppWalls | null;
   readonly limits: AppLimits | null;

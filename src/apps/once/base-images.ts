@@ -13,11 +13,12 @@ import { BuildError } from "../builds/build-error.ts";
 import { prepareBuild } from "../builds/build.ts";
 import { buildHost } from "../builds/site.ts";
 import type { BuildHost } from "../builds/site.ts";
-import type { AppLogLine } from "../catalog.ts";
+import type { AppLogLine, Catalog } from "../catalog.ts";
 import { BuildQueue } from "../deploys/build-queue.ts";
 import { defaultConfig } from "./default-config.ts";
 
 export type BaseImageParts = BuildHost & {
+  readonly catalog: Pick<Catalog, "byNumber">;
   readonly clock: Clock;
   readonly onLog: (line: AppLogLine) => void;
 };
@@ -133,6 +134,20 @@ export class BaseImages {
     return await this.#queue.run(app, make, signal);
   }
 
+  /** What is asked for, on the Python of the app: its files run on that. */
+  #configOf({ number }: App, wish: BaseImageWish): AppConfig {
+    const { pip, apt, conda, preBuildCommands, shellCommands, baseImage: dockerBaseImageUrl } = wish;
+    const config = defaultConfig();
+    const { pythonVersion, pythonVersionStrict } =
+      this.#parts.catalog.byNumber(number)?.version.config.deployment ?? config.deployment;
+    const python = { pythonVersion, pythonVersionStrict };
+    return {
+      ...config,
+      deployment: { ...config.deployment, ...python, preBuildCommands, shellCommands, dockerBaseImageUrl },
+      dependencies: { pip, apt, conda, paths: NO_PATHS },
+    };
+  }
+
   async #make(app: App, wish: BaseImageWish, signal: AbortSignal): Promise<string> {
     const { dataDir, onLog } = this.#parts;
     const buildId = randomUUID();
@@ -149,7 +164,7 @@ export class BaseImages {
         buildId,
         projectId: app.projectId,
         bundleDir,
-        config: configOf(wish),
+        config: this.#configOf(app, wish),
         say: (text: string, stream: LogStream = "stdout") =>
           onLog({ ...where, replicaId: "base-image", runId: null, stream, text }),
         signal,
@@ -161,15 +176,6 @@ export class BaseImages {
       await removeTree(bundleDir);
     }
   }
-}
-
-function configOf({ pip, apt, conda, preBuildCommands, shellCommands, baseImage }: BaseImageWish): AppConfig {
-  const config = defaultConfig();
-  return {
-    ...config,
-    deployment: { ...config.deployment, preBuildCommands, shellCommands, dockerBaseImageUrl: baseImage },
-    dependencies: { pip, apt, conda, paths: NO_PATHS },
-  };
 }
 
 async function exists(file: string): Promise<boolean> {

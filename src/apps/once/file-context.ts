@@ -1,4 +1,5 @@
 import type { App } from "../../model/app.ts";
+import { pythonWish } from "../../model/app-config.ts";
 import { appVariables } from "../app-variables.ts";
 import type { AppLogLine, Catalog } from "../catalog.ts";
 import { WHOLE_PROJECT } from "../secrets.ts";
@@ -15,13 +16,14 @@ export type FileContextParts = {
 
 type Line = Pick<AppLogLine, "text" | "stream">;
 
-/** What a file run takes from its app: its limits, its variables, its log. */
+/** What a file run takes from its app: its Python, its limits, its variables, its log. */
 export function fileContext({ catalog, secrets, onLog }: FileContextParts) {
   // An app that serves nothing has no configuration.
   const configOf = ({ number }: App) => catalog.byNumber(number)?.version.config ?? defaultConfig();
   return {
     unpack: async (tar: AsyncIterable<Buffer>, folder: string): Promise<void> => await unpackTar(tar, folder),
     timeLimitMs: (app: App): number => configOf(app).scaling.responseGracePeriodSeconds * 1000,
+    python: (app: App) => pythonWish(configOf(app).deployment),
     limits: (app: App) => limitsOf(configOf(app)),
     sockets: (app: App) => configOf(app).deployment,
     variables: async (app: App, runId: string): Promise<Record<string, string>> => {

@@ -120,6 +120,7 @@ export class StorageHelper {
         order: JSON.stringify({ ...order, root: realpathSync(storage) }),
         folders: { bundle: readable ?? scratch, environment: null, storage },
         scratch,
+        python: { interpreter: null, names: null },
         reads: [],
         writes: [],
         input: null,

@@ -1,4 +1,5 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
+import type { AppPython } from "../app-python.ts";
 import type { KeptStart } from "../start-kept.ts";
 import { startOf } from "./isolated-start.ts";
 import type { NetworkFields } from "./network-fields.ts";
@@ -34,6 +35,8 @@ export type Reach = {
   };
   /** A folder of its own, which it may write to until it ends. */
   readonly scratch: string;
+  /** The Python that it is or may start: what that needs of the host is shown to it, beyond what the keeper's does. */
+  readonly python: Pick<AppPython, "interpreter" | "names">;
   /** Beyond what the host shows to all. */
   readonly reads: readonly string[];
   readonly writes: readonly string[];
@@ -67,15 +70,19 @@ export function behindWalls(host: WalledHost, walled: Walled): KeptStart {
   const { rung, python, dataDir, user } = host;
   const { program, args, env, order, folders, scratch, network, unixSockets, home, input, memoryBytes } =
     walled;
+  const { interpreter, names } = walled.python;
   const { bundle, environment, storage } = folders;
-  const named = { environment, storage, home, order, input, user: user === null ? null : String(user) };
+  const who = user === null ? null : String(user);
+  const named = { environment, storage, home, order, input, interpreter, user: who };
   const fields: readonly (readonly [string, string])[] = [
     ...Object.entries({ rung, program, bundle, scratch, harness: PYTHON_DIR, data_dir: dataDir }),
     ...Object.entries(named).flatMap(([name, value]) => (value === null ? [] : [[name, value] as const])),
     ...(memoryBytes === null ? [] : [["memory_bytes", String(memoryBytes)] as const]),
     ["unix_sockets", String(unixSockets)],
     ...network,
-    ...[...host.reads, ...walled.reads].map((each) => ["read", each] as const),
+    ...[...host.reads, ...walled.reads, ...(names === null ? [] : [names])].map(
+      (each) => ["read", each] as const,
+    ),
     ...walled.writes.map((each) => ["write", each] as const),
     ...args.map((each) => ["argument", each] as const),
     ...Object.entries(env).map(([name, value]) => ["variable", `${name}=${value}`] as const),

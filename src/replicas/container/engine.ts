@@ -1,3 +1,4 @@
+import { PYTHON_ELSEWHERE } from "../../host/app-python.ts";
 import { readImageRecord } from "../../host/containers/image-record.ts";
 import type { Containers } from "../../host/containers/containers.ts";
 import type { Engine, Workload } from "../engine.ts";
@@ -18,7 +19,12 @@ export function containerEngine(host: ProcessHost, containers: Containers, proce
     name: "container",
     open: (workload, keepMs, home, owner) => {
       if (!isOurs(workload)) return processes.open(workload, keepMs, home, owner);
-      const parts = { ...host, idle, spawn: spawnContainer(own, home), interpreterOf: () => "python3" };
+      const parts = {
+        ...host,
+        idle,
+        spawn: spawnContainer(own, home),
+        interpreterOf: () => PYTHON_ELSEWHERE,
+      };
       return new ProcessSeat(parts, workload, keepMs, home, owner);
     },
     serve: (workload, events) => {

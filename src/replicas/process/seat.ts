@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import type { AppPython } from "../../host/app-python.ts";
 import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
 import type { Home } from "../home.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
@@ -14,7 +15,7 @@ export type SeatParts = ProcessHost & {
   readonly idle: IdleTemplates;
   readonly spawn: Spawn;
   /** What an app's processes run on, or why they may not run here. */
-  readonly interpreterOf: (workload: Workload) => string | Promise<string | InitFailure>;
+  readonly interpreterOf: (workload: Workload) => AppPython | Promise<AppPython | InitFailure>;
 };
 
 /**
@@ -101,10 +102,10 @@ export class ProcessSeat implements Seat {
     const folders = foldersOf(workload, dataDir);
     const user = storage.userOf(workload.projectId);
     const walls = rung && { rung, python: own, dataDir, reads, network, user };
-    const start = (python: string) =>
+    const start = (python: AppPython) =>
       spawn({ python, workload, folders, walls, limits, address, tickets }, clock, this.#owner);
     const python = interpreterOf(workload);
-    const process = typeof python === "string" ? start(python) : startLater(python, start);
+    const process = "program" in python ? start(python) : startLater(python, start);
     this.#process = process;
     void process.exited.then(() => this.#owner.onEnded());
     return process;

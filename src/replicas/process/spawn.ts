@@ -71,10 +71,10 @@ export const spawnPython: Spawn = (start, clock, events) => {
 
 function plainStart({ python, workload, folders, address, tickets }: ProcessStart): KeptStart {
   return {
-    python,
+    python: python.program,
     args: ["-c", START],
     cwd: folders.bundle,
-    env: appEnvironment(process.env, withFolders(workload.variables, folders)),
+    env: appEnvironment(process.env, withFolders(workload.variables, folders, python)),
     input: { descriptor: 0, text: `${orderOf(workload, folders, address, tickets)}\n` },
   };
 }
@@ -92,14 +92,15 @@ function walledStart(
     ...workload.variables,
   };
   return behindWalls(walls, {
-    program: python,
+    program: python.program,
     args: ["-c", START],
-    env: appEnvironment(process.env, withFolders(variables, folders)),
+    env: appEnvironment(process.env, withFolders(variables, folders, python)),
     order: orderOf(workload, folders, DOOR_ADDRESS, tickets),
     input: null,
     memoryBytes: workload.limits.memoryBytes,
     folders,
     scratch,
+    python,
     reads: [],
     writes: [],
     network: networkFields(workload.network, walls.network),

@@ -1,3 +1,5 @@
+import { hiddenPython } from "../../host/app-python.ts";
+import type { AppPython } from "../../host/app-python.ts";
 import type { AppLimits } from "../../host/limits/limits.ts";
 import { describeExit, startKept } from "../../host/start-kept.ts";
 import type { Kept, KeptStart } from "../../host/start-kept.ts";
@@ -10,15 +12,14 @@ import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
 import type { WorkloadFolders } from "./folders.ts";
 import { endOf, hold } from "./limited.ts";
 import type { Held, Verdict } from "./limited.ts";
-import { whatIsMissing } from "./what-is-missing.ts";
+import { cannotStart, whatIsMissing } from "./what-is-missing.ts";
 
 /** What a project's processes live behind. */
 export type ProjectWalls = AppWalls & Pick<WalledHost, "user">;
 
 /** Something of an app that is to be started. */
 export type HeldStart = {
-  /** The app's interpreter. */
-  readonly python: string;
+  readonly python: AppPython;
   readonly workload: Workload;
   readonly folders: WorkloadFolders;
   /** Null where apps live behind no walls. */
@@ -67,12 +68,16 @@ export function startHeld(
   }
   for (const name of ["stdout", "stderr"] as const)
     readLogLines(kept[name], name, onLog, { owner: workload.projectId }).catch(onError);
-  const missing = () => whatIsMissing(python, folders);
+  const missing = () => whatIsMissing(python.program, folders);
+  const hidden = (code: number | null) => {
+    const why = hiddenPython(python, code, walls);
+    return why === null ? null : cannotStart(why);
+  };
   const ended = kept.exited.then(
     // Behind walls it is the outer keeper that starts, and its child that finds nothing there.
     ({ code, signal }): Exit => ({
       detail: describeExit(code, signal),
-      initFailure: walls && code !== 0 ? missing() : null,
+      initFailure: walls && code !== 0 ? (missing() ?? hidden(code)) : null,
     }),
     (error: Error): Exit => ({ detail: error.message, initFailure: missing() }),
   );

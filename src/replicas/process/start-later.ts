@@ -1,16 +1,17 @@
+import type { AppPython } from "../../host/app-python.ts";
 import type { Exit, InitFailure } from "../engine.ts";
 import type { StartedProcess } from "./spawn.ts";
 
 /** A process that starts as soon as its interpreter is found. If there is none, it ends with that as the reason. */
 export function startLater(
-  found: Promise<string | InitFailure>,
-  start: (python: string) => StartedProcess,
+  found: Promise<AppPython | InitFailure>,
+  start: (python: AppPython) => StartedProcess,
 ): StartedProcess {
   let begun: StartedProcess | null = null;
   let isKilled = false;
   const exited = found.then(async (python): Promise<Exit> => {
     if (isKilled) return { detail: "stopped before it started", initFailure: null };
-    if (typeof python !== "string") return { detail: python.message, initFailure: python };
+    if (!("program" in python)) return { detail: python.message, initFailure: python };
     begun = start(python);
     return await begun.exited;
   });

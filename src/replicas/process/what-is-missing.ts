@@ -15,29 +15,23 @@ export function whatIsMissing(
 ): InitFailure | null {
   if (!existsSync(bundle)) {
     const name = bundle.split(path.sep).slice(-4).join("/");
-    return failure(`its bundle ${name} is missing: deploy the app again, or restore a backup`);
+    return cannotStart(`its bundle ${name} is missing: deploy the app again, or restore a backup`);
   }
   if (existsSync(python)) return null;
   if (environment === null)
-    return failure(`the interpreter ${python} is missing: install it, or set MILLRACE_PYTHON`);
+    return cannotStart(`the interpreter ${python} is missing: install it, or set MILLRACE_PYTHON`);
   const name = `environments/${path.basename(environment)}`;
-  if (!existsSync(environment)) return failure(`its environment ${name} is missing: ${REPAIR}`);
-  return failure(`the interpreter of its environment ${name} is missing${leadsTo(python)}: ${REPAIR}`);
-}
-
-/** The app asks for a Python that the host has not, or no longer. */
-export function missingVersion(version: string): InitFailure {
-  return failure(
-    `the host has no Python ${version}, which its python_version names: install it, or deploy the app for another`,
-  );
+  if (!existsSync(environment)) return cannotStart(`its environment ${name} is missing: ${REPAIR}`);
+  return cannotStart(`the interpreter of its environment ${name} is missing${leadsTo(python)}: ${REPAIR}`);
 }
 
 /** It was deployed where its `network` could be enforced, or under other settings. */
 export function notEnforced(gap: string): InitFailure {
-  return failure(`${gap}; or set MILLRACE_NETWORK_UNENFORCED=warn to run it all the same`);
+  return cannotStart(`${gap}; or set MILLRACE_NETWORK_UNENFORCED=warn to run it all the same`);
 }
 
-function failure(reason: string): InitFailure {
+/** For a reason without a full stop. */
+export function cannotStart(reason: string): InitFailure {
   const message = `The app cannot start: ${reason}.`;
   return { message, traceback: message };
 }

@@ -1,3 +1,4 @@
+import { PYTHON_ELSEWHERE } from "../../host/app-python.ts";
 import type { Engine } from "../engine.ts";
 import type { ProcessHost } from "../process/host.ts";
 import { IdleTemplates } from "../process/idle-templates.ts";
@@ -10,7 +11,7 @@ import { spawnRemote } from "./spawn-remote.ts";
 export function remoteEngine(host: ProcessHost, remote: RemoteParts): Engine {
   // They use memory elsewhere.
   const idle = new IdleTemplates(Number.POSITIVE_INFINITY);
-  const parts = { ...host, idle, spawn: spawnRemote(remote), interpreterOf: () => "python3" };
+  const parts = { ...host, idle, spawn: spawnRemote(remote), interpreterOf: () => PYTHON_ELSEWHERE };
   return {
     name: remote.place.name,
     replicasPerSeat: remote.replicasPerSeat ?? 1,

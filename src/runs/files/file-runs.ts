@@ -1,11 +1,9 @@
 import path from "node:path";
-import { PYTHON_DIR } from "../../config/package-files.ts";
-import { appEnvironment, withFolders } from "../../host/app-environment.ts";
+import { appPython, hiddenPython, missingPython } from "../../host/app-python.ts";
 import type { AppLimits, Limits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import { runKept } from "../../host/run-kept.ts";
 import type { AppWalls } from "../../host/walls/app-walls.ts";
-import { networkFields, networkVariables } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { mkdir, stat } from "../../kit/files.ts";
 import { giveTree } from "../../kit/give-tree.ts";
@@ -15,7 +13,7 @@ import { UuidSource } from "../../kit/ids.ts";
 import { insist } from "../../kit/insist.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App } from "../../model/app.ts";
-import type { Network } from "../../model/app-config.ts";
+import type { Network, PythonWish } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
 import { isFileRun } from "../../model/file-run.ts";
 import type { LogStream } from "../../model/log-line.ts";
@@ -24,6 +22,7 @@ import type { AcceptedRun } from "../../store/runs.ts";
 import type { Store } from "../../store/store.ts";
 import { abandonedRun, endedRun, startedRun } from "./file-run.ts";
 import type { FileRunEnd, FileRunRequest } from "./file-run.ts";
+import { keptFile } from "./kept-file.ts";
 
 export type FileRunsParts = {
   readonly store: Store;
@@ -52,6 +51,8 @@ export type FileContext = {
   unpack(tar: AsyncIterable<Buffer>, folder: string): Promise<void>;
   /** How long a file of the app may run. */
   timeLimitMs(app: App): number;
+  /** The Python that the app asks for; null where any will do. */
+  python(app: App): PythonWish | null;
   /** What a file of the app is held to. */
   limits(app: App): Limits;
   /** Which sockets it may use. */
@@ -77,8 +78,6 @@ const MAX_AT_ONCE = 32;
 const MAX_OF_PROJECT = 16;
 /** One variable of the environment may have 128 KiB on Linux, and what a file starts inherits the data as one. */
 const MAX_DATA_BYTES = 128_000;
-/** Makes the rest of the command line, and the data, a start of the file. */
-const ONCE = `import sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)}); __import__("millrace_worker.once").once.main()`;
 const LOOK_MS = 30_000;
 const LOOK_RUNS = 1_000;
 const RETRY_MS = 1_000;
@@ -228,58 +227,35 @@ export class FileRuns {
   }
 
   async #execute({ run, app, file, data, folder }: ReadyRun, cancelled: AbortSignal): Promise<FileRunEnd> {
-    const { python, walls, limits, context, clock, storage: folders, dataDir } = this.#parts;
+    const { python: own, walls, limits, context, clock, storage: folders, dataDir } = this.#parts;
     const timeLimitMs = context.timeLimitMs(app);
     const { environment } = file;
+    const wish = context.python(app);
+    const python = await appPython(environment, wish, { own, dataDir });
+    if (python === null) return { code: 1, detail: missingPython(wish?.version), lastWords: "" };
     const storage = folders.make(app.projectId);
-    const { network, unixSockets } = context.sockets(app);
-    const variables = withFolders(await context.variables(app, run.id), { storage, environment });
+    const variables = await context.variables(app, run.id);
     const user = folders.userOf(app.projectId);
     const scratch = walls && makeScratch(dataDir, user);
     // It was unpacked by the service, and nothing of it has run.
     if (user !== null) await giveTree(folder, user);
     const late = new AbortController();
     const timer = clock.after(timeLimitMs, () => late.abort());
-    const kept = {
-      program: environment === null ? python : path.join(environment, "bin", "python"),
-      args: argumentsOf(file),
-      // Not as an argument: every user of the machine may read those.
-      input: data ?? "",
-      cwd: folder,
-      // The service's own home is out of reach.
-      env: appEnvironment(process.env, {
-        ...(walls && scratch !== null && { HOME: scratch, TMPDIR: scratch }),
-        ...(walls && networkVariables(network, walls.network)),
-        ...variables,
-      }),
-      walls:
-        walls && scratch !== null
-          ? {
-              host: { ...walls, user },
-              reach: {
-                folders: { bundle: folder, environment, storage },
-                scratch,
-                reads: [],
-                writes: [folder],
-                network: networkFields(network, walls.network),
-                unixSockets,
-              },
-            }
-          : null,
-      held: limits && {
-        host: limits,
-        limits: context.limits(app),
-        folders: { scratch: scratch === null ? [] : [scratch, folder], storage },
-      },
-      onLine: (text: string, stream: LogStream) => context.onLine(app, run.id, { text, stream }),
+    const kept = keptFile(
+      { file, data, python, variables, folder, storage, scratch, user },
+      { walls, sockets: context.sockets(app) },
+    );
+    const held = limits && {
+      host: limits,
+      limits: context.limits(app),
+      folders: { scratch: scratch === null ? [] : [scratch, folder], storage },
     };
+    const onLine = (text: string, stream: LogStream) => context.onLine(app, run.id, { text, stream });
     try {
-      return await runKept(
-        python,
-        kept,
-        AbortSignal.any([late.signal, cancelled, this.#stopping.signal]),
-        clock,
-      );
+      const signal = AbortSignal.any([late.signal, cancelled, this.#stopping.signal]);
+      const end = await runKept(own, { ...kept, held, onLine }, signal, clock);
+      const hidden = hiddenPython(python, end.code, walls);
+      return hidden === null ? end : { ...end, lastWords: hidden };
     } catch (error) {
       if (cancelled.aborted) return "cancelled";
       if (this.#stopping.signal.aborted) return "interrupted";
@@ -324,17 +300,6 @@ export class FileRuns {
       this.#parts.log.warn({ err: error, folder }, "could not remove the folder of a file run"),
     );
   }
-}
-
-function argumentsOf({ fileName, functionName }: FileToRun): string[] {
-  return [
-    "-c",
-    ONCE,
-    // Programs would take it for an option.
-    fileName.startsWith("-") ? `./${fileName}` : fileName,
-    // Always there: the code that clients append to a file takes the first argument for it.
-    functionName ?? "",
-  ];
 }
 
 async function requireFile(folder: string, fileName: string): Promise<void> {

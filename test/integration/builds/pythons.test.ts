@@ -2,6 +2,7 @@ import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, expect } from "vitest";
 import { fetchPython } from "../../../src/apps/builds/fetch-python.ts";
+import { PYTHON_ELSEWHERE } from "../../../src/host/app-python.ts";
 import { pythonFor } from "../../../src/host/host-pythons.ts";
 import { verifies } from "../../verifies.ts";
 import { buildPlace, servicePython } from "./site.ts";
@@ -95,6 +96,7 @@ describe("a Python that the host lacks", () => {
       unixSockets: false,
       images: null,
       pythonVersion: "3.11.7",
+      appPython: PYTHON_ELSEWHERE,
       registryAuth: null,
       environmentDir: null,
       dataDir: place.dataDir,

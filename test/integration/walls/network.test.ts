@@ -145,6 +145,7 @@ for (const rung of TRIED_RUNGS) {
           order: "{}",
           folders: { bundle, environment: null, storage },
           scratch,
+          python: { interpreter: null, names: null },
           reads: [],
           writes: [],
           input: null,

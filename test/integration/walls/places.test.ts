@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
@@ -61,13 +61,71 @@ verifies("walls.places", "an interpreter that leads into the data directory open
   expect(read).toContain("/usr");
 });
 
+/** A folder as an interpreter has it, with something beside that is not the interpreter's. */
+function prefix(folder: string): string {
+  for (const name of ["bin", "lib", "share", "private"])
+    mkdirSync(path.join(folder, name), { recursive: true });
+  writeFileSync(path.join(folder, "bin/python3.12"), "");
+  return folder;
+}
+
+const below = (read: unknown, folder: string): string[] =>
+  (read as string[]).filter((name) => name.startsWith(folder)).toSorted();
+
 verifies("walls.places", "of what is around an interpreter only what an interpreter has is opened", () => {
   const folder = directory();
-  const home = directory();
-  for (const name of ["bin", "lib", "private"]) mkdirSync(path.join(home, name), { recursive: true });
-  symlinkSync(path.join(home, "bin/python"), path.join(folder, "environments/e/bin/python"));
-  const read = (readable(folder) as string[]).filter((name) => name.startsWith(home));
-  expect(read.toSorted()).toEqual([path.join(home, "bin"), path.join(home, "lib")]);
+  const python = prefix(directory());
+  const interpreter = path.join(python, "bin/python3.12");
+  const opened = ["bin", "bin/python3.12", "lib", "share"].map((name) => path.join(python, name));
+  expect(below(readable(folder, { interpreter }), python)).toEqual(opened);
+  // However it is reached; and what is around a link is not the interpreter's.
+  const links = prefix(directory());
+  symlinkSync(interpreter, path.join(links, "bin/python3"));
+  const linked = readable(folder, { interpreter: path.join(links, "bin/python3") });
+  expect([below(linked, python), below(linked, links)]).toEqual([opened, []]);
+});
+
+verifies(
+  "walls.places",
+  "of a home directory that holds an interpreter its settings and data are not opened",
+  () => {
+    const folder = directory();
+    const home = prefix(directory());
+    const local = prefix(path.join(home, ".local"));
+    for (const place of [home, local]) {
+      const read = readable(folder, { interpreter: path.join(place, "bin/python3.12") });
+      const opened = ["bin", "bin/python3.12", "lib"].map((name) => path.join(place, name));
+      expect(below(read, place)).toEqual(opened);
+    }
+  },
+);
+
+verifies(
+  "walls.places",
+  "a copied interpreter of a host's environment has the library that it was made with",
+  () => {
+    const folder = directory();
+    const environment = prefix(directory());
+    const python = prefix(directory());
+    writeFileSync(path.join(environment, "pyvenv.cfg"), `version = 3.12.1\nhome = ${python}/bin\n`);
+    const read = readable(folder, { interpreter: path.join(environment, "bin/python3.12") });
+    expect(below(read, python)).toEqual(["bin", "lib", "share"].map((name) => path.join(python, name)));
+    expect(below(read, environment)).toContain(path.join(environment, "pyvenv.cfg"));
+    // Nothing of the host's settings, whatever it is made with.
+    writeFileSync(path.join(environment, "pyvenv.cfg"), "home = /\n");
+    const odd = readable(folder, { interpreter: path.join(environment, "bin/python3.12") }) as string[];
+    expect(odd).not.toContain("/etc");
+  },
+);
+
+verifies("walls.places", "no interpreter that packages link to is opened unless the service names it", () => {
+  const folder = directory();
+  const home = prefix(directory());
+  symlinkSync(path.join(home, "bin/python3.12"), path.join(folder, "environments/e/bin/python"));
+  expect(below(readable(folder), home)).toEqual([]);
+  // Nor where it is not the program that is started.
+  expect(below(readable(folder, { program: "/bin/sh" }), home)).toEqual([]);
+  expect(below(readable(folder, { interpreter: path.join(home, "bin/python3.12") }), home)).not.toEqual([]);
 });
 
 verifies(

@@ -33,10 +33,13 @@ export async function requireOffered(rung: Rung, context: TestContext): Promise<
 
 /**
  * Settings of a service whose host gives that rung and none above it: a service uses the highest there is. Its Python
- * is a script that answers for the host when it is asked for rungs, and otherwise becomes the real one.
+ * is a script that answers for the host when it is asked for rungs, and otherwise becomes the real one, `command`.
  */
-export async function onlyUpTo(rung: Rung): Promise<{ isolation: Rung; python: string }> {
-  const found = await findInterpreter("python3");
+export async function onlyUpTo(
+  rung: Rung,
+  command = "python3",
+): Promise<{ isolation: Rung; python: string }> {
+  const found = await findInterpreter(command);
   if (rung === RUNGS.at(-1)) return { isolation: rung, python: found.path };
   // It may be a virtual environment, which has no library of its own.
   const real = realpathSync(found.path);
@@ -48,13 +51,15 @@ export async function onlyUpTo(rung: Rung): Promise<{ isolation: Rung; python: s
   const lines = [
     "#!/bin/sh",
     'case "$*" in',
-    `*print\\(sys.executable\\)*) echo ${python}; echo ${found.version}; exit;;`,
+    `*print\\(sys.executable\\)*) echo ${python}; echo ${found.version}; echo ${real}; exit;;`,
     `*millrace_walls.probe*) cat > /dev/null; echo '${JSON.stringify(offer)}'; exit;;`,
     "esac",
     "unset PWD",
     `exec ${real} "$@"`,
   ];
   mkdirSync(path.dirname(python));
+  // For services of other users.
+  chmodSync(folder, 0o755);
   writeFileSync(python, `${lines.join("\n")}\n`);
   chmodSync(python, 0o755);
   // What is around an interpreter is shown to apps, wherever links lead.

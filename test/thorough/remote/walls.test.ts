@@ -2,6 +2,7 @@ import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:f
 import path from "node:path";
 import { expect } from "vitest";
 import type { TestContext } from "vitest";
+import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { freePort } from "../../support/free-port.ts";
 import { remoteService } from "../../support/remote/remote-service.ts";
@@ -120,6 +121,26 @@ verifies("seats.walls-asked", "a level that the machine does not give is no star
     expect.stringMatching(/MILLRACE_ISOLATION=userns, but its machine cannot give that: no new namespaces/),
   ]);
 });
+
+for (const isolation of ["auto", "none"] as const) {
+  verifies(
+    "seats.named-python",
+    `a shell finds the seat's interpreter as python, with isolation ${isolation}`,
+    async () => {
+      const { on, place } = await seated({}, { isolation });
+      const { base } = await findInterpreter("python3");
+      const script = path.join(on.directory, "python3");
+      writeFileSync(script, `#!/bin/sh\nPATH=/nonexistent exec ${base} "$@"\n`, { mode: 0o755 });
+      place.python = script;
+      const command =
+        "for name in python python3; do $name -c 0 || exit; done; exec python main.py --port $PORT";
+      const runtime = `entrypoint = ["/bin/sh", "-c", "${command}"]\nport = 8000\nreadycheck_endpoint = "/readyz"`;
+      await on.deploy("app", serverApp({ runtime }));
+      const { status, text } = await on.call("app", { x: 1 }, { functionName: "echo" });
+      expect([status, text]).toEqual([200, expect.stringContaining("x")]);
+    },
+  );
+}
 
 for (const isolation of ["auto", "none"] as const) {
   verifies(

@@ -1,3 +1,4 @@
+import type { AppPython } from "../../../host/app-python.ts";
 import { askToEnd, wardBelow } from "../../../host/ask-to-end.ts";
 import { heldBelow, listenersSeenBy } from "../../../host/listeners.ts";
 import type { Listener } from "../../../host/listeners.ts";
@@ -78,7 +79,7 @@ export class ProcessServer implements StartedServer {
     const { ports } = this.#host;
     try {
       const python = await appInterpreter(this.#host, this.#workload);
-      if (typeof python !== "string") return { detail: python.message, initFailure: python };
+      if (!("program" in python)) return { detail: python.message, initFailure: python };
       const port = await ports.take();
       if (port === null) return { detail: NO_PORT.message, initFailure: NO_PORT };
       this.#port = port;
@@ -92,7 +93,7 @@ export class ProcessServer implements StartedServer {
     }
   }
 
-  async #run(python: string): Promise<Exit> {
+  async #run(python: AppPython): Promise<Exit> {
     if (this.#isKilled) return { detail: "stopped before it started", initFailure: null };
     const { python: keeperPython, dataDir, rung, reads = [], network, storage } = this.#host;
     const { limits = null, clock } = this.#host;

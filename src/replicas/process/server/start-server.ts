@@ -1,4 +1,3 @@
-import path from "node:path";
 import { appEnvironment, withFolders } from "../../../host/app-environment.ts";
 import type { KeptStart } from "../../../host/start-kept.ts";
 import { networkFields, networkVariables } from "../../../host/walls/network.ts";
@@ -58,6 +57,7 @@ function walledStart(start: ServerStart, walls: ProjectWalls, scratch: string): 
     memoryBytes: workload.limits.memoryBytes,
     folders,
     scratch,
+    python: start.python,
     reads: [],
     writes: [],
     network: networkFields(workload.network, walls.network, start.port),
@@ -70,16 +70,14 @@ function walledStart(start: ServerStart, walls: ProjectWalls, scratch: string): 
 function argumentsOf({ command, python }: ServerStart, code: string): string[] {
   const [program = "", ...rest] = command;
   // The host may have it under another name, and the app's own version matters.
-  return ["-I", "-S", "-c", code, PYTHON_NAMES.has(program) ? python : program, ...rest];
+  return ["-I", "-S", "-c", code, PYTHON_NAMES.has(program) ? python.program : program, ...rest];
 }
 
 function environmentOf(
   { python, port, workload, folders }: ServerStart,
   own: Readonly<Record<string, string>>,
 ): Record<string, string> {
-  const variables = appEnvironment(process.env, withFolders({ ...own, ...workload.variables }, folders));
-  const { PATH = "" } = variables;
-  const search = folders.environment === null ? [path.dirname(python), PATH].join(path.delimiter) : PATH;
+  const variables = withFolders({ ...own, ...workload.variables }, folders, python);
   // After the app's own: it is our port, whatever a secret says.
-  return { ...variables, PATH: search, PORT: String(port) };
+  return { ...appEnvironment(process.env, variables), PORT: String(port) };
 }

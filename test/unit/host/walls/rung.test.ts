@@ -29,6 +29,7 @@ const WALLED = {
   order: "{}",
   folders: { bundle: "/data/bundles/b", environment: "/data/environments/e", storage: "/data/storage/p" },
   scratch: "/data/scratch/s-1",
+  python: { interpreter: "/opt/python/bin/python3.12", names: "/data/pythons/n" },
   input: null,
   memoryBytes: 200_000_000,
   reads: ["/srv/wheels"],
@@ -113,6 +114,8 @@ verifies(
       "argument=pass",
       "read=/opt/cuda",
       "read=/srv/wheels",
+      "read=/data/pythons/n",
+      "interpreter=/opt/python/bin/python3.12",
       "write=/data/work/w",
     ])
       expect(plan).toContain(field);

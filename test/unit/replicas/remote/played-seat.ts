@@ -6,6 +6,7 @@ import path from "node:path";
 import { connect } from "node:tls";
 import type { TLSSocket } from "node:tls";
 import { onTestFinished } from "vitest";
+import { PYTHON_ELSEWHERE } from "../../../../src/host/app-python.ts";
 import { NO_END, makeAuthority, makeLeaf } from "../../../../src/kit/x509.ts";
 import type { Exit, Workload } from "../../../../src/replicas/engine.ts";
 import { Home } from "../../../../src/replicas/home.ts";
@@ -199,7 +200,7 @@ export async function playedSeat(changes: Partial<Workload> = {}, left?: Promise
   const lines: PrintedLine[] = [];
   const ended: Exit[] = [];
   const start = {
-    python: "python3",
+    python: PYTHON_ELSEWHERE,
     workload: { ...WORKLOAD, ...changes },
     folders: { bundle: "", environment: null, storage: "" },
     walls: null,
