@@ -11,12 +11,13 @@ import errno
 import fcntl
 import os
 import select
+import signal
 import socket
 import struct
 import time
 
 from . import kernel
-from .addresses import read_name, with_real_host
+from .addresses import Address, read_name, with_real_host
 from .judge import Judge
 from .notifier import Notice, Notifier, copy_descriptor, read_memory
 from .system_calls import machine_of
@@ -26,20 +27,25 @@ from .unix_sockets import UnixSockets
 _CALLS = machine_of(kernel.MACHINE)
 
 _NAME_BYTES = 128
+#: AF_UNSPEC, which ends a connection.
+_NOWHERE = bytes(16)
 _TIMEVAL = struct.Struct("@ll")
 #: Blocking connections on their way at once: each holds a descriptor here, for as long as nobody answers it.
 _MAX_WAITING = 512
 #: How often those are looked for that nobody waits for any more.
 _SWEEP_SECONDS = 1.0
+#: So long one connection can hold up all others, if the app has it wait in spite of us.
+_PATIENCE_SECONDS = 0.05
 
 
 class _Waiting:
     """A blocking connection on its way."""
 
-    def __init__(self, notice: Notice, connection: socket.socket, name: bytes) -> None:
+    def __init__(self, notice: Notice, connection: socket.socket, name: bytes, address: Address | None) -> None:
         self.notice = notice
         self.connection = connection
         self.name = name
+        self.address = address
         seconds, micros = _TIMEVAL.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.size))
         limit = seconds + micros / 1e6
         self.until = time.monotonic() + limit if limit else None
@@ -58,6 +64,7 @@ class Connects:
         self._swept_at = 0.0
         self._events = select.epoll()
         self._events.register(notifier.fileno(), select.EPOLLIN)
+        signal.signal(signal.SIGALRM, lambda number, frame: None)
 
     def fileno(self) -> int:
         return self._events.fileno()
@@ -163,31 +170,26 @@ class Connects:
         if not _is_internet(connection):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
         # Datagrams can be sent without this, so it would not hold.
-        if connection.type == socket.SOCK_STREAM:
-            name = with_real_host(name, _bound_to(connection))
-            address = read_name(name)
-            if address and not self._judge.permits(address):
-                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-        flags = fcntl.fcntl(connection, fcntl.F_GETFL)
-        is_blocking = not flags & os.O_NONBLOCK
-        if is_blocking:
-            # The app shares the flag, for this moment; the only call that would notice is the one that waits for us.
-            fcntl.fcntl(connection, fcntl.F_SETFL, flags | os.O_NONBLOCK)
-        try:
+        if connection.type != socket.SOCK_STREAM:
             kernel.syscall(_CALLS.connect, connection.fileno(), name, len(name))
+            self._notifier.reply(notice)
+            return
+        name = with_real_host(name, _bound_to(connection))
+        address = read_name(name)
+        self._require_permitted(address)
+        is_blocking = not fcntl.fcntl(connection, fcntl.F_GETFL) & os.O_NONBLOCK
+        try:
+            _connect_at_once(connection, name)
         except OSError as error:
             if not is_blocking or error.errno not in (errno.EINPROGRESS, errno.EALREADY):
                 raise
         else:
             self._notifier.reply(notice)
             return
-        finally:
-            if is_blocking:
-                fcntl.fcntl(connection, fcntl.F_SETFL, flags)
         if len(self._waiting) >= _MAX_WAITING:
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         kept = connection.dup()
-        self._waiting[kept.fileno()] = _Waiting(notice, kept, name)
+        self._waiting[kept.fileno()] = _Waiting(notice, kept, name, address)
         self._events.register(kept, select.EPOLLOUT)
 
     def _finish(self, waiting: _Waiting) -> None:
@@ -198,12 +200,22 @@ class Connects:
             if not self._notifier.is_valid(waiting.notice):
                 return
             try:
-                # The kernel knows where to: a second call tells how it went.
-                kernel.syscall(_CALLS.connect, connection.fileno(), waiting.name, len(waiting.name))
+                # The kernel knows where to: a second call tells how it went. If the app has ended the attempt by
+                # another call meanwhile, this one begins a new one; then who listens there may be another by now.
+                self._require_permitted(waiting.address)
+                _connect_at_once(connection, waiting.name)
+            except PermissionError:
+                kernel.syscall(_CALLS.connect, connection.fileno(), _NOWHERE, len(_NOWHERE))
+                self._notifier.reply(waiting.notice, errno.EACCES)
             except OSError as error:
-                self._notifier.reply(waiting.notice, error.errno or errno.EACCES)
+                is_new = error.errno == errno.EINPROGRESS
+                self._notifier.reply(waiting.notice, errno.ECONNABORTED if is_new else error.errno or errno.EACCES)
             else:
                 self._notifier.reply(waiting.notice)
+
+    def _require_permitted(self, address: Address | None) -> None:
+        if address and not self._judge.permits(address):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
 
     def _sweep(self) -> None:
         if not self._waiting:
@@ -222,6 +234,24 @@ class Connects:
     def _forget(self, waiting: _Waiting) -> None:
         self._events.unregister(waiting.connection)
         del self._waiting[waiting.connection.fileno()]
+
+
+def _connect_at_once(connection: socket.socket, name: bytes) -> None:
+    """Connects without waiting for an answer. Raises EINPROGRESS if one is still to come."""
+    flags = fcntl.fcntl(connection, fcntl.F_GETFL)
+    if not flags & os.O_NONBLOCK:
+        # The app shares the flag, for this moment; the only call that would notice is the one that waits for us.
+        fcntl.fcntl(connection, fcntl.F_SETFL, flags | os.O_NONBLOCK)
+    # Another process of the app can take the flag away again.
+    signal.setitimer(signal.ITIMER_REAL, _PATIENCE_SECONDS, _PATIENCE_SECONDS)
+    try:
+        kernel.syscall(_CALLS.connect, connection.fileno(), name, len(name))
+    except InterruptedError:
+        raise OSError(errno.EINPROGRESS, os.strerror(errno.EINPROGRESS)) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if not flags & os.O_NONBLOCK:
+            fcntl.fcntl(connection, fcntl.F_SETFL, flags)
 
 
 def _is_internet(connection: socket.socket) -> bool:

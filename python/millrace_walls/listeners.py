@@ -1,7 +1,8 @@
 """Who listens at a port of this machine: the app itself, another app of the service, or anybody else.
 
-Each keeper notes the sockets that its app listens with, in a file in memory that the keepers of other apps find among
-its descriptors. Processes of apps are not asked: they could hide what they hold.
+Each keeper notes the sockets that its app listens with, in a file in memory that the keepers of other apps find at one
+number among its descriptors. Processes of apps are not asked: they could hide what they hold. A keeper also holds
+copies of its app's descriptors for a moment, which are of the app's making: they never get that number.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from .addresses import Address
 
 OWN, NEIGHBOUR, SERVICE, OTHER = "own", "neighbour", "service", "other"
 
-# How the kernel is asked for sockets: NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP.
-_DIAGNOSIS, _BY_FAMILY, _ALL = 4, 20, 0x301
+# How the kernel is asked for sockets: NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, with NLM_F_DUMP for all.
+_DIAGNOSIS, _BY_FAMILY, _ONE, _ALL = 4, 20, 0x1, 0x301
 _ERROR, _DONE = 2, 3
 _HEADER = struct.Struct("=IHHII")
-_QUESTION = struct.Struct("=BBBBI48x")
+_FAILURE = struct.Struct("=i")
+#: Family, protocol, states; port and address of the socket; none of whoever connects; the interface; no cookie.
+_QUESTION = struct.Struct("=BBxxI2s2x16s16xI8s")
+_NO_COOKIE = b"\xff" * 8
 #: Family and port, address, number; what lies between does not matter here.
 _SOCKET = struct.Struct("=B3x2s2x16s44xI")
 _LISTENS = 1 << 10
@@ -33,8 +37,9 @@ _MAX_NOTED = 1024
 _NUMBER = struct.Struct("=Q")
 _NOTES = "millrace-listeners"
 _NOTES_LINK = b"/memfd:millrace-listeners (deleted)"
-#: How often the notes of a keeper are looked for again that has just replaced them.
-_ATTEMPTS = 3
+#: The descriptor of a keeper's notes, from before its app runs until it ends. Other descriptors get the lowest number
+#: that is free, which is never this one.
+_NOTES_AT = 200
 
 
 class Listeners:
@@ -47,6 +52,8 @@ class Listeners:
         self._known: dict[int, str] = {}
         self._question = 0
         self._kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _DIAGNOSIS)
+        #: By which everything comes that this machine sends to itself.
+        self._loopback = socket.if_nametoindex("lo")
 
     def note(self, connection: socket.socket) -> None:
         """Remembers a socket as the app's own; other keepers can read that from now on."""
@@ -70,7 +77,11 @@ class Listeners:
         return {self._known.get(inode) or verdicts[inode] for inode in inodes}
 
     def _listening(self, address: Address) -> list[int]:
-        """Sockets that a connection to there may reach: those with this very address, or else those with none."""
+        """Sockets that a connection to there may reach: those with this very address, or else those with none.
+
+        The list of all may leave one out while others come and go, which an app can see to. So the kernel is also asked
+        for the one that a connection would reach; of several that share a port, this is any of them.
+        """
         exact: list[int] = []
         wild: list[int] = []
         for family, bits in ((socket.AF_INET, 32), (socket.AF_INET6, 128)):
@@ -83,13 +94,21 @@ class Listeners:
                     wild.append(inode)
                 elif (there.bits, there.value) == (address.bits, address.value):
                     exact.append(inode)
-        return exact or wild
+        return [*dict.fromkeys((exact or wild) + self._reached(address))]
+
+    def _reached(self, address: Address) -> list[int]:
+        family, packed = address.packed()
+        return [inode for _, _, inode in self._ask(_ONE, family, address.port, packed)]
 
     def _dump(self, family: int) -> list[tuple[int, bytes, int]]:
         """Port, address and number of each socket that listens. Not from /proc, which goes over all others as well."""
+        return self._ask(_ALL, family, 0, b"")
+
+    def _ask(self, flags: int, family: int, port: int, at: bytes) -> list[tuple[int, bytes, int]]:
         self._question += 1
-        question = _QUESTION.pack(family, socket.IPPROTO_TCP, 0, 0, _LISTENS)
-        self._kernel.send(_HEADER.pack(_HEADER.size + len(question), _BY_FAMILY, _ALL, self._question, 0) + question)
+        place = port.to_bytes(2, "big"), at, self._loopback if flags == _ONE else 0, _NO_COOKIE
+        question = _QUESTION.pack(family, socket.IPPROTO_TCP, _LISTENS, *place)
+        self._kernel.send(_HEADER.pack(_HEADER.size + len(question), _BY_FAMILY, flags, self._question, 0) + question)
         found: list[tuple[int, bytes, int]] = []
         while True:
             answer = self._kernel.recv(_ANSWER_BYTES)
@@ -102,9 +121,13 @@ class Listeners:
                 if kind == _DONE:
                     return found
                 if kind == _ERROR:
+                    if flags == _ONE and _FAILURE.unpack_from(answer, start)[0] == -errno.ENOENT:
+                        return found
                     raise OSError(errno.EOPNOTSUPP, "the kernel does not tell who listens")
-                _, port, at, inode = _SOCKET.unpack_from(answer, start)
-                found.append((int.from_bytes(port, "big"), at, inode))
+                _, number_, there, inode = _SOCKET.unpack_from(answer, start)
+                found.append((int.from_bytes(number_, "big"), there, inode))
+                if flags == _ONE:
+                    return found
 
     def _owners(self) -> tuple[dict[int, str], bool]:
         """Whose each noted socket is, and whether all notes could be read."""
@@ -133,40 +156,43 @@ class _Notes:
     def __init__(self) -> None:
         self.inodes: set[int] = set()
         self._most = _MAX_NOTED
-        self._file = os.memfd_create(_NOTES)
+        self._replace()
 
     def add(self, inode: int) -> None:
         if inode not in self.inodes:
-            os.write(self._file, _NUMBER.pack(inode))
+            os.write(_NOTES_AT, _NUMBER.pack(inode))
             self.inodes.add(inode)
 
     def is_full(self) -> bool:
         return len(self.inodes) >= self._most
 
     def keep_only(self, living: set[int]) -> None:
-        """Leaves out the others. A new file takes the place of the old one, so that a reader finds all of either."""
+        """Leaves out the others."""
         self.inodes &= living
         self._most = 2 * len(self.inodes) + _MAX_NOTED
-        before, self._file = self._file, os.memfd_create(_NOTES)
-        os.write(self._file, b"".join(map(_NUMBER.pack, self.inodes)))
-        os.close(before)
+        self._replace()
+
+    def _replace(self) -> None:
+        """Puts a new file in the place of the old one at once, so that a reader finds all of either."""
+        file = os.memfd_create(_NOTES)
+        try:
+            os.write(file, b"".join(map(_NUMBER.pack, self.inodes)))
+            os.dup2(file, _NOTES_AT, inheritable=False)
+        finally:
+            os.close(file)
 
 
 def _noted_by(pid: int) -> set[int]:
     """The sockets that another keeper has noted; none if that process is no keeper. Raises if it cannot be read."""
-    for _ in range(_ATTEMPTS):
-        links = _links_of(pid)
-        places = [number for number, link in links.items() if link == _NOTES_LINK]
-        if not places:
+    place = "/proc/%d/fd/%d" % (pid, _NOTES_AT)
+    try:
+        if os.readlink(os.fsencode(place)) != _NOTES_LINK:
             return set()
-        try:
-            # While one file takes the place of another there are two, and together they have all.
-            packed = [_read("/proc/%d/fd/%s" % (pid, number)) for number in places]
-        except FileNotFoundError:
-            continue
-        whole = (each[: len(each) - len(each) % _NUMBER.size] for each in packed)
-        return {inode for each in whole for (inode,) in _NUMBER.iter_unpack(each)}
-    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        packed = _read(place)
+    except FileNotFoundError:
+        return set()
+    whole = packed[: len(packed) - len(packed) % _NUMBER.size]
+    return {inode for (inode,) in _NUMBER.iter_unpack(whole)}
 
 
 def _links_of(pid: int) -> dict[str, bytes]:

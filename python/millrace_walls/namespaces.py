@@ -32,6 +32,8 @@ _RDONLY = 1
 _WRITABLE = _NOSUID | _NODEV
 _READABLE = _WRITABLE | _RDONLY
 
+#: What can be set of the kernel, for the namespaces that a process is in.
+_SETTINGS = "/proc/sys"
 #: Where the host's files are while the view is built.
 _HOST = "/.host"
 #: Under these names apps of other services find their own.
@@ -117,6 +119,9 @@ def build(places: Places) -> None:
     _mount_processes()
     _make_devices(places.devices, places.memory_bytes)
     _limit_segments(places.memory_bytes)
+    # Some of these settings belong to the user that has made the namespaces, and so to the app: the limits just set.
+    _mount(_SETTINGS, _SETTINGS, None, _BIND)
+    _restrict(_SETTINGS, _RDONLY, 0)
     for link, target in {**places.links, "/var/tmp": "/tmp"}.items():
         if not os.path.lexists(link):
             os.makedirs(os.path.dirname(link), exist_ok=True)
@@ -160,7 +165,7 @@ def _limit_segments(memory_bytes: int | None) -> None:
         limits["shmall"] = str(memory_bytes // _PAGE_BYTES)
     for name, value in limits.items():
         try:
-            _write("/proc/sys/kernel/" + name, value)
+            _write(_SETTINGS + "/kernel/" + name, value)
         except (FileNotFoundError, PermissionError):
             break
 

@@ -99,8 +99,8 @@ class Notifier:
         try:
             fcntl.ioctl(self._listener, _SEND, answer)
         except OSError as error:
-            # The process was interrupted, or has ended.
-            if error.errno != errno.ENOENT:
+            # The process was interrupted, or has ended; or a child has answered already.
+            if error.errno not in (errno.ENOENT, errno.EINPROGRESS):
                 raise
 
 
@@ -113,18 +113,20 @@ def copy_descriptor(thread: int, descriptor: int) -> int:
             raise
         # Before Linux 6.9: of the threads of a process, the first is asked. What it has at that number is acted upon,
         # so a thread with a table of its own gains nothing.
-        process = kernel.syscall(_PIDFD_OPEN, int(status_of(thread)["Tgid"]), 0)
+        process = kernel.syscall(_PIDFD_OPEN, int(status_of(thread, "Tgid")), 0)
     try:
         return kernel.syscall(_PIDFD_GETFD, process, descriptor, 0)
     finally:
         os.close(process)
 
 
-def status_of(thread: int) -> dict[str, str]:
-    """The lines of /proc/PID/status."""
+def status_of(thread: int, name: str) -> str:
+    """A line of /proc/PID/status. Raises if there is none: a thread that ends loses some of them before its number."""
     with open("/proc/%d/status" % thread, encoding="ascii", errors="replace") as lines:
-        pairs = (line.partition(":") for line in lines)
-        return {name: value.strip() for name, _, value in pairs}
+        for line in lines:
+            if line.startswith(name + ":"):
+                return line.partition(":")[2].strip()
+    raise OSError(errno.ESRCH, os.strerror(errno.ESRCH))
 
 
 def read_memory(pid: int, at: int, size: int) -> bytes:

@@ -51,6 +51,9 @@ _MISLEADING = ((6, (30,), errno.ENOPROTOOPT), (0, (4,), errno.EPERM), (41, (5, 6
 _NETLINK_ROUTE = 0
 #: Terminals: they would type for whoever started the service.
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+#: F_SETLEASE, F_SETDELEG: the kernel has every other process wait that opens a file with a lease, up to 45 s each time.
+#: The service and other apps are of the same user, whose files an app may lease; and the service reads its storage.
+_LEASES = (1024, 1040)
 #: PR_SCHED_CORE: processors that stand idle beside a process, or beside another of the same user.
 _SHARE_CORES = 62
 
@@ -149,6 +152,7 @@ def program(name: str, rules: Rules) -> bytes:
     filter_.answer_if(_JUMP_AT_LEAST, _X32, _REFUSE | errno.ENOSYS)
     # What it asks for is in memory, which no filter can read. Without it the C library uses the older call.
     filter_.answer_if(_JUMP_EQUAL, machine.clone3, _REFUSE | errno.ENOSYS)
+    filter_.only_if(machine.fcntl, _none_of(refuse, 1, *_LEASES))
     for number in machine.refused:
         filter_.answer_if(_JUMP_EQUAL, number, refuse)
     filter_.only_if(machine.clone, _clone(refuse))

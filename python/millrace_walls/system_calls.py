@@ -16,6 +16,7 @@ class Machine:
     clone3: int
     ioctl: int
     prctl: int
+    fcntl: int
     connect: int
     bind: int
     listen: int
@@ -43,6 +44,7 @@ class _X8664(Machine):
     clone3 = 435
     ioctl = 16
     prctl = 157
+    fcntl = 72
     connect = 42
     bind = 49
     listen = 50
@@ -78,6 +80,7 @@ class _Aarch64(Machine):
     clone3 = 435
     ioctl = 29
     prctl = 167
+    fcntl = 25
     connect = 203
     bind = 200
     listen = 201

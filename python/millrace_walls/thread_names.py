@@ -38,7 +38,7 @@ def _open(notifier: Notifier, notice: Notice) -> int | None:
     if len(parts) != 6 or parts[:2] != ["", "proc"] or parts[3::2] != ["task", "comm"]:
         return None
     # In a pid namespace of its own, a process has a second number, which comes last.
-    process = status_of(notice.pid)["NStgid"].split()[-1]
+    process = status_of(notice.pid, "NStgid").split()[-1]
     if parts[2] not in ("self", process) or not parts[4].isdecimal():
         return None
     own = os.open("/proc/%d/root/proc" % notice.pid, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

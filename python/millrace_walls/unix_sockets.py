@@ -205,7 +205,7 @@ class _Place:
     """Where a process of the app is: what its paths are relative to, and the files it makes."""
 
     def __init__(self, pid: int, has_namespaces: bool) -> None:
-        self._umask = int(status_of(pid)["Umask"], 8)
+        self._umask = int(status_of(pid, "Umask"), 8)
         self._path = os.readlink("/proc/%d/cwd" % pid)
         self._opened: list[int] = []
         try:
