@@ -18,7 +18,7 @@ export const LAYERS = [
 const LAYER_OF = new Map<string, number>(
   LAYERS.flatMap((rooms, layer) => rooms.map((room) => [room, layer])),
 );
-const MAX_LINES = 350;
+const MAX_LINES = 500;
 
 function roomOf(path: string): string {
   return path.split("/")[1] ?? "";

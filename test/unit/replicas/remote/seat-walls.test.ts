@@ -31,7 +31,10 @@ verifies("seats.walls-asked", "what a seat is asked for follows from the setting
   expect(named(of(true), 0).asked).toMatchObject({ isolation: "landlock", must_judge: true });
   expect(named(of(false), 0).asked).toEqual({
     isolation: "landlock",
-    network: [["network", "false"]],
+    network: [
+      ["network", "false"],
+      ["notifier", "true"],
+    ],
     must_judge: false,
   });
   expect(guestWalls({ isolation: "none" }, OPEN_NETWORK, "Ray")(of(true), 0).asked).toBeNull();
