@@ -32,6 +32,8 @@ _NOWHERE = bytes(16)
 _TIMEVAL = struct.Struct("@ll")
 #: Blocking connections on their way at once: each holds a descriptor here, for as long as nobody answers it.
 _MAX_WAITING = 512
+#: Answers that were not heard; beyond that, they are forgotten.
+_MAX_UNHEARD = 256
 #: How often those are looked for that nobody waits for any more.
 _SWEEP_SECONDS = 1.0
 #: So long one connection can hold up all others, if the app has it wait in spite of us.
@@ -61,6 +63,8 @@ class Connects:
         #: it does no harm to let the app make these calls itself.
         self._unix = unix
         self._waiting: dict[int, _Waiting] = {}
+        #: By thread: calls that a signal interrupted after they had been carried out, and how they ended.
+        self._unheard: dict[int, tuple[object, int]] = {}
         self._swept_at = 0.0
         self._events = select.epoll()
         self._events.register(notifier.fileno(), select.EPOLLIN)
@@ -134,10 +138,31 @@ class Connects:
             is_bind = notice.number == _CALLS.bind
             if is_unix and self._unix is not None:
                 self._unix.answer(notice, connection, name, is_bind)
-            elif is_bind:
-                self._bind(notice, connection, name)
             else:
-                self._connect(notice, connection, name)
+                self._answer_once(notice, connection, name, is_bind)
+
+    def _answer_once(self, notice: Notice, connection: socket.socket, name: bytes, is_bind: bool) -> None:
+        """If a signal comes between the call and its answer, the kernel asks again: then only the answer is repeated.
+
+        A socket that is bound or connected already would have the second call fail.
+        """
+        call = (notice.number, notice.arguments, os.fstat(connection.fileno()).st_ino, name)
+        before, error = self._unheard.pop(notice.pid, (None, 0))
+        if before != call:
+            try:
+                if is_bind:
+                    self._bind(connection, name)
+                elif not self._connect(notice, connection, name):
+                    return
+                error = 0
+            except OSError as failed:
+                if failed.errno != errno.EINPROGRESS:
+                    raise
+                error = errno.EINPROGRESS
+        if not self._notifier.reply(notice, error):
+            if len(self._unheard) >= _MAX_UNHEARD:
+                self._unheard.clear()
+            self._unheard[notice.pid] = call, error
 
     def _listen(self, notice: Notice, connection: socket.socket) -> None:
         """Notes whose socket it is before any connection can reach it."""
@@ -152,7 +177,7 @@ class Connects:
         kernel.syscall(_CALLS.listen, connection.fileno(), backlog)
         self._notifier.reply(notice)
 
-    def _bind(self, notice: Notice, connection: socket.socket, name: bytes) -> None:
+    def _bind(self, connection: socket.socket, name: bytes) -> None:
         if _is_internet(connection):
             # Whatever family the name says: the kernel takes some for the socket's own.
             port = int.from_bytes(name[2:4], "big")
@@ -163,17 +188,15 @@ class Connects:
             if is_stream:
                 self._judge.note_listener(connection)
         kernel.syscall(_CALLS.bind, connection.fileno(), name, len(name))
-        self._notifier.reply(notice)
 
-    def _connect(self, notice: Notice, connection: socket.socket, name: bytes) -> None:
-        """Begins it; what is on its way and has to be waited for is kept."""
+    def _connect(self, notice: Notice, connection: socket.socket, name: bytes) -> bool:
+        """Begins it; what is on its way and has to be waited for is kept. Tells whether it is done."""
         if not _is_internet(connection):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
         # Datagrams can be sent without this, so it would not hold.
         if connection.type != socket.SOCK_STREAM:
             kernel.syscall(_CALLS.connect, connection.fileno(), name, len(name))
-            self._notifier.reply(notice)
-            return
+            return True
         name = with_real_host(name, _bound_to(connection))
         address = read_name(name)
         self._require_permitted(address)
@@ -184,13 +207,13 @@ class Connects:
             if not is_blocking or error.errno not in (errno.EINPROGRESS, errno.EALREADY):
                 raise
         else:
-            self._notifier.reply(notice)
-            return
+            return True
         if len(self._waiting) >= _MAX_WAITING:
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         kept = connection.dup()
         self._waiting[kept.fileno()] = _Waiting(notice, kept, name, address)
         self._events.register(kept, select.EPOLLOUT)
+        return False
 
     def _finish(self, waiting: _Waiting) -> None:
         """It is connected, or has failed."""

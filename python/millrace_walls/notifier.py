@@ -74,9 +74,9 @@ class Notifier:
         if not self.is_valid(notice):
             raise OSError(errno.ESRCH, os.strerror(errno.ESRCH))
 
-    def reply(self, notice: Notice, error: int = 0, result: int = 0) -> None:
-        """The call returns that result, or fails with that error."""
-        self._send(_ANSWER.pack(notice.id, result, -error, 0))
+    def reply(self, notice: Notice, error: int = 0, result: int = 0) -> bool:
+        """The call returns that result, or fails with that error. Tells whether it still waited for that."""
+        return self._send(_ANSWER.pack(notice.id, result, -error, 0))
 
     def let_through(self, notice: Notice) -> None:
         """The kernel carries the call out itself, with whatever its arguments refer to by then."""
@@ -95,13 +95,15 @@ class Notifier:
                 continue
         self.reply(notice, result=number)
 
-    def _send(self, answer: bytes) -> None:
+    def _send(self, answer: bytes) -> bool:
         try:
             fcntl.ioctl(self._listener, _SEND, answer)
         except OSError as error:
             # The process was interrupted, or has ended; or a child has answered already.
             if error.errno not in (errno.ENOENT, errno.EINPROGRESS):
                 raise
+            return False
+        return True
 
 
 def copy_descriptor(thread: int, descriptor: int) -> int:

@@ -35,6 +35,8 @@ export const WALLS = {
       "An unspecified address is judged as the one that the kernel connects to, whatever the socket is bound to.",
     "walls.hidden":
       "A process that hides what it holds takes no connection from other apps, and exposes none of their servers.",
+    "walls.keeper":
+      "An app cannot make its keeper wait, and a signal does not make a call fail that the keeper has carried out.",
     "walls.places":
       "Nothing that holds the data directory may be read, and no link in an app's packages opens what belongs to others.",
     "walls.report":

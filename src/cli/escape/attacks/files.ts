@@ -79,6 +79,11 @@ finally:
   ),
   attack(
     "landlock",
+    "change the kernel's limits on shared memory",
+    `open("/proc/sys/kernel/shmall", "r+b").close()`,
+  ),
+  attack(
+    "landlock",
     "reach the kernel's emergency keys",
     `os.close(os.open("/proc/sysrq-trigger", os.O_WRONLY))`,
   ),
@@ -116,6 +121,17 @@ finally:
     "process",
     "make a device",
     `os.mknod(storage + "/disk-" + tag, 0o60600, os.makedev(8, 0)); os.unlink(storage + "/disk-" + tag)`,
+  ),
+  // F_SETLEASE and F_WRLCK: every other process that opens the file waits, up to 45 s.
+  attack(
+    "process",
+    "have others wait that open a file",
+    `path = storage + "/leased-" + tag
+open(path, "w").close()
+try:
+    fcntl.fcntl(os.open(path, os.O_RDONLY), 1024, 1)
+finally:
+    os.unlink(path)`,
   ),
   attack("userns", "use devices in its storage", `require(not os.statvfs(storage).f_flag & 4)`),
   attack(
