@@ -1,6 +1,7 @@
 import path from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { ALLOWED } from "../../../src/host/app-environment.ts";
+import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -116,13 +117,15 @@ verifies(
   "a replica sees the allow-list and the app's own names, nothing of ours",
   async () => {
     const own = ["APP_NAME", "PROJECT_ID", "BUILD_ID", "PERSISTENT_STORAGE", "HF_HOME", "PYTHONUNBUFFERED"];
+    const { path: python } = await findInterpreter("python3");
     for (const app of ["around", "ordinary"]) {
       const seen = await result("environment", {}, app);
       const known = new Set<string>([...ALLOWED, ...own, "PWD", "LC_CTYPE"]);
       expect(Object.keys(seen).filter((name) => !known.has(name))).toEqual([]);
       expect(JSON.stringify(seen)).not.toContain("must-not-be-seen");
       expect(JSON.stringify(seen)).not.toContain(service().service.owner.token);
-      expect(seen.PATH).toBe(process.env["PATH"]);
+      // Its own interpreter comes first.
+      expect(seen.PATH).toBe(`${path.dirname(python)}:${process.env["PATH"]}`);
     }
   },
 );
