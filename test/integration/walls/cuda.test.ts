@@ -47,7 +47,7 @@ for (const rung of ["userns", "uid"] as const)
       for (const version of [1, 2, 3, 4, 5, 6])
         expect([version, started({ rung, landlock: version })]).toMatchObject([
           version,
-          { ...APART, kernel: "EACCES" },
+          { ...APART, kernel: expect.stringMatching(/^(EACCES|EROFS)$/) },
         ]);
     },
   );

@@ -53,12 +53,20 @@ for microseconds in range(1, 400):
 print(json.dumps(sorted(ends)))
 `;
 
-verifies("walls.keeper", "an app that ends a connection on its way does not hold up its keeper", async (context) => {
-  await requireJudged("process", context);
-  expect(runAltered({ rung: "process" }, DISCONNECTED)).toBe("ECONNABORTED");
-});
+verifies(
+  "walls.keeper",
+  "an app that ends a connection on its way does not hold up its keeper",
+  async (context) => {
+    await requireJudged("process", context);
+    expect(runAltered({ rung: "process" }, DISCONNECTED)).toBe("ECONNABORTED");
+  },
+);
 
-verifies("walls.keeper", "calls succeed that a signal interrupts while the keeper answers", async (context) => {
-  await requireJudged("process", context);
-  expect(runAltered({ rung: "process" }, INTERRUPTED)).toEqual(["done"]);
-});
+verifies(
+  "walls.keeper",
+  "calls succeed that a signal interrupts while the keeper answers",
+  async (context) => {
+    await requireJudged("process", context);
+    expect(runAltered({ rung: "process" }, INTERRUPTED)).toEqual(["done"]);
+  },
+);
