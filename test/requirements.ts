@@ -16,6 +16,7 @@ import { KUBERNETES } from "./requirements/kubernetes.ts";
 import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
 import { NODES } from "./requirements/nodes.ts";
+import { ORIGINS } from "./requirements/origins.ts";
 import { PEERS } from "./requirements/peers.ts";
 import { RUN } from "./requirements/run.ts";
 import { RAY } from "./requirements/ray.ts";
@@ -45,6 +46,7 @@ export const TABLES = [
   WIRE,
   DASHBOARD,
   HARDENING,
+  ORIGINS,
   LIMITS,
   WALLS,
   HOSTED,
@@ -78,6 +80,7 @@ export const REQUIREMENTS = {
   ...WIRE,
   ...DASHBOARD,
   ...HARDENING,
+  ...ORIGINS,
   ...LIMITS,
   ...WALLS,
   ...HOSTED,

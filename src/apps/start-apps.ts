@@ -20,6 +20,8 @@ export type AppsParts = Omit<CatalogParts, "secrets" | "onLog" | "files"> &
     /** Where environments are built that are not for this machine; null where all are. */
     readonly builds: BuildSeats | null;
     readonly maxScratchBytes: number;
+    /** The domain of app hosts; null if the setting is unset. */
+    readonly appHosts: string | null;
     /** Where nodes find the files of each other's versions; null for a service alone. */
     readonly blobs: BlobStore | null;
     readonly seal: Seal;
@@ -46,6 +48,7 @@ export async function startApps(parts: AppsParts, life: Lifecycle) {
     onAppLog?.(line);
   };
   const secrets = new Secrets(store, seal, clock);
+  if (parts.appHosts !== null) await store.apps.labelHosts();
   const files = await life.start(
     "files of versions",
     async () => {

@@ -10,6 +10,7 @@ import type { DirectoryLock } from "../store/directory-lock.ts";
 import { DATABASE_FILE, inspectDatabase } from "../store/upkeep.ts";
 import type { DatabaseReport } from "../store/database-report.ts";
 import { SilentServiceError, askService } from "./ask-service.ts";
+import { checkAppHosts } from "./check-app-hosts.ts";
 import { checkApps } from "./check-apps.ts";
 import { checkKubernetes } from "./check-kubernetes.ts";
 import { checkMasterKey, checkNodes } from "./check-nodes.ts";
@@ -82,6 +83,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     ...(await checkKubernetes(settings, process.env)),
     await checkRay(settings, seatWalls),
     await checkPorts(settings, holder),
+    await checkAppHosts(settings),
     ...(await checkNodes(settings, report)),
     checkClock(report, Date.now()),
   ];

@@ -1,9 +1,11 @@
 import { isAbsolute, resolve } from "node:path";
+import { ADDRESS_KEYS } from "./address-keys.ts";
+import type { AddressSettings } from "./address-keys.ts";
 import { blobAddress } from "./blob-address.ts";
 import type { BlobAddress } from "./blob-address.ts";
 import { readSender } from "../kit/smtp/message.ts";
 import { cidr, integer, line, listOf, mapped, matching } from "./readers.ts";
-import { oneOf, optional, publicUrl, size } from "./readers.ts";
+import { oneOf, optional, size } from "./readers.ts";
 import { ENGINE_KEYS } from "./engine-keys.ts";
 import type { EngineSettings } from "./engine-keys.ts";
 import { NODE_KEYS } from "./node-keys.ts";
@@ -24,7 +26,8 @@ import { WALL_KEYS } from "./wall-keys.ts";
 import type { WallSettings } from "./wall-keys.ts";
 
 /** How the service runs, every default filled in. */
-export type Settings = EngineSettings &
+export type Settings = AddressSettings &
+  EngineSettings &
   NodeSettings &
   WallSettings & {
     /** Absolute. */
@@ -41,9 +44,6 @@ export type Settings = EngineSettings &
     readonly blobs: BlobAddress | null;
     /** Null means beside the blobs if those have a directory, else in the data directory. */
     readonly volumes: string | null;
-    /** Without a trailing slash; null means that links are made from the request's Host, here and below. */
-    readonly publicApiUrl: string | null;
-    readonly publicBaseUrl: string | null;
     /** Null means that no mail is sent, here and below. */
     readonly smtpUrl: string | null;
     readonly smtpFrom: string | null;
@@ -137,18 +137,7 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     meaning:
       "Where the volumes of projects are, on a file system that all services of the installation see. If unset, below `blobs` if that is a directory, else in the data directory.",
   },
-  publicApiUrl: {
-    name: "public_api_url",
-    reader: optional(publicUrl()),
-    default: null,
-    meaning: "Address of the app endpoints as callers see it. If unset, links use the request's Host.",
-  },
-  publicBaseUrl: {
-    name: "public_base_url",
-    reader: optional(publicUrl()),
-    default: null,
-    meaning: "Address of the management API as callers see it. If unset, links use the request's Host.",
-  },
+  ...ADDRESS_KEYS,
   smtpUrl: {
     name: "smtp_url",
     reader: optional(smtpUrl),

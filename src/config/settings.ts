@@ -1,3 +1,4 @@
+import { labelBelow } from "../kit/http-head.ts";
 import { readConfigFile } from "./config-file.ts";
 import { nearest } from "./nearest.ts";
 import { Problems } from "./problems.ts";
@@ -91,11 +92,23 @@ function warnOfUnknown(env: SettingSources["env"], file: RawTable, problems: Pro
 
 /** The two planes have different addresses; nothing else tells a caller's request apart. */
 function checkAddresses(settings: Settings, problems: Problems): void {
-  const { apiPort, basePort, publicApiUrl, publicBaseUrl } = settings;
+  const { apiPort, basePort, publicApiUrl, publicBaseUrl, appHosts, host } = settings;
   if (apiPort !== undefined && apiPort === basePort && apiPort !== 0) {
     problems.add(`api_port and base_port must differ, got ${apiPort} for both`);
   }
   if (publicApiUrl && publicApiUrl === publicBaseUrl) {
     problems.add(`public_api_url and public_base_url must differ, got "${publicApiUrl}" for both`);
   }
+  // On an app host, the dashboard would share cookies with that app, and the API would answer 421.
+  const hosts = { host, public_base_url: hostOf(publicBaseUrl), public_api_url: hostOf(publicApiUrl) };
+  for (const [name, value] of Object.entries(hosts)) {
+    if (!appHosts || !value || labelBelow(value, appHosts) === null) continue;
+    problems.add(
+      `${name} must not be one of *.${appHosts}, the hosts that app_hosts gives to apps; got ${value}`,
+    );
+  }
+}
+
+function hostOf(url: string | null | undefined): string | null {
+  return url ? new URL(url).hostname : null;
 }

@@ -12,7 +12,6 @@ export function answerAccepted(
   runId: string,
   headers = NO_HEADERS,
 ): void {
-  const { host } = exchange.request.headers;
-  const location = `${appUrl(route, publicApiUrl, host)}/runs/${runId}`;
+  const location = `${appUrl(exchange, route, publicApiUrl)}/runs/${runId}`;
   exchange.answerJson(202, { run_id: runId }, { location, ...headers });
 }

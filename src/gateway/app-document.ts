@@ -46,7 +46,7 @@ export class DocumentHandler {
       appName: live.app.name,
       version: live.version.number,
       functions: await this.#functions(live),
-      url: appUrl(route, publicApiUrl, exchange.request.headers.host),
+      url: appUrl(exchange, route, publicApiUrl),
       isPublic,
       ignoresExtra: live.version.config.deployment.extraParams === "ignore",
     });

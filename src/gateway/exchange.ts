@@ -57,6 +57,8 @@ export class Exchange {
   from: FromPeer | null = null;
   /** Called once its sender is known, if unknown senders are being counted. */
   onKnown: (() => void) | null = null;
+  /** Whether the request came to the app's own host, not to the shared origin. */
+  isOnAppHost = false;
   /** Null until the head is known to be well-formed. */
   head: RequestHead | null = null;
   /** Whatever follows on the connection is ignored. */

@@ -45,10 +45,10 @@ export class Passing {
   }
 
   /** Has a request about a run answered by the node that the run is under way on; false if there is none. */
-  async handleRun(exchange: Exchange, key: RunKey): Promise<boolean> {
+  async handleRun(exchange: Exchange, route: AppRoute, key: RunKey): Promise<boolean> {
     const peer = await this.#parts.elsewhere.ofRun(key);
     if (!peer || exchange.response.destroyed) return peer !== null;
-    const passage = this.#passage(exchange, null);
+    const passage = this.#passage({ exchange, route, first: null });
     exchange.goneListener = passage;
     const passed = await this.#counted(passage.to(peer).finally(() => passage.release()));
     if (passed === "lost") throw new AppError("node_lost");
@@ -72,8 +72,8 @@ export class Passing {
 
   async #pass(errand: Errand, to: Peer, serve: Serve): Promise<void> {
     const { elsewhere } = this.#parts;
-    const { exchange, route, first } = errand;
-    const passage = this.#passage(exchange, first);
+    const { exchange, route } = errand;
+    const passage = this.#passage(errand);
     exchange.goneListener = passage;
     const end = await passOn(elsewhere, route, passage, to);
     if (end === "done" || exchange.response.destroyed) return;
@@ -91,7 +91,7 @@ export class Passing {
     }
   }
 
-  #passage(exchange: Exchange, first: Buffer | null): Passage {
+  #passage({ exchange, route, first }: Errand): Passage {
     const { peers, clock } = this.#parts;
     const { request, response, remote } = exchange;
     return new Passage({
@@ -99,6 +99,7 @@ export class Passing {
       response,
       purpose: "api",
       remote,
+      hostOf: exchange.isOnAppHost ? route : null,
       peers,
       clock,
       ...(first && {

@@ -4,6 +4,8 @@ import { AppError } from "../model/errors.ts";
 
 /** The headers the run path looks at. */
 export type RequestHead = {
+  /** Null only for HTTP/1.0 without a Host header. */
+  host: string | null;
   authorization: string | null;
   contentType: string | null;
   contentEncoding: string | null;
@@ -38,6 +40,7 @@ export function readHead(request: IncomingMessage): RequestHead {
   if (!ORIGIN_FORM.test(url)) throw url.startsWith("//") ? new AppError("not_found") : badTarget();
   if (rawHeaders.length > MAX_HEADERS * 2) throw new AppError("headers_too_large");
   const head: RequestHead = {
+    host: null,
     authorization: null,
     contentType: null,
     contentEncoding: null,
@@ -54,14 +57,13 @@ export function readHead(request: IncomingMessage): RequestHead {
     isChunked: false,
     isHeldBack: false,
   };
-  let host: string | null = null;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? "";
     const value = rawHeaders[i + 1] ?? "";
     // By length first: we need few of the headers, and lower-casing each would cost more than the rest.
     switch (name.length) {
       case 4:
-        if (name.toLowerCase() === "host") host = once(host, value, name);
+        if (name.toLowerCase() === "host") head.host = once(head.host, value, name);
         break;
       case 6:
         if (name.toLowerCase() === "origin") head.origin = once(head.origin, value, name);
@@ -104,8 +106,7 @@ export function readHead(request: IncomingMessage): RequestHead {
       default:
     }
   }
-  // HTTP/1.0 may come without one.
-  if (host === null ? httpVersion === "1.1" : !isHost(host)) {
+  if (head.host === null ? httpVersion === "1.1" : !isHost(head.host)) {
     throw new AppError("bad_request", { message: "The Host header must name a host." });
   }
   return head;

@@ -41,17 +41,31 @@ const SUB_PATH = /^[A-Za-z0-9._~!$&'()*+,;=:@%-]+$/;
  * be decoded twice. Null if it is below no app.
  */
 export function parseRoute(target: string): Route | null {
-  const mark = target.indexOf("?");
-  const path = mark === -1 ? target : target.slice(0, mark);
-  const [before, version, projectId = "", appName = "", name = "", ...rest] = path.split("/");
+  const { segments, query } = split(target);
+  const [before, version, projectId = "", appName = "", ...rest] = segments;
   if (before !== "" || version !== "v4" || !PROJECT_ID.test(projectId) || !APP_NAME.test(appName))
     return null;
-  const other: PathRoute = { kind: "path", projectId, appName };
-  if (name === "runs") return parseRun({ projectId, appName }, rest) ?? other;
-  if (name === "openapi.json") return rest.length === 0 ? { kind: "document", projectId, appName } : other;
+  return parseBelow({ projectId, appName }, rest, query);
+}
+
+/** Finds the route of a request to an app's own host, where the app is at the root. */
+export function parseHostRoute({ projectId, appName }: AppRoute, target: string): Route {
+  const { segments, query } = split(target);
+  return parseBelow({ projectId, appName }, segments.slice(1), query);
+}
+
+function split(target: string): { readonly segments: string[]; readonly query: string } {
+  const mark = target.indexOf("?");
+  if (mark === -1) return { segments: target.split("/"), query: "" };
+  return { segments: target.slice(0, mark).split("/"), query: target.slice(mark + 1) };
+}
+
+function parseBelow(app: AppRoute, [name = "", ...rest]: readonly string[], query: string): Route {
+  const other: PathRoute = { kind: "path", ...app };
+  if (name === "runs") return parseRun(app, rest) ?? other;
+  if (name === "openapi.json") return rest.length === 0 ? { kind: "document", ...app } : other;
   if (!FUNCTION_NAME.test(name) || !rest.every((segment) => SUB_PATH.test(segment))) return other;
-  const query = mark === -1 ? "" : target.slice(mark + 1);
-  return { kind: "call", projectId, appName, functionName: name, isBare: rest.length > 0, query };
+  return { kind: "call", ...app, functionName: name, isBare: rest.length > 0, query };
 }
 
 function parseRun(app: AppRoute, [runId = "", name, ...more]: readonly string[]): RunRoute | null {

@@ -105,7 +105,7 @@ export class RunHandler {
     const isThere =
       action === "events" || action === "cancel" || (action === "result" && head.prefer !== null);
     if (!passing || !isThere || lookup.isLive(id)) return false;
-    return await passing.handleRun(exchange, { appNumber: app.number, id });
+    return await passing.handleRun(exchange, route, { appNumber: app.number, id });
   }
 
   async #input(request: AppRunRequest): Promise<void> {

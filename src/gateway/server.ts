@@ -6,14 +6,15 @@ import type { AddressRanges } from "../kit/address-ranges.ts";
 import { UuidSource } from "../kit/ids.ts";
 import { clientAddress } from "../kit/listener/client-address.ts";
 import { ConnectionGate } from "../kit/listener/connection-gate.ts";
-import { BACKLOG, MAX_PIPELINED, checkingInterval } from "../kit/listener/listening.ts";
+import { BACKLOG, MAX_PIPELINED } from "../kit/listener/listening.ts";
 import type { Log } from "../kit/log.ts";
-import { ServerResponse, createServer } from "../kit/node-http.ts";
+import { ServerResponse } from "../kit/node-http.ts";
 import { AppError } from "../model/errors.ts";
 import { noRoom } from "../model/raw-refusal.ts";
 import type { Others } from "../nodes/elsewhere.ts";
 import type { FromPeer, PeerRoutes } from "../nodes/peer-listener.ts";
 import { DocumentHandler } from "./app-document.ts";
+import type { HostParts } from "./app-hosts.ts";
 import { BrokenRequests } from "./broken-requests.ts";
 import { closeJsonChecker } from "./json/off-thread.ts";
 import { Connections } from "./connection.ts";
@@ -24,13 +25,15 @@ import type { CallParts } from "./call-route.ts";
 import { Cors, SERVER_METHODS } from "./cors.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeParts } from "./exchange.ts";
+import { RouteFinder } from "./find-route.ts";
+import { createHttpServer } from "./http-server.ts";
+import type { ArrivalLimits } from "./http-server.ts";
 import { OpenExchanges } from "./open-exchanges.ts";
 import { Passing } from "./passing.ts";
 import { ProxyHandler } from "./proxy/proxy-route.ts";
 import { readHead } from "./request-head.ts";
 import { SocketHandler, asksForSocket } from "./sockets/socket-route.ts";
 import type { RequestHead } from "./request-head.ts";
-import { Router } from "./route.ts";
 import type { Route } from "./route.ts";
 import { RunHandler } from "./run-route.ts";
 import type { RunParts } from "./run-route.ts";
@@ -40,17 +43,15 @@ import { UnreadAnswers } from "./unread-answers.ts";
 
 export type GatewayOptions = RunParts &
   StarterParts &
-  Pick<CallParts, "whyAbsent"> & {
+  Pick<CallParts, "whyAbsent"> &
+  ArrivalLimits &
+  HostParts & {
     readonly host: string;
     readonly port: number;
     readonly corsOrigins: readonly string[];
     readonly maxConnections: number;
     readonly maxConnectionsPerAddress: number;
     readonly trusted: AddressRanges;
-    /** How slowly a request may arrive: its headers, and all of it. */
-    readonly headerTimeoutMs: number;
-    readonly bodyTimeoutMs: number;
-    readonly idleTimeoutMs: number;
     /** What the bodies of calls under way may take together; by default a part of the machine's memory. */
     readonly bodyRoomBytes?: number;
     /** The other nodes; null for a service alone. */
@@ -58,15 +59,24 @@ export type GatewayOptions = RunParts &
     readonly log: Log;
   };
 
+/** A request whose route is known. */
+type Routed = {
+  readonly connection: Connection;
+  readonly exchange: Exchange;
+  readonly head: RequestHead;
+  readonly route: Route;
+  /** Bytes received with a WebSocket handshake; null if the request is not one. */
+  readonly first: Buffer | null;
+};
+
 /** For answers that are on their way when it closes. */
 const LAST_ANSWERS_MS = 5_000;
-const MAX_HEADER_BYTES = 16 * 1024;
 
 /** Where apps are called: `{api_url}`. */
 export class Gateway {
   readonly #options: GatewayOptions;
   readonly #server: Server;
-  readonly #router = new Router();
+  readonly #routes: RouteFinder;
   /** Its own: ids are in step with the service's clock, whatever other services of the process have for one. */
   readonly #ids = new UuidSource();
   readonly #exchanges: ExchangeParts;
@@ -91,6 +101,7 @@ export class Gateway {
 
   private constructor(options: GatewayOptions) {
     this.#options = options;
+    this.#routes = new RouteFinder(options);
     this.#exchanges = {
       cors: new Cors(options.corsOrigins),
       onFault: (exchange, error) => this.#fail(exchange, error),
@@ -107,7 +118,6 @@ export class Gateway {
     this.#runs = new RunHandler({ ...options, bodyRoom, closing, passing: this.#passing });
     this.#documents = new DocumentHandler(options);
     this.#sockets = new SocketHandler(options);
-    const { headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs } = options;
     this.#gate = new ConnectionGate({
       ...options,
       maxPerAddress: options.maxConnectionsPerAddress,
@@ -115,22 +125,11 @@ export class Gateway {
     });
     this.#connections = new Connections(this.#gate);
     const broken = new BrokenRequests((socket) => this.#connections.of(socket));
-    this.#server = createServer({
-      maxHeaderSize: MAX_HEADER_BYTES,
-      // A whole request with its headers: Node takes no other order of the two.
-      headersTimeout: Math.min(headerTimeoutMs, bodyTimeoutMs),
-      requestTimeout: bodyTimeoutMs,
-      keepAliveTimeout: idleTimeoutMs,
-      connectionsCheckingInterval: checkingInterval(Math.min(headerTimeoutMs, bodyTimeoutMs)),
-      // Looked at in readHead: Node's own answer would be no JSON and carry no request id.
-      requireHostHeader: false,
+    this.#server = createHttpServer(
+      options,
       // Behind other requests it is one like them: their answers come first.
-      shouldUpgradeCallback: (request) =>
-        asksForSocket(request) && this.#connections.of(request.socket).pending === 0,
-      noDelay: true,
-    });
-    // Counted in readHead; Node's own limit would drop the rest without a word.
-    this.#server.maxHeadersCount = 0;
+      (request) => asksForSocket(request) && this.#connections.of(request.socket).pending === 0,
+    );
     this.#server.on("connection", (socket: Socket) => this.#connections.add(socket));
     const onRequest = (request: IncomingMessage, response: ServerResponse): void =>
       this.#receive(request, response);
@@ -217,12 +216,9 @@ export class Gateway {
       request.socket.destroy();
       return;
     }
-    const route = this.#router.route(request.url ?? "");
-    const mayBeRun = route !== null && route.kind !== "run";
-    const id = mayBeRun ? this.#ids.next(this.#options.clock.now()) : randomUUID();
-    const exchange = this.#exchange(connection, request, response, id);
+    const exchange = this.#exchange(connection, request, response, this.#newId());
     exchange.from = from;
-    exchange.attempt(() => this.#handle(connection, exchange, route));
+    exchange.attempt(() => this.#handle(connection, exchange, null));
   }
 
   /** Somebody asks for a WebSocket: HTTP has let go of the connection. */
@@ -237,34 +233,38 @@ export class Gateway {
     response.shouldKeepAlive = false;
     response.assignSocket(socket);
     response.once("finish", () => socket.destroySoon());
-    const exchange = this.#exchange(connection, request, response, this.#ids.next(this.#options.clock.now()));
+    const exchange = this.#exchange(connection, request, response, this.#newId());
     exchange.from = from;
-    exchange.attempt(() => {
-      const head = this.#read(connection, exchange);
-      exchange.head = head;
-      exchange.isLast = true;
-      this.#admit(connection, exchange);
-      const route = this.#router.route(request.url ?? "");
-      if (!route || route.kind === "run") throw new AppError("not_found");
-      const serve = (sent: Buffer | null): void | Promise<void> => {
-        if (this.#isDraining) return this.#refuseCall(exchange);
-        return this.#sockets.handle({ connection, exchange, head, route, first: sent ?? first });
-      };
-      return this.#mayBeAway(route) ? this.#passing?.handle({ exchange, route, first }, serve) : serve(first);
-    });
+    exchange.attempt(() => this.#handle(connection, exchange, first));
   }
 
-  #handle(connection: Connection, exchange: Exchange, route: Route | null): void | Promise<void> {
+  /** The request's id; on a run call also the run's. */
+  #newId(): string {
+    return this.#ids.next(this.#options.clock.now());
+  }
+
+  #handle(connection: Connection, exchange: Exchange, first: Buffer | null): void | Promise<void> {
     const head = this.#read(connection, exchange);
     exchange.head = head;
-    exchange.isLast = this.#isDraining;
+    exchange.isLast = first !== null || this.#isDraining;
     this.#admit(connection, exchange);
-    if (!route) throw new AppError("not_found");
+    const route = this.#routes.find(exchange);
+    if (route instanceof Promise)
+      return route.then((found) => this.#direct({ connection, exchange, head, route: found, first }));
+    return this.#direct({ connection, exchange, head, route, first });
+  }
+
+  /** Passes a request on to the node that has the app, or serves it here. */
+  #direct({ connection, exchange, head, route, first }: Routed): void | Promise<void> {
+    if (first && route.kind === "run") throw new AppError("not_found");
+    const serve = (sent: Buffer | null): void | Promise<void> => {
+      if (!first) return this.#serve(connection, exchange, head, route);
+      if (this.#isDraining) return this.#refuseCall(exchange);
+      return this.#sockets.handle({ connection, exchange, head, route, first: sent ?? first });
+    };
     if (this.#passing && this.#mayBeAway(route))
-      return this.#passing.handle({ exchange, route, first: null }, () =>
-        this.#serve(connection, exchange, head, route),
-      );
-    return this.#serve(connection, exchange, head, route);
+      return this.#passing.handle({ exchange, route, first }, serve);
+    return serve(first);
   }
 
   /** Whether the request is for another node, as far as is known without asking anybody. */
@@ -335,7 +335,9 @@ export class Gateway {
   /** The edge: an error that is not meant for callers is logged in full and answered as `internal`. */
   #fail(exchange: Exchange, error: unknown): void {
     if (error instanceof AppError) {
-      exchange.fail(error);
+      // The caller has passed authentication, and may learn that there is no such app.
+      const isNoApp = exchange.isOnAppHost && error.code === "app_not_found";
+      exchange.fail(isNoApp ? new AppError("misdirected") : error);
       return;
     }
     this.#options.log.error(

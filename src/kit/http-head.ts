@@ -14,6 +14,12 @@ export function isHost(value: string): boolean {
   return isOne;
 }
 
+/** The part of a host before `.{domain}`, ignoring case, port and a trailing dot; null if the host is not below it. */
+export function labelBelow(host: string, domain: string): string | null {
+  const name = host.toLowerCase().replace(/\.?(?::\d*)?$/, "");
+  return name.endsWith(`.${domain}`) ? name.slice(0, -domain.length - 1) : null;
+}
+
 /**
  * Whether a transfer encoding is one that everybody between a caller and this service reads in the same way.
  * Node's parser takes others before it (`identity, chunked`) and drops them; a proxy in front may not.

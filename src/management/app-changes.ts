@@ -16,8 +16,9 @@ import type { AnyOperation } from "./api/operation.ts";
 import { record } from "./api/record.ts";
 import { APP_PATH } from "./api/schemas.ts";
 import { appRecord } from "./apps.ts";
+import type { AppParts } from "./apps.ts";
 
-export type AppChangeParts = {
+export type AppChangeParts = Pick<AppParts, "appHosts"> & {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly deployer: Deployer;

@@ -4,6 +4,7 @@ import type { App } from "../model/app.ts";
 import { isFinalBuild } from "../model/build.ts";
 import type { Build } from "../model/build.ts";
 import type { Glance } from "../model/glance.ts";
+import { hostLabel } from "../model/app-host.ts";
 import { appId } from "../model/names.ts";
 import { APP, APPS, CONTAINERS } from "../shapes/apps.ts";
 import type { AppRecord, AppStatus, ContainerRecord } from "../shapes/apps.ts";
@@ -15,12 +16,19 @@ import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
 import { APP_PATH, PROJECT_PATH } from "./api/schemas.ts";
 
-export type AppParts = { readonly store: Store; readonly catalog: Catalog; readonly glances: Glances };
+export type AppParts = {
+  readonly store: Store;
+  readonly catalog: Catalog;
+  readonly glances: Glances;
+  /** The domain of app hosts; null if the setting is unset. */
+  readonly appHosts: string | null;
+};
 
 const TAG = "Apps";
 const PATH = "/v2/projects/{project_id}/apps";
 /** A project's apps and their replicas. */
-export function appOperations({ store, catalog, glances }: AppParts): AnyOperation[] {
+export function appOperations(parts: AppParts): AnyOperation[] {
+  const { store, catalog, glances } = parts;
   return [
     operation({
       method: "GET",
@@ -52,7 +60,7 @@ export function appOperations({ store, catalog, glances }: AppParts): AnyOperati
       params: APP_PATH,
       response: APP,
       errors: ["app_not_found"],
-      handle: async ({ params }) => await appRecord({ store, catalog }, await findApp(store, params)),
+      handle: async ({ params }) => await appRecord(parts, await findApp(store, params)),
     }),
     operation({
       method: "GET",
@@ -74,7 +82,7 @@ export function appOperations({ store, catalog, glances }: AppParts): AnyOperati
 
 /** An app with the settings of the version that serves, and how its last deploy went. */
 export async function appRecord(
-  { store, catalog }: Pick<AppParts, "store" | "catalog">,
+  { store, catalog, appHosts }: Omit<AppParts, "glances">,
   app: App,
 ): Promise<AppRecord> {
   const live = catalog.byNumber(app.number);
@@ -94,6 +102,7 @@ export async function appRecord(
     // What an earlier release deployed has no build.
     lastBuildStatus: latest?.status ?? (app.currentVersionId === null ? null : "success"),
     latestBuildId: latest?.id ?? app.currentVersionId,
+    host: hostOf(app, appHosts),
   };
 }
 
@@ -104,6 +113,12 @@ function brief(app: App, state: Glance["state"] | undefined, latest: Build | nul
     createdAt: timestamp(app.createdAt),
     updatedAt: timestamp(app.updatedAt),
   };
+}
+
+/** The app's own host; null if it has none. */
+function hostOf({ projectId, name }: App, appHosts: string | null): string | null {
+  const label = hostLabel({ projectId, appName: name });
+  return appHosts === null || label === null ? null : `${label}.${appHosts}`;
 }
 
 /** Of an app that has no version yet, or that no node serves just now. */

@@ -66,8 +66,8 @@ export class Management {
   #isReady = false;
 
   private constructor(options: ManagementOptions) {
-    const { tokens, limits, clock, log, others = null, catalog } = options;
-    const app = createListener(log, limits, clock);
+    const { tokens, limits, clock, log, others = null, catalog, appHosts } = options;
+    const app = createListener(log, limits, clock, appHosts);
     const authenticate: Authenticate = async (authorization) =>
       (await tokens.admit(bearerToken(authorization))).principal;
     const operations = allOperations(options);

@@ -86,7 +86,7 @@ export function signInOperations(parts: SignInParts): AnyOperation[] {
       errors: ERRORS,
       handle: async (call) => {
         refuseOtherSites(call.reply.request, publicBaseUrl);
-        const cookie = readRefreshCookie(call.reply.request);
+        const cookie = readRefreshCookie(call.reply, publicBaseUrl);
         const signedIn = cookie === null ? null : await sessions.refresh(cookie, "browser");
         if (!signedIn) {
           const message = "The session has ended: sign in again.";
@@ -104,10 +104,10 @@ export function signInOperations(parts: SignInParts): AnyOperation[] {
       summary: "Sign out: end the cookie's session",
       access: null,
       response: DONE,
-      errors: ["forbidden"],
+      errors: ["unauthorized", "forbidden"],
       handle: async (call) => {
         refuseOtherSites(call.reply.request, publicBaseUrl);
-        const cookie = readRefreshCookie(call.reply.request);
+        const cookie = readRefreshCookie(call.reply, publicBaseUrl);
         const ended = cookie === null ? null : await sessions.endByToken(cookie);
         if (ended) await record(call, "session.delete", ended.personId);
         setRefreshCookie(call.reply, null, publicBaseUrl);

@@ -16,7 +16,7 @@ import type { Authenticate } from "./api/mount.ts";
 import type { ManagementPassing } from "./api/passing.ts";
 import type { AppKey } from "../nodes/elsewhere.ts";
 import type { Pipelines } from "./api/pipeline.ts";
-import { requireClearHead } from "./api/request-head.ts";
+import { refuseAppHost, requireClearHead } from "./api/request-head.ts";
 import { SocketShares } from "./socket-shares.ts";
 
 /** What a WebSocket path serves. */
@@ -41,6 +41,8 @@ export type SocketParts = {
   readonly passing?: ManagementPassing | null;
   readonly log: Log;
   readonly clock: Clock;
+  /** The domain of app hosts; null if the setting is unset. */
+  readonly appHosts?: string | null;
   /** How many of one project may be open. */
   readonly maxOfProject?: number;
 };
@@ -98,6 +100,7 @@ export function attachSockets(
       await parts.pipelines.othersAnswered(request.socket);
       if (socket.destroyed) return;
       requireClearHead(request);
+      refuseAppHost(request, parts.appHosts ?? null);
       const { onKnown } = parts.connections.receive(request, socket);
       const route = routeOf(request);
       if (!route) throw new AppError("not_found");

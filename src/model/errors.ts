@@ -57,6 +57,11 @@ export const ERRORS = {
     type: "invalid_request_error",
     message: "Only Expect: 100-continue is supported.",
   },
+  misdirected: {
+    status: 421,
+    type: "not_found_error",
+    message: "No app has this host. `millrace apps get APP` shows the host of an app.",
+  },
   invalid_arguments: {
     status: 422,
     type: "invalid_request_error",

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import { fieldLines } from "../kit/http/fields.ts";
+import type { HostedApp } from "../model/app-host.ts";
 
 /** What a request of one node to another is for: one of the two listeners of a service, or the node itself. */
 export type Purpose = "api" | "management" | "node";
@@ -13,6 +14,8 @@ export type Hop = {
   readonly httpVersion: "1.0" | "1.1";
   /** Its body follows when it is asked for; the caller knows nothing of that. */
   readonly isHeld: boolean;
+  /** The app whose host the request came to; null on the shared origin. Nodes may have different values of `app_hosts`. */
+  readonly hostOf: HostedApp | null;
 };
 
 /**
@@ -20,7 +23,8 @@ export type Hop = {
  * send under that name stays behind it.
  */
 const HOP_HEADER = "x-millrace-for";
-const HOP = /^(api|management|node) (\S{1,64}) (1\.[01]) (plain|held)$/;
+const HOP =
+  /^(api|management|node) (\S{1,64}) (1\.[01]) (plain|held)(?: host (p-[a-z0-9]{1,40})\/([a-z0-9-]{1,63}))?$/;
 const NO_ADDRESS = "-";
 /** A node that does not have the app answers with this as its first header, which no app can write. */
 export const MOVED_HEADER = "x-millrace-moved";
@@ -34,7 +38,7 @@ const EXPECT = "expect";
 const LENGTH = "content-length";
 
 /** What a request's next head depends on besides the request. */
-export type HopHow = Pick<Hop, "purpose" | "remote"> & {
+export type HopHow = Pick<Hop, "purpose" | "remote" | "hostOf"> & {
   readonly isUpgrade: boolean;
   /** How long its body is, if it has been read; else null. */
   readonly readBytes: number | null;
@@ -54,7 +58,7 @@ export type HopHead = {
 /** The head of a request for its next hop: as it came, but for what belongs to the caller's own connection. */
 export function hopHead(
   request: IncomingMessage,
-  { purpose, remote, isUpgrade, readBytes, littleBytes }: HopHow,
+  { purpose, remote, hostOf, isUpgrade, readBytes, littleBytes }: HopHow,
 ): HopHead {
   const { method = "GET", url = "/", rawHeaders, httpVersion } = request;
   const headers: string[] = [];
@@ -76,7 +80,9 @@ export function hopHead(
   else if (bodyBytes === null) headers.push("transfer-encoding", "chunked");
   const isLittle = readBytes !== null || (bodyBytes !== null && bodyBytes <= littleBytes);
   const isHeld = !isAwaited && !isLittle;
-  const hop = `${HOP_HEADER}: ${purpose} ${remote || NO_ADDRESS} ${httpVersion} ${isHeld ? "held" : "plain"}\r\n`;
+  const told = [purpose, remote || NO_ADDRESS, httpVersion, isHeld ? "held" : "plain"];
+  if (hostOf) told.push("host", `${hostOf.projectId}/${hostOf.appName}`);
+  const hop = `${HOP_HEADER}: ${told.join(" ")}\r\n`;
   const expect = isHeld ? `${EXPECT}: 100-continue\r\n` : "";
   const text = `${method} ${url} HTTP/1.1\r\n${hop}${expect}${fieldLines(headers)}`;
   return { text, bodyBytes, isAwaited };
@@ -103,7 +109,8 @@ export function ownHead(path: string, bodyBytes: number): string {
 export function takeHop(request: IncomingMessage): Hop | null {
   const { rawHeaders, headers } = request;
   const [name = "", value = ""] = rawHeaders;
-  const [, purpose, remote = NO_ADDRESS, httpVersion, held] = (name === HOP_HEADER && HOP.exec(value)) || [];
+  const said = (name === HOP_HEADER && HOP.exec(value)) || [];
+  const [, purpose, remote = NO_ADDRESS, httpVersion, held, projectId, appName] = said;
   if (remote !== NO_ADDRESS && isIP(remote) === 0) return null;
   const isHeld = held === "held";
   if (purpose === undefined || (isHeld && rawHeaders[2] !== EXPECT)) return null;
@@ -119,5 +126,6 @@ export function takeHop(request: IncomingMessage): Hop | null {
     remote: remote === NO_ADDRESS ? "" : remote,
     httpVersion: httpVersion === "1.0" ? "1.0" : "1.1",
     isHeld,
+    hostOf: projectId === undefined || appName === undefined ? null : { projectId, appName },
   };
 }

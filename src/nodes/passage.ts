@@ -6,6 +6,7 @@ import { MAX_RESPONSE_HEAD_BYTES, ResponseParser } from "../kit/http/response-pa
 import type { ResponseEvents, ResponseHead } from "../kit/http/response-parser.ts";
 import { Tunnel } from "../kit/websocket/tunnel.ts";
 import { WaitingCaller } from "../kit/websocket/waiting-caller.ts";
+import type { HostedApp } from "../model/app-host.ts";
 import type { Peer } from "./peer.ts";
 import { MOVED_HEADER, MOVED_STATUS, hopHead } from "./hop-head.ts";
 import type { HopHead, Purpose } from "./hop-head.ts";
@@ -27,6 +28,8 @@ export type PassageParts = AnswerParts & {
   readonly purpose: Exclude<Purpose, "node">;
   /** The address that the request came from. */
   readonly remote: string;
+  /** The app whose host the request came to; null on the shared origin. */
+  readonly hostOf: HostedApp | null;
   readonly peers: Peers;
   readonly clock: Clock;
   /** All of the request's body, if it has been read. */

@@ -22,6 +22,8 @@ export const APP = z.object({
   status: STATUS,
   lastBuildStatus: z.nullable(z.string()),
   latestBuildId: z.nullable(z.string()),
+  /** The app's own host, where `app_hosts` gives it one. */
+  host: z.nullish(z.string()),
 });
 export type AppRecord = z.infer<typeof APP>;
 export type AppStatus = AppRecord["status"];

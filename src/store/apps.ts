@@ -1,6 +1,8 @@
 import type { Selectable } from "kysely";
 import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { App } from "../model/app.ts";
+import { MAX_PLAIN_CHARS, hashedLabel } from "../model/app-host.ts";
+import type { HostedApp } from "../model/app-host.ts";
 import { requireApp } from "./app-owners.ts";
 import type { AppHolder } from "./app-owners.ts";
 import { noteChange } from "./changes.ts";
@@ -25,7 +27,13 @@ export const apps = {
     const { projectId, name, createdAt } = input;
     const row = await session.db
       .insertInto("apps")
-      .values({ projectId, name, createdAt, updatedAt: createdAt })
+      .values({
+        projectId,
+        name,
+        createdAt,
+        updatedAt: createdAt,
+        hostLabel: hashedLabel({ projectId, appName: name }),
+      })
       .onConflict((conflict) => conflict.doNothing())
       .returningAll()
       .executeTakeFirst();
@@ -45,6 +53,31 @@ export const apps = {
   list: read(async (session, projectId: string): Promise<App[]> => {
     const rows = await living(session).where("projectId", "=", projectId).orderBy("name").execute();
     return rows.map(fromRow);
+  }),
+
+  /** Finds apps by their hashed host labels. */
+  findHosted: read(async ({ db }, labels: readonly string[]): Promise<HostedApp[]> => {
+    return await db
+      .selectFrom("apps")
+      .select(["projectId", "name as appName"])
+      .where("hostLabel", "in", labels)
+      .where("hostLabel", "is not", null)
+      .where("deletedAt", "is", null)
+      .execute();
+  }),
+
+  /** Sets the label of apps that a service of an earlier release has created. */
+  labelHosts: write(async ({ db, sql }): Promise<void> => {
+    const rows = await db
+      .selectFrom("apps")
+      .select(["number", "projectId", "name as appName"])
+      .where("hostLabel", "is", null)
+      .where(sql<boolean>`length(project_id) + length(name) > ${MAX_PLAIN_CHARS}`)
+      .execute();
+    for (const { number, ...app } of rows) {
+      const hostLabel = hashedLabel(app);
+      await db.updateTable("apps").set({ hostLabel }).where("number", "=", number).execute();
+    }
   }),
 
   /** The apps of every project, by number. */
@@ -107,6 +140,13 @@ async function findApp(session: Session, { projectId, name }: AppKey): Promise<A
 }
 
 function fromRow(row: Selectable<AppsTable>): App {
-  const { owner: _, fence: _fence, deletedAt: _deletedAt, currentVersionId, ...rest } = row;
+  const {
+    owner: _,
+    fence: _fence,
+    deletedAt: _deletedAt,
+    hostLabel: _label,
+    currentVersionId,
+    ...rest
+  } = row;
   return { ...rest, currentVersionId: currentVersionId && uuidText(currentVersionId) };
 }

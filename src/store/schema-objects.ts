@@ -1,6 +1,6 @@
 /** Every table of this release's schema with its columns. A test compares it with what the migrations make. */
 const TABLES: Readonly<Record<string, string>> = {
-  apps: "created_at current_version_id deleted_at fence name number owner project_id updated_at",
+  apps: "created_at current_version_id deleted_at fence host_label name number owner project_id updated_at",
   audit_entries: "created_at entry hash number project_id",
   build_lines: "build_id created_at number stage stream text",
   builds: "app_number created_at id message payload status updated_at",
@@ -40,6 +40,7 @@ const TABLES: Readonly<Record<string, string>> = {
 };
 
 const INDEXES = [
+  "apps_by_host_label",
   "apps_by_name",
   "apps_by_owner",
   "audit_entries_by_project",

@@ -64,6 +64,8 @@ export type AppsTable = {
   /** The node that serves it, and how often it changed hands; nobody while no node has needed it. */
   owner: Generated<string | null>;
   fence: Generated<number>;
+  /** Only if it is hashed. */
+  hostLabel: string | null;
 };
 
 export type VersionsTable = {

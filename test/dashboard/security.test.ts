@@ -60,7 +60,7 @@ verifies(
       text: JSON.stringify([localStorage, sessionStorage, document.cookie, location.href, history.state, name])
         + document.documentElement.outerHTML,
     })`);
-    expect(reach.keys.filter((key) => key !== "theme" && key !== "project")).toEqual([]);
+    expect(reach.keys.filter((key) => !["theme", "project", "person"].includes(key))).toEqual([]);
     expect(await page.evaluate("indexedDB.databases().then((all) => all.length)")).toBe(0);
     expect(await page.evaluate("caches.keys().then((all) => all.length)")).toBe(0);
     expect(tokens.length).toBeGreaterThan(PLACES.length);

@@ -7,7 +7,7 @@ import { Links } from "../../src/identity/links.ts";
 import { Sessions } from "../../src/identity/sessions.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { Seal, loadMasterKey } from "../../src/kit/seal.ts";
-import { REFRESH_COOKIE } from "../../src/management/refresh-cookie.ts";
+import { refreshCookieAt } from "../../src/management/refresh-cookie.ts";
 import { sharedBrowser } from "./browser.ts";
 import { explains } from "./explain.ts";
 import { placeOf } from "./made.ts";
@@ -104,8 +104,13 @@ async function enter(context: BrowserContext, { service }: TestService): Promise
   const sessions = new Sessions({ store, tokens, clock: systemClock });
   const { refreshToken } = await sessions.open(person.id, "browser");
   const { hostname: domain } = new URL(baseUrl);
-  const cookie = { ...REFRESH_COOKIE, value: refreshToken, domain };
+  const { name, path: sentTo } = refreshCookieAt(baseUrl);
+  const cookie = { name, path: sentTo, value: refreshToken, domain };
   await context.addCookies([{ ...cookie, httpOnly: true, sameSite: "Strict" }]);
+  // As a page that has signed in remembers it.
+  await context.addInitScript(
+    `if (location.origin === "${new URL(baseUrl).origin}") localStorage.person ??= "${person.id}"`,
+  );
 }
 
 /** A page of its own in which nobody is signed in. */

@@ -12,6 +12,11 @@ export type SessionState = "unknown" | "out" | "in";
 /** A token that ends this soon is replaced before it is used. */
 const MARGIN_MS = 30_000;
 const LOCK = "millrace-session";
+/**
+ * The key in `localStorage` for the id of the person who signed in. All ports of a host share cookies, so a page of an
+ * app on another port can plant a session; it cannot write this origin's storage. Other people's sessions are ignored.
+ */
+const PERSON = "person";
 /** What one page tells the others of this browser: their cookie is the same. */
 const CHANNEL = "millrace-session";
 
@@ -56,6 +61,7 @@ class Session {
     // Somebody else has signed in on another page: nothing of what this one holds is theirs.
     if (this.#token && this.#token.personId !== signedIn.personId) location.reload();
     this.#token = signedIn;
+    localStorage.setItem(PERSON, signedIn.personId);
     this.#change("in");
   }
 
@@ -90,7 +96,9 @@ class Session {
   /** Ends the session, on every page of this browser. */
   async signOut(): Promise<void> {
     const response = await fetch("/v2/session", { method: "DELETE" });
-    if (!response.ok) throw await ApiError.of(response);
+    // 401: there were two cookies, and the answer has deleted them.
+    if (!response.ok && response.status !== 401) throw await ApiError.of(response);
+    localStorage.removeItem(PERSON);
     this.#others.postMessage("out");
     this.leave();
   }
@@ -108,13 +116,18 @@ class Session {
   }
 
   async #refresh(): Promise<string | null> {
+    if (localStorage.getItem(PERSON) === null) {
+      this.leave();
+      return null;
+    }
     // Kept alive, since the answer brings the next cookie: a page that is reloaded meanwhile must not lose it.
     const response = await fetch("/v2/session/refresh", { method: "POST", keepalive: true });
-    if (response.ok) {
-      this.enter(checked(SIGNED_IN, await response.json()));
-      return this.#token?.accessToken ?? null;
-    }
     if (response.status >= 500) throw await ApiError.of(response);
+    const signedIn = response.ok ? checked(SIGNED_IN, await response.json()) : null;
+    if (signedIn && signedIn.personId === localStorage.getItem(PERSON)) {
+      this.enter(signedIn);
+      return signedIn.accessToken;
+    }
     this.leave();
     return null;
   }

@@ -79,6 +79,7 @@ async function getApp({ api, out }: Task, app: string): Promise<void> {
       ["id", found.id],
       ["status", paintStatus(found.status)],
       ...(endpoint === null ? [] : [["endpoint", endpoint] as const]),
+      ...(found.host ? [["own host", hostUrl(found.host, api.site.apiUrl)] as const] : []),
       ["build", `${found.latestBuildId ?? "none"}  ${paintStatus(found.lastBuildStatus ?? "")}`.trim()],
       ["replicas", `${found.minReplicaCount} to ${found.maxReplicaCount}`],
       ["hardware", `${found.hardware}, ${found.cpu} cores, ${found.memory} GB`],
@@ -88,6 +89,13 @@ async function getApp({ api, out }: Task, app: string): Promise<void> {
       ["created", relative(found.createdAt)],
     ]),
   );
+}
+
+/** The URL of an app host: its protocol and port are those of the app endpoints, if known. */
+function hostUrl(host: string, apiUrl: string | null): string {
+  if (apiUrl === null) return host;
+  const { protocol, port } = new URL(apiUrl);
+  return `${protocol}//${host}${port === "" ? "" : `:${port}`}`;
 }
 
 async function scaleApp(task: Task<ScaleFlags>, app: string): Promise<void> {

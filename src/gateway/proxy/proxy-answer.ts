@@ -68,7 +68,7 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
   }
 
   trailers(given: readonly string[]): void {
-    const trailers = responseTrailers(given);
+    const trailers = responseTrailers(given, this.#exchange);
     const pairs: [string, string][] = [];
     for (let i = 0; i < trailers.length; i += 2) pairs.push([trailers[i] ?? "", trailers[i + 1] ?? ""]);
     this.#attempt(() => this.#exchange.response.addTrailers(pairs));
@@ -116,7 +116,8 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
   #open(head: ResponseHead, timing: RunTiming): void {
     this.#head = null;
     if (this.#exchange.response.headersSent || this.#exchange.response.destroyed) return;
-    const { headers, hasCors } = responseHeaders(head, this.#exchange.request.httpVersion === "1.1");
+    const isChunked = this.#exchange.request.httpVersion === "1.1";
+    const { headers, hasCors } = responseHeaders(head, isChunked, this.#exchange);
     this.#exchange.open(head.status, headers, timing, hasCors ? "app" : "all");
   }
 

@@ -10,6 +10,7 @@ import type { RunRequest, ServerRequest, Webhook } from "../../runs/live-run.ts"
 import { storedRequest } from "../../runs/server-run.ts";
 import type { Submitter } from "../../runs/submit.ts";
 import { answerAccepted } from "../answer-accepted.ts";
+import { appPath } from "../app-url.ts";
 import type { Authenticator } from "../authenticate.ts";
 import type { BodyRoom } from "../body-room.ts";
 import type { Connection } from "../connection.ts";
@@ -24,7 +25,7 @@ import { ProxyAnswer } from "./proxy-answer.ts";
 import { ProxyBody } from "./proxy-body.ts";
 import { readTarget } from "./proxy-query.ts";
 import type { ProxyTarget } from "./proxy-query.ts";
-import { pathOf, requestHeaders } from "./request-headers.ts";
+import { pathBelow, requestHeaders } from "./request-headers.ts";
 
 export type ProxyParts = WebhookParts & {
   readonly catalog: Catalog;
@@ -102,7 +103,7 @@ export class ProxyHandler {
     const { customRuntime: runtime, limits } = live.version.config;
     if (!runtime) throw new AppError("not_found");
     const { url = "", method = "GET" } = exchange.request;
-    const { target, query } = readTarget(pathOf(url, route), method);
+    const { target, query } = readTarget(pathBelow(url, appPath(exchange, route)), method);
     if (head.contentLength !== null && Number(head.contentLength) > limits.maxBodyBytes)
       throw tooLarge(limits.maxBodyBytes);
     const { webhookEndpoint } = query;
@@ -202,7 +203,8 @@ export class ProxyHandler {
   ): HttpRequest {
     const { request, remote, id: runId } = exchange;
     const { passAuthorization } = runtime;
-    const by = { ...how, runId, route, remote, trusted: this.#parts.trusted, passAuthorization };
+    const prefix = appPath(exchange, route);
+    const by = { ...how, runId, prefix, remote, trusted: this.#parts.trusted, passAuthorization };
     return { method: request.method ?? "GET", target, headers: requestHeaders(request, head, by) };
   }
 }

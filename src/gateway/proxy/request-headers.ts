@@ -2,8 +2,8 @@ import type { IncomingMessage } from "node:http";
 import type { AddressRanges } from "../../kit/address-ranges.ts";
 import { namedByConnection } from "../../kit/http/fields.ts";
 import type { RequestHead } from "../request-head.ts";
-import type { AppRoute } from "../route.ts";
 import { PROTOCOL_HEADER, otherProtocols } from "../sockets/socket-token.ts";
+import { otherCookies } from "./cookies.ts";
 
 /** Of one connection and no other, or set anew by us. */
 const DROPPED = new Set([
@@ -26,13 +26,12 @@ const DROPPED = new Set([
 /** What only a head may say. */
 const NEVER_TRAILERS = new Set(["authorization", "cookie", "expect", "host"]);
 const FORWARDED = "x-forwarded-";
-/** What cookies of ours begin with: the dashboard's may come along where both have one host. */
-const OWN_COOKIE = "millrace_";
 
 /** What decides over a request's headers besides themselves. */
 export type ForwardedBy = {
   readonly runId: string;
-  readonly route: AppRoute;
+  /** The path prefix of the app; empty on its own host. */
+  readonly prefix: string;
   /** The address that the request came from. */
   readonly remote: string;
   /** Proxies whose word counts. */
@@ -72,7 +71,7 @@ export function requestHeaders(request: IncomingMessage, head: RequestHead, by: 
     else if (key === "authorization" && !by.passAuthorization) continue;
     else if (key === "expect" && !by.passExpect) continue;
     else if (key === "accept-encoding" && by.isStored) continue;
-    else if (key === "cookie" && value.includes(OWN_COOKIE)) {
+    else if (key === "cookie") {
       pushUnlessEmpty(headers, name, otherCookies(value));
       continue;
     } else if (key === PROTOCOL_HEADER) {
@@ -82,12 +81,12 @@ export function requestHeaders(request: IncomingMessage, head: RequestHead, by: 
     }
     headers.push(name, value);
   }
-  const { projectId, appName } = by.route;
   const chain = isTrusted && head.forwardedFor !== null ? `${head.forwardedFor}, ${remote}` : remote;
   // HTTP/1.0 may come without a Host; a server of HTTP/1.1 wants one.
   if (host === "") headers.push("host", "localhost");
   headers.push("x-request-id", by.runId, "x-forwarded-for", chain, "x-forwarded-proto", proto);
-  headers.push("x-forwarded-host", host, "x-forwarded-prefix", `${prefix}/v4/${projectId}/${appName}`);
+  headers.push("x-forwarded-host", host);
+  pushUnlessEmpty(headers, "x-forwarded-prefix", prefix + by.prefix);
   return headers;
 }
 
@@ -122,21 +121,8 @@ function pushUnlessEmpty(headers: string[], name: string, value: string): void {
   if (value !== "") headers.push(name, value);
 }
 
-function otherCookies(cookies: string): string {
-  return cookies
-    .split(";")
-    .map((cookie) => cookie.trim())
-    .filter((cookie) => !cookie.startsWith(OWN_COOKIE))
-    .join("; ");
-}
-
-/** Whether a `Set-Cookie` of an app would set a cookie of ours. */
-export function setsOwnCookie(value: string): boolean {
-  return value.trimStart().startsWith(OWN_COOKIE);
-}
-
-/** What follows the app's own address: a path in any case. */
-export function pathOf(url: string, { projectId, appName }: AppRoute): string {
-  const path = url.slice(`/v4/${projectId}/${appName}`.length);
+/** The target below a path prefix; always begins with a slash. */
+export function pathBelow(url: string, prefix: string): string {
+  const path = url.slice(prefix.length);
   return path.startsWith("/") ? path : `/${path}`;
 }

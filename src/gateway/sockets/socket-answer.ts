@@ -73,7 +73,7 @@ export class SocketAnswer implements RunReader {
 
   #handshake(head: ResponseHead): string {
     const { exchange } = this.#parts;
-    const { headers } = responseHeaders(head, false);
+    const { headers } = responseHeaders(head, false, exchange);
     headers.push("connection", "Upgrade", "upgrade", "websocket", "x-request-id", exchange.id);
     const hasChosen = headerOf(head.headers, "sec-websocket-protocol") !== null;
     if (!hasChosen && offersOwn(exchange.request.rawHeaders))

@@ -6,10 +6,11 @@ import { AppError } from "../../model/errors.ts";
 import { packBody, pathName } from "../../model/http-request.ts";
 import type { HttpRequest } from "../../model/http-request.ts";
 import type { Executor } from "../../runs/execute.ts";
+import { appPath } from "../app-url.ts";
 import type { Authenticator } from "../authenticate.ts";
 import type { Connection } from "../connection.ts";
 import type { Exchange } from "../exchange.ts";
-import { pathOf, requestHeaders } from "../proxy/request-headers.ts";
+import { pathBelow, requestHeaders } from "../proxy/request-headers.ts";
 import type { RequestHead } from "../request-head.ts";
 import type { AppRoute } from "../route.ts";
 import type { WhyAbsent } from "../why-absent.ts";
@@ -59,7 +60,7 @@ export class SocketHandler {
     const live = catalog.find(route.projectId, route.appName);
     if (live && !live.version.config.customRuntime) throw new AppError("not_found");
     const { url = "", rawHeaders } = exchange.request;
-    const path = pathOf(url, route);
+    const path = pathBelow(url, appPath(exchange, route));
     if (live?.version.config.deployment.disableAuth) return this.#start(request, live, path);
     const { authorization, target } = readSocketToken(head.authorization, rawHeaders, path);
     const admitted = authenticator.admit(connection, authorization, route.projectId);
@@ -112,7 +113,7 @@ export class SocketHandler {
     const { request, remote } = exchange;
     const by = {
       runId: exchange.id,
-      route,
+      prefix: appPath(exchange, route),
       remote,
       trusted: this.#parts.trusted,
       passAuthorization,

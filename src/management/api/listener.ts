@@ -21,6 +21,7 @@ import { KnownPaths } from "./known-paths.ts";
 import { Pipelines } from "./pipeline.ts";
 import { arrivalOf, readBody } from "./read-body.ts";
 import type { Arrival } from "./read-body.ts";
+import { refuseAppHost } from "./request-head.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -66,11 +67,15 @@ const CONNECTION_ERRORS: Record<string, ErrorCode> = {
   [TIMED_OUT]: "request_timeout",
 };
 
-/** A listener whose answers are ours in every case: request id, one form of error, no body where there is none. */
+/**
+ * A listener whose answers are ours in every case: request id, one form of error, no body where there is none. Hosts below
+ * `appHosts` get 421.
+ */
 export function createListener(
   log: Log,
   limits: ListenerLimits = USUAL_LIMITS,
   clock: Clock = systemClock,
+  appHosts: string | null = null,
 ): FastifyInstance {
   const pipelines = new Pipelines();
   // The time of a whole crowd is over at once.
@@ -106,6 +111,7 @@ export function createListener(
   app.addHook("onRequest", async (request, reply) => {
     addHeaders(reply, request.id);
     pipelines.check(request.raw);
+    refuseAppHost(request.raw, appHosts);
     request.arrival = arrivalOf(request.raw, reply.raw, { clock, timeoutMs: limits.bodyTimeoutMs });
     request.sender = connections.receive(request.raw, reply.raw);
     // Before its body is read.

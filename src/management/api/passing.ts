@@ -99,6 +99,7 @@ export class ManagementPassing {
     const passage = new Passage({
       ...errand,
       purpose: "management",
+      hostOf: null,
       remote: request.socket.remoteAddress ?? "",
       peers,
       clock,

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { isHost, isPlainlyChunked } from "../../kit/http-head.ts";
+import { isHost, isPlainlyChunked, labelBelow } from "../../kit/http-head.ts";
 import { AppError } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
 
@@ -32,6 +32,13 @@ export function requireClearHead({ rawHeaders, url = "", httpVersion }: Incoming
   if (encoding !== undefined && !isPlainlyChunked(encoding, httpVersion)) {
     throw closing("bad_request", "The only transfer encoding accepted is chunked, over HTTP/1.1.");
   }
+}
+
+/** Refuses requests to app hosts: there, the dashboard would share its cookies with an app. */
+export function refuseAppHost({ headers }: IncomingMessage, appHosts: string | null): void {
+  if (appHosts === null || labelBelow(headers.host ?? "", appHosts) === null) return;
+  const message = "This host belongs to apps (MILLRACE_APP_HOSTS). Use another host for the management API.";
+  throw new AppError("misdirected", { message });
 }
 
 /** A refusal that ends its connection. */

@@ -16,7 +16,7 @@ export const READ_LIMITS: Readonly<Record<ReadKind, PoolLimits>> = {
   runs: { max: 2, ...TIMES },
   /** What apps and builds print, and what people did. */
   lines: { max: 1, ...TIMES },
-  /** Which node has an app. Whoever knows an address may ask, without a token too: one at a time, for many names. */
+  /** Which node has an app, and which app has a host. Callers need no token for these: one statement at a time, for many names. */
   places: { max: 1, ...TIMES },
   /** What the service looks for by itself, perhaps in large tables. Nobody waits for it. */
   own: { max: 2, waitMs: 5_000, statementMs: 10_000 },
@@ -47,7 +47,7 @@ const OWN = new Set([
 
 /** Whose connections a read takes. */
 export function readKind(name: string): ReadKind {
-  if (name === "appOwners.find") return "places";
+  if (name === "appOwners.find" || name === "apps.findHosted") return "places";
   if (OWN.has(name)) return "own";
   return BY_GROUP.get(name.slice(0, name.indexOf("."))) ?? "rest";
 }

@@ -49,6 +49,7 @@ for (const kind of triedKinds("sqlite")) {
         "kubernetes ok",
         "ray ok",
         "ports ok",
+        "app hosts ok",
         "node address ok",
         "other nodes ok",
         "clock ok",

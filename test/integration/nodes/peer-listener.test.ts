@@ -146,6 +146,7 @@ verifies("peers.identity", "a node knows who passes a request on, and for whom",
     remote: "127.0.0.1",
     httpVersion: "1.1",
     isHeld: false,
+    hostOf: null,
   });
 });
 

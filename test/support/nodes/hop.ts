@@ -142,6 +142,7 @@ export function testPassage(
     request,
     response,
     purpose: "api",
+    hostOf: null,
     remote: request.socket.remoteAddress ?? "",
     peers,
     clock: systemClock,

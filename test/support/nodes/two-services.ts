@@ -40,9 +40,10 @@ export type TwoServices = { readonly front: NodeService; readonly owner: NodeSer
 export async function twoServices(
   apps: Record<string, TestApp>,
   flags: Record<string, unknown> = {},
+  ownersFlags = flags,
 ): Promise<TwoServices> {
   const authority = await testAuthority();
-  const owner = await nodeService(authority, flags);
+  const owner = await nodeService(authority, ownersFlags);
   const front = await nodeService(authority, flags);
   return await divide(front, owner, apps);
 }

@@ -50,6 +50,59 @@ verifies("start.addresses-differ", "the two listeners may not share a port or a 
   expect(readSettings({ flags: { apiPort: "0", basePort: "0" }, env: {} }).settings.apiPort).toBe(0);
 });
 
+verifies("origins.settings", "apps' hosts are a wildcard of one domain", () => {
+  const given = (appHosts: string) => problemsOf({ flags: { appHosts }, env: {} });
+  for (const good of ["*.localhost", "*.apps.example.com", "*.a-b.example", `*.${"a.".repeat(91)}example`])
+    expect(readSettings({ flags: { appHosts: good }, env: {} }).settings.appHosts).toBe(good.slice(2));
+  for (const bad of [
+    "apps.example.com",
+    "*",
+    "*.",
+    "*.*.example.com",
+    "a*.example.com",
+    "*.example.com.",
+    "*.example..com",
+    "*.-a.example",
+    "*.127.0.0.1",
+    "*.[::1]",
+    "*.example.com:443",
+    "https://*.example.com",
+    "*.exämple.com",
+    "*.example.com,*.example.org",
+    `*.${"a".repeat(64)}.example`,
+    `*.${"a.".repeat(91)}examples`,
+  ])
+    expect([bad, given(bad)]).toEqual([
+      bad,
+      [expect.stringContaining("--app-hosts must be a wildcard such as *.apps.example.com, got ") as string],
+    ]);
+});
+
+verifies("origins.settings", "no address of the service itself is a host of apps", () => {
+  const sources = (flags: Record<string, string>) => ({
+    flags: { appHosts: "*.Apps.example.com", ...flags },
+    env: {},
+  });
+  const given = (flags: Record<string, string>) => problemsOf(sources(flags));
+  const refused = (name: string, host: string) => [
+    `${name} must not be one of *.apps.example.com, the hosts that app_hosts gives to apps; got ${host}`,
+  ];
+  for (const host of ["board.apps.example.com", "BOARD.APPS.EXAMPLE.COM", "a.b.apps.example.com"]) {
+    const lower = host.toLowerCase();
+    expect(given({ publicBaseUrl: `https://${host}:8443/x` })).toEqual(refused("public_base_url", lower));
+    expect(given({ publicApiUrl: `http://${host}` })).toEqual(refused("public_api_url", lower));
+    expect(given({ host })).toEqual(refused("host", host));
+  }
+  expect(given({ publicBaseUrl: "https://board.apps.example.com." })).toHaveLength(1);
+  for (const host of [
+    "apps.example.com",
+    "example.com",
+    "apps.example.com.evil.test",
+    "boardapps.example.com",
+  ])
+    readSettings(sources({ publicBaseUrl: `https://${host}`, publicApiUrl: `https://${host}:1`, host }));
+});
+
 test("a config file that is missing, a folder, too large, not UTF-8 or not TOML is a problem", () => {
   const dir = mkdtempSync(join(tmpdir(), "millrace-settings-"));
   onTestFinished(() => rmSync(dir, { recursive: true }));

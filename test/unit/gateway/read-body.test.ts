@@ -3,6 +3,7 @@ import { checkBodyHead, hasBody, isSoonOver } from "../../../src/gateway/read-bo
 import type { RequestHead } from "../../../src/gateway/request-head.ts";
 
 const NONE: RequestHead = {
+  host: null,
   authorization: null,
   contentType: null,
   contentEncoding: null,

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { uuidv7 } from "../../../support/ids.ts";
+import { apps } from "../../../../src/store/apps.ts";
 import { claims } from "../../../../src/store/claims.ts";
 import { deliveries } from "../../../../src/store/deliveries.ts";
 import { retention } from "../../../../src/store/retention.ts";
@@ -15,6 +16,7 @@ import {
 } from "../../../support/sample-run.ts";
 import { plansOf } from "../../../support/query-plan.ts";
 import { sqliteSession } from "../../../support/sqlite-session.ts";
+import { verifies } from "../../../verifies.ts";
 
 const session = sqliteSession();
 
@@ -82,6 +84,11 @@ describe("with a little of everything stored", () => {
         "SEARCH payloads USING INDEX sqlite_autoindex_payloads_1 (app_number=? AND id=?) LEFT-JOIN",
     );
     expect(plans.join()).not.toMatch(LONG);
+  });
+
+  verifies("origins.lookup", "an app is found by its host label with an index", async () => {
+    const [plan] = await plansOf(session(), apps.findHosted, ["a", "b"]);
+    expect(plan).toBe("SEARCH apps USING INDEX apps_by_host_label (host_label=?)");
   });
 
   test("the part that holds an event is found without the parts before it", async () => {

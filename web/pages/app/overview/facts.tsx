@@ -48,6 +48,11 @@ export function Facts({
         <Fact title="Last build">{app ? <LastBuild app={app} /> : <Skeleton className="h-5 w-28" />}</Fact>
         <Fact title="Hardware">{app ? hardwareOf(app) : <Skeleton className="h-4 w-36" />}</Fact>
         <Fact title="Scaling">{app ? scalingOf(app) : <Skeleton className="h-4 w-36" />}</Fact>
+        {app?.host && (
+          <Fact title="Own host">
+            <code className="min-w-0 font-mono text-[0.9rem] wrap-anywhere">{app.host}</code>
+          </Fact>
+        )}
         {server && (
           <>
             <Fact title="Server">
