@@ -7,9 +7,9 @@ export type Work = {
 };
 
 /** Work is done for this long at most before the event loop is left to others. */
-const SLICE_MS = 1;
-/** After a full slice others get this many times as long, so all steps together take a third of the loop's time. */
-const REST_SHARE = 2;
+const SLICE_MS = 0.5;
+/** After a full slice others get this many times as long, so all steps together take a fifth of the loop's time. */
+const REST_SHARE = 4;
 
 /**
  * Does much small work without holding up the event loop: a slice at a time, owners in turn, and the works of each in

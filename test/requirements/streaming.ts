@@ -70,7 +70,7 @@ export const STREAMING = {
       "The number of `end` is never that of a chunk which a reader may have had, also if that chunk was lost.",
     "runs.events.shared": "What readers of one run are sent is read and encoded once for all at one place.",
     "runs.events.turns":
-      "Readers are served in turns, projects alternately, in a third of the event loop's time at most.",
+      "Readers are served in turns, projects alternately, in a fifth of the event loop's time at most.",
     "runs.events.limits":
       "A run may have 5,000 readers and a project 7,500; a further one gets 429 and Retry-After.",
     "runs.events.crowd":

@@ -21,7 +21,7 @@ import { verifies } from "../verifies.ts";
 const GREEDY = "p-greedy00";
 /** Messages a second of each stream. */
 const RATE = 20;
-const CALLS = 1_000;
+const CALLS = 3_000;
 const MAX_RATIO = 3;
 const STREAMS = 4;
 

@@ -35,7 +35,7 @@ export type EventsRequest = Source & {
   readonly stallSeconds: number;
 };
 
-/** A reader takes 20 to 30 kB; and a project leaves a quarter of the default `max_connections` to others. */
+/** A reader takes 20 to 35 kB; and a project leaves a quarter of the default `max_connections` to others. */
 export const READER_LIMITS: ReaderLimits = { ofRun: 5_000, ofProject: 7_500 };
 const RETRY_AFTER = { "retry-after": "5" };
 const NO_CONTENT = { status: 204, contentType: null, body: Buffer.alloc(0), headers: {}, error: null };
