@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { constants, createGzip } from "node:zlib";
 import type { Gzip } from "node:zlib";
-import { GzipMember } from "../src/gateway/gzip-member.ts";
+import { GzipMember } from "../src/kit/gzip-member.ts";
 import { SseBuffer } from "../src/runs/sse.ts";
 
 const BUDGET_MS = 300;

@@ -29,6 +29,8 @@ type End = {
   readonly error: { readonly code: string; readonly message: string } | null;
 };
 
+type Sifted = { fresh: Message[]; end: End | null; error: MillraceError | null };
+
 /**
  * What a function yields, as texts, in order, each once. A connection that breaks is taken up again where it
  * broke. The loop ends when the run has; it throws what the run ended with, or `ConnectionLost`.
@@ -127,7 +129,12 @@ export class RunStream implements AsyncIterable<string> {
       const isFinal = !this.#transport.hasToken || this.runId === null;
       if (broken && isFinal) throw broken;
       if (!broken && isFinal) this.#isOver = true;
-      if (!broken && (isFinal || (await this.#isWhole()))) return;
+      const rest = broken ? "more" : isFinal ? "none" : await this.#rest();
+      if (rest === "none") return;
+      if (rest === "unknown") {
+        yield* this.#searched();
+        return;
+      }
     }
     yield* this.#attached();
   }
@@ -150,35 +157,58 @@ export class RunStream implements AsyncIterable<string> {
     }
     const error = this.#errorIn(last);
     if (!error) return broken;
+    // The run may go on elsewhere, or it has ended: it is asked.
+    if (error.code === "node_lost") return this.#lost("connection_lost", error.message, error);
     this.#isOver = true;
     throw error;
   }
 
-  /** The error of this run that a message tells. */
-  #errorIn(message: Message | null | undefined): MillraceError | null {
+  /** The error that the service tells by a message: of this run, or of the request with that id. */
+  #errorIn(message: Message | null | undefined, requestId = this.runId): MillraceError | null {
     const error = message?.event === "error" ? errorIn(parsed(message.data), null) : null;
-    return error?.requestId === this.runId ? error : null;
+    return error?.requestId === requestId ? error : null;
   }
 
   /**
-   * Whether nothing is missing of an answer that came to an end. A proxy may make a proper end of a broken
-   * connection, so the run itself is asked what came after the last message.
+   * What is missing of an answer that came to an end. A proxy may make a proper end of a broken connection, so the run
+   * itself is asked what came after the last message. Unknown where a yield was several messages: then the number of
+   * messages may be larger than that of the last yield.
    */
-  async #isWhole(): Promise<boolean> {
+  async #rest(): Promise<"none" | "more" | "unknown"> {
     const { messages } = this.#position;
     const next = await this.#transport.retrying(this.#tries, this.#signal, async () => {
       const response = await this.#attach(messages);
       if (response.status === 204) return null;
       for await (const batch of this.#read(response)) {
-        const message = batch.find((one) => !isTruncation(one));
-        if (message) return message;
+        // Where nothing is stored, the end alone can be asked for.
+        const message = batch.find((one) => truncationIn(one)?.lastEvent !== null);
+        if (!message) continue;
+        const error = this.#failureIn(message, response);
+        if (error) throw error;
+        return truncationIn(message) ? null : message;
       }
       throw this.#lost("connection_lost", "The event stream broke off.");
     });
     const end = next && this.#endIn(next);
     if (end) this.#finish(end);
-    else if (!next) this.#isOver = true;
-    return this.#isOver;
+    if (!next) return "unknown";
+    return end ? "none" : "more";
+  }
+
+  /** What is missing of an answer that came to an end, looked for from the beginning. */
+  async *#searched(): AsyncGenerator<Message[], void, void> {
+    let isFound = false;
+    try {
+      for await (const batch of this.#attached()) {
+        isFound = true;
+        yield batch;
+      }
+    } catch (error) {
+      const isGone = error instanceof ConnectionLost && error.code === "stream_lost";
+      // The beginning is no longer stored, so nothing speaks against the end of the answer.
+      if (isFound || !isGone) throw error;
+      this.#isOver = true;
+    }
   }
 
   /** The rest, from where it was had, however often the connection breaks. */
@@ -193,9 +223,10 @@ export class RunStream implements AsyncIterable<string> {
         if (response.status === 204) throw this.#notKept();
         this.#position.goOn();
         for await (const batch of this.#read(response)) {
-          const { fresh, end } = this.#sift(batch);
+          const { fresh, end, error } = this.#sift(batch, response);
           if (fresh.length > 0) yield fresh;
           if (end) return this.#finish(end);
+          if (error) throw error;
         }
       } catch (error) {
         if (this.#isOver || !isPassing(error)) throw error;
@@ -211,16 +242,22 @@ export class RunStream implements AsyncIterable<string> {
     return `${this.#position.event}+${this.#position.messages}`;
   }
 
-  /** The messages that are new, up to the end. */
-  #sift(batch: readonly Message[]): { fresh: Message[]; end: End | null } {
+  /** The messages that are new, up to the end, or to what the service says instead of it. */
+  #sift(batch: readonly Message[], response: Response): Sifted {
     const fresh: Message[] = [];
     for (const message of batch) {
       const end = this.#endIn(message);
-      if (end) return { fresh, end };
-      if (isTruncation(message)) throw this.#notKept();
+      const error = truncationIn(message) ? this.#notKept() : this.#failureIn(message, response);
+      if (end || error) return { fresh, end, error };
       if (this.#position.take(message.id === null ? null : Number(message.id))) fresh.push(message);
     }
-    return { fresh, end: null };
+    return { fresh, end: null, error: null };
+  }
+
+  /** The error with which the service ends an answer of `…/events`, if that is what the message tells. */
+  #failureIn(message: Message, response: Response): MillraceError | null {
+    const error = this.#errorIn(message, response.headers.get("x-request-id"));
+    return error?.code === "node_lost" ? this.#lost("connection_lost", error.message, error) : error;
   }
 
   /** The end of this run, if that is what the message tells. */
@@ -294,10 +331,11 @@ export class RunStream implements AsyncIterable<string> {
   }
 }
 
-/** Whether the service says that something before the next message is not kept. */
-function isTruncation({ id, event, data }: Message): boolean {
+/** Says that the service does not store what came here, and after which event nothing is stored; else null. */
+function truncationIn({ id, event, data }: Message): { readonly lastEvent: number | null } | null {
   const body = event === "truncated" && id === null ? parsed(data) : undefined;
-  return typeof body === "object" && body !== null && "firstEvent" in body;
+  if (typeof body !== "object" || body === null || !("firstEvent" in body)) return null;
+  return { lastEvent: "lastEvent" in body && typeof body.lastEvent === "number" ? body.lastEvent : null };
 }
 
 function parsed(text: string): unknown {

@@ -2,31 +2,43 @@ import type { ServerResponse } from "node:http";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { RunTiming } from "../runs/live-run.ts";
 import { STREAM_TYPE } from "../runs/response.ts";
-import { SseBuffer } from "../runs/sse.ts";
 import type { Exchange } from "./exchange.ts";
-import { GzipMember } from "./gzip-member.ts";
+import { GzipMember, gzipBlocks } from "../kit/gzip-member.ts";
 import { sentBytes } from "./sent-bytes.ts";
 
 export type StreamOptions = {
-  readonly sse: "auto" | "wrap";
   readonly isGzip: boolean;
   readonly stallSeconds: number;
   readonly clock: Clock;
 };
 
-const HEARTBEAT_MS = 15_000;
+/** A stream that is silent for this long gets a comment, so that no proxy takes it for dead. */
+export const HEARTBEAT_MS = 15_000;
 /** Between the error that ends a stream and the end of the connection: time to be read. */
 const LAST_WORD_MS = 50;
 
-/** Server-sent events on their way to one caller: head, messages, heartbeat, and the two ways to end. */
+/** Text that one or many callers get; it is compressed once for all of them. */
+export class Piece {
+  readonly text: Buffer;
+  #blocks: Buffer | null = null;
+
+  constructor(text: Buffer) {
+    this.text = text;
+  }
+
+  /** The same as blocks of a gzip member. */
+  get blocks(): Buffer {
+    return (this.#blocks ??= gzipBlocks(this.text));
+  }
+}
+
+/** Server-sent events on their way to one caller: the head, pieces of text, and the two ways to end. */
 export class EventStream {
-  readonly messages: SseBuffer;
   readonly #exchange: Exchange;
   readonly #response: ServerResponse;
   readonly #stallMs: number;
   readonly #gzip: GzipMember | null;
   readonly #clock: Clock;
-  #heartbeat: Timer | null = null;
   #stall: Timer | null = null;
   /** How many bytes the kernel had taken at the last check for a stall. */
   #sentBytes = 0;
@@ -36,19 +48,21 @@ export class EventStream {
   isFull = false;
 
   /** `onDrain` is called when the socket was full and has drained. */
-  constructor(exchange: Exchange, options: StreamOptions, onDrain: () => void) {
+  constructor(exchange: Exchange, { clock, stallSeconds, isGzip }: StreamOptions, onDrain: () => void) {
     this.#exchange = exchange;
     this.#response = exchange.response;
-    this.#clock = options.clock;
-    this.#stallMs = options.stallSeconds * 1000;
-    this.messages = new SseBuffer(options.sse);
-    this.#gzip = options.isGzip ? new GzipMember() : null;
+    this.#clock = clock;
+    this.#stallMs = stallSeconds * 1000;
+    this.#gzip = isGzip ? new GzipMember() : null;
     this.#response.on("drain", () => {
       if (this.#isOver) return;
       this.#setFull(false);
       onDrain();
     });
-    this.#response.once("close", () => this.#stall?.cancel());
+    this.#response.once("close", () => {
+      this.#isOver = true;
+      this.#stall?.cancel();
+    });
   }
 
   /** Nothing can be sent any more. */
@@ -64,49 +78,39 @@ export class EventStream {
     headers.push("vary", "Accept-Encoding");
     // HTTP/1.0 has no chunks: there the end of the connection is the end of the stream.
     if (this.#exchange.request.httpVersion !== "1.0") headers.push("transfer-encoding", "chunked");
-    this.#exchange.open(200, headers, timing);
+    this.#exchange.openEvents(headers, timing);
     if (this.#gzip) this.#response.write(this.#gzip.begin());
     this.#response.flushHeaders();
-    this.#heartbeat = this.#clock.after(HEARTBEAT_MS, () => this.#beat());
   }
 
-  /** Sends the messages gathered so far; false if the socket is full. */
-  flush(): boolean {
-    if (this.messages.bytes === 0) return !this.isFull;
-    const isTaken = this.#response.write(this.#encode(this.messages.take()));
-    this.#heartbeat?.restart();
+  /** Sends a piece; false if the socket is full. */
+  send(piece: Piece): boolean {
+    const isTaken = this.#response.write(this.#encode(piece));
     if (!isTaken) this.#setFull(true);
     return isTaken;
   }
 
-  /** Sends the last messages and the end. If broken off, it omits the last chunk, so nobody takes it for complete. */
-  end(isBrokenOff: boolean): void {
-    this.stop();
-    if (this.#response.destroyed) return;
-    const rest = this.#encode(this.messages.take());
-    const last = this.#gzip ? Buffer.concat([rest, this.#gzip.end()]) : rest;
+  /** Hands what was sent to the kernel now and not at the end of the tick, for a sender that measures its time. */
+  flush(): void {
+    this.#response.socket?.uncork();
+  }
+
+  /** Sends the last piece and the end. If broken off, it omits the last chunk, so nobody takes it for complete. */
+  end(last: Piece, isBrokenOff: boolean): void {
+    if (this.isClosed) return;
+    const rest = this.#encode(last);
+    const all = this.#gzip ? Buffer.concat([rest, this.#gzip.end()]) : rest;
     this.#isOver = true;
     // The run is over, but a caller who takes nothing would keep the connection and what is written to it.
     this.#setFull(true);
     if (isBrokenOff)
-      this.#response.write(last, () => this.#clock.after(LAST_WORD_MS, () => this.#response.destroy()));
-    else this.#response.end(last);
+      this.#response.write(all, () => this.#clock.after(LAST_WORD_MS, () => this.#response.destroy()));
+    else this.#response.end(all);
   }
 
-  /** No more heartbeats. */
-  stop(): void {
-    this.#heartbeat?.cancel();
-  }
-
-  #encode(text: Buffer): Buffer {
-    return this.#gzip && text.length > 0 ? this.#gzip.add(text) : text;
-  }
-
-  #beat(): void {
-    this.#heartbeat?.restart();
-    if (this.isFull || this.isClosed) return;
-    this.messages.addComment("");
-    this.flush();
+  #encode(piece: Piece): Buffer {
+    const { text } = piece;
+    return this.#gzip && text.length > 0 ? this.#gzip.add(text, piece.blocks) : text;
   }
 
   /** While bytes are waiting, a caller who takes none for too long is dropped; a slow one is not. */

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { AppError } from "../model/errors.ts";
+import { EVENTS_HEADER } from "../nodes/hop-head.ts";
 import { answerMoved } from "../nodes/pass-on.ts";
 import type { FromPeer } from "../nodes/peer-listener.ts";
 import type { RunTiming } from "../runs/live-run.ts";
@@ -44,6 +45,7 @@ export class Exchange {
   index = 0;
   isAwaited = false;
   #isOpen = true;
+  #isEvents = false;
   /**
    * Who is told when the connection closes before the whole answer has left. An object that is there anyway, not a
    * closure: with one per call all that a call holds outlived the young generation, at 10 µs a call.
@@ -129,12 +131,19 @@ export class Exchange {
   open(status: number, headers: string[], timing: RunTiming | null, exposure: Exposure = "ours"): void {
     // Before what frames the body: Python's own HTTP client takes a head that breaks off for a whole one.
     headers.unshift("x-request-id", this.id);
+    if (this.from && this.#isEvents) headers.unshift(EVENTS_HEADER, "1");
     if (timing) headers.push("server-timing", serverTiming(timing));
     const origin = exposure === "app" ? null : (this.head?.origin ?? null);
     if (origin !== null) addAll(headers, this.#parts.cors.headers(origin, exposure));
     if (this.isLast) headers.push("connection", "close");
     this.response.writeHead(status, headers);
     this.#settle();
+  }
+
+  /** The same for a stream of events. */
+  openEvents(headers: string[], timing: RunTiming | null): void {
+    this.#isEvents = true;
+    this.open(200, headers, timing);
   }
 
   /** Ends an answer that was opened, with its last piece. */

@@ -9,7 +9,7 @@ import { takesGzip } from "./accepts.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { BodyRoom, MakeRoom } from "./body-room.ts";
 import type { Connection } from "./connection.ts";
-import { EventsAnswer } from "./events-answer.ts";
+import type { Feeds } from "./events/feeds.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Passing } from "./passing.ts";
 import { preferredWait } from "./prefer.ts";
@@ -29,6 +29,7 @@ export type RunParts = {
 
 type HandlerParts = RunParts & {
   readonly bodyRoom: BodyRoom;
+  readonly feeds: Feeds;
   /** Ends every wait at once. */
   readonly closing: AbortSignal;
   /** Null for a service alone. */
@@ -133,25 +134,34 @@ export class RunHandler {
       throw new AppError("bad_request", { message: "Last-Event-ID must be the number of an event." });
     }
     const { deployment, limits } = live.version.config;
-    const answer = new EventsAnswer(exchange, this.#parts.lookup, {
+    const { feeds } = this.#parts;
+    const events = {
       app: live.app,
+      runId: request.route.runId,
       after: Number(lastEventId ?? 0),
       sse: deployment.sse,
       isGzip: takesGzip(head.acceptEncoding),
       stallSeconds: limits.streamStallTimeoutSeconds,
-      clock: this.#parts.clock,
-    });
-    await answer.send(await this.#find(request));
+    };
+    // Before anything is read: who is refused comes again, and again.
+    feeds.requireRoom(events);
+    const known = await this.#find(request, this.#room(request), feeds.known(events));
+    await feeds.answer(exchange, known, events);
   }
 
   #room({ exchange, route }: AppRunRequest): MakeRoom {
     return this.#parts.bodyRoom.forAnswer(route.projectId, exchange);
   }
 
-  async #find(request: AppRunRequest, makeRoom: MakeRoom | null = this.#room(request)): Promise<KnownRun> {
+  /** `open`: the run as somebody knows it already. */
+  async #find(
+    request: AppRunRequest,
+    makeRoom: MakeRoom | null = this.#room(request),
+    open: KnownRun | null = null,
+  ): Promise<KnownRun> {
     const { app, route } = request;
     const key = { appNumber: app.number, id: route.runId };
-    const known = await this.#parts.lookup.find(key, makeRoom);
+    const known = open ?? (await this.#parts.lookup.find(key, makeRoom));
     if (!known) throw new AppError("run_not_found");
     return known;
   }

@@ -23,6 +23,7 @@ import { BodyRoom, bodyRoomBytes } from "./body-room.ts";
 import { CallHandler } from "./call-route.ts";
 import type { CallParts } from "./call-route.ts";
 import { Cors, SERVER_METHODS } from "./cors.ts";
+import { Feeds } from "./events/feeds.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeParts } from "./exchange.ts";
 import { RouteFinder } from "./find-route.ts";
@@ -115,7 +116,8 @@ export class Gateway {
     const { others = null, clock } = options;
     this.#passing = others && new Passing({ ...others, clock });
     const closing = this.#closing.signal;
-    this.#runs = new RunHandler({ ...options, bodyRoom, closing, passing: this.#passing });
+    const feeds = new Feeds(options);
+    this.#runs = new RunHandler({ ...options, bodyRoom, feeds, closing, passing: this.#passing });
     this.#documents = new DocumentHandler(options);
     this.#sockets = new SocketHandler(options);
     this.#gate = new ConnectionGate({

@@ -1,8 +1,10 @@
-import type { Timer } from "../kit/clock.ts";
+import type { Clock, Timer } from "../kit/clock.ts";
 import { errorBody } from "../model/errors.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { LiveRun, RunEnd } from "../runs/live-run.ts";
-import { EventStream } from "./event-stream.ts";
+import { SseBuffer } from "../runs/sse.ts";
+import type { SseMode } from "../runs/sse.ts";
+import { EventStream, HEARTBEAT_MS, Piece } from "./event-stream.ts";
 import type { StreamOptions } from "./event-stream.ts";
 import type { Exchange } from "./exchange.ts";
 
@@ -17,19 +19,24 @@ export class StreamAnswer {
   readonly #exchange: Exchange;
   readonly #run: LiveRun;
   readonly #stream: EventStream;
+  readonly #messages: SseBuffer;
   readonly #headTimer: Timer;
+  readonly #clock: Clock;
+  #heartbeat: Timer | null = null;
   #isFlushing = false;
   #owedBytes = 0;
 
-  constructor(exchange: Exchange, run: LiveRun, options: StreamOptions) {
+  constructor(exchange: Exchange, run: LiveRun, options: StreamOptions & { readonly sse: SseMode }) {
     this.#exchange = exchange;
     this.#run = run;
+    this.#clock = options.clock;
+    this.#messages = new SseBuffer(options.sse);
     this.#stream = new EventStream(exchange, options, () => this.#pay());
     this.#headTimer = options.clock.after(HEAD_AFTER_MS, () => exchange.attempt(() => this.#flush()));
   }
 
   chunk(chunk: Chunk): void {
-    this.#stream.messages.addChunk(chunk);
+    this.#messages.addChunk(chunk);
     this.#owedBytes += chunk.wireBytes;
     if (this.#isFlushing) return;
     this.#isFlushing = true;
@@ -40,19 +47,20 @@ export class StreamAnswer {
   end({ response, timing }: RunEnd): void {
     this.#headTimer.cancel();
     const stream = this.#stream;
-    if (response.error && !stream.isOpen && stream.messages.bytes === 0) {
+    if (response.error && !stream.isOpen && this.#messages.bytes === 0) {
       this.#exchange.answer(response, timing);
       return;
     }
     if (!stream.isOpen && !stream.isClosed) stream.open(timing);
-    if (response.error) stream.messages.addEvent("error", errorBody(response.error, this.#run.request.id));
-    stream.end(response.error !== null);
+    if (response.error) this.#messages.addEvent("error", errorBody(response.error, this.#run.request.id));
+    this.#heartbeat?.cancel();
+    stream.end(new Piece(this.#messages.take()), response.error !== null);
   }
 
   /** The caller has gone; what was sent is not waited for. */
   close(): void {
     this.#headTimer.cancel();
-    this.#stream.stop();
+    this.#heartbeat?.cancel();
     this.#pay();
   }
 
@@ -63,8 +71,23 @@ export class StreamAnswer {
     if (!stream.isOpen) {
       this.#headTimer.cancel();
       stream.open(this.#run.timing());
+      this.#heartbeat = this.#clock.after(HEARTBEAT_MS, () => this.#beat());
     }
-    if (stream.flush()) this.#pay();
+    if (this.#send()) this.#pay();
+  }
+
+  /** Sends the messages gathered so far; false if the socket is full. */
+  #send(): boolean {
+    if (this.#messages.bytes === 0) return !this.#stream.isFull;
+    this.#heartbeat?.restart();
+    return this.#stream.send(new Piece(this.#messages.take()));
+  }
+
+  #beat(): void {
+    this.#heartbeat?.restart();
+    if (this.#stream.isFull || this.#stream.isClosed) return;
+    this.#messages.addComment("");
+    this.#send();
   }
 
   #pay(): void {

@@ -29,6 +29,11 @@ const NO_ADDRESS = "-";
 /** A node that does not have the app answers with this as its first header, which no app can write. */
 export const MOVED_HEADER = "x-millrace-moved";
 export const MOVED_STATUS = 421;
+/**
+ * The first header of an answer to another node whose body is a stream of events that the service writes itself: each of
+ * its chunks is one or more whole messages, in whole blocks if it is compressed. No app can write it.
+ */
+export const EVENTS_HEADER = "x-millrace-events";
 
 /** Of one connection and no other. */
 const OF_CONNECTION = new Set(["keep-alive", "proxy-connection", "te", "transfer-encoding"]);

@@ -10,6 +10,7 @@ import type { HostedApp } from "../model/app-host.ts";
 import type { Peer } from "./peer.ts";
 import { MOVED_HEADER, MOVED_STATUS, hopHead } from "./hop-head.ts";
 import type { HopHead, Purpose } from "./hop-head.ts";
+import { isEvents, lostEvent } from "./lost-event.ts";
 import { ONE_WRITE_BYTES, PassedAnswer } from "./passed-answer.ts";
 import type { AnswerParts } from "./passed-answer.ts";
 import { PassedBody, readWhole } from "./passed-body.ts";
@@ -17,7 +18,7 @@ import type { Peers } from "./peers.ts";
 
 /**
  * What became of a request at another node:
- * - done: it was answered there, or its caller has gone;
+ * - done: it was answered there, or its caller has gone, or was told in a stream of events that the node was lost;
  * - moved: that node does not have the app, and has begun nothing;
  * - unreached: nothing of it was sent;
  * - lost: the connection ended before the answer did, and the request may have been carried out.
@@ -75,6 +76,8 @@ export class Passage implements ConnectionUser, ResponseEvents {
   #isMoved = false;
   #isOver = true;
   #hasAnswer = false;
+  /** The head of an answer that is a stream of events of the service's own. */
+  #events: ResponseHead | null = null;
   readonly #answer: PassedAnswer;
   #isGone = false;
   #gone: AbortController | null = null;
@@ -181,7 +184,7 @@ export class Passage implements ConnectionUser, ResponseEvents {
     else if (this.#peer && this.#mayRepeat()) {
       this.#isReused = false;
       this.#connect(this.#peer, null);
-    } else this.#finish("lost");
+    } else this.#finish(this.#tellLoss() ? "done" : "lost");
   }
 
   onContinue(): void {
@@ -215,7 +218,9 @@ export class Passage implements ConnectionUser, ResponseEvents {
   onHead(head: ResponseHead): void {
     this.#hasAnswer = true;
     this.#isMoved = head.status === MOVED_STATUS && head.headers[0] === MOVED_HEADER;
-    if (!this.#isMoved) this.#answer.begin(head);
+    if (this.#isMoved) return;
+    this.#events = isEvents(head.headers) ? { ...head, headers: head.headers.slice(2) } : null;
+    this.#answer.begin(this.#events ?? head);
   }
 
   onBody(bytes: Buffer): void {
@@ -249,6 +254,14 @@ export class Passage implements ConnectionUser, ResponseEvents {
       this.#drop();
       this.#finish("lost");
     }
+  }
+
+  /** Says in a stream of events that the rest of it is lost; false where that cannot be told. */
+  #tellLoss(): boolean {
+    // After half a message the caller would take the two for one.
+    if (!this.#events || !this.#parser.isBetweenChunks) return false;
+    this.#answer.breakOff(lostEvent(this.#events.headers), this.#parts.clock);
+    return true;
   }
 
   /** Ends the connection; what it still tells is not about this request any more. */

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { Clock } from "../kit/clock.ts";
 import type { ResponseHead } from "../kit/http/response-parser.ts";
 import { releaseBytes } from "../kit/release-bytes.ts";
 import { answerHeaders, pairsOf } from "./answer-head.ts";
@@ -23,6 +24,9 @@ type Source = { pause(): void; resume(): void };
 export const ONE_WRITE_BYTES = 16 * 1024;
 /** The largest record of TLS, and what Node reads at once: after so much, more is likely to follow in the same turn. */
 const RECORD_BYTES = 16 * 1024;
+
+/** Between last words and the end of the connection: time to be read. */
+const LAST_WORD_MS = 50;
 
 /**
  * An answer of another node on its way to the caller: whatever one read brings leaves in one write, and so do several
@@ -83,6 +87,16 @@ export class PassedAnswer {
     if (last && last.length <= ONE_WRITE_BYTES) response.end(last.toString("latin1"), "latin1");
     else response.end(last ?? undefined);
     this.#corked = null;
+    onWritten();
+  }
+
+  /** It will not become whole: after its last words the connection ends, without the final chunk. */
+  breakOff(lastWords: Buffer, clock: Clock): void {
+    const { response, onWritten } = this.#parts;
+    this.#open();
+    this.#uncork();
+    if (response.destroyed) return;
+    response.write(lastWords, () => clock.after(LAST_WORD_MS, () => response.destroy()));
     onWritten();
   }
 

@@ -11,6 +11,7 @@ import type { Conversation, ConversationEnd, HttpCallRequest } from "../replicas
 import type { ResponseFlow, ResponseHead, ResponseSink } from "../replicas/server/http-exchange.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
 import type { Store } from "../store/store.ts";
+import type { PartReader } from "./part-reader.ts";
 import type { PartWriter } from "./part-writer.ts";
 import { isBodiless, plainChunk, respond } from "./response.ts";
 import type { RunResponse } from "./response.ts";
@@ -92,7 +93,12 @@ export type RunReader = {
 export type RunRecorder = { record(run: LiveRun, end: RunEnd): void };
 
 /** What every run is built with. */
-export type RunParts = { readonly clock: Clock; readonly store: Store; readonly partWriter: PartWriter };
+export type RunParts = {
+  readonly clock: Clock;
+  readonly store: Store;
+  readonly partReader: PartReader;
+  readonly partWriter: PartWriter;
+};
 
 /** A run under way, until its end is written down. */
 export class LiveRun implements CallReader {
@@ -199,11 +205,12 @@ export class LiveRun implements CallReader {
       this.isAsync ||
       this.request.webhook !== null ||
       (deployment.recordPayloads === "all" && !target.hidden.result);
-    const { store, partWriter: writer, clock } = this.#parts;
+    const { store, partReader: reader, partWriter: writer, clock } = this.#parts;
     this.#transcript = new LiveTranscript({
       key: { appNumber: target.appNumber, id },
       firstEvent: 1 + (this.claim?.storedEvents ?? 0),
       store,
+      reader,
       writer,
       // An async run begins again after a crash, and with it its transcript; of a light one nothing is known then.
       clock: isKept && this.claim && !this.isAsync ? clock : null,

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Payload, PayloadBlob } from "../model/payload.ts";
 import { isFinal, withoutEnd } from "../model/run.ts";
 import type { Run, RunKey } from "../model/run.ts";
@@ -8,6 +7,7 @@ import type { Executor } from "./execute.ts";
 import type { Journal } from "./journal.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 import type { LiveRun } from "./live-run.ts";
+import type { PartReader } from "./part-reader.ts";
 import { STREAM_TYPE, plainChunk } from "./response.ts";
 import { PlainTranscript, StoredTranscript } from "./transcript.ts";
 import type { Transcript } from "./transcript.ts";
@@ -28,20 +28,33 @@ type MakeRoom = (bytes: number) => void;
 
 const NO_CHUNKS = new PlainTranscript(null);
 
-/** How soon a run that waits in the store is looked at again. */
+/** How soon a run that is not under way here is looked at again; one that stays queued is looked at ever more rarely. */
 const POLL_MS = 100;
+const POLL_GROWTH = 1.1;
+const MAX_POLL_MS = 1_000;
+
+export type LookupParts = {
+  readonly executor: Executor;
+  readonly journal: Journal;
+  readonly store: Store;
+  readonly partReader: PartReader;
+  /** Null where every payload lies in the database. */
+  readonly large: LargePayloads | null;
+};
 
 /** Finds runs wherever they are: under way, just ended, or stored. */
 export class RunLookup {
   readonly #executor: Executor;
   readonly #journal: Journal;
   readonly #store: Store;
+  readonly #partReader: PartReader;
   readonly #large: LargePayloads | null;
 
-  constructor(executor: Executor, journal: Journal, store: Store, large: LargePayloads | null = null) {
+  constructor({ executor, journal, store, partReader, large }: LookupParts) {
     this.#executor = executor;
     this.#journal = journal;
     this.#store = store;
+    this.#partReader = partReader;
     this.#large = large;
   }
 
@@ -67,7 +80,7 @@ export class RunLookup {
     makeRoom?.(stored?.resultBlob?.bytes ?? stored?.result?.length ?? 0);
     const blob = makeRoom && stored?.resultBlob;
     const payload = stored && blob ? await this.#withResult(stored, blob) : stored;
-    return { ...fromRecord(run, payload, () => new StoredTranscript(this.#store, key)), live: null };
+    return { ...fromRecord(run, payload, () => new StoredTranscript(this.#partReader, key)), live: null };
   }
 
   /** A run's arguments; null where they are not kept. They may be large, and few ask for them. */
@@ -88,8 +101,29 @@ export class RunLookup {
     signal: AbortSignal,
     makeRoom?: MakeRoom,
   ): Promise<KnownRun | null> {
-    await (live ? live.settled(signal) : sleep(POLL_MS, undefined, { signal }).catch(() => undefined));
+    await (live ? live.settled(signal) : this.#moved(run, signal));
     return await this.find(run, makeRoom);
+  }
+
+  /** Resolves when a run may have moved on that is not under way here, or the signal says that nobody waits. */
+  async #moved(run: Run, signal: AbortSignal): Promise<void> {
+    for (let gapMs = POLL_MS; !signal.aborted; gapMs = Math.min(gapMs * POLL_GROWTH, MAX_POLL_MS)) {
+      await this.#begun(run.id, gapMs, signal);
+      // Another node may have it, and have stored more of its transcript.
+      if (run.state !== "queued" || this.isLive(run.id)) return;
+      if ((await this.#store.runs.find(run))?.state !== run.state) return;
+    }
+  }
+
+  /** Resolves when the run is under way here, or after some time. */
+  async #begun(id: string, atMostMs: number, signal: AbortSignal): Promise<void> {
+    const patience = new AbortController();
+    const giveUp = (): void => patience.abort();
+    const timer = setTimeout(giveUp, atMostMs).unref();
+    signal.addEventListener("abort", giveUp);
+    await this.#executor.begun(id, patience.signal);
+    clearTimeout(timer);
+    signal.removeEventListener("abort", giveUp);
   }
 
   /** The run when it has ended, or as it stands when the signal says that nobody waits any more. */

@@ -25,6 +25,7 @@ import { Journal } from "./journal.ts";
 import { LargePayloads } from "./large-payloads.ts";
 import { LightRecorder } from "./light-recorder.ts";
 import { RunLookup } from "./lookup.ts";
+import { PartReader } from "./part-reader.ts";
 import { PartWriter } from "./part-writer.ts";
 import { PayloadPlace } from "./payload-place.ts";
 import { Submitter } from "./submit.ts";
@@ -128,8 +129,9 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new PartWriter(store, log, clock, reserve),
     (started) => started.stop(),
   );
-  const executor = new Executor({ clock, store, partWriter }, lightRecorder);
-  const lookup = new RunLookup(executor, journal, store, large);
+  const partReader = new PartReader(store, clock);
+  const executor = new Executor({ clock, store, partReader, partWriter }, lightRecorder);
+  const lookup = new RunLookup({ executor, journal, store, partReader, large });
   const fileRuns = await life.start(
     "file runs",
     () =>

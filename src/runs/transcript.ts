@@ -5,6 +5,7 @@ import type { TranscriptPart } from "../model/transcript-part.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
+import type { PartReader } from "./part-reader.ts";
 import type { PartWriter } from "./part-writer.ts";
 import { PartBuilder, chunksAfter } from "./transcript-part.ts";
 import type { NumberedChunk } from "./transcript-part.ts";
@@ -17,6 +18,10 @@ export type Transcript = {
    * signal says that nobody waits.
    */
   read(after: number, signal?: AbortSignal): Promise<readonly NumberedChunk[] | null>;
+  /** The same without waiting, of what is in memory; null if the next chunk is not. */
+  atHand(after: number): readonly NumberedChunk[] | null;
+  /** The number of the last chunk; 0 if there is none. */
+  last(): Promise<number>;
 };
 
 /** All that a run gave, part by part; throws where some of it is no longer kept. */
@@ -37,6 +42,7 @@ export type TranscriptOptions = {
   /** Of a run whose chunks are to outlive a crash: they are stored within `SEAL_MS`, however few they are. */
   readonly clock: Clock | null;
   readonly writer: PartWriter;
+  readonly reader: PartReader;
   readonly maxBytes: number;
   /** False: only the last parts are there to be read, and nothing is stored. */
   readonly isKept: boolean;
@@ -59,6 +65,8 @@ export class LiveTranscript implements Transcript {
   readonly #open = new PartBuilder();
   /** On their way to the store. */
   #leaving: TranscriptPart[] = [];
+  /** The latest one, if it could not be stored. */
+  #givenUp: TranscriptPart | null = null;
   /** Where each stored part begins, and its length. */
   #stored: { readonly firstEvent: number; readonly bytes: number }[] = [];
   #bytes = 0;
@@ -95,7 +103,9 @@ export class LiveTranscript implements Transcript {
     this.#isOver = true;
     this.#sealing?.cancel();
     this.#changed.ring();
-    return this.#options.isKept && this.#open.eventCount > 0 ? this.#open.view() : null;
+    if (!this.#options.isKept) return null;
+    // The last chunk is stored in any case: by its number, readers know that they have all.
+    return this.#open.eventCount > 0 ? this.#open.view() : (this.#leaving.at(-1) ?? this.#givenUp);
   }
 
   /** The run gave one plain value, or nothing: it is kept elsewhere, and here for who follows. */
@@ -118,19 +128,35 @@ export class LiveTranscript implements Transcript {
   async read(after: number, signal?: AbortSignal): Promise<readonly NumberedChunk[] | null> {
     this.#isFollowed = true;
     for (;;) {
-      const held = [...this.#leaving, this.#open.view()];
+      const held = this.#held();
       const isOlder = after + 1 < held[0]!.firstEvent;
       const stored = isOlder ? await this.#fromStore(after) : null;
-      const part = stored ?? held.find(({ firstEvent, eventCount }) => firstEvent + eventCount > after + 1);
+      const part = stored ?? partAfter(held, after);
       if (part) return chunksAfter(part, after);
       if (this.#isOver || signal?.aborted) return null;
       await this.#changed.wait(signal);
     }
   }
 
+  atHand(after: number): readonly NumberedChunk[] | null {
+    const held = this.#held();
+    const part = after + 1 < held[0]!.firstEvent ? null : partAfter(held, after);
+    return part && chunksAfter(part, after);
+  }
+
+  last(): Promise<number> {
+    return Promise.resolve(this.count);
+  }
+
+  /** The parts in memory, the oldest first. */
+  #held(): TranscriptPart[] {
+    const givenUp = this.#givenUp ? [this.#givenUp] : [];
+    return [...this.#leaving, ...givenUp, this.#open.view()];
+  }
+
   async #fromStore(after: number): Promise<TranscriptPart | null> {
-    const { isKept, key, store } = this.#options;
-    return isKept ? await store.transcripts.next({ ...key, after }) : null;
+    const { isKept, key, reader } = this.#options;
+    return isKept ? await reader.next(key, after) : null;
   }
 
   #sealLater(clock: Clock): Timer {
@@ -143,6 +169,7 @@ export class LiveTranscript implements Transcript {
   #seal(): void {
     const part = this.#open.take();
     this.#leaving.push(part);
+    this.#givenUp = null;
     if (!this.#options.isKept) {
       if (this.#leaving.length > (this.#isFollowed ? FOLLOWED_PARTS : 1)) this.#leaving.shift();
       return;
@@ -157,9 +184,14 @@ export class LiveTranscript implements Transcript {
     const isStored = await writer.write(key, part, isOwed?.() ?? true);
     this.#leaving = this.#leaving.filter((other) => other !== part);
     if (isStored) this.#stored.push({ firstEvent: part.firstEvent, bytes: part.bytes.length });
-    else this.#bytes -= part.bytes.length;
+    else this.#giveUp(part);
     await before;
     if (this.isTooLong) await this.#cut();
+  }
+
+  #giveUp(part: TranscriptPart): void {
+    this.#bytes -= part.bytes.length;
+    if (part.firstEvent + part.eventCount === this.#open.firstEvent) this.#givenUp = part;
   }
 
   /** The beginning makes room for the end: who comes back asks for what came last. */
@@ -176,17 +208,25 @@ export class LiveTranscript implements Transcript {
 
 /** The transcript of a run that has ended and is stored. */
 export class StoredTranscript implements Transcript {
-  readonly #store: Store;
+  readonly #reader: PartReader;
   readonly #key: RunKey;
 
-  constructor(store: Store, key: RunKey) {
-    this.#store = store;
+  constructor(reader: PartReader, key: RunKey) {
+    this.#reader = reader;
     this.#key = key;
   }
 
   async read(after: number): Promise<readonly NumberedChunk[] | null> {
-    const part = await this.#store.transcripts.next({ ...this.#key, after });
+    const part = await this.#reader.next(this.#key, after);
     return part && chunksAfter(part, after);
+  }
+
+  atHand(): null {
+    return null;
+  }
+
+  async last(): Promise<number> {
+    return await this.#reader.last(this.#key);
   }
 }
 
@@ -199,6 +239,19 @@ export class PlainTranscript implements Transcript {
   }
 
   read(after: number): Promise<readonly NumberedChunk[] | null> {
-    return Promise.resolve(this.#chunk && after < 1 ? [{ event: 1, ...this.#chunk }] : null);
+    return Promise.resolve(this.atHand(after));
   }
+
+  atHand(after: number): readonly NumberedChunk[] | null {
+    return this.#chunk && after < 1 ? [{ event: 1, ...this.#chunk }] : null;
+  }
+
+  last(): Promise<number> {
+    return Promise.resolve(this.#chunk ? 1 : 0);
+  }
+}
+
+/** The first part with a chunk after that number. */
+function partAfter(parts: readonly TranscriptPart[], after: number): TranscriptPart | null {
+  return parts.find(({ firstEvent, eventCount }) => firstEvent + eventCount > after + 1) ?? null;
 }

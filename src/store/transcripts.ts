@@ -72,6 +72,19 @@ export const transcripts = {
     },
   ),
 
+  /** The number of the last event that is stored; 0 if none is. */
+  last: read(async ({ db }, { appNumber, id }: RunKey): Promise<number> => {
+    const row = await db
+      .selectFrom("transcripts")
+      .select(["firstEvent", "eventCount"])
+      .where("appNumber", "=", appNumber)
+      .where("id", "=", uuidBytes(id))
+      .orderBy("firstEvent", "desc")
+      .limit(1)
+      .executeTakeFirst();
+    return row ? row.firstEvent + row.eventCount - 1 : 0;
+  }),
+
   /** Removes the parts whose events are all below `before`. */
   trim: write(
     async (session, { appNumber, id, before }: RunKey & { readonly before: number }): Promise<void> => {

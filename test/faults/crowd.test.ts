@@ -1,21 +1,16 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
-import { expect, onTestFinished } from "vitest";
+import { expect } from "vitest";
 import { testSettings } from "../support/test-settings.ts";
-import { Bell } from "../../src/kit/bell.ts";
 import { openFilesLimit } from "../../src/kit/listener/open-files.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import { packEnded } from "../../src/store/runs.ts";
 import { scratchDirectory, serve } from "../support/command-line.ts";
-import { explains } from "../support/explain.ts";
+import { Harm } from "../support/harm.ts";
 import { visit } from "../support/neighbor.ts";
 import type { Asked, Met } from "../support/neighbor.ts";
 import { idAt, sampleEnd, sampleRun } from "../support/sample-run.ts";
 import { writeApp } from "../support/service.ts";
-import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
 const IS_FULL = process.env["MILLRACE_FAULTS"] === "full";
@@ -88,42 +83,6 @@ const readOf = ({ baseUrl, projectId, token, pid }: Site): Asked => ({
 async function neighbors(sites: readonly Site[]): Promise<{ calls: Met[]; reads: Met[] }> {
   const calls = await visit(sites.map(callOf), CALLS);
   return { calls, reads: await visit(sites.map(readOf), CALLS / 2) };
-}
-
-/** A process that does harm until it is told to end, and then tells of it. */
-class Harm<Told> {
-  readonly #child;
-  readonly #news = new Bell();
-  readonly #closed: Promise<unknown>;
-  #text = "";
-
-  constructor(program: string, order: object) {
-    const script = fileURLToPath(new URL(`../support/${program}.ts`, import.meta.url));
-    const args = ["--disable-warning=ExperimentalWarning", script, JSON.stringify(order)];
-    this.#child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
-    this.#child.stdout.on("data", (data) => {
-      this.#text += String(data);
-      this.#news.ring();
-    });
-    this.#closed = once(this.#child, "close").then(() => this.#news.ring());
-    const silence = explains(() => `${program} said:\n${this.#text}`);
-    onTestFinished(async () => {
-      silence();
-      await this.end();
-    });
-  }
-
-  async says(words: string): Promise<void> {
-    const isOver = (): boolean => this.#child.exitCode !== null;
-    await until(`it says: ${words}`, () => this.#text.includes(words) || isOver(), this.#news);
-    expect(this.#text).toContain(words);
-  }
-
-  async end(): Promise<Told> {
-    this.#child.stdin.end();
-    await this.#closed;
-    return JSON.parse(this.#text.trim().split("\n").at(-1) ?? "") as Told;
-  }
 }
 
 /** Many connections from many addresses, half of them from one. */

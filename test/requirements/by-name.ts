@@ -147,7 +147,7 @@ export const TRIED_BY_NAME = {
     "pooler.transactions",
     "upgrade.release-before",
   ],
-  scale: ["dashboard.scale", "show.scale.apps", "show.scale.runs"],
+  scale: ["dashboard.scale", "runs.events.crowd", "show.scale.apps", "show.scale.runs"],
   soak: ["show.soak"],
   smoke: ["kubernetes.smoke", "ray.smoke"],
   kubernetes: [

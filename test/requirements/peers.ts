@@ -35,4 +35,8 @@ export const PEERS = {
       "A node starts only if it reaches the others, and they reach it at the address that it tells.",
     "peers.own": "What nodes say to each other is small: more than 1 MiB is refused.",
   }),
+  ...section("issue: Edges: browsers, tokens, readers, broken storage", {
+    "peers.events-lost":
+      "A stream of events that a node passes on ends with event: error when the node behind it is lost.",
+  }),
 };

@@ -63,6 +63,19 @@ export const STREAMING = {
     "runs.cancel.finished": "Cancelling a finished run is 409.",
     "runs.cancel.generator": "Cancelling closes generators.",
   }),
+  ...section("issue: Edges: browsers, tokens, readers, broken storage", {
+    "runs.events.beyond":
+      "A reader beyond what is stored gets event: truncated, then event: end; 204 is for one that has had the end.",
+    "runs.events.end-number":
+      "The number of `end` is never that of a chunk which a reader may have had, also if that chunk was lost.",
+    "runs.events.shared": "What readers of one run are sent is read and encoded once for all at one place.",
+    "runs.events.turns":
+      "Readers are served in turns, projects alternately, in a fifth of the event loop's time at most.",
+    "runs.events.limits":
+      "A run may have 5,000 readers and a project 7,500; a further one gets 429 and Retry-After.",
+    "runs.events.crowd":
+      "With 5,000 readers of one stream, or all that a project may have, another project's p99 is at most 3 x alone.",
+  }),
   ...section("contract 1: Runs as things, cancel", {
     "cancel.exception": "Cancel raises an exception that `except Exception` does not catch.",
     "cancel.async-task": "Cancel of an async def call cancels its task.",

@@ -53,6 +53,8 @@ export const TOOLS = {
     "client.python": "The Python client has the same verbs.",
     "client.server": "Both clients call a server's paths, and tell its answers from refusals by the service.",
     "client.reattach": "A stream that is cut is taken up again without loss or repetition.",
+    "client.truncated":
+      "Both clients raise an error if the rest of a stream is not stored, and if a connection ends without `end`.",
     "client.webhook": "Both clients verify webhooks.",
   }),
 };

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { GzipMember } from "../../src/gateway/gzip-member.ts";
+import { GzipMember } from "../../src/kit/gzip-member.ts";
 
 /** Messages of a stream, so many bytes of them. */
 export const text = (bytes: number): Buffer =>

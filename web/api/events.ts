@@ -1,5 +1,6 @@
 import { SseParser } from "../../src/client/sse.ts";
 import type { Message } from "../../src/client/sse.ts";
+import { errorIn } from "../../src/shapes/errors.ts";
 import { ApiError } from "./answer.ts";
 import { askApps } from "./http.ts";
 import { runPath } from "./runs.ts";
@@ -23,18 +24,32 @@ export async function followRun(ids: RunIds, onMessage: OnMessage, signal: Abort
       const response: Response = await askApps(`${runPath(ids)}/events`, { headers, signal });
       if (response.status === 204) return;
       if (!response.ok) throw await ApiError.of(response);
+      let isBrokenOff = false;
       const isEnded = await readEvents(response, (message) => {
         if (message.event === "end") return false;
+        isBrokenOff = isFailure(message, response);
+        if (isBrokenOff) return false;
         lastId = message.id ?? lastId;
         idleTries = 0;
         return onMessage(message);
       });
-      if (isEnded) return;
+      if (isEnded && !isBrokenOff) return;
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof ApiError && error.status < 500) throw error;
     }
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS * (idleTries + 1)));
+  }
+  if (!signal.aborted) throw new Error("The connection broke too often. Reload the page to try again.");
+}
+
+/** Whether the service says that it gives up on this answer; if the reason lasts, the next answer is an error. */
+function isFailure({ event, data }: Message, { headers }: Response): boolean {
+  if (event !== "error") return false;
+  try {
+    return errorIn(JSON.parse(data))?.request_id === headers.get("x-request-id");
+  } catch {
+    return false;
   }
 }
 

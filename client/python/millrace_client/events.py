@@ -52,6 +52,11 @@ def is_events(response: Response) -> bool:
 
 
 def is_truncation(message: Message) -> bool:
-    """Whether this is how the service says that it no longer stores what came here."""
+    """Whether this is how the service says that it does not store what came here."""
     body = parsed(message.data) if message.event == "truncated" and message.id is None else None
     return body is not None and "firstEvent" in body
+
+
+def is_all_gone(message: Message) -> bool:
+    """Whether this is how the service says that it stores nothing of the stream at all."""
+    return is_truncation(message) and (parsed(message.data) or {}).get("lastEvent") is None

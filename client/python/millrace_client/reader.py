@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from typing import Union
+from typing import Literal, Union
 
 from .errors import Cancelled, ConnectionLost, MillraceError, NotFound, is_passing, kind_of, lost
-from .events import Message, is_truncation, messages_of
+from .events import Message, is_all_gone, is_truncation, messages_of
 from .transport import Response, Transport, error_in, foreign_error, json_of, parsed, run_path
 
 #: A message as the app sent it: the name of its event, or None, and its text.
 Said = tuple[Union[str, None], str]
+
+#: What is missing of an answer.
+Rest = Literal["none", "more", "unknown"]
 
 
 class Reader:
@@ -28,13 +31,15 @@ class Reader:
 
     def read(self, live: Response | None) -> Generator[Said, None, None]:
         """All of it: from the answer to the call itself, if there is one, and the rest from `…/events`."""
-        is_whole = live is not None and (yield from self._live(live))
-        if self._run_id and not is_whole:
+        rest = "more" if live is None else (yield from self._live(live))
+        if self._run_id and rest == "more":
             yield from self._attached()
+        elif self._run_id and rest == "unknown":
+            yield from self._searched()
         self.is_over = True
 
-    def _live(self, response: Response) -> Generator[Said, None, bool]:
-        """The answer to the call itself; returns whether it is known to be whole."""
+    def _live(self, response: Response) -> Generator[Said, None, Rest]:
+        """The answer to the call itself; returns what is missing of it."""
         last: tuple[Said, MillraceError] | None = None
         broken: ConnectionLost | None = None
         with response:
@@ -53,28 +58,47 @@ class Reader:
                     yield event, data
             except ConnectionLost as error:
                 broken = error
-        if last:
+        if last and last[1].code == "node_lost":
+            # The run may go on elsewhere, or it has ended: it is asked.
+            broken = lost(str(last[1]), self._run_id)
+        elif last:
             self.is_over = True
             raise last[1]
         if self._run_id and self._client._token:
-            return not broken and self._is_whole()
+            return "more" if broken else self._rest()
         if broken:
             raise broken
-        return True
+        return "none"
 
-    def _is_whole(self) -> bool:
-        """Asks the run what came after the last message: a proxy may end a broken connection properly."""
+    def _rest(self) -> Rest:
+        """Asks the run what came after the last message: a proxy may end a broken connection properly.
+        Unknown if a yield was several messages: then there may be more messages than yields."""
         message = self._client._retrying(self._tries, self._next)
-        return message is None or self._is_end(message)
+        if message is None:
+            return "unknown"
+        return "none" if self._is_end(message) else "more"
 
     def _next(self) -> Message | None:
         with self._attach(self._had) as response:
             if response.status == 204:
                 return None
             for message in messages_of(response, self._idle_seconds):
-                if not is_truncation(message):
-                    return message
+                self._check(message, response)
+                if not is_all_gone(message):
+                    return None if is_truncation(message) else message
         raise lost("The event stream broke off.", self._run_id)
+
+    def _searched(self) -> Generator[Said, None, None]:
+        """What is missing of an answer that ended properly, searched for from the beginning."""
+        is_found = False
+        try:
+            for said in self._attached():
+                is_found = True
+                yield said
+        except ConnectionLost as error:
+            # If the beginning is no longer stored, nothing speaks against the end of the answer.
+            if is_found or error.code != "stream_lost":
+                raise
 
     def _attached(self) -> Generator[Said, None, None]:
         """The rest, from the position on, however often the connection breaks."""
@@ -104,6 +128,7 @@ class Reader:
                     return True
                 if is_truncation(message):
                     break
+                self._check(message, response)
                 is_new = to_skip == 0
                 to_skip -= not is_new
                 if event_id is not None:
@@ -126,6 +151,12 @@ class Reader:
             raise foreign_error(response, json.dumps(json_of(response)))
         except NotFound as error:
             raise lost("The service has lost the run.", self._run_id, "stream_lost") from error
+
+    def _check(self, message: Message, response: Response) -> None:
+        """Raises the error with which the service ends an answer of `…/events`, if this message tells one."""
+        error = error_in(parsed(message.data)) if message.event == "error" else None
+        if error and error.request_id and error.request_id == response.getheader("x-request-id"):
+            raise lost(str(error), self._run_id) if error.code == "node_lost" else error
 
     def _is_end(self, message: Message) -> bool:
         """Whether this is the service's own message about the end; raises what the run ended with."""

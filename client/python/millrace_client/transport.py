@@ -126,7 +126,7 @@ def error_in(body: dict[str, Any] | None, response: Response | None = None) -> M
         return None
     kind = kind_of(body["code"])
     status, details = response.status if response else None, tuple(body.get("details", ()))
-    return kind(body["code"], body["message"], status, body["request_id"], details, _retry_after(response))
+    return kind(body["code"], body.get("message", ""), status, body.get("request_id"), details, _retry_after(response))
 
 
 def refusal_in(response: Response) -> MillraceError | None:

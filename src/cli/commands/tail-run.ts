@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { errorIn } from "../../shapes/errors.ts";
 import { RUN } from "../../shapes/runs.ts";
 import type { RunRecord } from "../../shapes/runs.ts";
 import { explain } from "../api/explain.ts";
@@ -50,7 +51,9 @@ async function readOn(
   try {
     for await (const { id: number, event, data } of readMessages(answer.body)) {
       if (event === "end") return readJson(RUN, data, api.site.baseUrl);
-      if (event === "truncated") out.warn("the beginning is no longer stored");
+      // The service gives up on this answer; the next one says why, if the reason lasts.
+      if (event === "error" && requestOf(data) === answer.headers["x-request-id"]) return null;
+      if (event === "truncated") out.warn("some of what the run yielded is not stored");
       else out.line({ id: Number(number), ...(event !== null && { event }), data }, data);
       position.after = number ?? position.after;
     }
@@ -59,6 +62,15 @@ async function readOn(
     if (api.signal.aborted || !(error instanceof ConnectionError || code.startsWith("ECONN"))) throw error;
   }
   return null;
+}
+
+/** The request that an error of the service is about; null for another text. */
+function requestOf(data: string): string | null {
+  try {
+    return errorIn(JSON.parse(data))?.request_id ?? null;
+  } catch {
+    return null;
+  }
 }
 
 function failed({ id, status, error }: RunRecord): CliFailure {

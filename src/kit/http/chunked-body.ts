@@ -34,6 +34,11 @@ export class ChunkedBody {
     this.#onBody = onBody;
   }
 
+  /** Whether every chunk that has begun is whole. */
+  get isBetweenChunks(): boolean {
+    return this.#state !== "data";
+  }
+
   /** Tells when the body is whole; throws `BadResponse` where it is not what it should be. */
   feed(data: Buffer): ChunksEnd | null {
     try {

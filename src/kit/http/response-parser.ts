@@ -66,6 +66,11 @@ export class ResponseParser {
     return this.#state === "done";
   }
 
+  /** Whether what has come of the body are whole chunks. */
+  get isBetweenChunks(): boolean {
+    return this.#state === "chunked" && this.#chunks?.isBetweenChunks === true;
+  }
+
   feed(data: Buffer): void {
     let rest = data;
     while (this.#state === "head") {

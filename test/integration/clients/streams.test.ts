@@ -232,36 +232,49 @@ except MillraceError as error:
       await service().ofRun("app", id, "cancel", { method: "POST" });
     });
 
-    verifies("client.reattach", "when what it held is not kept is not taken for the end", async () => {
-      for (const app of ["unkept", "short"]) {
-        let isEnded = false;
-        const proxy = await CuttingProxy.open(service().service.apiUrl, (cuts) =>
-          isEnded ? null : { afterBytes: cuts === 0 ? 2_000 : 0, isReset: true },
-        );
-        const reading = read(language, proxy.url, [app, { upto: 3_000, size: 100 }, "count"]);
-        await until("the first cut", () => proxy.cuts > 0);
-        const replicas = [...(service().apps.get(app)?.pool.replicas ?? [])];
-        await until("the run has ended", () => replicas.every(({ calls }) => calls.size === 0));
-        // What an ended run held in memory goes once its record is stored.
-        await service().service.settle();
-        isEnded = true;
-        const { texts, error } = await reading;
-        expect([app, error]).toEqual([app, ["ConnectionLost", "stream_lost"]]);
-        expect(texts.length).toBeLessThan(3_000);
-      }
-    });
+    verifies(
+      ["client.reattach", "client.truncated"],
+      "when what it held is not kept is not taken for the end",
+      async () => {
+        for (const app of ["unkept", "short"]) {
+          let isEnded = false;
+          const proxy = await CuttingProxy.open(service().service.apiUrl, (cuts) =>
+            isEnded ? null : { afterBytes: cuts === 0 ? 2_000 : 0, isReset: true },
+          );
+          const reading = read(language, proxy.url, [app, { upto: 3_000, size: 100 }, "count"]);
+          await until("the first cut", () => proxy.cuts > 0);
+          const replicas = [...(service().apps.get(app)?.pool.replicas ?? [])];
+          await until("the run has ended", () => replicas.every(({ calls }) => calls.size === 0));
+          // What an ended run held in memory goes once its record is stored.
+          await service().service.settle();
+          isEnded = true;
+          const { texts, error } = await reading;
+          expect([app, error]).toEqual([app, ["ConnectionLost", "stream_lost"]]);
+          expect(texts.length).toBeLessThan(3_000);
+        }
+      },
+    );
 
-    verifies("client.reattach", "behind a proxy that makes a proper end of it loses nothing", async () => {
-      const url = await forgivingProxy(service().service.apiUrl);
-      for (const functionName of ["count", "mixed"]) {
-        const reader = openStream(service(), "app", { upto: 200 }, { functionName });
-        await reader.ended();
-        expect(await read(language, url, ["app", { upto: 200 }, functionName])).toEqual({
-          texts: reader.data,
-          error: null,
-        });
-      }
-    });
+    verifies(
+      ["client.reattach", "client.truncated"],
+      "behind a proxy that makes a proper end of it loses nothing",
+      async () => {
+        for (const functionName of ["count", "mixed"]) {
+          const reader = openStream(service(), "app", { upto: 200 }, { functionName });
+          await reader.ended();
+          // In the latter case more messages of `mixed` have come than it yields.
+          for (const share of [0.5, 0.9]) {
+            const url = await forgivingProxy(service().service.apiUrl, share);
+            const got = await read(language, url, ["app", { upto: 200 }, functionName]);
+            expect([functionName, share, got]).toEqual([
+              functionName,
+              share,
+              { texts: reader.data, error: null },
+            ]);
+          }
+        }
+      },
+    );
   });
 
   test("a run that is cancelled by another ends the stream as Cancelled", async () => {
@@ -279,8 +292,8 @@ except MillraceError as error:
   });
 });
 
-/** An HTTP proxy that ends each first answer early, and properly, as some do when the service behind them dies. */
-async function forgivingProxy(target: string): Promise<string> {
+/** An HTTP proxy that ends each answer to a call after that share of it, and properly, as some do when the service dies. */
+async function forgivingProxy(target: string, share: number): Promise<string> {
   const server = createServer((request, response) => {
     void (async () => {
       const pieces: Buffer[] = [];
@@ -295,7 +308,7 @@ async function forgivingProxy(target: string): Promise<string> {
       const { "content-length": ___, ...kept } = Object.fromEntries(answer.headers);
       response.writeHead(answer.status, kept);
       const body = Buffer.from(await answer.arrayBuffer());
-      response.end(isCall ? body.subarray(0, body.length / 2) : body);
+      response.end(isCall ? body.subarray(0, body.length * share) : body);
     })();
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
-import { GzipMember } from "../../../src/gateway/gzip-member.ts";
+import { GzipMember } from "../../../src/kit/gzip-member.ts";
 import { SAMPLES, text, writeMember } from "../../support/gzip-samples.ts";
 
 test("Python reads it", () => {

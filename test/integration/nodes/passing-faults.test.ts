@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { Agent, request as httpRequest } from "node:http";
-import type { ClientRequest, IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { connect, createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { buffer, text } from "node:stream/consumers";
@@ -10,26 +10,20 @@ import { MOVED_HEADER, MOVED_STATUS } from "../../../src/nodes/hop-head.ts";
 import type { Passed } from "../../../src/nodes/passage.ts";
 import { Peers } from "../../../src/nodes/peers.ts";
 import { HandClock } from "../../support/clocks.ts";
-import { bareServer, testAuthority, testHop, testNode, testPassage } from "../../support/nodes/hop.ts";
+import {
+  answerOf,
+  ask,
+  bareServer,
+  testAuthority,
+  testHop,
+  testNode,
+  testPassage,
+} from "../../support/nodes/hop.ts";
 import { frame } from "../../support/socket-frames.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const MIB = 1024 * 1024;
-
-/** A request whose answer may break off. */
-function ask(url: string, method = "GET", headers: Record<string, string> = {}): ClientRequest {
-  const request = httpRequest(url, { method, headers, agent: false });
-  request.on("error", () => {});
-  onTestFinished(() => void request.destroy());
-  return request;
-}
-
-async function answerOf(request: ClientRequest): Promise<IncomingMessage> {
-  request.end();
-  const [response] = (await once(request, "response")) as [IncomingMessage];
-  return response;
-}
 
 verifies("peers.lost", "an owner that is lost before it answers is told of", async () => {
   const { passedUrl, passed } = await testHop(({ socket }) => socket.destroy());

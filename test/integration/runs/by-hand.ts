@@ -17,6 +17,7 @@ import type { LargePayloads } from "../../../src/runs/large-payloads.ts";
 import { LightRecorder } from "../../../src/runs/light-recorder.ts";
 import type { RunRequest } from "../../../src/runs/live-run.ts";
 import type { RunTarget } from "../../../src/replicas/run-target.ts";
+import { PartReader } from "../../../src/runs/part-reader.ts";
 import { PartWriter } from "../../../src/runs/part-writer.ts";
 import { Submitter } from "../../../src/runs/submit.ts";
 import { openStore } from "../../../src/store/store.ts";
@@ -106,7 +107,8 @@ export class ByHand {
       onDeliveries: () => undefined,
       onReleased,
     });
-    this.executor = new Executor({ clock, store, partWriter }, lightRecorder);
+    const partReader = new PartReader(store, clock);
+    this.executor = new Executor({ clock, store, partReader, partWriter }, lightRecorder);
     const basics = { store, partWriter, clock, log, owner, large };
     const parts = { ...basics, executor: this.executor, recorder: this.recorder };
     this.dispatcher = new Dispatcher({

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { LiveRun } from "../../../src/runs/live-run.ts";
+import { PartReader } from "../../../src/runs/part-reader.ts";
 import { RunLookup } from "../../../src/runs/lookup.ts";
 import { Journal } from "../../../src/runs/journal.ts";
 import { createLog } from "../../../src/kit/log.ts";
@@ -83,11 +84,10 @@ for (const [way, execute] of Object.entries(WAYS)) {
     const parts = byHand();
     const run = await execute(parts, "");
     const next = parts.next();
-    const lookup = new RunLookup(
-      next.executor,
-      new Journal(next.store, createLog("silent"), CLOCK),
-      next.store,
-    );
+    const { executor, store } = next;
+    const journal = new Journal(store, createLog("silent"), CLOCK);
+    const partReader = new PartReader(store, CLOCK);
+    const lookup = new RunLookup({ executor, journal, store, partReader, large: null });
     const key = { appNumber: parts.target.appNumber, id: run.request.id };
     await next.dispatcher.start();
     await until("it is ended", async () => {

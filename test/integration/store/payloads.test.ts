@@ -81,6 +81,10 @@ describe.each(DATABASE_KINDS)("payloads and transcripts on %s", (kind) => {
     const firstAfter = async (after: number) => (await store.transcripts.next({ ...key, after }))?.firstEvent;
     expect(await Promise.all([0, 2, 3, 4, 13].map(firstAfter))).toEqual([1, 1, 4, 5, 5]);
     expect(await store.transcripts.next({ ...key, after: 14 })).toBeNull();
+    // The largest that a reader may name.
+    expect(await store.transcripts.next({ ...key, after: 999_999_999_999_998 })).toBeNull();
+    expect(await store.transcripts.last(key)).toBe(14);
+    expect(await store.transcripts.last({ ...key, appNumber: key.appNumber + 1 })).toBe(0);
     const found = (await store.transcripts.next({ ...key, after: 3 })) as TranscriptPart;
     expect({ ...found, bytes: text(found.bytes) }).toEqual({ firstEvent: 4, eventCount: 1, bytes: "4+1" });
   });

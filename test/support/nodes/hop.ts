@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { createServer, ServerResponse } from "node:http";
-import type { IncomingMessage, RequestListener } from "node:http";
+import { createServer, request as httpRequest, ServerResponse } from "node:http";
+import type { ClientRequest, IncomingMessage, RequestListener } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { onTestFinished } from "vitest";
 import { systemClock } from "../../../src/kit/clock.ts";
@@ -163,4 +163,19 @@ export function testPassage(
   });
   response.once("close", () => passage.onGone());
   return passage;
+}
+
+/** A request whose answer may break off. */
+export function ask(url: string, method = "GET", headers: Record<string, string> = {}): ClientRequest {
+  const request = httpRequest(url, { method, headers, agent: false });
+  request.on("error", () => {});
+  onTestFinished(() => void request.destroy());
+  return request;
+}
+
+/** Sends it; the head of its answer. */
+export async function answerOf(request: ClientRequest): Promise<IncomingMessage> {
+  request.end();
+  const [response] = (await once(request, "response")) as [IncomingMessage];
+  return response;
 }

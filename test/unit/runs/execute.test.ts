@@ -57,3 +57,28 @@ test("a run is found by its id among any number, until its end is written down",
   expect(executor.claimed()).toEqual(new Set(left));
   for (const id of ["", "x", "\u{1F600}", ids.next(2)]) expect(executor.find(id)).toBeUndefined();
 });
+
+test("who waits for a run learns when it begins, or when nobody waits any more", async () => {
+  const recorder = { record: (run: LiveRun) => run.settle() };
+  // oxlint-disable-next-line no-unsafe-type-assertion
+  const executor = new Executor({ clock: new HandClock() } as unknown as RunParts, recorder);
+  const left = new AbortController();
+  const seen: string[] = [];
+  const wait = async (id: string, signal: AbortSignal, name: string): Promise<void> => {
+    await executor.begun(id, signal);
+    seen.push(name);
+  };
+  const { signal } = new AbortController();
+  const waits = [
+    wait("one", signal, "first"),
+    wait("one", signal, "second"),
+    wait("two", left.signal, "left"),
+  ];
+  const request = { id: "one", target: TARGET, functionName: "run", body: Buffer.alloc(0), isBare: false };
+  executor.executeClaimed({ ...request, ip: null, webhook: null }, CLAIM, READER, recorder);
+  await Promise.all(waits.slice(0, 2));
+  expect(seen).toEqual(["first", "second"]);
+  left.abort();
+  await waits[2];
+  expect(seen).toEqual(["first", "second", "left"]);
+});

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import type { TranscriptPart } from "../../../src/model/transcript-part.ts";
+import { PartReader } from "../../../src/runs/part-reader.ts";
 import { PartWriter } from "../../../src/runs/part-writer.ts";
 import {
   LiveTranscript,
@@ -12,6 +13,7 @@ import {
 import type { Transcript, TranscriptOptions } from "../../../src/runs/transcript.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { HandClock } from "../../support/clocks.ts";
+import { verifies } from "../../verifies.ts";
 
 const KEY = { appNumber: 1, id: "0197c3a0-7e1b-7abc-8def-0123456789ab" };
 const KIB = 1024;
@@ -41,19 +43,21 @@ class Shelf {
     },
   } as unknown as Store;
   readonly writer = new PartWriter(this.store, createLog("silent"), systemClock);
+  readonly reader = new PartReader(this.store, systemClock);
 
   close(): void {
     this.#gate = new Promise((resolve) => (this.open = resolve));
   }
 
   transcript(options: Partial<TranscriptOptions> = {}): LiveTranscript {
-    const { store, writer } = this;
+    const { store, writer, reader } = this;
     return new LiveTranscript({
       key: KEY,
       firstEvent: 1,
       clock: null,
       store,
       writer,
+      reader,
       maxBytes: 64 * KIB * KIB,
       isKept: true,
       ...options,
@@ -117,7 +121,7 @@ describe("the transcript of a run under way", () => {
       range(51, 100),
     ]);
     if (last) shelf.parts.push(last);
-    expect(await readAll(new StoredTranscript(shelf.store, KEY))).toEqual(range(1, 100));
+    expect(await readAll(new StoredTranscript(shelf.reader, KEY))).toEqual(range(1, 100));
   });
 
   test("loses its beginning past its limit, and keeps its end", async () => {
@@ -205,13 +209,48 @@ describe("the transcript of a run under way", () => {
     const shelf = new Shelf();
     const transcript = shelf.transcript();
     shelf.isBroken = true;
-    for (const event of range(1, 20)) transcript.add(kib(event));
+    for (const event of range(1, 36)) transcript.add(kib(event));
     await shelf.writer.stop();
     await transcript.settle();
     transcript.end();
     const numbers = await readAll(transcript);
-    expect([numbers[0], numbers.at(-1)]).toEqual([17, 20]);
+    expect([numbers[0], numbers.at(-1)]).toEqual([17, 36]);
     await expect(allChunks(transcript).next()).rejects.toThrow("no longer stored");
+  });
+
+  verifies(
+    "runs.events.end-number",
+    "stores its last chunk with the record, whatever became of it",
+    async () => {
+      for (const state of ["stored", "on its way", "given up"]) {
+        const shelf = new Shelf();
+        const transcript = shelf.transcript();
+        if (state === "on its way") shelf.close();
+        shelf.isBroken = state === "given up";
+        // Two whole parts, and nothing after them.
+        for (const event of range(1, 32)) transcript.add(kib(event));
+        if (state === "given up") await shelf.writer.stop();
+        if (state !== "on its way") await transcript.settle();
+        const last = transcript.end();
+        const stored = last && [last.firstEvent, last.eventCount];
+        expect([state, stored]).toEqual([state, state === "stored" ? null : [17, 16]]);
+        shelf.open();
+        await transcript.settle();
+        expect([await transcript.last(), (await readAll(transcript, 16)).length]).toEqual([32, 16]);
+      }
+    },
+  );
+
+  test("gives what is in memory at once, and nothing else", async () => {
+    const shelf = new Shelf();
+    const transcript = shelf.transcript();
+    for (const event of range(1, 20)) transcript.add(kib(event));
+    await transcript.settle();
+    const atHand = (after: number) => transcript.atHand(after)?.map(({ event }) => event) ?? null;
+    expect(atHand(16)).toEqual([17, 18, 19, 20]);
+    expect(atHand(18)).toEqual([19, 20]);
+    // Those before are stored, and those after have not come.
+    expect([atHand(0), atHand(15), atHand(20), atHand(1_000)]).toEqual([null, null, null, null]);
   });
 });
 
@@ -220,6 +259,7 @@ test("the transcript of a stored plain value is that value, once", async () => {
   expect(await readAll(transcript)).toEqual([1]);
   expect(await transcript.read(1)).toBeNull();
   expect(await new PlainTranscript(null).read(0)).toBeNull();
+  expect([await transcript.last(), await new PlainTranscript(null).last()]).toEqual([1, 0]);
 });
 
 test("one that is to outlive a crash is stored twice a second, however little there is", async () => {

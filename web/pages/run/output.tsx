@@ -70,7 +70,7 @@ function Stream({
   if (isEnded && !isRead && messages.count === 0) return <Skeleton className="h-24 w-full" />;
   return (
     <>
-      {isTruncated && <p className="mb-2 text-[0.9rem] text-ink-faint">The beginning is no longer stored.</p>}
+      {isTruncated && <p className="mb-2 text-[0.9rem] text-ink-faint">Some of the output is not stored.</p>}
       <MessageView
         messages={messages}
         view={view}

@@ -9,7 +9,7 @@ export type Transcript = {
   readonly messages: Messages;
   /** When the first chunk came; null where nobody was there to see it. */
   readonly firstChunkMs: number | null;
-  /** Some of the beginning is not kept. */
+  /** Some of it is not stored. */
   readonly isTruncated: boolean;
   /** There is no more to come. */
   readonly isRead: boolean;

@@ -97,6 +97,13 @@ describe("with a little of everything stored", () => {
     expect(plan).toContain("SEARCH t USING COVERING INDEX sqlite_autoindex_transcripts_1");
   });
 
+  test("the last part of a transcript is found without the others", async () => {
+    const plans = await plansOf(session(), transcripts.last, { appNumber: 1, id: uuidv7(1) });
+    expect(plans).toEqual([
+      "SEARCH transcripts USING INDEX sqlite_autoindex_transcripts_1 (app_number=? AND id=?)",
+    ]);
+  });
+
   const id = uuidv7(1);
   const cutoff = Date.now() + 1_000_000;
   test.each<[string, () => Promise<string[]>]>([

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { constants, createGunzip, gunzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { GzipMember } from "../../../src/gateway/gzip-member.ts";
+import { GzipMember } from "../../../src/kit/gzip-member.ts";
 import { SAMPLES, text, writeMember } from "../../support/gzip-samples.ts";
 
 /** What a streaming gunzip gives for each piece before it gets the next. */

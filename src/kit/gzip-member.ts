@@ -31,17 +31,11 @@ export class GzipMember {
     return HEADER;
   }
 
-  /** The data as whole blocks that end on a byte; nothing for no data. */
-  add(data: Buffer): Buffer {
-    if (data.length === 0) return EMPTY;
+  /** The data as whole blocks that end on a byte; `blocks` if somebody has made them before. Nothing for no data. */
+  add(data: Buffer, blocks: Buffer = gzipBlocks(data)): Buffer {
     this.#crc = crc32(data, this.#crc);
     this.#plainBytes = (this.#plainBytes + data.length) >>> 0;
-    if (data.length <= MAX_PART_BYTES) return writePart(data);
-    const parts: Buffer[] = [];
-    for (let at = 0; at < data.length; at += MAX_PART_BYTES) {
-      parts.push(writePart(data.subarray(at, at + MAX_PART_BYTES)));
-    }
-    return Buffer.concat(parts);
+    return blocks;
   }
 
   /** The last block and the trailer, by which a reader knows that nothing is missing. */
@@ -52,6 +46,17 @@ export class GzipMember {
     end.writeUInt32LE(this.#plainBytes, LAST_BLOCK.length + 4);
     return end;
   }
+}
+
+/** The data as blocks that can follow any other; the same for every member. */
+export function gzipBlocks(data: Buffer): Buffer {
+  if (data.length === 0) return EMPTY;
+  if (data.length <= MAX_PART_BYTES) return writePart(data);
+  const parts: Buffer[] = [];
+  for (let at = 0; at < data.length; at += MAX_PART_BYTES) {
+    parts.push(writePart(data.subarray(at, at + MAX_PART_BYTES)));
+  }
+  return Buffer.concat(parts);
 }
 
 function writePart(data: Buffer): Buffer {

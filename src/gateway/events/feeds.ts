@@ -1,0 +1,118 @@
+import type { Clock } from "../../kit/clock.ts";
+import { Turns } from "../../kit/turns.ts";
+import type { App } from "../../model/app.ts";
+import { AppError } from "../../model/errors.ts";
+import { isFinal } from "../../model/run.ts";
+import type { KnownRun, RunLookup } from "../../runs/lookup.ts";
+import type { SseMode } from "../../runs/sse.ts";
+import type { Exchange } from "../exchange.ts";
+import { isEndNumber } from "./end-number.ts";
+import type { EndedRun } from "./end-number.ts";
+import { EventsAnswer } from "./events-answer.ts";
+import { Feed } from "./feed.ts";
+
+export type FeedsParts = {
+  readonly lookup: Pick<RunLookup, "findLater">;
+  readonly clock: Clock;
+  readonly readerLimits?: ReaderLimits;
+};
+
+/** How many connections may read the events of one run, and of all runs of one project. */
+export type ReaderLimits = { readonly ofRun: number; readonly ofProject: number };
+
+/** Whose events, and how an app's own text is treated in them. */
+type Source = {
+  readonly app: Pick<App, "number" | "projectId" | "name">;
+  readonly runId: string;
+  readonly sse: SseMode;
+};
+
+/** What a reader asks for. */
+export type EventsRequest = Source & {
+  /** The number of the last event that the reader has; 0 for none. */
+  readonly after: number;
+  readonly isGzip: boolean;
+  readonly stallSeconds: number;
+};
+
+/** A reader takes 20 to 35 kB; and a project leaves a quarter of the default `max_connections` to others. */
+export const READER_LIMITS: ReaderLimits = { ofRun: 5_000, ofProject: 7_500 };
+const RETRY_AFTER = { "retry-after": "5" };
+const NO_CONTENT = { status: 204, contentType: null, body: Buffer.alloc(0), headers: {}, error: null };
+
+/** The runs whose events are being read, and how many read them. */
+export class Feeds {
+  readonly #parts: FeedsParts;
+  readonly #limits: ReaderLimits;
+  readonly #turns: Turns;
+  readonly #feeds = new Map<string, Feed>();
+  readonly #ofProject = new Map<string, number>();
+
+  constructor(parts: FeedsParts) {
+    this.#parts = parts;
+    this.#limits = parts.readerLimits ?? READER_LIMITS;
+    this.#turns = new Turns(parts.clock);
+  }
+
+  /** The run as its readers know it; null if nobody reads it. */
+  known(source: Source): KnownRun | null {
+    return this.#feeds.get(keyOf(source))?.known ?? null;
+  }
+
+  /** Throws `too_many_requests` if the run or the project has as many readers as it may have. */
+  requireRoom(source: Source): void {
+    const { ofRun, ofProject } = this.#limits;
+    if ((this.#feeds.get(keyOf(source))?.size ?? 0) >= ofRun) throw tooMany("run", ofRun);
+    if ((this.#ofProject.get(source.app.projectId) ?? 0) >= ofProject) throw tooMany("project", ofProject);
+  }
+
+  /** Sends the run's events as long as it goes on and the reader stays; 204 to one that has had the end. */
+  async answer(exchange: Exchange, known: KnownRun, request: EventsRequest): Promise<void> {
+    const { after } = request;
+    if (isEndNumber(await this.#endOf(known, request), after)) {
+      exchange.answer(NO_CONTENT);
+      return;
+    }
+    const { response } = exchange;
+    if (response.destroyed) return;
+    this.requireRoom(request);
+    this.#count(request.app.projectId, 1);
+    response.once("close", () => this.#count(request.app.projectId, -1));
+    const feed = this.#feedOf(known, request);
+    feed.join(new EventsAnswer(exchange, feed, after, { ...request, clock: this.#parts.clock }));
+  }
+
+  /** How the run ended; null while it goes on. Who joins others need not ask again. */
+  async #endOf(known: KnownRun, source: Source): Promise<EndedRun | null> {
+    const open = this.#feeds.get(keyOf(source));
+    if (open) return await open.ended();
+    return isFinal(known.run.state) ? { ...known, last: await known.transcript.last() } : null;
+  }
+
+  #feedOf(known: KnownRun, request: EventsRequest): Feed {
+    const { app, sse } = request;
+    const key = keyOf(request);
+    const open = this.#feeds.get(key);
+    if (open) return open;
+    const onEmpty = (): void => void this.#feeds.delete(key);
+    const feed = new Feed(known, { ...this.#parts, turns: this.#turns, app, sse, onEmpty });
+    this.#feeds.set(key, feed);
+    return feed;
+  }
+
+  #count(projectId: string, change: number): void {
+    const count = (this.#ofProject.get(projectId) ?? 0) + change;
+    if (count > 0) this.#ofProject.set(projectId, count);
+    else this.#ofProject.delete(projectId);
+  }
+}
+
+/** With the app: a run is found in its own app alone. */
+function keyOf({ app, runId, sse }: Source): string {
+  return `${app.number} ${runId} ${sse}`;
+}
+
+function tooMany(what: "run" | "project", limit: number): AppError {
+  const message = `The ${what} has ${limit} connections that read events, which is the limit; close some, or try again later.`;
+  return new AppError("too_many_requests", { message, headers: RETRY_AFTER });
+}
