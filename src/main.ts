@@ -53,7 +53,7 @@ import { startRuns } from "./runs/start-runs.ts";
 import type { AppHolder } from "./store/app-owners.ts";
 import { Inspection } from "./store/inspection.ts";
 import { explainStart } from "./store/start-failure.ts";
-import { startReserve } from "./store/start-reserve.ts";
+import { watchStorage } from "./store/storage-watch.ts";
 import type { Store } from "./store/store.ts";
 import { copyDatabase, inspectDatabase } from "./store/upkeep.ts";
 
@@ -149,7 +149,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     () => Home.open(sockets, clock),
     (opened) => opened.close(),
   );
-  const reserve = await startReserve(settings, store, clock, life);
+  const reserve = await watchStorage(settings, store, { clock, log }, life);
   const hosted = await startHost(found, settings, { clock, log }, life);
   const { limits, storage, helper, containers } = hosted;
   const blobs = await startBlobs(settings, store.kind, clock, life);
@@ -192,7 +192,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     life,
   );
   const deploys = await startDeploys({ ...basics, ...apps, python, walls, limits, helper, ...held }, life);
-  const { deployer } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
   const mailer = await life.start(
@@ -240,6 +239,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     (server) => server.close(),
   );
   managementPort = management.port;
+  await reserve.checked;
   const gateway: Gateway = await life.start(
     "gateway",
     () =>
@@ -281,11 +281,14 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     followSigningSecrets(node.changes, runs.secrets);
   }
   const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };
-  await node?.serve({ ...appWork({ ...apps, deployer }), judge: () => void runs.judge.judge() }, peerRoutes);
+  await node?.serve(
+    { ...appWork({ ...apps, ...deploys }), judge: () => void runs.judge.judge() },
+    peerRoutes,
+  );
   // Stopped before the apps are: a replica that is being tried would seem to have failed.
   await life.start(
     "builds",
-    () => deployer,
+    () => deploys.deployer,
     (started) => started.stop(),
   );
   const apiUrl = settings.publicApiUrl ?? listenerUrl(host, gateway.port);
@@ -335,7 +338,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     setupLink,
     store,
     tokens,
-    install: (folder) => deployer.deployFolder(owner.projectId, folder),
+    install: (folder) => deploys.deployer.deployFolder(owner.projectId, folder),
     settle: async () => {
       await Promise.all([runs.lightRecorder.settle(), runs.recorder.settle()]);
       await runs.journal.settle();

@@ -23,6 +23,7 @@ import { SEATS } from "./requirements/seats.ts";
 import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
 import { START } from "./requirements/start.ts";
+import { STORAGE } from "./requirements/storage.ts";
 import { STREAMING } from "./requirements/streaming.ts";
 import { TOOLS } from "./requirements/tools.ts";
 import { WALLS } from "./requirements/walls.ts";
@@ -59,6 +60,7 @@ export const TABLES = [
   ELSEWHERE,
   RAY,
   SEATS,
+  STORAGE,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -92,6 +94,7 @@ export const REQUIREMENTS = {
   ...ELSEWHERE,
   ...RAY,
   ...SEATS,
+  ...STORAGE,
 };
 
 /** The id of a promise that exists. */
