@@ -14,4 +14,12 @@ export const STORAGE = {
     "storage.lost":
       "A data directory that was removed, replaced or unmounted takes no run: no 202 is given for what is not in it.",
   }),
+  ...section("docs/operations.md: When the clock is set", {
+    "ids.clock":
+      "The id of a run is at most 10 s ahead of the clock, and ids sort by birth unless it is set back by more.",
+    "clock.steps":
+      "When the clock is set by an hour, lists have each run once in the order of their times, and figures the newest.",
+    "clock.steps.kept":
+      "When the clock is set by an hour, nothing is removed before its time, and all of it later.",
+  }),
 };

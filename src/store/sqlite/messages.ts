@@ -20,7 +20,7 @@ export type Request = {
   readonly id: number;
   readonly name: string;
   readonly packed: unknown;
-  /** Epoch milliseconds after which nobody waits for it any more. */
+  /** After which nobody waits for it any more, by `threadsMs`. */
   readonly deadlineMs?: number | undefined;
 };
 

@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { threadScript } from "../../config/package-files.ts";
-import { systemClock } from "../../kit/clock.ts";
+import { systemClock, threadsMs } from "../../kit/clock.ts";
 import { WhileUsed } from "../../kit/while-used.ts";
 import { PROBE_BYTES } from "../meta.ts";
 import { lostStorage } from "../storage-fault.ts";
@@ -53,7 +53,7 @@ export async function openSqlite(dataDir: string, onRewrite?: (step: RewriteStep
       const { mode, isHeavy, movedWith } = operationNamed(name);
       if (mode !== "read") return writer.call(name, packed, { moved: movedWith(packed as never) });
       if (!isHeavy(packed as never)) return reader.call(name, packed);
-      const deadlineMs = Date.now() + HEAVY_READ_MS;
+      const deadlineMs = threadsMs() + HEAVY_READ_MS;
       return heavyReader.use((client) => client.call(name, packed, { deadlineMs }));
     },
     // Behind all that waits in that thread: when it is answered, so was everything before it.

@@ -12,7 +12,7 @@ type Pending = { readonly resolve: (result: unknown) => void; readonly reject: (
 type CallOptions = {
   /** Is part of the argument, and is gone from this thread afterwards. */
   readonly moved?: readonly ArrayBuffer[];
-  /** Epoch milliseconds after which it is given up. */
+  /** After which it is given up, by `threadsMs`. */
   readonly deadlineMs?: number;
 };
 
