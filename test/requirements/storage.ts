@@ -14,6 +14,10 @@ export const STORAGE = {
     "storage.lost":
       "A data directory that was removed, replaced or unmounted takes no run: no 202 is given for what is not in it.",
   }),
+  ...section("docs/cluster.md: What happens when", {
+    "frozen.answers":
+      "A node that was frozen and goes on reads the answers that came meanwhile: no call gets 503 for want of storage.",
+  }),
   ...section("docs/operations.md: When the clock is set", {
     "ids.clock":
       "The id of a run is at most 10 s ahead of the clock, and ids sort by birth unless it is set back by more.",
