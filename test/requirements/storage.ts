@@ -14,6 +14,10 @@ export const STORAGE = {
     "storage.lost":
       "A data directory that was removed, replaced or unmounted takes no run: no 202 is given for what is not in it.",
   }),
+  ...section("docs/cluster.md: Limits", {
+    "builds.unpackable":
+      "On Postgres a build that leaves a pipe, a socket, a link out of the bundle or a name that is no text fails, and names it.",
+  }),
   ...section("docs/cluster.md: What happens when", {
     "frozen.answers":
       "A node that was frozen and goes on reads the answers that came meanwhile: no call gets 503 for want of storage.",
