@@ -51,11 +51,11 @@ import { startSeatHome } from "./nodes/seat-home.ts";
 import { followSigningSecrets } from "./runs/webhooks/follow-secrets.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import type { AppHolder } from "./store/app-owners.ts";
-import { Inspection } from "./store/inspection.ts";
+import { inspectionOf } from "./store/inspection.ts";
 import { explainStart } from "./store/start-failure.ts";
 import { watchStorage } from "./store/storage-watch.ts";
 import type { Store } from "./store/store.ts";
-import { copyDatabase, inspectDatabase } from "./store/upkeep.ts";
+import { copyDatabase } from "./store/upkeep.ts";
 
 /** A running service. */
 export type Service = {
@@ -162,10 +162,10 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     { ...options, ...found, ...hosted, ...blobs, settings, home, clock, seatHome },
     life,
   );
-  const details = { ...ownDetails(settings, clock.now()), ...reached };
+  const details = ownDetails(settings, clock.now(), { reached, managementPort: () => managementPort });
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
   node = await joinNodes(
-    { ...settings, store, seal, clock, log, ownership, details, ...blobs, requireVolumes },
+    { ...settings, store, seal, clock, log, ownership, details, ...blobs, requireVolumes, network },
     life,
   );
   const owners = node?.owners ?? null;
@@ -192,6 +192,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     life,
   );
   const deploys = await startDeploys({ ...basics, ...apps, python, walls, limits, helper, ...held }, life);
+  const { deployer } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
   const mailer = await life.start(
@@ -227,7 +228,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         ...deploys,
         ...seats,
         glances: glancesBy(node, catalog),
-        ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details, ...catalog.load() }),
+        ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details: details(), ...catalog.load() }),
         apiPort: () => gateway.port,
         ...(webDir !== undefined && { webDir }),
         ...(guideDir !== undefined && { guideDir }),
@@ -281,23 +282,16 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     followSigningSecrets(node.changes, runs.secrets);
   }
   const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };
-  await node?.serve(
-    { ...appWork({ ...apps, ...deploys }), judge: () => void runs.judge.judge() },
-    peerRoutes,
-  );
+  await node?.serve({ ...appWork({ ...apps, deployer }), judge: () => void runs.judge.judge() }, peerRoutes);
   // Stopped before the apps are: a replica that is being tried would seem to have failed.
   await life.start(
     "builds",
-    () => deploys.deployer,
+    () => deployer,
     (started) => started.stop(),
   );
   const apiUrl = settings.publicApiUrl ?? listenerUrl(host, gateway.port);
   const baseUrl = ownUrl();
-  const inspection = new Inspection({
-    inspect: (onBegun) => inspectDatabase(settings, false, onBegun),
-    isSilent: () => store.isSilent("read") || store.isSilent("write"),
-    clock,
-  });
+  const inspection = inspectionOf(settings, store, clock);
   await life.start(
     "control socket",
     () =>
@@ -338,7 +332,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     setupLink,
     store,
     tokens,
-    install: (folder) => deploys.deployer.deployFolder(owner.projectId, folder),
+    install: (folder) => deployer.deployFolder(owner.projectId, folder),
     settle: async () => {
       await Promise.all([runs.lightRecorder.settle(), runs.recorder.settle()]);
       await runs.journal.settle();
