@@ -51,11 +51,11 @@ import { startSeatHome } from "./nodes/seat-home.ts";
 import { followSigningSecrets } from "./runs/webhooks/follow-secrets.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import type { AppHolder } from "./store/app-owners.ts";
-import { Inspection } from "./store/inspection.ts";
+import { inspectionOf } from "./store/inspection.ts";
 import { explainStart } from "./store/start-failure.ts";
-import { startReserve } from "./store/start-reserve.ts";
+import { watchStorage } from "./store/storage-watch.ts";
 import type { Store } from "./store/store.ts";
-import { copyDatabase, inspectDatabase } from "./store/upkeep.ts";
+import { copyDatabase } from "./store/upkeep.ts";
 
 /** A running service. */
 export type Service = {
@@ -149,7 +149,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     () => Home.open(sockets, clock),
     (opened) => opened.close(),
   );
-  const reserve = await startReserve(settings, store, clock, life);
+  const reserve = await watchStorage(settings, store, { clock, log }, life);
   const hosted = await startHost(found, settings, { clock, log }, life);
   const { limits, storage, helper, containers } = hosted;
   const blobs = await startBlobs(settings, store.kind, clock, life);
@@ -162,10 +162,10 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     { ...options, ...found, ...hosted, ...blobs, settings, home, clock, seatHome },
     life,
   );
-  const details = { ...ownDetails(settings, clock.now()), ...reached };
+  const details = ownDetails(settings, clock.now(), { reached, managementPort: () => managementPort });
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
   node = await joinNodes(
-    { ...settings, store, seal, clock, log, ownership, details, ...blobs, requireVolumes },
+    { ...settings, store, seal, clock, log, ownership, details, ...blobs, requireVolumes, network },
     life,
   );
   const owners = node?.owners ?? null;
@@ -225,7 +225,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         ...deploys,
         ...seats,
         glances: glancesBy(node, catalog),
-        ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details, ...catalog.load() }),
+        ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details: details(), ...catalog.load() }),
         apiPort: () => gateway.port,
         ...(webDir !== undefined && { webDir }),
         ...(guideDir !== undefined && { guideDir }),
@@ -237,6 +237,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     (server) => server.close(),
   );
   managementPort = management.port;
+  await reserve.checked;
   const gateway: Gateway = await life.start(
     "gateway",
     () =>
@@ -288,11 +289,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   );
   const apiUrl = settings.publicApiUrl ?? listenerUrl(host, gateway.port);
   const baseUrl = ownUrl();
-  const inspection = new Inspection({
-    inspect: (onBegun) => inspectDatabase(settings, false, onBegun),
-    isSilent: () => store.isSilent("read") || store.isSilent("write"),
-    clock,
-  });
+  const inspection = inspectionOf(settings, store, clock);
   await life.start(
     "control socket",
     () =>

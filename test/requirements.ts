@@ -24,6 +24,7 @@ import { SEATS } from "./requirements/seats.ts";
 import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
 import { START } from "./requirements/start.ts";
+import { STORAGE } from "./requirements/storage.ts";
 import { STREAMING } from "./requirements/streaming.ts";
 import { TOOLS } from "./requirements/tools.ts";
 import { WALLS } from "./requirements/walls.ts";
@@ -61,6 +62,7 @@ export const TABLES = [
   ELSEWHERE,
   RAY,
   SEATS,
+  STORAGE,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -95,6 +97,7 @@ export const REQUIREMENTS = {
   ...ELSEWHERE,
   ...RAY,
   ...SEATS,
+  ...STORAGE,
 };
 
 /** The id of a promise that exists. */

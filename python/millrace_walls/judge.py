@@ -40,6 +40,8 @@ class Judge:
         # What listens on this machine is judged by who it is.
         if not is_here and self._neighbours.include(address):
             return False
+        if self._neighbours.serve(address, _is_here):
+            return False
         is_allowed = not (self._is_egress or (self._is_guest and is_here)) or self._allowed.include(address)
         if is_here:
             if address.port == self._management_port:

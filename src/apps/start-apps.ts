@@ -25,7 +25,7 @@ export type AppsParts = Omit<CatalogParts, "secrets" | "onLog" | "files"> &
     /** Where nodes find the files of each other's versions; null for a service alone. */
     readonly blobs: BlobStore | null;
     readonly seal: Seal;
-    readonly reserve: DiskReserve;
+    readonly reserve: Pick<DiskReserve, "isNear" | "shortage">;
     /** Of all apps' logs together. */
     readonly maxLogBytes: number;
     /** Learns of every line that an app prints, besides the log book. */

@@ -1,5 +1,5 @@
-import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
+import type { StorageWatch } from "../store/storage-watch.ts";
 import { Deployer } from "./deploys/deployer.ts";
 import type { DeployerParts } from "./deploys/deployer.ts";
 import { BaseImages } from "./once/base-images.ts";
@@ -10,7 +10,7 @@ import type { VolumesParts } from "./volumes/volumes.ts";
 /** What receiving uploads needs. */
 export type DeploysParts = Omit<DeployerParts, "shortage"> &
   Pick<BaseImageParts, "onLog"> &
-  Pick<VolumesParts, "storage" | "helper"> & { readonly reserve: DiskReserve };
+  Pick<VolumesParts, "storage" | "helper"> & { readonly reserve: Pick<StorageWatch, "refusal"> };
 
 /**
  * Builds and starts what receives uploads: volumes, deploys, packages for file runs. The caller has to stop the
@@ -18,7 +18,7 @@ export type DeploysParts = Omit<DeployerParts, "shortage"> &
  */
 export async function startDeploys(parts: DeploysParts, life: Lifecycle) {
   const { reserve } = parts;
-  const shortage = () => reserve.shortage;
+  const shortage = () => reserve.refusal;
   const volumes = await life.start(
     "volumes",
     () => new Volumes({ ...parts, shortage }),

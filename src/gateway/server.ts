@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { randomUUID } from "node:crypto";
 import type { AddressRanges } from "../kit/address-ranges.ts";
-import { UuidSource } from "../kit/ids.ts";
+import { RUN_AHEAD_MS, UuidSource } from "../kit/ids.ts";
 import { clientAddress } from "../kit/listener/client-address.ts";
 import { ConnectionGate } from "../kit/listener/connection-gate.ts";
 import { BACKLOG, MAX_PIPELINED } from "../kit/listener/listening.ts";
@@ -79,7 +79,7 @@ export class Gateway {
   readonly #server: Server;
   readonly #routes: RouteFinder;
   /** Its own: ids are in step with the service's clock, whatever other services of the process have for one. */
-  readonly #ids = new UuidSource();
+  readonly #ids = new UuidSource(RUN_AHEAD_MS);
   readonly #exchanges: ExchangeParts;
   readonly #open = new OpenExchanges();
   readonly #closing = new AbortController();

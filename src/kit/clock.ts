@@ -36,6 +36,11 @@ class SystemTimer implements Timer {
   }
 }
 
+/** Milliseconds that only ever grow, the same in all threads of the process. */
+export function threadsMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n);
+}
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),

@@ -1,5 +1,5 @@
-import { performance } from "node:perf_hooks";
 import { isMainThread } from "node:worker_threads";
+import { CALM_SHARE, busyShare } from "./busy-share.ts";
 import type { Clock, Timer } from "./clock.ts";
 import { trimHeap } from "./trim-heap.ts";
 
@@ -14,8 +14,6 @@ export type ThreadMemory = {
 };
 
 const LOOK_MS = 10_000;
-/** A collection takes some 50 ms: nobody waits for a thread that is idle but for so much of the time. */
-const CALM_SHARE = 0.05;
 /** Less is not worth a collection. */
 const GROWN_BYTES = 4 * 1024 * 1024;
 /** One that gave back so much is followed by another: threads end and free what they held a while after a load. */
@@ -43,6 +41,7 @@ export class IdleCollector {
 
   #look(): void {
     const memory = this.#memory;
+    // A collection takes some 50 ms.
     if (memory.busyShare() > CALM_SHARE) return;
     const heldBytes = memory.heldBytes();
     const hasGrown = heldBytes >= this.#leftBytes + GROWN_BYTES;
@@ -61,15 +60,9 @@ export class IdleCollector {
 export function collectWhenIdle(clock: Clock): IdleCollector | null {
   const { gc } = globalThis;
   if (!gc) return null;
-  let last = performance.eventLoopUtilization();
   return new IdleCollector(clock, {
     heldBytes: isMainThread ? () => process.memoryUsage.rss() : ownBytes,
-    busyShare: () => {
-      const now = performance.eventLoopUtilization();
-      const { utilization } = performance.eventLoopUtilization(now, last);
-      last = now;
-      return utilization;
-    },
+    busyShare: busyShare(),
     collect: () => {
       // The only kind after which the young generation shrinks too: 32 MB in each thread.
       gc({ type: "major", execution: "sync", flavor: "last-resort" });

@@ -3,18 +3,27 @@ import { randomBytes, randomFillSync } from "node:crypto";
 const POOL_BYTES = 10 * 512;
 const DIGITS = Buffer.from("0123456789abcdef");
 
+/** How far the ids of runs may be ahead of the clock: lists, figures and retention go by the time in them. */
+export const RUN_AHEAD_MS = 10_000;
+
 /**
  * Makes UUIDv7s in text form: 48 bits of milliseconds, then 12 bits that grow within one millisecond, so that ids
- * of one source sort by birth whatever the clock does, then 62 random bits. Put together from strings one would
- * take 400 ns instead of 160, and leave twenty of them behind.
+ * of one source sort by birth, then 62 random bits. When the clock is set back, ids go on from the last one until the
+ * clock has caught up; if that one is further ahead than `maxAheadMs`, they follow the clock instead, and sort by birth
+ * only from there on. Put together from strings one would take 400 ns instead of 160, and leave twenty of them behind.
  */
 export class UuidSource {
+  readonly #maxAheadMs: number;
   readonly #pool = Buffer.alloc(POOL_BYTES);
   #poolOffset = POOL_BYTES;
   #lastMs = 0;
   #sequence = 0;
   /** The id being made: of its time part only what differs from the last one's is written. */
   readonly #text = Buffer.from("00000000-0000-7000-8000-000000000000");
+
+  constructor(maxAheadMs = Number.POSITIVE_INFINITY) {
+    this.#maxAheadMs = maxAheadMs;
+  }
 
   next(nowMs: number): string {
     const pool = this.#pool;
@@ -24,11 +33,11 @@ export class UuidSource {
     }
     const r = this.#poolOffset;
     this.#poolOffset += 10;
-    if (nowMs > this.#lastMs) {
+    if (nowMs > this.#lastMs || this.#lastMs - nowMs > this.#maxAheadMs) {
       this.#setTime(nowMs);
       this.#sequence = ((pool[r]! << 8) | pool[r + 1]!) & 0x7ff;
     } else if (++this.#sequence > 0xfff) {
-      // More than two thousand ids in a millisecond, or a clock that went back: borrow from the next one.
+      // More than two thousand ids in a millisecond, or a clock that was set back: borrow from the next one.
       this.#setTime(this.#lastMs + 1);
       this.#sequence = 0;
     }

@@ -17,8 +17,8 @@ import { RANGE, spanOf } from "./figures-span.ts";
 export type FigureParts = {
   readonly store: Store;
   readonly glances: Glances;
-  /** The clock that runs are written with. */
-  readonly steadyClock: Clock;
+  /** The clock that ids of runs are made with. */
+  readonly clock: Clock;
 };
 
 const TAG = "Figures";
@@ -30,7 +30,7 @@ const STEPS = 72;
 const STEPS_OF_TRAFFIC = 24;
 
 /** What runs did over a time, and how things are now. */
-export function figureOperations({ store, glances, steadyClock }: FigureParts): AnyOperation[] {
+export function figureOperations({ store, glances, clock }: FigureParts): AnyOperation[] {
   return [
     operation({
       method: "GET",
@@ -49,7 +49,7 @@ export function figureOperations({ store, glances, steadyClock }: FigureParts): 
         const { project_id: projectId } = params;
         const app =
           query.app_id === undefined ? null : await findApp(store, { ...params, app_id: query.app_id });
-        const nowMs = steadyClock.now();
+        const nowMs = clock.now();
         const { span, record } = spanOf(query, nowMs, STEPS);
         const runs = { projectId, appNumber: app?.number ?? null, ...span, maxRuns: MAX_RUNS };
         const [figures, failures, queuedAt, apps, glanced] = await Promise.all([
@@ -70,7 +70,8 @@ export function figureOperations({ store, glances, steadyClock }: FigureParts): 
           total: { ...runsRecord(figures.total), ...sharesOf(figures.total) },
           now: {
             queueAgeMs: Math.max(
-              queuedAt === null ? 0 : nowMs - queuedAt,
+              // The clock may have been set back since.
+              queuedAt === null ? 0 : Math.max(0, nowMs - queuedAt),
               ...live.map(({ oldestWaitMs }) => oldestWaitMs),
             ),
             waiting: sumOf(live.map((each) => each.waiting)),
@@ -106,7 +107,7 @@ export function figureOperations({ store, glances, steadyClock }: FigureParts): 
       response: TRAFFIC,
       handle: async ({ params, query }) => {
         const { project_id: projectId } = params;
-        const { span, record } = spanOf(query, steadyClock.now(), STEPS_OF_TRAFFIC);
+        const { span, record } = spanOf(query, clock.now(), STEPS_OF_TRAFFIC);
         const [apps, glanced, traffic] = await Promise.all([
           store.apps.list(projectId),
           glances(projectId),

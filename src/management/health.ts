@@ -57,6 +57,8 @@ function answer(reply: FastifyReply, problem: string | null, body: object): Fast
 
 async function findProblem({ isReady, store, owners }: HealthParts): Promise<string | null> {
   if (!isReady()) return "starting or stopping";
+  const fault = store.file()?.fault;
+  if (fault) return fault.message;
   try {
     await store.meta.get("instance_id");
   } catch {
@@ -87,12 +89,14 @@ async function findLimits({ reserve, interpreter, catalog }: HealthParts): Promi
 
 function details(parts: HealthParts): object {
   const { store, catalog, journal, build, reserve, enforcement, network, isolated } = parts;
+  const fault = store.file()?.fault;
   const apps = catalog.all();
   const replicas = apps.flatMap(({ pool }) => [...pool.replicas]);
   return {
     version: build.version,
     uptimeSeconds: Math.floor(process.uptime()),
     store: store.kind,
+    ...(fault && { storageFault: fault.detail }),
     isolation: parts.seatWalls()?.level ?? isolated.rung ?? "none",
     ...(isolated.lack !== null && { withoutWalls: isolated.lack }),
     silentLanes: (["read", "write"] as const).filter((lane) => store.isSilent(lane)),

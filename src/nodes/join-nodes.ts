@@ -11,9 +11,11 @@ import type { Store } from "../store/store.ts";
 import { Authority } from "./authority.ts";
 import type { Changes } from "./changes.ts";
 import type { Elsewhere } from "./elsewhere.ts";
+import type { NetworkWall } from "../host/walls/network.ts";
 import { NodeLease } from "./lease.ts";
 import { listenAt } from "./listen-at.ts";
 import { meetOthers } from "./meet-others.ts";
+import { Neighbours } from "./neighbours.ts";
 import { OwnNode } from "./own-node.ts";
 import type { NodeWork } from "./own-node.ts";
 import type { Owners } from "./owners.ts";
@@ -32,11 +34,13 @@ export type JoinParts = Pick<NodeSettings, "nodeUrl" | "nodePort"> & {
   readonly clock: Clock;
   readonly log: Log;
   readonly ownership: Ownership;
-  readonly details: Omit<NodeDetails, "runs">;
+  readonly details: () => Omit<NodeDetails, "runs">;
   /** Where all nodes keep what is large. */
   readonly blobs: BlobStore | null;
   /** Throws where the volumes of several nodes would be apart. */
   readonly requireVolumes: (others: readonly string[]) => void;
+  /** What the walls of this node's apps go by. */
+  readonly network: Pick<NetworkWall, "neighbours" | "managementPort">;
 };
 
 /** Several times within the day after which it would count as left behind. */
@@ -109,6 +113,18 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
     life,
   );
   const { roster, owners } = node;
+  const { neighbours: file, managementPort } = parts.network;
+  if (file !== null)
+    await life.start(
+      "neighbours of apps",
+      async () => {
+        const nodes = () => roster.all;
+        const kept = new Neighbours({ file, nodes, ownId: ownership.owner, managementPort, clock, log });
+        await kept.start();
+        return kept;
+      },
+      (started) => started.stop(),
+    );
   const prove = await life.start(
     "place of blobs",
     async () => await sharingOf(parts),

@@ -19,7 +19,7 @@ export type OwnNodeParts = {
   readonly ownership: Ownership;
   /** Where the others reach this node. */
   readonly url: string;
-  readonly details: Omit<NodeDetails, "runs">;
+  readonly details: () => Omit<NodeDetails, "runs">;
   readonly heir: Heir;
   /** Another node has left, or its lease has passed. */
   readonly onGone: (node: ServiceNode) => void;
@@ -50,7 +50,7 @@ export class OwnNode {
     this.lease = new NodeLease({
       ...parts,
       id: ownership.owner,
-      self: { url, details: () => ({ ...details, runs: this.#work?.runs() ?? 0 }) },
+      self: { url, details: () => ({ ...details(), runs: this.#work?.runs() ?? 0 }) },
     });
     this.roster = new Roster({
       ...parts,

@@ -4,7 +4,6 @@ import type { AppLimits } from "../host/limits/limits.ts";
 import type { AppWalls } from "../host/walls/app-walls.ts";
 import type { AddressRanges } from "../kit/address-ranges.ts";
 import type { Clock } from "../kit/clock.ts";
-import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
@@ -13,6 +12,7 @@ import type { AppRetention } from "../model/app.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { Ownership } from "../nodes/ownership.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
+import type { StorageWatch } from "../store/storage-watch.ts";
 import type { Store } from "../store/store.ts";
 import { Canceller } from "./cancel.ts";
 import { ClaimRecorder } from "./claim-recorder.ts";
@@ -52,7 +52,7 @@ export type RunsParts = {
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
   /** What each app wants kept. */
   readonly retentions: () => readonly AppRetention[];
-  readonly reserve: DiskReserve;
+  readonly reserve: Pick<StorageWatch, "isLow" | "refusal">;
   /** What file runs take from their apps. */
   readonly fileContext: FileContext;
   /** The service's own interpreter. */
@@ -140,7 +140,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         python: parts.python.path,
         ownerId: owner,
         accept: (accepted, end) => submitter.accept(accepted, end),
-        shortage: () => reserve.shortage,
+        shortage: () => reserve.refusal,
         context: parts.fileContext,
       }),
     (started) => started.stop(),

@@ -1,5 +1,4 @@
 import type { Clock } from "../kit/clock.ts";
-import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import { NOT_BEGUN, makeRun } from "../model/run.ts";
@@ -7,6 +6,7 @@ import type { Payload } from "../model/payload.ts";
 import type { Run } from "../model/run.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { AcceptedRun } from "../store/runs.ts";
+import type { StorageWatch } from "../store/storage-watch.ts";
 import type { Store } from "../store/store.ts";
 import { Acceptor, InDoubt } from "./acceptor.ts";
 import { BackgroundReader } from "./background.ts";
@@ -29,7 +29,7 @@ export type SubmitterParts = {
   /** What the age of a key goes by: nobody can set it. */
   readonly steadyClock: Clock;
   readonly owner: string;
-  readonly reserve: Pick<DiskReserve, "shortage">;
+  readonly reserve: Pick<StorageWatch, "refusal">;
   /** Null where every payload lies in the database. */
   readonly large: LargePayloads | null;
   readonly log: Log;
@@ -126,7 +126,7 @@ export class Submitter {
   async adopt(run: LiveRun, reader: RunReader): Promise<boolean> {
     const { store, executor, recorder, lightRecorder, partWriter, owner, reserve } = this.#parts;
     const { id } = run.request;
-    if (reserve.shortage !== null) return false;
+    if (reserve.refusal !== null) return false;
     const recordedBy = run.claim ? recorder : lightRecorder;
     // What comes while the store is busy waits until it is known who is to learn it.
     const held = new HeldRun();
@@ -266,9 +266,9 @@ export class Submitter {
     dispatcher.putBack(target.appNumber);
   }
 
-  /** The last of the disk is for the ends of runs that are accepted already. */
+  /** The last of the disk is for the ends of runs that are accepted already; a broken database is for nothing new. */
   #checkReserve(): void {
-    const message = this.#parts.reserve.shortage;
+    const message = this.#parts.reserve.refusal;
     if (message !== null) throw new AppError("storage_unavailable", { message });
   }
 

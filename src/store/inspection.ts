@@ -1,4 +1,8 @@
+import type { Settings } from "../config/setting-keys.ts";
 import type { Clock } from "../kit/clock.ts";
+import type { DatabaseReport } from "./database-report.ts";
+import type { Store } from "./store.ts";
+import { inspectDatabase } from "./upkeep.ts";
 
 export type InspectionParts<Report> = {
   /** Looks at the whole database; says when it has read the first of it. */
@@ -56,4 +60,17 @@ export class Inspection<Report> {
     const { isSilent, clock } = this.#parts;
     return isSilent() || (!hasBegun && clock.monotonic() - startedAt >= BEGIN_MS);
   }
+}
+
+/** Of the database of a running service. */
+export function inspectionOf(
+  settings: Pick<Settings, "databaseUrl" | "dataDir">,
+  store: Pick<Store, "isSilent">,
+  clock: Clock,
+): Inspection<DatabaseReport> {
+  return new Inspection({
+    inspect: (onBegun) => inspectDatabase(settings, false, onBegun),
+    isSilent: () => store.isSilent("read") || store.isSilent("write"),
+    clock,
+  });
 }

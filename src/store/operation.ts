@@ -2,6 +2,7 @@ import type { Kysely, RawBuilder, sql } from "kysely";
 import { buffersOf } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
 import type { Schema } from "./schema.ts";
+import type { DatabaseFile } from "./storage-fault.ts";
 
 /** What an operation works with: the same on both databases. */
 export type Session = {
@@ -18,6 +19,8 @@ export type Session = {
   readonly freeBytes: () => number;
   /** Returns up to that many of those bytes to the disk. */
   readonly giveBack: (maxBytes: number) => void;
+  /** The first fault of a table, or of the whole file; absent where the server looks after that itself. */
+  readonly findDamage?: (table: string | null) => string | null;
   /** The log that writes go through first; absent where the server looks after that itself. */
   readonly log?: WriteLog;
   /** At the end of a select: locks the table's rows, and leaves out those that another transaction has locked. */
@@ -89,6 +92,8 @@ export type Backend = {
   probe(lane: Lane): Promise<unknown>;
   /** Drops everything that is waiting there. */
   abandon(lane: Lane): void;
+  /** The database's own file; absent where a server looks after it. */
+  readonly file?: DatabaseFile;
   /** Calls back when another service has changed something; absent where the service is alone. */
   readonly listen?: (onHint: () => void) => () => void;
   close(): Promise<void>;

@@ -10,6 +10,7 @@ import { claims } from "./claims.ts";
 import { deliveries } from "./deliveries.ts";
 import { deviceCodes } from "./device-codes.ts";
 import { figures } from "./figures.ts";
+import { integrity } from "./integrity.ts";
 import { invitations } from "./invitations.ts";
 import { keys } from "./keys.ts";
 import { logs } from "./log-lines.ts";
@@ -48,6 +49,7 @@ const OPERATIONS = {
   deliveries,
   deviceCodes,
   figures,
+  integrity,
   invitations,
   keys,
   logs,

@@ -1,7 +1,10 @@
 import { statfsSync } from "node:fs";
+import path from "node:path";
 import type { Settings } from "../config/setting-keys.ts";
 import { AppError } from "../model/errors.ts";
 import { translateError } from "./sqlite/errors.ts";
+import { DamagedStorage, restoring } from "./storage-fault.ts";
+import { DATABASE_FILE } from "./upkeep.ts";
 
 /** What is wrong with the storage at a start, worded for whoever has to fix it. */
 class StorageStartError extends Error {
@@ -18,6 +21,11 @@ const LEAST_BYTES = 1_000_000;
 
 /** A start that failed for want of storage: the place, the cause and what to do. Any other error as it is. */
 export function explainStart(error: unknown, { dataDir, databaseUrl }: StoreLocation): unknown {
+  const damage = translateError(error);
+  if (damage instanceof DamagedStorage) {
+    const file = path.join(dataDir, DATABASE_FILE);
+    return new StorageStartError(`${file} is damaged: ${damage.problem}. ${restoring(file)}`, error);
+  }
   const cause = causeOf(error);
   if (cause === null) return error;
   const { isOfFile, text } = cause;

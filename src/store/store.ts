@@ -8,6 +8,7 @@ import type { Calls } from "./operations.ts";
 import type { Backend, Lane } from "./operation.ts";
 import type { UpgradeReports } from "./postgres/upgrade.ts";
 import type { RewriteStep } from "./sqlite/vacuum.ts";
+import type { DatabaseFile } from "./storage-fault.ts";
 
 /**
  * Everything the service remembers. A write is durable when its promise resolves; when the database cannot
@@ -29,6 +30,8 @@ export type Store = Calls & {
    * has to know everything looks at `changes`. Where the service is alone there are none.
    */
   listen(onHint: () => void): () => void;
+  /** The database's own file, which may break or be lost; null where a server looks after it. */
+  file(): DatabaseFile | null;
   /** How long writes took, from being asked for to being durable. */
   readonly commits: SpanCounts;
   /** Finishes what was asked, then lets go of the database. */
@@ -120,6 +123,7 @@ export function storeOn(
       return await proving;
     },
     listen: (onHint) => backend.listen?.(onHint) ?? (() => {}),
+    file: () => backend.file ?? null,
     commits,
     close: async () => {
       isClosed = true;
@@ -142,6 +146,7 @@ function silence(lane: Lane, wasAsked: boolean): AppError {
 /** The catalogue's message is about writes; a failed read gets its own. */
 function cannotRead(error: unknown): never {
   if (!(error instanceof AppError) || error.code !== "storage_unavailable") throw error;
+  if (error.detail.message !== undefined) throw error;
   throw new AppError(
     "storage_unavailable",
     { message: "The service cannot read its storage right now; try again shortly." },

@@ -10,6 +10,7 @@ import { signOfLife, untilRenewed } from "../support/leases.ts";
 import { samplePayload, sampleRun } from "../support/sample-run.ts";
 import { ServiceClock } from "../support/service-clock.ts";
 import { until } from "../support/until.ts";
+import { verifies } from "../verifies.ts";
 
 const APP = { main: LEDGER_APP, toml: "[scaling]\nmax_replicas = 2\n" };
 const HELD = { n: 1, name: "go" };
@@ -18,30 +19,36 @@ const RENEW_MS = 2_000;
 
 const databases = testDatabases();
 
-test("when the clock of a shared Postgres jumps, no service takes over the runs of another that lives", async () => {
-  const first = await KillableService.deploy(await databases.fresh("postgres"), APP);
-  const setAhead = await movableDatabaseClock(first.database);
-  const second = await first.sibling((await databases.fresh("sqlite")).dataDir);
-  const clocks = [new ServiceClock(first), new ServiceClock(second)] as const;
-  for (const clock of clocks) expect(await clock.start()).toBe(true);
-  const accepted = { functionName: "hold", query: "?async=true" };
-  const answers = [await first.post(HELD, accepted), await first.post(HELD, accepted)];
-  const ids = answers.map(({ json }) => json.run_id as string);
-  await until("both run", () => ids.every((id) => Ledger.read(first).begun(id) === 1));
-  await setAhead("10 years");
-  // The second looks for the dead before the first, whose lease ended years ago, has said that it lives.
-  for (const clock of clocks.toReversed()) {
-    await untilRenewed(first.database, 1, () => clock.skip(RENEW_MS));
-  }
-  await untilRenewed(first.database, 1, () => clocks[1].skip(RENEW_MS));
-  writeFileSync(path.join(first.storageDir, "go"), "");
-  for (const id of ids) {
-    expect(await second.ended(id)).toMatchObject({ status: "success", result: resultOf(1) });
-  }
-  expect(first.command.stderr).not.toContain("ignored a late outcome");
-  expect(Ledger.read(second).begins.size).toBe(0);
-  await Promise.all([first.stop(), second.stop()]);
-});
+verifies(
+  "lease.clock-set",
+  "when the clock of a shared Postgres jumps, no service takes over the runs of another that lives",
+  async () => {
+    const first = await KillableService.deploy(await databases.fresh("postgres"), APP);
+    const setAhead = await movableDatabaseClock(first.database);
+    const second = await first.sibling((await databases.fresh("sqlite")).dataDir);
+    const clocks = [new ServiceClock(first), new ServiceClock(second)] as const;
+    for (const clock of clocks) expect(await clock.start()).toBe(true);
+    const accepted = { functionName: "hold", query: "?async=true" };
+    const answers = [await first.post(HELD, accepted), await first.post(HELD, accepted)];
+    const ids = answers.map(({ json }) => json.run_id as string);
+    await until("both run", () => ids.every((id) => Ledger.read(first).begun(id) === 1));
+    for (const ahead of ["1 hour", "0", "-1 hour", "0", "10 years"]) {
+      await setAhead(ahead);
+      // The second looks for the dead before the first, whose lease may have ended long ago, has said that it lives.
+      for (const clock of clocks.toReversed()) {
+        await untilRenewed(first.database, 1, () => clock.skip(RENEW_MS));
+      }
+      await untilRenewed(first.database, 1, () => clocks[1].skip(RENEW_MS));
+    }
+    writeFileSync(path.join(first.storageDir, "go"), "");
+    for (const id of ids) {
+      expect(await second.ended(id)).toMatchObject({ status: "success", result: resultOf(1) });
+    }
+    expect(first.command.stderr).not.toContain("ignored a late outcome");
+    expect(Ledger.read(second).begins.size).toBe(0);
+    await Promise.all([first.stop(), second.stop()]);
+  },
+);
 
 test("a dead service's lease ends though the clock of its Postgres was set back", async () => {
   const database = await databases.fresh("postgres");

@@ -39,6 +39,8 @@ export const NODES = {
       "packaging/ has a compose file of three nodes, and balancers that find who is ready.",
     "nodes.even": "Apps are spread over the nodes by their processors.",
     "nodes.few-moves": "When a node dies, comes back or leaves, its own apps move and no others.",
+    "nodes.document.settings":
+      "The settings in docs/cluster.md are those of a node that may have others beside it.",
     "nodes.document": "The commands of docs/cluster.md make an installation of two nodes, as they stand.",
     "nodes.details": "A node tells its name, labels, processors, memory, release and data directory.",
   }),

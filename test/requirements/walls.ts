@@ -106,6 +106,8 @@ export const WALLS = {
     "walls.limits.told":
       "doctor and /readyz?verbose say of each limit by what it is enforced, or that it is not.",
     "walls.ports": "Where connections are judged, an app takes no port that is kept for servers but its own.",
+    "walls.nodes":
+      "An app reaches the management API of no node of the installation, also of one that comes while it runs.",
     "walls.connects":
       "No app gets a TCP connection to the management API, metadata services or other apps, whatever its threads do.",
     "walls.connects.ordinary":

@@ -217,3 +217,13 @@ export class SkippingClock implements Clock {
     };
   }
 }
+
+/** A clock that can also be set, as somebody sets the machine's: no time passes by that. */
+export class SettableClock extends SkippingClock {
+  /** How far it is ahead of the true time. */
+  aheadMs = 0;
+
+  override now(): number {
+    return super.now() + this.aheadMs;
+  }
+}

@@ -38,6 +38,7 @@ export async function openOneThreadStore(database: TestDatabase): Promise<Store>
     isSilent: () => false,
     takesWrites: () => Promise.resolve(true),
     listen: () => () => {},
+    file: () => null,
     commits: new SpanCounts([]),
     close: async () => {
       await inTurn(() => session.db.destroy());

@@ -4,6 +4,7 @@ import { readImageRecord } from "../../host/containers/image-record.ts";
 import { pythonTag } from "../../host/python-tag.ts";
 import { readdir, readlink, realpath } from "../../kit/files.ts";
 import { Unpackable, packFolder } from "../../kit/tar/pack-folder.ts";
+import { BuildError } from "../builds/build-error.ts";
 import { isOfHost } from "../builds/host-program.ts";
 
 /** Of a bundle or an environment, unpacked: the largest environments that are known have 100,000 files and 20 GB. */
@@ -11,13 +12,21 @@ export const MAX_UNPACKED_BYTES = 32 * 1024 ** 3;
 
 const INTERPRETER = /^python[\d.]*$/;
 
-/** Stores a bundle. */
+/** Stores a bundle. Throws a `BuildError` for one that would not be the same elsewhere: its build has left that there. */
 export async function storeBundle(
   folder: string,
   blobs: BlobStore,
   signal: AbortSignal,
 ): Promise<StoredBlob> {
-  return await blobs.put(packFolder(folder), signal);
+  try {
+    return await blobs.put(packFolder(folder, { maxBytes: MAX_UNPACKED_BYTES }), signal);
+  } catch (error) {
+    if (!(error instanceof Unpackable)) throw error;
+    throw new BuildError(
+      `the bundle cannot be copied to other services: ${error.message}. Remove it in the last of shell_commands, or do not deploy it`,
+      { cause: error },
+    );
+  }
 }
 
 /**

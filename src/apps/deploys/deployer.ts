@@ -48,6 +48,7 @@ const NEVER_CAME = "nothing was uploaded within an hour; deploy again";
 export class Deployer {
   readonly logs: BuildLogs;
   readonly #parts: DeployerParts;
+  /** Sorted by birth whatever the clock does: the last build is the newest. */
   readonly #ids = new UuidSource();
   readonly #folders: DeployFolders;
   readonly #uploads: BundleUploads;

@@ -1,4 +1,6 @@
+import path from "node:path";
 import type { Settings } from "../../config/setting-keys.ts";
+import { runtimeDir } from "../../kit/runtime-dir.ts";
 import { SPECIAL_4, SPECIAL_6 } from "../../kit/special-addresses.ts";
 import type { Network } from "../../model/app-config.ts";
 import { NOTIFIER, NO_NETWORK } from "./network-fields.ts";
@@ -30,7 +32,14 @@ export type NetworkWall = Pick<
   readonly gap: string | null;
   /** The port that the management API listens on; 0 until that is known. */
   readonly managementPort: () => number;
+  /** A file with the management APIs of other nodes, which is kept up to date; null where there are none. */
+  readonly neighbours: string | null;
 };
+
+/** Where a service tells the walls of its apps about the other nodes. */
+export function neighboursFile(dataDir: string): string {
+  return path.join(runtimeDir(dataDir), "neighbours");
+}
 
 /** What an app's `network` means here. */
 function inForce(asked: Network, { egressOnly }: NetworkWall): Network {
@@ -73,6 +82,7 @@ export function networkFields(asked: Network, wall: NetworkWall, ownPort = 0): N
   if (wall.gap !== null) return fields;
   const { first, last } = wall.serverPorts;
   fields.push(["management_port", String(wall.managementPort())]);
+  if (wall.neighbours !== null) fields.push(["neighbours", wall.neighbours]);
   fields.push(["server_ports", `${first}-${last}`], ["own_port", String(ownPort)]);
   for (const range of [...METADATA, ...wall.networkDeny]) fields.push(["denied", range]);
   if (network !== "egress") return fields;

@@ -1,4 +1,5 @@
 import type { Settings } from "../../config/setting-keys.ts";
+import { neighboursFile } from "./network.ts";
 import type { NetworkWall } from "./network.ts";
 import { probeNetwork } from "./probe-network.ts";
 import type { Rung } from "./rung.ts";
@@ -25,6 +26,7 @@ export async function requireNetwork(
     hasWalls: rung !== null,
     gap,
     managementPort,
+    neighbours: settings.databaseUrl === null ? null : neighboursFile(settings.dataDir),
   };
 }
 

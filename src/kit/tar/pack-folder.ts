@@ -1,4 +1,5 @@
 import { constants } from "node:fs";
+import type { Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { lstat, open, readdir, readlink } from "../files.ts";
 import { compressed } from "./compressed.ts";
@@ -22,13 +23,19 @@ export type PackOptions = {
   readonly maxBytes?: number;
 };
 
+/** What the system says of something that is in the way, not of itself: it is special, closed to us, or being changed. */
+const IN_THE_WAY: ReadonlySet<unknown> = new Set([
+  ...["EACCES", "EPERM", "ENXIO", "ENODEV"],
+  ...["ELOOP", "ENOENT", "ENOTDIR", "EISDIR"],
+]);
+
 /** What is being packed. */
 type Packing = { readonly tar: TarWriter; readonly leftOut: (name: string) => boolean; leftBytes: number };
 
 /**
  * A folder as a compressed archive, in pieces: the same bytes for the same files, names, rights and times. No link is followed, even
- * one that takes a file's place meanwhile; one that leads out of the folder ends the stream with `Unpackable`, and so does more
- * than is to be packed.
+ * one that takes a file's place meanwhile. One that leads out of the folder ends the stream with `Unpackable`, and so does
+ * what is no file, folder or link, what cannot be read, a name that is not UTF-8, and more than is to be packed.
  */
 export async function* packFolder(
   folder: string,
@@ -45,9 +52,8 @@ async function addAll(packing: Packing, folder: string, held: FileHandle): Promi
   try {
     const here = `/proc/self/fd/${held.fd}`;
     const names = (await readdir(here, { encoding: "buffer" })).map((bytes) => {
-      const name = bytes.toString("utf8");
-      if (!Buffer.from(name).equals(bytes))
-        throw new Unpackable(folder + name, "has a name that is not UTF-8");
+      const name = textOf(bytes);
+      if (name === null) throw new Unpackable(folder + bytes.toString(), "has a name that is not UTF-8");
       return name;
     });
     for (const entry of names.toSorted()) {
@@ -62,6 +68,15 @@ async function addAll(packing: Packing, folder: string, held: FileHandle): Promi
 }
 
 async function add(packing: Packing, name: string, source: string): Promise<void> {
+  try {
+    await addOne(packing, name, source);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw IN_THE_WAY.has(code) ? new Unpackable(name, `cannot be read (${code})`) : error;
+  }
+}
+
+async function addOne(packing: Packing, name: string, source: string): Promise<void> {
   const { tar } = packing;
   const found = await lstat(source);
   const modifiedAt = found.mtimeMs / 1000;
@@ -69,14 +84,18 @@ async function add(packing: Packing, name: string, source: string): Promise<void
     await tar.addDirectory(name, found.mode, modifiedAt);
     await addAll(packing, `${name}/`, await open(source, O_DIRECTORY | O_NOFOLLOW));
   } else if (found.isSymbolicLink()) {
-    const target = await readlink(source);
+    const bytes = await readlink(source, { encoding: "buffer" });
+    const target = textOf(bytes);
+    if (target === null) throw new Unpackable(name, "is a link to a name that is not UTF-8");
     if (!staysInside(name, target, 0)) throw new Unpackable(name, `is a link to ${JSON.stringify(target)}`);
     await tar.addLink(name, target, modifiedAt);
+  } else if (!found.isFile()) {
+    throw new Unpackable(name, `is a ${kindOf(found)}`);
   } else {
     const file = await open(source, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     try {
       const held = await file.stat();
-      if (!held.isFile()) throw new Unpackable(name, "is neither a file, a folder nor a link");
+      if (!held.isFile()) throw new Unpackable(name, `is a ${kindOf(held)}`);
       packing.leftBytes -= held.size;
       if (packing.leftBytes < 0) throw new Unpackable(name, "makes the folder too large");
       await tar.addFile(name, file);
@@ -84,4 +103,16 @@ async function add(packing: Packing, name: string, source: string): Promise<void
       await file.close();
     }
   }
+}
+
+function kindOf(found: Stats): string {
+  if (found.isFIFO()) return "named pipe";
+  if (found.isSocket()) return "socket";
+  return found.isDirectory() ? "folder" : "device";
+}
+
+/** Null for bytes that are not UTF-8. */
+function textOf(bytes: Buffer): string | null {
+  const text = bytes.toString("utf8");
+  return Buffer.from(text).equals(bytes) ? text : null;
 }

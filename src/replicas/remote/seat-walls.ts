@@ -45,8 +45,9 @@ export function guestWalls(
       `MILLRACE_ISOLATION=uid, but on ${place} all apps run as one user: the strongest level there is userns`,
     );
   if (isolation === "none") return () => ({ asked: null, variables: {} });
-  // What that machine can do is found out there.
-  const wall: NetworkWall = { ...network, hasWalls: true, gap: null, managementPort: () => 0 };
+  // What that machine can do is found out there; the file is on this one.
+  const elsewhere = { managementPort: () => 0, neighbours: null };
+  const wall: NetworkWall = { ...network, hasWalls: true, gap: null, ...elsewhere };
   return ({ network: wish }, ownPort) => {
     const fields = networkFields(wish, wall, ownPort);
     const isKept = wall.networkUnenforced === "refuse" && fields.some(([, value]) => value === "egress");

@@ -9,7 +9,7 @@ import { mkdir, stat } from "../../kit/files.ts";
 import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
-import { UuidSource } from "../../kit/ids.ts";
+import { RUN_AHEAD_MS, UuidSource } from "../../kit/ids.ts";
 import { insist } from "../../kit/insist.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App } from "../../model/app.ts";
@@ -95,7 +95,7 @@ type ReadyRun = {
 export class FileRuns {
   readonly #parts: FileRunsParts;
   readonly #dir: string;
-  readonly #ids = new UuidSource();
+  readonly #ids = new UuidSource(RUN_AHEAD_MS);
   readonly #running = new Set<Promise<void>>();
   /** What ends each of those whose process is there, by the run's id. */
   readonly #cancels = new Map<string, AbortController>();

@@ -26,6 +26,11 @@ export type PoolLimits = {
  */
 export const ANSWER_MS = 4_750;
 
+/** How long a statement's answer is waited for: more than the server's own limit, for a server that says nothing. */
+export function answerLimit({ statementMs, answerMs }: PoolLimits): number | null {
+  return statementMs === null ? null : (answerMs ?? statementMs + 5_000);
+}
+
 /** The limits of a pool as the statements that set them for one transaction. */
 export function transactionLimits({ statementMs }: PoolLimits): string | null {
   if (statementMs === null) return null;
@@ -38,7 +43,7 @@ export function transactionLimits({ statementMs }: PoolLimits): string | null {
 /** A pool of connections that gives up on a silent or overloaded server, and gets over a lost one. */
 export function createPool(
   databaseUrl: string,
-  { max, waitMs, statementMs, answerMs = (statementMs ?? 0) + 5_000 }: PoolLimits,
+  { max, waitMs, statementMs }: PoolLimits,
   client: typeof Client,
   keepsSettings = true,
 ): Pool {
@@ -48,14 +53,11 @@ export function createPool(
     application_name: "millrace",
     max,
     connectionTimeoutMillis: waitMs,
-    ...(statementMs !== null && {
-      ...(keepsSettings && {
+    ...(statementMs !== null &&
+      keepsSettings && {
         idle_in_transaction_session_timeout: IDLE_MS,
         statement_timeout: statementMs,
       }),
-      // More than the server's own limit: this one is for a server that says nothing any more.
-      query_timeout: answerMs,
-    }),
     keepAlive: true,
     types: {
       // Our bigints are milliseconds and counts, far below 2^53.

@@ -1,9 +1,9 @@
 import type { Kysely } from "kysely";
 import type { Client, Pool, PoolClient } from "pg";
 import type { Schema } from "../schema.ts";
-import { createPool, transactionLimits } from "./connection.ts";
+import { answerLimit, createPool, transactionLimits } from "./connection.ts";
 import type { PoolLimits } from "./connection.ts";
-import { createKysely } from "./dialect.ts";
+import { createKysely, drop } from "./dialect.ts";
 import type { SessionUse } from "./dialect.ts";
 import { clientClass } from "./hosts.ts";
 import { StatementNames } from "./statement-names.ts";
@@ -63,7 +63,7 @@ export class Connections {
     const { databaseUrl, client, names, keepsSettings } = this.#reach;
     const pool = createPool(databaseUrl, this.#limits, client, keepsSettings);
     const atBegin = keepsSettings ? null : transactionLimits(this.#limits);
-    return new OpenPool(pool, { names, atBegin });
+    return new OpenPool(pool, { names, atBegin, answerMs: answerLimit(this.#limits) });
   }
 }
 
@@ -102,9 +102,4 @@ class OpenPool {
     // Not by Kysely, which would lose what is being connected. What still waits for a connection runs out of time.
     this.#pool.end().catch(() => {});
   }
-}
-
-/** Without a word to the server, which may never read it. */
-function drop(client: PoolClient): void {
-  (client as unknown as Client).connection.stream.destroy();
 }

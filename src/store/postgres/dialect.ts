@@ -2,7 +2,8 @@ import { CamelCasePlugin, Kysely, PostgresAdapter, PostgresDialect } from "kysel
 import type { PostgresPool, PostgresPoolClient } from "kysely";
 import type pg from "pg";
 import type { Schema } from "../schema.ts";
-import { beforeConnecting, isConnectionLost, isReadOnly, ofQuery } from "./errors.ts";
+import { afterRunning } from "../../kit/patience.ts";
+import { beforeConnecting, isConnectionLost, isReadOnly, isSilence, ofQuery } from "./errors.ts";
 import { StatementNames } from "./statement-names.ts";
 
 /** Where connections come from: what is used of a pool. */
@@ -13,17 +14,22 @@ export type SessionUse = {
   readonly names: StatementNames;
   /** Statements that each transaction begins with; none where the session keeps its settings. */
   readonly atBegin: string | null;
+  /** How long an answer is waited for while this process runs; null: for ever. */
+  readonly answerMs: number | null;
 };
+
+/** A timer that is later than this says that the process itself stood still. */
+const LATE_MS = 250;
 
 /** Kysely over `pg`, without connections that are lost. */
 export function createKysely(
   pool: Lender,
-  use: SessionUse = { names: new StatementNames(false), atBegin: null },
+  use: SessionUse = { names: new StatementNames(false), atBegin: null, answerMs: null },
 ): Kysely<Schema> {
   const sound: PostgresPool = {
     connect: async () => {
       try {
-        return watch(await pool.connect(), use);
+        return watch(await connect(pool), use);
       } catch (error) {
         throw beforeConnecting(error);
       }
@@ -35,6 +41,17 @@ export function createKysely(
     dialect: new Dialect({ pool: sound }),
     plugins: [new CamelCasePlugin()],
   });
+}
+
+/** `pg` gives up on a connection by a timer: if that came late, the server may have answered long ago. */
+async function connect(pool: Lender): Promise<pg.PoolClient> {
+  const dueAt = performance.now() + (pool.options.connectionTimeoutMillis ?? 0);
+  try {
+    return await pool.connect();
+  } catch (error) {
+    if (!isSilence(error) || performance.now() < dueAt + LATE_MS) throw error;
+    return await pool.connect();
+  }
 }
 
 /** Whoever migrates holds the lock already, for as long as its transaction lasts. */
@@ -65,7 +82,7 @@ function isReadOnlyForLong(client: pg.PoolClient, error: unknown): boolean {
  * Kysely hands every connection back as sound. This one remembers that it is lost: the rollback that follows
  * does not wait on a silent server a second time, and the pool ends it instead of lending it again.
  */
-function watch(client: pg.PoolClient, { names, atBegin }: SessionUse): PostgresPoolClient {
+function watch(client: pg.PoolClient, { names, atBegin, answerMs }: SessionUse): PostgresPoolClient {
   let loss: Error | null = null;
   if (!lentAt.has(client)) lentAt.set(client, performance.now());
   const onError = (error: Error) => {
@@ -74,16 +91,26 @@ function watch(client: pg.PoolClient, { names, atBegin }: SessionUse): PostgresP
   client.on("error", onError);
   const query = async (sql: string, parameters: readonly unknown[]): Promise<pg.QueryResult> => {
     if (loss) throw ofQuery(loss);
+    let silence: Error | null = null;
+    const giveUp = (): void => {
+      silence = new Error("Query read timeout");
+      drop(client);
+    };
+    const stopWaiting = answerMs === null ? null : afterRunning(answerMs, giveUp);
     try {
       // Several statements at once, in one message.
       if (atBegin !== null && BEGIN.test(sql)) return await client.query(`${sql}; ${atBegin}`);
       const name = names.of(sql, parameters.length);
       return await client.query({ text: sql, values: [...parameters], ...(name !== undefined && { name }) });
-    } catch (error) {
+    } catch (caught) {
+      // Why the connection was dropped, not that it was.
+      const error: unknown = silence ?? caught;
       ofQuery(error);
       names.note(error);
       if (isConnectionLost(error) || isReadOnlyForLong(client, error)) loss = error as Error;
       throw error;
+    } finally {
+      stopWaiting?.();
     }
   };
   return {
@@ -94,4 +121,9 @@ function watch(client: pg.PoolClient, { names, atBegin }: SessionUse): PostgresP
       client.release(loss ?? undefined);
     },
   };
+}
+
+/** Without a word to the server, which may never read it. */
+export function drop(client: pg.PoolClient): void {
+  (client as unknown as pg.Client).connection.stream.destroy();
 }

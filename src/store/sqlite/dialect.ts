@@ -1,6 +1,7 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { CamelCasePlugin, Kysely, SqliteDialect } from "kysely";
 import type { SqliteStatement } from "kysely";
+import { threadsMs } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
 import type { Schema } from "../schema.ts";
 
@@ -9,7 +10,7 @@ const RETRY = { headers: { "retry-after": "5" } };
 // More than all operations have; a bound, in case one makes its statement from its input.
 const CACHED_STATEMENTS = 256;
 
-/** Epoch milliseconds after which no statement begins; null where time does not matter. */
+/** After which no statement begins, by `threadsMs`; null where time does not matter. */
 export type Deadline = { atMs: number | null };
 
 /** Kysely over `node:sqlite`, each statement prepared once. Throws `query_timeout` past the deadline. */
@@ -35,7 +36,7 @@ function adapt(statement: StatementSync, deadline: Deadline): SqliteStatement {
   return {
     reader: statement.columns().length > 0,
     all: (parameters) => {
-      if (deadline.atMs !== null && Date.now() > deadline.atMs) throw new AppError("query_timeout", RETRY);
+      if (deadline.atMs !== null && threadsMs() > deadline.atMs) throw new AppError("query_timeout", RETRY);
       return statement.all(...(parameters as SQLInputValue[]));
     },
     run: (parameters) => statement.run(...(parameters as SQLInputValue[])),

@@ -1,4 +1,5 @@
 import { AppError } from "../../model/errors.ts";
+import { DamagedStorage } from "../storage-fault.ts";
 
 // Primary result codes that speak of the disk or the file, not of the statement.
 const STORAGE_CODES = new Set([
@@ -6,9 +7,13 @@ const STORAGE_CODES = new Set([
   7, // NOMEM
   8, // READONLY
   10, // IOERR
-  11, // CORRUPT
   13, // FULL
   14, // CANTOPEN
+]);
+
+// Those that say that the file itself is broken: trying again does not help.
+const DAMAGE_CODES = new Set([
+  11, // CORRUPT
   26, // NOTADB
 ]);
 
@@ -16,13 +21,15 @@ const IOERR = 10;
 /** A write to the file failed: what SQLite wrote last is not whole, and no commit. */
 const IOERR_WRITE = 778;
 
-/** `storage_unavailable` for what SQLite reports about its file; any other error as it is. */
+/** `storage_unavailable` for what SQLite reports about its file, `DamagedStorage` for damage; any other error as it is. */
 export function translateError(error: unknown): unknown {
   if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number") return error;
   // The low byte is the primary code, the rest says where it happened.
-  if (!STORAGE_CODES.has(error.errcode & 0xff)) return error;
-  const cause = new Error(`SQLite: ${error.message} (code ${error.errcode})`, { cause: error });
-  return new AppError("storage_unavailable", {}, cause);
+  const code = error.errcode & 0xff;
+  const text = `SQLite: ${error.message} (code ${error.errcode})`;
+  if (DAMAGE_CODES.has(code)) return new DamagedStorage(text);
+  if (!STORAGE_CODES.has(code)) return error;
+  return new AppError("storage_unavailable", {}, new Error(text, { cause: error }));
 }
 
 /**

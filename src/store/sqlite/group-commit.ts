@@ -2,6 +2,7 @@ import { systemClock } from "../../kit/clock.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
 import { operationNamed } from "../operations.ts";
+import { lostStorage } from "../storage-fault.ts";
 import { translateCommitError, translateError } from "./errors.ts";
 import { toFailure } from "./messages.ts";
 import type { Reply, Request } from "./messages.ts";
@@ -13,8 +14,8 @@ const JOIN_MS = 2;
 
 /**
  * Runs waiting writes as one transaction, a savepoint each, and returns their answers once all of it is on
- * disk. A write that fails takes back only itself; a fault of the storage fails them all, with `in_doubt` where they
- * may be on the disk all the same, and leaves the database ready for the next batch.
+ * disk, in the files at the database's path. A write that fails takes back only itself; a fault of the storage fails
+ * them all, with `in_doubt` where they may be on the disk all the same, and leaves the database ready for the next batch.
  */
 export async function commitTogether(
   session: SqliteSession,
@@ -28,6 +29,7 @@ export async function commitTogether(
   const batch = [first];
   let isCommitting = false;
   for (let waiting = next(); waiting; waiting = next()) batch.push(waiting);
+  if (!session.isInPlace()) return failAll(batch, lostStorage());
   try {
     database.exec("begin immediate");
     // The batch grows while it is walked.
@@ -38,12 +40,17 @@ export async function commitTogether(
     }
     isCommitting = true;
     database.exec("commit");
-    return replies;
+    // Committed to files that somebody may still put back, or that are gone with this process.
+    return session.isInPlace() ? replies : failAll(batch, new AppError("in_doubt", {}, lostStorage()));
   } catch (error) {
     if (database.isTransaction) database.exec("rollback");
-    const failure = toFailure(isCommitting ? translateCommitError(error) : translateError(error));
-    return batch.map(({ id }) => ({ id, failure }));
+    return failAll(batch, isCommitting ? translateCommitError(error) : translateError(error));
   }
+}
+
+function failAll(batch: readonly Request[], error: unknown): Reply[] {
+  const failure = toFailure(error);
+  return batch.map(({ id }) => ({ id, failure }));
 }
 
 async function runInSavepoint(session: SqliteSession, request: Request): Promise<Reply> {

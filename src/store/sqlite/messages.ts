@@ -1,9 +1,16 @@
 import { AppError } from "../../model/errors.ts";
 import type { ErrorCode, ErrorDetail } from "../../model/errors.ts";
+import { DamagedStorage } from "../storage-fault.ts";
+import type { FileIdentity } from "./file-identity.ts";
 import type { RewriteStep } from "./vacuum.ts";
 
 /** What a database thread opens. */
-export type ThreadData = { readonly mode: ThreadMode; readonly path: string };
+export type ThreadData = {
+  readonly mode: ThreadMode;
+  readonly path: string;
+  /** The files that have to be there; absent when they are opened for the first time. */
+  readonly identity?: FileIdentity;
+};
 
 /** To look is to read where no writer has opened the database before. */
 export type ThreadMode = "read" | "write" | "look";
@@ -13,7 +20,7 @@ export type Request = {
   readonly id: number;
   readonly name: string;
   readonly packed: unknown;
-  /** Epoch milliseconds after which nobody waits for it any more. */
+  /** After which nobody waits for it any more, by `threadsMs`. */
   readonly deadlineMs?: number | undefined;
 };
 
@@ -30,14 +37,17 @@ export type Reply = { readonly id: number } & ({ readonly result: unknown } | { 
 
 /** An error in a form that structured clone keeps: it would make a plain Error of an AppError. */
 export type Failure =
+  | { readonly damage: string }
   | { readonly code: ErrorCode; readonly detail: ErrorDetail; readonly cause: unknown }
   | { readonly error: unknown };
 
 export function toFailure(error: unknown): Failure {
+  if (error instanceof DamagedStorage) return { damage: error.problem };
   if (!(error instanceof AppError)) return { error };
   return { code: error.code, detail: error.detail, cause: error.cause };
 }
 
 export function fromFailure(failure: Failure): unknown {
+  if ("damage" in failure) return new DamagedStorage(failure.damage);
   return "code" in failure ? new AppError(failure.code, failure.detail, failure.cause) : failure.error;
 }

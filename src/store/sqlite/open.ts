@@ -1,12 +1,15 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { threadScript } from "../../config/package-files.ts";
-import { systemClock } from "../../kit/clock.ts";
+import { systemClock, threadsMs } from "../../kit/clock.ts";
 import { WhileUsed } from "../../kit/while-used.ts";
 import { PROBE_BYTES } from "../meta.ts";
+import { lostStorage } from "../storage-fault.ts";
 import { HEAVY_READ_MS } from "../operation.ts";
 import type { Backend } from "../operation.ts";
 import { operationNamed } from "../operations.ts";
+import { SqliteFile } from "./database-file.ts";
+import { identify } from "./file-identity.ts";
 import { ThreadClient } from "./thread-client.ts";
 import type { RewriteStep } from "./vacuum.ts";
 
@@ -21,12 +24,20 @@ export async function openSqlite(dataDir: string, onRewrite?: (step: RewriteStep
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = join(dataDir, "millrace.db");
   const script = threadScript("store/sqlite/thread");
-  const writer = new ThreadClient(script, { mode: "write", path }, onRewrite);
-  const reader = new ThreadClient(script, { mode: "read", path });
+  const onDamage = (problem: string): void => file?.noteDamage(problem);
+  const writer = new ThreadClient(script, { mode: "write", path }, { onRewrite, onDamage });
+  const reader = new ThreadClient(script, { mode: "read", path }, { onDamage });
+  let file: SqliteFile | null = null;
+  let another: () => ThreadClient;
   try {
     await writer.open();
     // After the writer, which makes the file and its tables.
     await reader.open();
+    const identity = identify(path);
+    if (!identity) throw lostStorage();
+    for (const thread of [writer, reader]) thread.pin(identity);
+    another = () => new ThreadClient(script, { mode: "read", path, identity }, { onDamage });
+    file = new SqliteFile(path, identity, another);
   } catch (error) {
     await Promise.all([reader.terminate(), writer.terminate()]);
     throw error;
@@ -34,7 +45,7 @@ export async function openSqlite(dataDir: string, onRewrite?: (step: RewriteStep
   const heavyReader = new WhileUsed({
     clock: systemClock,
     idleMs: HEAVY_IDLE_MS,
-    open: () => new ThreadClient(script, { mode: "read", path }),
+    open: another,
     close: (client) => client.close(),
   });
   return {
@@ -42,7 +53,7 @@ export async function openSqlite(dataDir: string, onRewrite?: (step: RewriteStep
       const { mode, isHeavy, movedWith } = operationNamed(name);
       if (mode !== "read") return writer.call(name, packed, { moved: movedWith(packed as never) });
       if (!isHeavy(packed as never)) return reader.call(name, packed);
-      const deadlineMs = Date.now() + HEAVY_READ_MS;
+      const deadlineMs = threadsMs() + HEAVY_READ_MS;
       return heavyReader.use((client) => client.call(name, packed, { deadlineMs }));
     },
     // Behind all that waits in that thread: when it is answered, so was everything before it.
@@ -53,10 +64,12 @@ export async function openSqlite(dataDir: string, onRewrite?: (step: RewriteStep
       ).catch(() => {}),
     // A thread that waits for its disk cannot be told anything, and does what it was asked once the disk is back.
     abandon: () => {},
+    file,
     close: async () => {
-      await Promise.all([reader.close(), heavyReader.close()]);
+      await Promise.all([reader.close(), heavyReader.close(), file.close()]);
       // The last connection to close folds the log into the database, and only the writer may.
       await writer.close();
+      await file.release();
     },
   };
 }

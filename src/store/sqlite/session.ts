@@ -3,6 +3,8 @@ import { sql } from "kysely";
 import { migrate } from "../migrate.ts";
 import { SQLITE_TYPES } from "../migrations/column-types.ts";
 import type { Session } from "../operation.ts";
+import { identify, isSame } from "./file-identity.ts";
+import { findDamage } from "./find-damage.ts";
 import { openForReading, openForWriting, openToLook } from "./connection.ts";
 import type { ThreadMode } from "./messages.ts";
 import { freeBytes, giveBack } from "./vacuum.ts";
@@ -17,6 +19,8 @@ export type SqliteSession = Session & {
   readonly database: DatabaseSync;
   /** Past it no further statement is begun: each one looks at a bounded number of rows. */
   readonly deadline: Deadline;
+  /** Whether what is written is where the next service will look for it. */
+  readonly isInPlace: () => boolean;
 };
 
 /** Opens the database; the writer brings it to this release's schema first, and tells how a rewriting of it goes. */
@@ -34,9 +38,11 @@ export async function openSession(
     await migrate(db, { types: SQLITE_TYPES, disableTransactions: true });
     database.exec("commit");
   }
+  const identity = identify(path);
   return {
     database,
     deadline,
+    isInPlace: () => identity !== null && isSame(identity, identify(path)),
     db,
     sql,
     databaseNow: sql<number>`cast(unixepoch('subsec') * 1000 as integer)`,
@@ -44,6 +50,7 @@ export async function openSession(
     usageSlot: USAGE_SLOT,
     freeBytes: () => freeBytes(database),
     giveBack: (maxBytes) => giveBack(database, maxBytes),
+    findDamage: (table) => findDamage(database, table),
     log: writeLog(database, path),
     // The writer is alone.
     skipLocked: () => sql``,

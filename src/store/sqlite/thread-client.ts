@@ -2,6 +2,7 @@
 import type { Worker } from "node:worker_threads";
 import { AppError } from "../../model/errors.ts";
 import { endWorker, startWorker } from "./database-worker.ts";
+import type { FileIdentity } from "./file-identity.ts";
 import { fromFailure } from "./messages.ts";
 import type { FromThread, Reply, ThreadData, ToThread } from "./messages.ts";
 import type { RewriteStep } from "./vacuum.ts";
@@ -11,8 +12,14 @@ type Pending = { readonly resolve: (result: unknown) => void; readonly reject: (
 type CallOptions = {
   /** Is part of the argument, and is gone from this thread afterwards. */
   readonly moved?: readonly ArrayBuffer[];
-  /** Epoch milliseconds after which it is given up. */
+  /** After which it is given up, by `threadsMs`. */
   readonly deadlineMs?: number;
+};
+
+type ThreadEvents = {
+  readonly onRewrite?: ((step: RewriteStep) => void) | undefined;
+  /** SQLite has found its file damaged. */
+  readonly onDamage?: (problem: string) => void;
 };
 
 /**
@@ -21,8 +28,8 @@ type CallOptions = {
  */
 export class ThreadClient {
   readonly #script: URL;
-  readonly #data: ThreadData;
-  readonly #onRewrite: (step: RewriteStep) => void;
+  #data: ThreadData;
+  readonly #hears: ThreadEvents;
   readonly #pending = new Map<number, Pending>();
   #worker: Worker | null;
   /** The thread was told what to open. */
@@ -32,10 +39,10 @@ export class ThreadClient {
   #lastId = 0;
 
   /** Starts the thread, which loads its code at once; the database is left alone until `open`. */
-  constructor(script: URL, data: ThreadData, onRewrite: (step: RewriteStep) => void = () => {}) {
+  constructor(script: URL, data: ThreadData, hears: ThreadEvents = {}) {
     this.#script = script;
     this.#data = data;
-    this.#onRewrite = onRewrite;
+    this.#hears = hears;
     this.#worker = this.#start();
   }
 
@@ -43,6 +50,11 @@ export class ThreadClient {
   async open(): Promise<void> {
     this.#told();
     await this.#opening.promise;
+  }
+
+  /** A thread that replaces this one opens these files and no others. */
+  pin(identity: FileIdentity): void {
+    this.#data = { ...this.#data, identity };
   }
 
   async call(name: string, packed: unknown, { moved = [], deadlineMs }: CallOptions = {}): Promise<unknown> {
@@ -101,7 +113,7 @@ export class ThreadClient {
     worker.on("message", (message: FromThread) => {
       if (message === "ready") this.#opening.resolve();
       else if (message === "closed") return;
-      else if ("step" in message) this.#onRewrite(message);
+      else if ("step" in message) this.#hears.onRewrite?.(message);
       else this.#settle(message);
     });
     worker.on("error", (error: Error) => {
@@ -121,7 +133,10 @@ export class ThreadClient {
       const pending = this.#pending.get(reply.id);
       this.#pending.delete(reply.id);
       if ("result" in reply) pending?.resolve(reply.result);
-      else pending?.reject(fromFailure(reply.failure));
+      else {
+        if ("damage" in reply.failure) this.#hears.onDamage?.(reply.failure.damage);
+        pending?.reject(fromFailure(reply.failure));
+      }
     }
   }
 

@@ -2,7 +2,9 @@ import { parentPort, receiveMessageOnPort } from "node:worker_threads";
 import { systemClock } from "../../kit/clock.ts";
 import { collectWhenIdle } from "../../kit/idle-collector.ts";
 import { operationNamed } from "../operations.ts";
+import { lostStorage } from "../storage-fault.ts";
 import { translateError } from "./errors.ts";
+import { identify, isSame } from "./file-identity.ts";
 import { commitTogether } from "./group-commit.ts";
 import { toFailure } from "./messages.ts";
 import type { FromThread, Reply, Request, ThreadData, ToThread } from "./messages.ts";
@@ -26,8 +28,10 @@ port.on("message", (message: ToThread) => {
 
 async function work(): Promise<void> {
   isBusy = true;
-  const { mode, path } = data!;
+  const { mode, path, identity } = data!;
   if (!session) {
+    // Whatever has taken its place is not the database that this service works on.
+    if (identity && !isSame(identity, identify(path))) throw lostStorage();
     session = await openSession(mode, path, send);
     send("ready");
   }

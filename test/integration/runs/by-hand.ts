@@ -68,7 +68,7 @@ export class ByHand {
   looks = 0;
   lookFor: (() => Promise<null>) | null = null;
   /** Why the disk has no room; null while it has. */
-  readonly reserve: { shortage: string | null } = { shortage: null };
+  readonly reserve: { refusal: string | null } = { refusal: null };
   /** The app is deleted. */
   isGone = false;
   /** Numbers of apps whose queued runs were to be ended. */

@@ -54,7 +54,7 @@ for (const [way, execute] of Object.entries(WAYS)) {
 
   test(`a ${way} call is refused while the disk is within its reserve`, async () => {
     const parts = byHand();
-    parts.reserve.shortage = "The disk is full.";
+    parts.reserve.refusal = "The disk is full.";
     await expect(execute(parts, "{}")).rejects.toMatchObject({ code: "storage_unavailable" });
     expect(parts.pool.calls).toEqual([]);
   });
@@ -62,10 +62,10 @@ for (const [way, execute] of Object.entries(WAYS)) {
   test(`a ${way} call that becomes async has its input for a second attempt`, async () => {
     const parts = byHand();
     const run = await execute(parts, "mine");
-    parts.reserve.shortage = "The disk is full.";
+    parts.reserve.refusal = "The disk is full.";
     expect(await parts.submitter.adopt(run, NOBODY)).toBe(false);
     expect(run.isAsync).toBe(false);
-    parts.reserve.shortage = null;
+    parts.reserve.refusal = null;
     const { bytes: before } = await parts.store.retention.usage();
     expect(await parts.submitter.adopt(run, NOBODY)).toBe(true);
     expect((await payloadOf(parts, run))?.input).toEqual(new Uint8Array(Buffer.from("mine")));

@@ -91,6 +91,47 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
   );
 
   verifies(
+    "clock.steps.kept",
+    "when the clock is set by an hour, what was stored before and after stays for its time, and goes an hour later at most",
+    async () => {
+      for (const [before, after] of [
+        [0, HOUR_MS],
+        [0, -HOUR_MS],
+        [HOUR_MS, 0],
+        [-HOUR_MS, 0],
+      ] as const) {
+        const appNumber = ++lastApp;
+        const apps = () => [{ appNumber, retentionMs: 2 * HOUR_MS, maxLogBytes: 1_000_000 }];
+        // Both are made now, by a clock that is set in between.
+        const runs = await endedAll(appNumber, [-before, -after]);
+        let aheadMs: number = before;
+        let passedMs = 0;
+        const clock = {
+          ...systemClock,
+          now: () => NOW + aheadMs + passedMs,
+          monotonic: () => passedMs,
+        };
+        const recordRetentionMs = 4 * HOUR_MS;
+        const sweeping = sweeper({ clock, apps, recordRetentionMs });
+        aheadMs = after;
+        const kept = async (has: (run: Run) => Promise<boolean>) => await Promise.all(runs.map(has));
+        passedMs = 1.9 * HOUR_MS;
+        await sweeping.sweep();
+        expect([before, after, await kept(hasPayload)]).toEqual([before, after, [true, true]]);
+        passedMs = 3.1 * HOUR_MS;
+        await sweeping.sweep();
+        expect([before, after, await kept(hasPayload)]).toEqual([before, after, [false, false]]);
+        passedMs = 3.9 * HOUR_MS;
+        await sweeping.sweep();
+        expect([before, after, await kept(hasRecord)]).toEqual([before, after, [true, true]]);
+        passedMs = 5.1 * HOUR_MS;
+        await sweeping.sweep();
+        expect([before, after, await kept(hasRecord)]).toEqual([before, after, [false, false]]);
+      }
+    },
+  );
+
+  verifies(
     "kept.results",
     "inputs, results and transcripts go after the app's own result_retention, records stay",
     async () => {

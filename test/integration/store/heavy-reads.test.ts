@@ -1,5 +1,6 @@
 import { Client } from "pg";
 import { describe, expect, onTestFinished } from "vitest";
+import { threadsMs } from "../../../src/kit/clock.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import { operationNamed } from "../../../src/store/operations.ts";
 import { packEnded } from "../../../src/store/runs.ts";
@@ -64,7 +65,7 @@ verifies("shares.heavy-time", "SQLite: past its time a heavy read begins no furt
   const session = await openSession("read", `${database.dataDir}/millrace.db`);
   try {
     const ask = () => operationNamed("runFigures.ofSpan").run(session, SPAN as never);
-    session.deadline.atMs = Date.now() + HOUR_MS;
+    session.deadline.atMs = threadsMs() + HOUR_MS;
     expect(await ask()).toMatchObject({ total: { byState: { success: 10 } } });
     session.deadline.atMs = 0;
     const refused = await ask().catch((error: unknown) => error);

@@ -10,4 +10,5 @@ export const OPEN_NETWORK: NetworkWall = {
   hasWalls: false,
   gap: "nothing is enforced in this test",
   managementPort: () => 0,
+  neighbours: null,
 };

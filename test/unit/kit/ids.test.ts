@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import {
+  RUN_AHEAD_MS,
   UuidSource,
   randomName,
   randomTicket,
@@ -9,8 +10,11 @@ import {
   writeUuid,
 } from "../../../src/kit/ids.ts";
 import { RUN_ID } from "../../../src/model/names.ts";
+import { verifies } from "../../verifies.ts";
 
 const NOW_MS = Date.UTC(2026, 6, 1);
+const HOUR_MS = 3_600_000;
+const timeOf = (id: string): number => uuidBytes(id).readUIntBE(0, 6);
 
 describe("a source of ids", () => {
   let source = new UuidSource();
@@ -47,6 +51,39 @@ describe("a source of ids", () => {
       }),
     );
   });
+
+  verifies("ids.clock", "ids of runs are never more than 10 s ahead of the clock, whatever it does", () => {
+    const jump = fc.integer({ min: -2 * HOUR_MS, max: 2 * HOUR_MS });
+    fc.assert(
+      fc.property(fc.array(jump, { minLength: 2 }), (jumps) => {
+        const bounded = new UuidSource(RUN_AHEAD_MS);
+        let last = "";
+        for (const jumpMs of jumps) {
+          const nowMs = NOW_MS + jumpMs;
+          const lastMs = last === "" ? 0 : timeOf(last);
+          const id = bounded.next(nowMs);
+          expect(timeOf(id) - nowMs).toBeGreaterThanOrEqual(0);
+          expect(timeOf(id) - nowMs).toBeLessThanOrEqual(RUN_AHEAD_MS);
+          // Sorted by birth, unless the clock was set back further than that.
+          expect(id > last).toBe(lastMs - nowMs <= RUN_AHEAD_MS);
+          last = id;
+        }
+      }),
+    );
+  });
+
+  verifies(
+    "ids.clock",
+    "an hour after the clock was set back by one, ids are sorted by birth all along",
+    () => {
+      const bounded = new UuidSource(RUN_AHEAD_MS);
+      bounded.next(NOW_MS);
+      const ids = Array.from({ length: 3_600 }, (_, second) =>
+        bounded.next(NOW_MS - HOUR_MS + 1_000 * second),
+      );
+      expect(ids.toSorted()).toEqual(ids);
+    },
+  );
 
   test("the random part differs between ids of one moment", () => {
     const tails = Array.from({ length: 10_000 }, () => uuidv7(NOW_MS).slice(19));

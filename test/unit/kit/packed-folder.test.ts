@@ -1,5 +1,8 @@
+import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync } from "node:fs";
 import { statSync, symlinkSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { buffer } from "node:stream/consumers";
@@ -103,6 +106,31 @@ describe("a packed folder", () => {
     mkdirSync(from);
     writeFileSync(Buffer.concat([Buffer.from(`${from}/`), Buffer.from([0xff, 0xfe])]), "");
     await expect(buffer(packFolder(from))).rejects.toThrow("not UTF-8");
+  });
+
+  verifies("builds.unpackable", "is none where there is more than files, folders and links", async () => {
+    const root = scratch();
+    const refusalOf = async (name: string, fill: (folder: string) => unknown): Promise<unknown> => {
+      const from = path.join(root, name);
+      mkdirSync(path.join(from, "deep"), { recursive: true });
+      await fill(path.join(from, "deep"));
+      return await buffer(packFolder(from)).catch((error: unknown) => [
+        error instanceof Unpackable,
+        String(error),
+      ]);
+    };
+    const pipe = await refusalOf("pipe", (folder) => execFileSync("mkfifo", [path.join(folder, "left")]));
+    expect(pipe).toEqual([true, 'Unpackable: "deep/left" is a named pipe']);
+    const socket = await refusalOf("socket", async (folder) => {
+      const server = createServer().listen(path.join(folder, "left"));
+      onTestFinished(() => void server.close());
+      await once(server, "listening");
+    });
+    expect(socket).toEqual([true, 'Unpackable: "deep/left" is a socket']);
+    const link = await refusalOf("link", (folder) =>
+      symlinkSync(Buffer.from([0x74, 0xff]), path.join(folder, "left")),
+    );
+    expect(link).toEqual([true, 'Unpackable: "deep/left" is a link to a name that is not UTF-8']);
   });
 
   verifies(

@@ -9,7 +9,8 @@ import { verifies } from "../../verifies.ts";
 verifies("nodes.details", "a node says what it is called, what it has, and where it lives", () => {
   const dataDir = mkdtempSync(path.join(tmpdir(), "millrace-details-"));
   onTestFinished(() => rmSync(dataDir, { recursive: true }));
-  const details = ownDetails({ dataDir, nodeName: null, nodeLabels: { zone: "a" } }, 5);
+  const later = { reached: {}, managementPort: () => 4100 };
+  const details = ownDetails({ dataDir, nodeName: null, nodeLabels: { zone: "a" } }, 5, later)();
   expect(details).toEqual({
     name: hostname(),
     home: expect.stringMatching(/^[\da-f-]{36}$/),
@@ -17,10 +18,13 @@ verifies("nodes.details", "a node says what it is called, what it has, and where
     capacity: { cpus: availableParallelism(), memoryBytes: expect.any(Number) },
     release: VERSION,
     startedAt: 5,
+    managementAddresses: expect.any(Array),
   });
+  const [first = ""] = details.managementAddresses ?? [];
+  expect(first).toMatch(/^(?:[\d.]+|\[[\da-f:]+\]):4100$/);
   expect(details.capacity.memoryBytes).toBeGreaterThan(0);
   expect(details.capacity.memoryBytes).toBeLessThanOrEqual(totalmem());
   // Another start on the same directory.
-  const again = ownDetails({ dataDir, nodeName: "left", nodeLabels: {} }, 6);
+  const again = ownDetails({ dataDir, nodeName: "left", nodeLabels: {} }, 6, later)();
   expect([again.name, again.home]).toEqual(["left", details.home]);
 });

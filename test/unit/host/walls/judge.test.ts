@@ -98,6 +98,34 @@ verifies(
 );
 
 verifies(
+  "walls.nodes",
+  "the management port of another node is out of reach, and nothing else of its machine",
+  () => {
+    const folder = mkdtempSync(path.join(tmpdir(), "millrace-nodes-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const neighbours = path.join(folder, "neighbours");
+    const wall = { ...WALL, neighbours, egressAllow: ["10.0.0.0/8", "fd00::/16"] };
+    writeFileSync(neighbours, "10.0.0.5:4100\n[fd00::5]:4100\nnonsense\n[::1\n10.0.0.6:70000000000\n");
+    const there = ["10.0.0.5", "::ffff:10.0.0.5", "64:ff9b::a00:5", "fd00::5"];
+    const others = ["10.0.0.6", "fd00::6", "1.1.1.1"];
+    for (const network of [true, "egress"] as const) {
+      expect(permitted({ network, addresses: [...there, ...others], port: 4100, wall })).toEqual(others);
+      expect(permitted({ network, addresses: there, port: 4000, wall })).toEqual(there);
+    }
+    // One on this machine, by whichever of its addresses.
+    const [own] = Object.values(networkInterfaces())
+      .flatMap((each) => each ?? [])
+      .filter(({ internal, family }) => !internal && family === "IPv4");
+    const told = own?.address ?? "127.0.0.1";
+    writeFileSync(neighbours, `${told}:4101\n`);
+    const here = [...HERE, told];
+    expect(permitted({ network: true, addresses: here, port: 4101, wall })).toEqual([]);
+    expect(permitted({ network: true, addresses: here, port: 4102, wall })).toEqual(here);
+    expect(permitted({ network: true, addresses: others, port: 4101, wall })).toEqual(others);
+  },
+);
+
+verifies(
   "walls.connects",
   "an address of one link is this machine's without a word which link: the socket may be bound to it",
   (context) => {

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -132,6 +132,30 @@ test("a database that another process will not let go is storage_unavailable", a
   other.close();
   expect(outcomes(await commit([put("a")]))).toEqual(["stored"]);
 });
+
+verifies(
+  "storage.lost",
+  "writes to a file that is gone from its path are refused; those that were committed as it went are in doubt",
+  async () => {
+    const [file, away] = [join(dir, "millrace.db"), join(dir, "away.db")];
+    // It goes while the transaction is open.
+    let asked = 0;
+    const next = () => {
+      if (asked++ === 1) renameSync(file, away);
+      return null;
+    };
+    expect(outcomes(await commitTogether(session, put("a"), next, { monotonic: () => 0 }))).toEqual([
+      "in_doubt",
+    ]);
+    expect(outcomes(await commit([put("b"), put("c")]))).toEqual([
+      "storage_unavailable",
+      "storage_unavailable",
+    ]);
+    renameSync(away, file);
+    expect(outcomes(await commit([put("d")]))).toEqual(["stored"]);
+    expect(committed()).toEqual(["a", "d"]);
+  },
+);
 
 test("writes stop joining a batch after 2 ms, however many come", async () => {
   let nowMs = 0;
