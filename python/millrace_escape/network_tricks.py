@@ -160,18 +160,17 @@ def forge_notes(port: int) -> None:
 
 
 def dial_among_closing(port: int) -> bool:
-    """Connects while many sockets close that the kernel keeps beside the one at that port; whether that ever arrived."""
+    """Connects while many sockets close that the kernel keeps beside the one at that port; whether it ever arrived."""
     # The kernel's table has at most 65,536 rows, by address and port, and on most machines half of that or less.
     beside = port ^ (0x8000 if port >= 0x8400 or port < 0x8000 else 0x4000)
     until = time.monotonic() + 2 * RACE_SECONDS
     while time.monotonic() < until:
-        held: "list[socket.socket]" = []
-        for _ in range(300):
-            held.append(socket.socket())
-            held[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            held[-1].bind(("127.0.0.1", beside))
-            held[-1].listen(1)
-        closing = threading.Thread(target=lambda kept=held: [kept.pop().close() for _ in range(300)])
+        held = [socket.socket() for _ in range(300)]
+        for each in held:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            each.bind(("127.0.0.1", beside))
+            each.listen(1)
+        closing = threading.Thread(target=_close_last_first, args=(held,))
         closing.start()
         while closing.is_alive():
             with socket.socket() as connection:
@@ -179,6 +178,11 @@ def dial_among_closing(port: int) -> bool:
                     return True
         closing.join()
     return False
+
+
+def _close_last_first(held: "list[socket.socket]") -> None:
+    while held:
+        held.pop().close()
 
 
 def dial_changing(innocent: "tuple[str, int]", wanted: "tuple[str, int]") -> bool:

@@ -32,8 +32,8 @@ _NOWHERE = bytes(16)
 _TIMEVAL = struct.Struct("@ll")
 #: Blocking connections on their way at once: each holds a descriptor here, for as long as nobody answers it.
 _MAX_WAITING = 512
-#: Answers that were not heard; beyond that, they are forgotten.
-_MAX_UNHEARD = 256
+#: Threads whose last call is remembered; beyond that, all are forgotten.
+_MAX_REMEMBERED = 256
 #: How often those are looked for that nobody waits for any more.
 _SWEEP_SECONDS = 1.0
 #: So long one connection can hold up all others, if the app has it wait in spite of us.
@@ -43,8 +43,11 @@ _PATIENCE_SECONDS = 0.05
 class _Waiting:
     """A blocking connection on its way."""
 
-    def __init__(self, notice: Notice, connection: socket.socket, name: bytes, address: Address | None) -> None:
+    def __init__(
+        self, notice: Notice, connection: socket.socket, name: bytes, address: Address | None, call: object
+    ) -> None:
         self.notice = notice
+        self.call = call
         self.connection = connection
         self.name = name
         self.address = address
@@ -63,8 +66,8 @@ class Connects:
         #: it does no harm to let the app make these calls itself.
         self._unix = unix
         self._waiting: dict[int, _Waiting] = {}
-        #: By thread: calls that a signal interrupted after they had been carried out, and how they ended.
-        self._unheard: dict[int, tuple[object, int]] = {}
+        #: By thread: its last call, if that was carried out, and how it ended.
+        self._last: dict[int, tuple[object, int]] = {}
         self._swept_at = 0.0
         self._events = select.epoll()
         self._events.register(notifier.fileno(), select.EPOLLIN)
@@ -144,25 +147,30 @@ class Connects:
     def _answer_once(self, notice: Notice, connection: socket.socket, name: bytes, is_bind: bool) -> None:
         """If a signal comes between the call and its answer, the kernel asks again: then only the answer is repeated.
 
-        A socket that is bound or connected already would have the second call fail.
+        A socket that is bound or connected already would have the second call fail. The kernel may have taken the first
+        answer and still ask again, so each success is remembered, until the thread's next call.
         """
-        call = (notice.number, notice.arguments, os.fstat(connection.fileno()).st_ino, name)
-        before, error = self._unheard.pop(notice.pid, (None, 0))
-        if before != call:
+        call: object = (notice.number, notice.arguments, os.fstat(connection.fileno()).st_ino, name)
+        before, error = self._last.pop(notice.pid, (None, 0))
+        if before != call or not (is_bind or error or _is_connected(connection)):
             try:
                 if is_bind:
                     self._bind(connection, name)
-                elif not self._connect(notice, connection, name):
+                elif not self._connect(notice, connection, name, call):
                     return
                 error = 0
             except OSError as failed:
                 if failed.errno != errno.EINPROGRESS:
                     raise
                 error = errno.EINPROGRESS
-        if not self._notifier.reply(notice, error):
-            if len(self._unheard) >= _MAX_UNHEARD:
-                self._unheard.clear()
-            self._unheard[notice.pid] = call, error
+        is_heard = self._notifier.reply(notice, error)
+        if not is_heard or (before != call and not error):
+            self._remember(notice, call, error)
+
+    def _remember(self, notice: Notice, call: object, error: int = 0) -> None:
+        if len(self._last) >= _MAX_REMEMBERED:
+            self._last.clear()
+        self._last[notice.pid] = call, error
 
     def _listen(self, notice: Notice, connection: socket.socket) -> None:
         """Notes whose socket it is before any connection can reach it."""
@@ -189,7 +197,7 @@ class Connects:
                 self._judge.note_listener(connection)
         kernel.syscall(_CALLS.bind, connection.fileno(), name, len(name))
 
-    def _connect(self, notice: Notice, connection: socket.socket, name: bytes) -> bool:
+    def _connect(self, notice: Notice, connection: socket.socket, name: bytes, call: object) -> bool:
         """Begins it; what is on its way and has to be waited for is kept. Tells whether it is done."""
         if not _is_internet(connection):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
@@ -211,7 +219,7 @@ class Connects:
         if len(self._waiting) >= _MAX_WAITING:
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         kept = connection.dup()
-        self._waiting[kept.fileno()] = _Waiting(notice, kept, name, address)
+        self._waiting[kept.fileno()] = _Waiting(notice, kept, name, address, call)
         self._events.register(kept, select.EPOLLOUT)
         return False
 
@@ -235,6 +243,7 @@ class Connects:
                 self._notifier.reply(waiting.notice, errno.ECONNABORTED if is_new else error.errno or errno.EACCES)
             else:
                 self._notifier.reply(waiting.notice)
+                self._remember(waiting.notice, waiting.call)
 
     def _require_permitted(self, address: Address | None) -> None:
         if address and not self._judge.permits(address):
@@ -279,6 +288,14 @@ def _connect_at_once(connection: socket.socket, name: bytes) -> None:
 
 def _is_internet(connection: socket.socket) -> bool:
     return connection.family in (socket.AF_INET, socket.AF_INET6)
+
+
+def _is_connected(connection: socket.socket) -> bool:
+    try:
+        connection.getpeername()
+    except OSError:
+        return False
+    return True
 
 
 def _bound_to(connection: socket.socket) -> bytes:

@@ -20,11 +20,11 @@ if "landlock" in altered:
 if altered.pop("nvidia", False):
     original = places.Places.__init__
 
-    def with_nvidia(self: places.Places, plan: object) -> None:
+    def with_nvidia(self: places.Places, plan: places.Plan) -> None:
         original(self, plan)
         self.has_nvidia = True
 
-    places.Places.__init__ = with_nvidia  # type: ignore[method-assign]
+    places.Places.__init__ = with_nvidia
 
 fields = [("program", sys.executable), ("harness", harness), ("data_dir", os.path.join(folder, "data"))]
 for name in ("bundle", "storage", "scratch"):
