@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** What happens when the storage below the service is broken or taken away. */
 export const STORAGE = {
-  ...section("docs/operations.md: When storage breaks", {
+  ...section("issue: Edges, broken storage", {
     "storage.damaged.start":
       "A damaged SQLite file is found before calls are taken: /readyz and async calls get 503 that says how to restore.",
     "storage.damaged.found":
@@ -14,15 +14,15 @@ export const STORAGE = {
     "storage.lost":
       "A data directory that was removed, replaced or unmounted takes no run: no 202 is given for what is not in it.",
   }),
-  ...section("docs/cluster.md: Limits", {
+  ...section("issue: Edges, builds that cannot be packed", {
     "builds.unpackable":
       "On Postgres a build that leaves a pipe, a socket, a link out of the bundle or a name that is no text fails, and names it.",
   }),
-  ...section("docs/cluster.md: What happens when", {
+  ...section("issue: Edges, a frozen node", {
     "frozen.answers":
       "A node that was frozen and goes on reads the answers that came meanwhile: no call gets 503 for want of storage.",
   }),
-  ...section("docs/operations.md: When the clock is set", {
+  ...section("issue: Edges, the clock", {
     "ids.clock":
       "The id of a run is at most 10 s ahead of the clock, and ids sort by birth unless it is set back by more.",
     "clock.steps":

@@ -111,7 +111,10 @@ connection.getpeername()`,
   hiding("the same by a program that cannot be read", `hide_program()`),
   hiding("the same by many listening sockets", `hide(); held = [listen_anywhere() for _ in range(2000)]`),
   hiding("pass off a server of the host as its own", `forge_notes(private_port)`),
-  metadata("ask for the machine's metadata by an IPv6 address", `dial("::ffff:" + metadata_host, metadata_port)`),
+  metadata(
+    "ask for the machine's metadata by an IPv6 address",
+    `dial("::ffff:" + metadata_host, metadata_port)`,
+  ),
   metadata(
     "the same by the address of any, from a socket bound to the machine's",
     `dial_bound(metadata_host, "0.0.0.0", metadata_port)`,
