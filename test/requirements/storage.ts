@@ -16,7 +16,7 @@ export const STORAGE = {
   }),
   ...section("issue: Edges, builds that cannot be packed", {
     "builds.unpackable":
-      "On Postgres a build that leaves a pipe, a socket, a link out of the bundle or a name that is no text fails, and names it.",
+      "On Postgres a build fails that leaves a pipe, a socket, a link out or a name that is no text, and names it.",
   }),
   ...section("issue: Edges, a frozen node", {
     "frozen.answers":
