@@ -45,6 +45,7 @@ for (const kind of triedKinds("sqlite")) {
         `sandbox ${walls}`,
         `limits ${walls}`,
         `network ${walls}`,
+        "cuda ok",
         "images ok",
         "kubernetes ok",
         "ray ok",
