@@ -251,7 +251,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         catalog,
         findApp: (key) => store.apps.find(key),
         whyAbsent: (key) => whyAbsent(store, key, owners),
-        authenticator: new Authenticator(tokens),
+        authenticator: new Authenticator(tokens, clock),
         others,
         seal,
         webhookAllow,

@@ -18,6 +18,9 @@ const HEARTBEAT_MS = 15_000;
 /** Between the error that ends a stream and the end of the connection: time to be read. */
 const LAST_WORD_MS = 50;
 
+/** What a caller who is cut off has to read what was sent. */
+const CUT_OFF_MS = 1_000;
+
 /** Server-sent events on their way to one caller: head, messages, heartbeat, and the two ways to end. */
 export class EventStream {
   readonly messages: SseBuffer;
@@ -82,7 +85,7 @@ export class EventStream {
   /** Sends the last messages and the end. If broken off, it omits the last chunk, so nobody takes it for complete. */
   end(isBrokenOff: boolean): void {
     this.stop();
-    if (this.#response.destroyed) return;
+    if (this.isClosed) return;
     const rest = this.#encode(this.messages.take());
     const last = this.#gzip ? Buffer.concat([rest, this.#gzip.end()]) : rest;
     this.#isOver = true;
@@ -91,6 +94,14 @@ export class EventStream {
     if (isBrokenOff)
       this.#response.write(last, () => this.#clock.after(LAST_WORD_MS, () => this.#response.destroy()));
     else this.#response.end(last);
+  }
+
+  /** Ends it with an error, soon and whether or not the caller reads. */
+  cutOff(error: string): void {
+    if (this.isClosed) return;
+    this.messages.addEvent("error", error);
+    this.end(true);
+    this.#clock.after(CUT_OFF_MS, () => this.#response.destroy());
   }
 
   /** No more heartbeats. */

@@ -1,3 +1,5 @@
+import { errorBody } from "../model/errors.ts";
+import type { AppError } from "../model/errors.ts";
 import { isFinal } from "../model/run.ts";
 import { runRecord } from "../shapes/run-record.ts";
 import type { KnownRun, RunLookup } from "../runs/lookup.ts";
@@ -9,6 +11,8 @@ export type EventsOptions = StreamOptions & {
   readonly app: { readonly projectId: string; readonly name: string };
   /** The number of the last event the reader has; 0 for none. */
   readonly after: number;
+  /** Has `end` called when the reader's right to the run ends. */
+  readonly hold: (end: (error: AppError) => void) => void;
 };
 
 const NO_CONTENT = { status: 204, contentType: null, body: Buffer.alloc(0), headers: {}, error: null };
@@ -48,6 +52,7 @@ export class EventsAnswer {
       this.#onTaken();
     });
     stream.open(null);
+    this.#options.hold((error) => stream.cutOff(errorBody(error, this.#exchange.id)));
     const last = await this.#follow(first);
     if (stream.isClosed) return;
     if (last) this.#addEnd(last);

@@ -1,5 +1,6 @@
 import type { Timer } from "../kit/clock.ts";
 import { errorBody } from "../model/errors.ts";
+import type { AppError } from "../model/errors.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { LiveRun, RunEnd } from "../runs/live-run.ts";
 import { EventStream } from "./event-stream.ts";
@@ -47,6 +48,13 @@ export class StreamAnswer {
     if (!stream.isOpen && !stream.isClosed) stream.open(timing);
     if (response.error) stream.messages.addEvent("error", errorBody(response.error, this.#run.request.id));
     stream.end(response.error !== null);
+  }
+
+  /** The caller may read no more: it is told why, and cut off. */
+  refuse(error: AppError): void {
+    this.#headTimer.cancel();
+    if (this.#stream.isOpen) this.#stream.cutOff(errorBody(error, this.#run.request.id));
+    else this.#exchange.breakOff(error);
   }
 
   /** The caller has gone; what was sent is not waited for. */

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { CallLimits } from "../model/call-limits.ts";
 import { AppError } from "../model/errors.ts";
 import type { Clock } from "../kit/clock.ts";
 import { within } from "../kit/within.ts";
@@ -48,6 +49,8 @@ export type NewAccount = {
   readonly name: string;
   readonly description?: string | null;
   readonly role: Role;
+  /** Of role `call`, which needs some. */
+  readonly limits?: CallLimits | null;
   readonly expiresAt: number;
 };
 
@@ -93,11 +96,12 @@ export class Tokens {
   /** Creates a service account and returns its token, which is stored nowhere. */
   async issue(account: NewAccount): Promise<{ accountId: string; token: string; createdAt: number }> {
     const createdAt = this.#clock.now();
-    const { projectId, name, description = null, role, expiresAt } = account;
+    const { projectId, name, description = null, role, limits = null, expiresAt } = account;
+    const callLimits = limits && JSON.stringify(limits);
     const id = `sa-${randomUUID()}`;
     const { token, jti } = this.#sign(id, account);
     await this.#store.accounts.insert({
-      account: { id, projectId, name, description, role, createdAt, expiresAt },
+      account: { id, projectId, name, description, role, callLimits, createdAt, expiresAt },
       token: { jtiHash: hashSecret(jti) },
     });
     return { accountId: id, token, createdAt };
@@ -111,9 +115,9 @@ export class Tokens {
   ): Promise<{ token: string; expiresAt: number } | null> {
     const found = await this.#store.accounts.find({ id: accountId, projectId });
     if (!found) return null;
-    const { account, tokenCreatedAt } = found;
+    const { account } = found;
     const now = this.#clock.now();
-    const expiresAt = wanted ?? now + account.expiresAt - tokenCreatedAt;
+    const expiresAt = wanted ?? now + account.expiresAt - found.token.createdAt;
     const { token, jti } = this.#sign(accountId, { projectId, role: account.role, expiresAt });
     const rotating = this.#store.accounts.rotate({
       id: accountId,
@@ -126,6 +130,26 @@ export class Tokens {
     });
     const isRotated = await this.#changing(accountId, rotating);
     return isRotated ? { token, expiresAt } : null;
+  }
+
+  /**
+   * A token for an end user of an account of role `call`; null when the project has no such account, or it is revoked.
+   * Nothing of it is stored: it ends with the account's own token that is the newest now.
+   */
+  async issueForUser(
+    projectId: string,
+    accountId: string,
+    { user, lifeMs }: { readonly user: string; readonly lifeMs: number },
+  ): Promise<{ token: string; expiresAt: number } | null> {
+    const found = await this.#store.accounts.find({ id: accountId, projectId });
+    const now = this.#clock.now();
+    if (!found || found.account.role !== "call" || found.account.revokedAt !== null) return null;
+    const expiresAt = Math.min(now + lifeMs, found.account.expiresAt, found.token.expiresAt);
+    if (expiresAt <= now) return null;
+    const parent = Buffer.from(found.token.jtiHash).toString("base64url");
+    const claims = { project_id: projectId, role: "call", user, parent };
+    const { token } = this.#signer.sign({ subject: accountId, expiresAt, claims });
+    return { token, expiresAt };
   }
 
   /** Changes an account; false when the project has no such account, it is revoked, or would live longer. */
@@ -148,6 +172,7 @@ export class Tokens {
 
   /** From now on what the database says about an account or a person counts here. */
   forgetSubject(subject: string): void {
+    this.#judge.startAnew();
     for (const judging of this.#judging) if (judging.subject === subject) judging.isOutdated = true;
     for (const remembered of this.#remembered.values()) {
       const { principal } = remembered;
@@ -158,6 +183,7 @@ export class Tokens {
 
   /** Anybody's rights may have changed: the database is asked before a token counts again, while it can be. */
   reconsiderAll(): void {
+    this.#judge.startAnew();
     for (const judging of this.#judging) judging.isOutdated = true;
     const judgedAt = this.#clock.monotonic() - JUDGED_FOR_MS - 1;
     for (const known of this.#remembered.values()) known.checkedAt = Math.min(known.checkedAt, judgedAt);

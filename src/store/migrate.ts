@@ -19,6 +19,7 @@ import { blobs } from "./migrations/0016-blobs.ts";
 import { largePayloads } from "./migrations/0017-large-payloads.ts";
 import { seats } from "./migrations/0018-seats.ts";
 import { seatWorkloads } from "./migrations/0019-seat-workloads.ts";
+import { callAccounts } from "./migrations/0020-call-accounts.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -42,6 +43,7 @@ export const MIGRATIONS = {
   "0017-large-payloads": largePayloads,
   "0018-seats": seats,
   "0019-seat-workloads": seatWorkloads,
+  "0020-call-accounts": callAccounts,
 } as const;
 
 /** The names of all migrations of this release, in order. */

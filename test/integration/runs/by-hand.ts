@@ -147,6 +147,7 @@ export class ByHand {
       body: Buffer.from(body),
       isBare: false,
       ip: null,
+      caller: null,
       webhook,
     };
   }

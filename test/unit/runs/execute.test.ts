@@ -38,6 +38,7 @@ test("a run is found by its id among any number, until its end is written down",
     body: Buffer.alloc(0),
     isBare: false,
     ip: null,
+    caller: null,
     webhook: null,
   });
   const light = Array.from({ length: 3_000 }, () => executor.execute(request(1), READER));
