@@ -17,15 +17,15 @@ import type { AppRoute } from "./route.ts";
  */
 export type Use = "function" | "public" | "server" | "run" | "document";
 
-/** A request as far as its right depends on it. */
-type Asking = {
-  readonly connection: Connection;
+/** What a right depends on besides its holder. */
+type Asked = {
   readonly head: RequestHead;
   /** With a name where it is a function that is called. */
   readonly route: AppRoute & { readonly functionName?: string };
 };
 
-type Held = Omit<Asking, "connection"> & { readonly exchange: { readonly response: ServerResponse } };
+type Asking = Asked & { readonly connection: Connection };
+type Held = Asked & { readonly exchange: { readonly response: ServerResponse } };
 
 /** Decides who may do what with the apps of a project. */
 export class Authenticator {
@@ -59,6 +59,12 @@ export class Authenticator {
     return this.#enter(asking, use, known);
   }
 
+  /** Throws if the right to a request has ended while its body came: a revoked token does not start a run. */
+  confirm(asked: Asked, use: Use, token: RememberedToken): void | Promise<void> {
+    if (!this.#tokens.isGood(token)) return this.#confirmAnew(asked, use, token);
+    return requireRight(token.principal, asked, use);
+  }
+
   /** Calls `onRefused` if the right to the answer ends before the answer does. */
   hold(held: Held, use: Use, token: RememberedToken, onRefused: (error: AppError) => void): void {
     const release = this.#watch.hold(token, (principal) => requireRight(principal, held, use), onRefused);
@@ -69,6 +75,11 @@ export class Authenticator {
     const token = await this.#tokens.verify(text);
     asking.connection.shown = { header, token };
     return this.#enter(asking, use, token);
+  }
+
+  async #confirmAnew(asked: Asked, use: Use, { token: text }: RememberedToken): Promise<void> {
+    const { principal } = await this.#tokens.admit(text);
+    requireRight(principal, asked, use);
   }
 
   #enter(asking: Asking, use: Use, token: RememberedToken): RememberedToken {
@@ -93,7 +104,7 @@ export class Authenticator {
 }
 
 /** Throws `forbidden` unless the principal may do this now. Whether a run is its own is for others to see. */
-function requireRight(principal: Principal, { head, route }: Omit<Asking, "connection">, use: Use): void {
+function requireRight(principal: Principal, { head, route }: Asked, use: Use): void {
   if (principal.role !== "call") {
     requireRole(principal, route.projectId, "run");
     return;

@@ -87,11 +87,7 @@ export class CallHandler {
     }
   }
 
-  #admit(
-    call: CallRequest,
-    live: LiveApp | undefined,
-    token: RememberedToken | null,
-  ): void | Promise<void> {
+  #admit(call: CallRequest, live: LiveApp | undefined, token: RememberedToken | null): void | Promise<void> {
     const { exchange, head, route } = call;
     if (!live) return this.#refuse(route);
     if (this.#catalog.hasFunction(live, route.functionName) === false) {
@@ -108,13 +104,21 @@ export class CallHandler {
     const room = (): BodyReservation => this.#bodyRoom.open(route.projectId, exchange);
     readBody(exchange.request, maxBodyBytes, room, (error, body) => {
       if (error) exchange.fail(error);
-      else exchange.attempt(() => this.#check(admitted, body));
+      else exchange.attempt(() => this.#confirm(admitted, body));
     });
     return undefined;
   }
 
   async #refuse({ projectId, appName: name }: CallRoute): Promise<never> {
     throw await this.#whyAbsent({ projectId, name });
+  }
+
+  /** The body may have taken longer than the token lasted. */
+  #confirm(call: CheckedCall, body: Buffer): void | Promise<void> {
+    const { token, live } = call;
+    const isPublic = live.version.config.deployment.disableAuth;
+    const confirming = token && !isPublic ? this.#authenticator.confirm(call, "function", token) : undefined;
+    return confirming ? confirming.then(() => this.#check(call, body)) : this.#check(call, body);
   }
 
   #check(call: CheckedCall, body: Buffer): void | Promise<void> {

@@ -53,7 +53,8 @@ export class RunStarter {
     const webhook = webhookEndpoint === null ? null : readWebhook(id, head, webhookEndpoint, this.#parts);
     const caller = token && token.principal.caller;
     const run: RunRequest = { id, target: live.target, functionName, body, isBare, ip, caller, webhook };
-    const key = head.idempotencyKey !== null && token ? keyMark(head.idempotencyKey, token, call, body) : null;
+    const key =
+      head.idempotencyKey !== null && token ? keyMark(head.idempotencyKey, token, call, body) : null;
     if (query.isAsync) return this.#submit(call, run, names ?? memberNames(body), key);
     if (key) return this.#executeKeyed(call, run, key);
     // Its caller may come back, or a webhook waits for it, so it has to survive a crash.

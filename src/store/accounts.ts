@@ -53,27 +53,21 @@ export const accounts = {
         .execute(),
   ),
 
-  find: read(
-    async ({ db }, { id, projectId }: AccountKey): Promise<FoundAccount | null> => {
-      const row = await db
-        .selectFrom("serviceAccounts")
-        .innerJoin("tokens", "tokens.accountId", "serviceAccounts.id")
-        .selectAll("serviceAccounts")
-        .select([
-          "tokens.jtiHash",
-          "tokens.createdAt as tokenCreatedAt",
-          "tokens.expiresAt as tokenExpiresAt",
-        ])
-        .where("serviceAccounts.id", "=", id)
-        .where("serviceAccounts.projectId", "=", projectId)
-        .orderBy("tokens.createdAt", "desc")
-        .limit(1)
-        .executeTakeFirst();
-      if (!row) return null;
-      const { jtiHash, tokenCreatedAt: createdAt, tokenExpiresAt: expiresAt, ...account } = row;
-      return { account, token: { jtiHash, createdAt, expiresAt } };
-    },
-  ),
+  find: read(async ({ db }, { id, projectId }: AccountKey): Promise<FoundAccount | null> => {
+    const row = await db
+      .selectFrom("serviceAccounts")
+      .innerJoin("tokens", "tokens.accountId", "serviceAccounts.id")
+      .selectAll("serviceAccounts")
+      .select(["tokens.jtiHash", "tokens.createdAt as tokenCreatedAt", "tokens.expiresAt as tokenExpiresAt"])
+      .where("serviceAccounts.id", "=", id)
+      .where("serviceAccounts.projectId", "=", projectId)
+      .orderBy("tokens.createdAt", "desc")
+      .limit(1)
+      .executeTakeFirst();
+    if (!row) return null;
+    const { jtiHash, tokenCreatedAt: createdAt, tokenExpiresAt: expiresAt, ...account } = row;
+    return { account, token: { jtiHash, createdAt, expiresAt } };
+  }),
 
   /**
    * False when the project has no such account, or it is revoked. An expiry is never put off by this, and an account

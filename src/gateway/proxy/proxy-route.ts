@@ -125,7 +125,8 @@ export class ProxyHandler {
   }
 
   /** Reads the whole body, which is then the app's in one piece. */
-  #read({ exchange, head, route, live }: Admitted, go: (body: Buffer) => void | Promise<void>): void {
+  #read(admitted: Admitted, go: (body: Buffer) => void | Promise<void>): void {
+    const { exchange, head, route, live } = admitted;
     if (!hasBody(head)) {
       exchange.attempt(() => go(NO_BODY));
       return;
@@ -135,8 +136,15 @@ export class ProxyHandler {
     const room = () => this.#parts.bodyRoom.open(route.projectId, exchange);
     readBody(exchange.request, maxBodyBytes, room, (error, body) => {
       if (error) exchange.fail(error);
-      else exchange.attempt(() => go(body));
+      else exchange.attempt(() => this.#confirmed(admitted, () => go(body)));
     });
+  }
+
+  /** The body may have taken longer than the token lasted. */
+  #confirmed(admitted: Admitted, go: () => void | Promise<void>): void | Promise<void> {
+    const { token } = admitted;
+    const confirming = token ? this.#parts.authenticator.confirm(admitted, "server", token) : undefined;
+    return confirming ? confirming.then(go) : go();
   }
 
   async #submit(admitted: Admitted, body: Buffer): Promise<void> {
