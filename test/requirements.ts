@@ -1,6 +1,7 @@
 import { APPS } from "./requirements/apps.ts";
 import { ASYNC } from "./requirements/async.ts";
 import { BLOBS } from "./requirements/blobs.ts";
+import { CALLERS } from "./requirements/callers.ts";
 import { CHANGES } from "./requirements/changes.ts";
 import { CLUSTER } from "./requirements/cluster.ts";
 import { CONFIG } from "./requirements/config.ts";
@@ -39,6 +40,7 @@ export const TABLES = [
   DEPLOY,
   CONFIG,
   IDENTITY,
+  CALLERS,
   MANAGEMENT,
   SHOW,
   TOOLS,
@@ -72,6 +74,7 @@ export const REQUIREMENTS = {
   ...DEPLOY,
   ...CONFIG,
   ...IDENTITY,
+  ...CALLERS,
   ...MANAGEMENT,
   ...SHOW,
   ...TOOLS,
