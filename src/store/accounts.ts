@@ -62,6 +62,8 @@ export const accounts = {
       .where("serviceAccounts.id", "=", id)
       .where("serviceAccounts.projectId", "=", projectId)
       .orderBy("tokens.createdAt", "desc")
+      // Of two of one moment, the one that the other was replaced by.
+      .orderBy("tokens.expiresAt", "desc")
       .limit(1)
       .executeTakeFirst();
     if (!row) return null;

@@ -98,7 +98,7 @@ async function refusal(reader: StreamReader): Promise<{ code: string; requestId:
 }
 
 const events = (runId: string, token: string): StreamReader =>
-  openStream(site(), "app", "", { functionName: `runs/${runId}/events`, method: "GET", token });
+  openStream(site(), "app", {}, { functionName: `runs/${runId}/events`, method: "GET", token });
 
 async function socket(token: string, target = "echo"): Promise<WebSocket> {
   const url = site().url("talk", target).replace("http", "ws");
