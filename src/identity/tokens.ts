@@ -144,7 +144,9 @@ export class Tokens {
     const found = await this.#store.accounts.find({ id: accountId, projectId });
     const now = this.#clock.now();
     if (!found || found.account.role !== "call" || found.account.revokedAt !== null) return null;
-    const expiresAt = Math.min(now + lifeMs, found.account.expiresAt, found.token.expiresAt);
+    const endsAt = Math.min(now + lifeMs, found.account.expiresAt, found.token.expiresAt);
+    // To the second, as the token itself tells it: no row says more exactly when it ends.
+    const expiresAt = Math.floor(endsAt / 1000) * 1000;
     if (expiresAt <= now) return null;
     const parent = Buffer.from(found.token.jtiHash).toString("base64url");
     const claims = { project_id: projectId, role: "call", user, parent };
