@@ -4,7 +4,7 @@ import { section } from "./row.ts";
 export const CALLERS = {
   ...section("issue: Edges, row 2", {
     "call.apps":
-      "A token of role call calls the apps that its account names, and no others, which look the same whether or not they exist.",
+      "A token of role call calls the apps that its account names; every other is 403, there or not.",
     "call.functions":
       "An account of role call may be limited to functions; then it calls no other, and no server app.",
     "call.origins":
@@ -14,7 +14,7 @@ export const CALLERS = {
     "call.nothing-else":
       "A token of role call reads neither an app's document nor anything of the management API or its logs.",
     "call.own-runs":
-      "A token of role call sees, follows and cancels the runs of its own account and user; every other is 404 on every route, in every mode.",
+      "A token of role call has the runs of its own account and user; all others are 404 everywhere.",
     "call.own-runs.nodes": "So it is at every node, whichever carries the run out.",
     "call.own-keys":
       "A token of role call has Idempotency-Keys of its own: another's are never met, nor in the way.",
@@ -38,7 +38,7 @@ export const CALLERS = {
     "revoked.soon":
       "Whatever is open by a token's right is told within 5 s that the right has ended, whether or not word of it comes.",
     "revoked.streams":
-      "A live stream and a reader of events get event: error when their token is revoked, expires or loses the right, and are cut off.",
+      "Streams and readers of events get event: error when their token loses the right, and are cut off.",
     "revoked.sockets":
       "A WebSocket of a server app is closed with 1008 then, and cut off if it does not answer.",
     "revoked.responses": "A server's response of unknown length is cut off then.",

@@ -57,7 +57,7 @@ export function defineServiceAccounts(command: Command): void {
   );
   token
     .argument("<account>", "the account's id, or its name if that is unambiguous")
-    .requiredOption("--user <id>", "whom you call this user by: runs belong to the account and this user")
+    .requiredOption("--user <id>", "your own id of the user: runs belong to the account and this user")
     .option("--expires <duration>", "how long the token works, at most 24h", "1h");
   examples(token, "millrace service-accounts token shop --user ada --expires 15m").action(
     withService(createUserToken),
