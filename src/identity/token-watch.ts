@@ -24,12 +24,12 @@ const LOOK_MS = 500;
  * token expires, is revoked or replaced, its key is retired, or its holder may do less.
  */
 export class TokenWatch {
-  readonly #tokens: Pick<Tokens, "isGood" | "admit">;
+  readonly #tokens: Pick<Tokens, "isGood" | "admit" | "hold">;
   readonly #clock: Clock;
   readonly #held = new Set<Held>();
   #timer: Timer | null = null;
 
-  constructor(tokens: Pick<Tokens, "isGood" | "admit">, clock: Clock) {
+  constructor(tokens: Pick<Tokens, "isGood" | "admit" | "hold">, clock: Clock) {
     this.#tokens = tokens;
     this.#clock = clock;
   }
@@ -45,12 +45,14 @@ export class TokenWatch {
   ): () => void {
     const held: Held = { token, checked: token.principal, check, onRefused, isAsking: false };
     this.#held.add(held);
+    this.#tokens.hold(token, true);
     this.#timer ??= this.#clock.every(LOOK_MS, () => this.#look());
     return () => this.#release(held);
   }
 
   #release(held: Held): void {
-    this.#held.delete(held);
+    if (!this.#held.delete(held)) return;
+    this.#tokens.hold(held.token, false);
     if (this.#held.size > 0) return;
     this.#timer?.cancel();
     this.#timer = null;
@@ -68,7 +70,7 @@ export class TokenWatch {
     if (held.isAsking) return;
     held.isAsking = true;
     try {
-      held.token = await this.#tokens.admit(held.token.token);
+      this.#renew(held, await this.#tokens.admit(held.token.token));
       this.#check(held);
     } catch (error) {
       // Anything else is a fault of ours or of the database: nobody can tell, and the next look asks again.
@@ -76,6 +78,13 @@ export class TokenWatch {
     } finally {
       held.isAsking = false;
     }
+  }
+
+  #renew(held: Held, token: RememberedToken): void {
+    if (!this.#held.has(held)) return;
+    this.#tokens.hold(held.token, false);
+    held.token = token;
+    this.#tokens.hold(token, true);
   }
 
   #check(held: Held): void {

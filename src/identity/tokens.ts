@@ -12,6 +12,7 @@ import type { Principal } from "./principal.ts";
 import { TokenSigner } from "./signed-token.ts";
 import type { Reading } from "./signed-token.ts";
 import { TokenJudge, hashSecret } from "./token-judge.ts";
+import { TokenMemory } from "./token-memory.ts";
 
 const MAX_REMEMBERED = 10_000;
 /** Where no word of it comes, a token that another process revoked stops within this time: no older judgement counts. */
@@ -42,6 +43,7 @@ type Remembered = {
   /** The error of the latest failed question; null once one was answered. */
   failure: { readonly at: number; readonly error: unknown } | null;
   isVoid: boolean;
+  holders: number;
 };
 
 export type NewAccount = {
@@ -81,7 +83,7 @@ export class Tokens {
   readonly #judge: TokenJudge;
   readonly #clock: Clock;
   readonly #graceMs: number;
-  readonly #remembered = new Map<string, Remembered>();
+  readonly #remembered = new TokenMemory<Remembered>(MAX_REMEMBERED);
   /** Judgements under way; one that began before its subject changed may be wrong. */
   readonly #judging = new Set<{ readonly subject: string; isOutdated: boolean }>();
 
@@ -176,7 +178,7 @@ export class Tokens {
   forgetSubject(subject: string): void {
     this.#judge.startAnew();
     for (const judging of this.#judging) if (judging.subject === subject) judging.isOutdated = true;
-    for (const remembered of this.#remembered.values()) {
+    for (const remembered of this.#remembered.all()) {
       const { principal } = remembered;
       const held = principal.projectId === null ? principal.personId : principal.accountId;
       if (held === subject) this.#forget(remembered);
@@ -188,7 +190,7 @@ export class Tokens {
     this.#judge.startAnew();
     for (const judging of this.#judging) judging.isOutdated = true;
     const judgedAt = this.#clock.monotonic() - JUDGED_FOR_MS - 1;
-    for (const known of this.#remembered.values()) known.checkedAt = Math.min(known.checkedAt, judgedAt);
+    for (const known of this.#remembered.all()) known.checkedAt = Math.min(known.checkedAt, judgedAt);
   }
 
   /** A token seen before and still good; undefined when it has to be verified. */
@@ -210,6 +212,11 @@ export class Tokens {
     return isTrusted;
   }
 
+  /** Something is open by a token's right: it stays remembered until as many have let go of it. */
+  hold(remembered: RememberedToken, isHeld: boolean): void {
+    (remembered as Remembered).holders += isHeld ? 1 : -1;
+  }
+
   /** The token, remembered or verified now; throws `unauthorized`. */
   async admit(token: string): Promise<RememberedToken> {
     return this.recall(token) ?? (await this.verify(token));
@@ -225,10 +232,6 @@ export class Tokens {
     // Another call may have brought it meanwhile.
     const meanwhile = this.#remembered.get(token);
     if (meanwhile) return this.#renew(meanwhile, judgement, judgedAt);
-    if (this.#remembered.size >= MAX_REMEMBERED) {
-      const [oldest] = this.#remembered.values();
-      if (oldest) this.#forget(oldest);
-    }
     const remembered: Remembered = {
       token,
       ...judgement,
@@ -237,8 +240,10 @@ export class Tokens {
       askedAt: judgedAt,
       failure: null,
       isVoid: false,
+      holders: 0,
     };
-    this.#remembered.set(token, remembered);
+    const forgotten = this.#remembered.add(remembered);
+    if (forgotten) forgotten.isVoid = true;
     return remembered;
   }
 
@@ -269,7 +274,7 @@ export class Tokens {
 
   #forget(known: Remembered): void {
     known.isVoid = true;
-    this.#remembered.delete(known.token);
+    this.#remembered.delete(known);
   }
 
   /** In place: whoever holds on to it sees the change, and a revocation reaches every holder. */

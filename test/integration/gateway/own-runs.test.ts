@@ -4,6 +4,7 @@ import { beforeAll, describe, expect } from "vitest";
 import { WebSocket } from "ws";
 import { account, callAccount, userToken } from "../../support/call-tokens.ts";
 import type { Issued } from "../../support/call-tokens.ts";
+import { RawConnection } from "../../support/raw-http.ts";
 import { WITHOUT_WALLS } from "../../support/service.ts";
 import type { CallOptions } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -185,6 +186,9 @@ describe.each(Object.keys(MODES))("%s", (mode) => {
         return json.status === "success";
       });
       await refuseStrangers();
+      // In the store, no longer on its way there.
+      await site().service.settle();
+      await refuseStrangers();
       const stronger = await account(site(), "run");
       for (const token of [tokens.ada, stronger.token, site().service.owner.token]) {
         const record = await ask(app, id, VIEWS[0]!, token);
@@ -213,6 +217,30 @@ verifies("call.own-runs", "its caller cancels it, and only its caller", async ()
     expect((await site().ofRun("app", id, "", { token: tokens[name] })).json.status).toBe("cancelled");
   }
 });
+
+verifies(
+  "call.own-runs",
+  "requests of several callers on one connection, sent before the first is answered, are each caller's own",
+  async () => {
+    const connection = await RawConnection.open(site().service.apiUrl);
+    const names = ["ada", "grace", "other ada", "account"] as const;
+    const { pathname } = new URL(site().url("app"));
+    const head = (name: Caller, body: string): string =>
+      `POST ${pathname} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${tokens[name]}\r\n` +
+      `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`;
+    const body = '{"text":"mine"}';
+    connection.send(names.map((name) => head(name, body) + body).join(""));
+    for (const [place, name] of names.entries()) {
+      const { headers } = await connection.answer(place);
+      const id = headers["x-request-id"] ?? "";
+      for (const reader of names) {
+        const { status } = await ask("app", id, VIEWS[0]!, tokens[reader]);
+        expect([name, reader, status]).toEqual([name, reader, name === reader ? 200 : 404]);
+      }
+    }
+    connection.socket.destroy();
+  },
+);
 
 verifies("call.own-runs", "what a stronger token has run is not for a token of role call", async () => {
   const { json } = await site().call("app", { text: "mine" });

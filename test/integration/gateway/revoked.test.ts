@@ -5,8 +5,9 @@ import { WebSocket } from "ws";
 import { appId } from "../../../src/model/names.ts";
 import { account, callAccount, userToken } from "../../support/call-tokens.ts";
 import type { Issued } from "../../support/call-tokens.ts";
+import { HandClock } from "../../support/clocks.ts";
 import { RawConnection } from "../../support/raw-http.ts";
-import { WITHOUT_WALLS } from "../../support/service.ts";
+import { WITHOUT_WALLS, testService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { serverApp } from "../../support/servers/server-app.ts";
 import { socketApp } from "../../support/servers/socket-app.ts";
@@ -33,6 +34,12 @@ def forever():
 def full():
     while True:
         yield "x" * 100_000
+
+def two(name):
+    yield "one"
+    while not os.path.exists("go-" + name):
+        time.sleep(0.01)
+    yield "two"
 
 def hold(name):
     while not os.path.exists("go-" + name):
@@ -174,6 +181,31 @@ describe.each(Object.entries(ENDINGS))("a token that %s", (_, { code, end }) => 
       }
     },
   );
+});
+
+verifies("revoked.streams", "a run that ends while its stream is cut off adds nothing to it", async () => {
+  const clock = new HandClock();
+  const on = await testService({ app: { main: MAIN, toml: WIDE } }, WITHOUT_WALLS, { clock });
+  const { tokens, owner } = on.service;
+  const { projectId } = owner;
+  const expiresAt = clock.now() + 3_600_000;
+  const { token, accountId } = await tokens.issue({ projectId, name: "x", role: "run", expiresAt });
+  const streams = [{}, { "accept-encoding": "gzip" }].map((headers) =>
+    openStream(on, "app", { name: "end" }, { functionName: "two", token, headers }),
+  );
+  for (const live of streams) await live.hasMessages(1);
+  await tokens.revoke(projectId, accountId);
+  clock.advance(500);
+  for (const live of streams) await live.hasMessages(2);
+  // By the clock, which stands still, they have not been closed yet.
+  writeFileSync(bundleFile(on, "app", "go-end"), "");
+  for (const { runId } of streams)
+    await until("it has ended", async () => (await on.ofRun("app", runId)).json.status === "success");
+  clock.advance(1_000);
+  for (const live of streams) {
+    expect((await refusal(live)).code).toBe("unauthorized");
+    expect(live.data.slice(0, -1)).toEqual(["one"]);
+  }
 });
 
 verifies("revoked.streams", "a reader that takes nothing is cut off all the same", async () => {

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { connect } from "node:net";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
 import { maskToken } from "../../../src/management/sockets.ts";
 import { until } from "../../support/until.ts";
@@ -179,13 +179,14 @@ verifies("revoked.logs", "the sockets of a token that is revoked are closed, ans
   const silent = await site().tail({ appID: site().appId("app"), token });
   silent.socket.pause();
   await tokens.revoke(owner.projectId, accountId);
-  site().clock.skip(1_000);
+  const { clock, sockets } = site();
+  clock.hold();
+  onTestFinished(() => clock.release());
+  clock.advance(1_000);
   expect(await tail.closed).toEqual({ code: 1008, reason: "unauthorized" });
-  await until("one waits for an answer", () => site().sockets.openCount === 1);
-  await until("it is cut off", () => {
-    site().clock.skip(1_000);
-    return site().sockets.openCount === 0;
-  });
+  await until("the other has not answered", () => sockets.openCount === 1);
+  clock.advance(2_000);
+  await until("it is cut off", () => sockets.openCount === 0);
   silent.socket.terminate();
 });
 
