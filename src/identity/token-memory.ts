@@ -5,8 +5,8 @@ type Kept = {
   holders: number;
 };
 
-/** So many that are in use are passed over at a time, to find one that is not. */
-const PASSED_OVER = 16;
+/** So many are looked at for each that comes: where most are held, room is made little by little. */
+const LOOKED_AT = 16;
 
 /**
  * Remembers a bounded number of tokens; the one that was remembered first is forgotten first. A token that something is
@@ -24,9 +24,9 @@ export class TokenMemory<Remembered extends Kept> {
     return this.#byToken.get(token);
   }
 
-  /** Remembers it; gives one that was forgotten in its place. */
-  add(remembered: Remembered): Remembered | null {
-    const forgotten = this.#byToken.size >= this.#max ? this.#takeUnused() : null;
+  /** Remembers it; gives those that were forgotten in its place. */
+  add(remembered: Remembered): Remembered[] {
+    const forgotten = this.#makeRoom();
     this.#byToken.set(remembered.token, remembered);
     return forgotten;
   }
@@ -39,16 +39,17 @@ export class TokenMemory<Remembered extends Kept> {
     return this.#byToken.values();
   }
 
-  #takeUnused(): Remembered | null {
-    let left = PASSED_OVER;
+  #makeRoom(): Remembered[] {
+    const forgotten: Remembered[] = [];
+    let left = LOOKED_AT;
     for (const oldest of this.#byToken.values()) {
-      this.#byToken.delete(oldest.token);
-      if (oldest.holders === 0) return oldest;
-      // Behind the others, so that it is not in the way the next time.
-      this.#byToken.set(oldest.token, oldest);
+      if (this.#byToken.size < this.#max || left === 0) break;
       left -= 1;
-      if (left === 0) return null;
+      this.#byToken.delete(oldest.token);
+      // Behind the others, so that it is not in the way the next time.
+      if (oldest.holders > 0) this.#byToken.set(oldest.token, oldest);
+      else forgotten.push(oldest);
     }
-    return null;
+    return forgotten;
   }
 }

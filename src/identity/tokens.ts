@@ -242,8 +242,7 @@ export class Tokens {
       isVoid: false,
       holders: 0,
     };
-    const forgotten = this.#remembered.add(remembered);
-    if (forgotten) forgotten.isVoid = true;
+    for (const forgotten of this.#remembered.add(remembered)) forgotten.isVoid = true;
     return remembered;
   }
 

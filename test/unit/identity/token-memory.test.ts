@@ -5,8 +5,10 @@ const remembered = (token: string, holders = 0) => ({ token, holders });
 
 test("the one that was remembered first is forgotten first, and only when there is no room", () => {
   const memory = new TokenMemory<ReturnType<typeof remembered>>(3);
-  const given = ["a", "b", "c", "d", "e"].map((token) => memory.add(remembered(token))?.token ?? null);
-  expect(given).toEqual([null, null, null, "a", "b"]);
+  const given = ["a", "b", "c", "d", "e"].map((token) =>
+    memory.add(remembered(token)).map((each) => each.token),
+  );
+  expect(given).toEqual([[], [], [], ["a"], ["b"]]);
   expect(Array.from(memory.all(), ({ token }) => token)).toEqual(["c", "d", "e"]);
   expect([memory.get("a"), memory.get("c")?.token]).toEqual([undefined, "c"]);
 });
@@ -26,6 +28,6 @@ test("what something is open by is kept, whatever comes, until nothing is", () =
 
 test("when all of them are held, there is room for more", () => {
   const memory = new TokenMemory<ReturnType<typeof remembered>>(10);
-  for (let i = 0; i < 50; i++) expect(memory.add(remembered(`held ${i}`, 1))).toBeNull();
+  for (let i = 0; i < 50; i++) expect(memory.add(remembered(`held ${i}`, 1))).toEqual([]);
   expect([...memory.all()].length).toBe(50);
 });

@@ -179,6 +179,36 @@ test("while the database is away nothing is ended, and when it is back what was 
   expect([kept.refusals, ended.refusals]).toEqual([[], ["unauthorized"]]);
 });
 
+test("a token is held as long as something is open by it, and what replaces it then", async () => {
+  const clock = new HandClock();
+  const token = (name: string) => ({ token: name, principal: { projectId: null } as never });
+  const [old, fresh] = [token("old"), token("fresh")];
+  const holders = new Map([
+    [old, 0],
+    [fresh, 0],
+  ]);
+  const tokens = {
+    isGood: (each: typeof old) => each !== old,
+    admit: async () => await Promise.resolve(fresh),
+    hold: (each: typeof old, isHeld: boolean) =>
+      void holders.set(each, holders.get(each)! + (isHeld ? 1 : -1)),
+  };
+  const watch = new TokenWatch(tokens, clock);
+  const releases = [1, 2].map(() =>
+    watch.hold(
+      old,
+      () => {},
+      () => {},
+    ),
+  );
+  expect([...holders.values()]).toEqual([2, 0]);
+  clock.advance(500);
+  await setImmediate();
+  expect([...holders.values()]).toEqual([0, 2]);
+  for (const release of [...releases, ...releases]) release();
+  expect([...holders.values()]).toEqual([0, 0]);
+});
+
 test("what is released is left alone, and nothing is watched for nobody", async () => {
   const { issue, hold, pass, clock, tokens } = await scratch();
   const idle = clock.pending;
