@@ -250,7 +250,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         findApp: (key) => store.apps.find(key),
         findHosted: (labels) => store.apps.findHosted(labels),
         whyAbsent: (key) => whyAbsent(store, key, owners),
-        authenticator: new Authenticator(tokens),
+        authenticator: new Authenticator(tokens, clock),
         others,
         seal,
         webhookAllow,

@@ -1,6 +1,7 @@
 import { APPS } from "./requirements/apps.ts";
 import { ASYNC } from "./requirements/async.ts";
 import { BLOBS } from "./requirements/blobs.ts";
+import { CALLERS } from "./requirements/callers.ts";
 import { CHANGES } from "./requirements/changes.ts";
 import { CLUSTER } from "./requirements/cluster.ts";
 import { CONFIG } from "./requirements/config.ts";
@@ -41,6 +42,7 @@ export const TABLES = [
   DEPLOY,
   CONFIG,
   IDENTITY,
+  CALLERS,
   MANAGEMENT,
   SHOW,
   TOOLS,
@@ -76,6 +78,7 @@ export const REQUIREMENTS = {
   ...DEPLOY,
   ...CONFIG,
   ...IDENTITY,
+  ...CALLERS,
   ...MANAGEMENT,
   ...SHOW,
   ...TOOLS,

@@ -33,11 +33,12 @@ export class DocumentHandler {
     this.#parts = parts;
   }
 
-  async handle({ connection, exchange, head, route }: DocumentRequest): Promise<void> {
+  async handle(request: DocumentRequest): Promise<void> {
+    const { exchange, route } = request;
     const { catalog, authenticator, publicApiUrl, whyAbsent } = this.#parts;
     const live = catalog.find(route.projectId, route.appName);
     const isPublic = live?.version.config.deployment.disableAuth ?? false;
-    if (!isPublic) await authenticator.admit(connection, head.authorization, route.projectId);
+    if (!isPublic) await authenticator.admit(request, "document");
     if (!live) throw await whyAbsent({ projectId: route.projectId, name: route.appName });
     if (exchange.request.method !== "GET") {
       throw new AppError("method_not_allowed", { headers: { allow: "GET" } });

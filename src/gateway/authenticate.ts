@@ -1,37 +1,129 @@
+import type { ServerResponse } from "node:http";
 import { bearerToken } from "../identity/bearer.ts";
 import { requireRole } from "../identity/principal.ts";
-import type { Tokens } from "../identity/tokens.ts";
+import type { AccountPrincipal, Principal } from "../identity/principal.ts";
+import { TokenWatch } from "../identity/token-watch.ts";
+import type { RememberedToken, Tokens } from "../identity/tokens.ts";
+import type { Clock } from "../kit/clock.ts";
+import { MinuteLimiter } from "../kit/minute-limiter.ts";
+import { AppError } from "../model/errors.ts";
 import type { Connection } from "./connection.ts";
+import type { RequestHead } from "./request-head.ts";
+import type { AppRoute } from "./route.ts";
 
-/** Decides who may call the apps of a project. */
+/**
+ * What a token is shown for: to call a function, one of a public app, or a server app; for a run that has begun; for the
+ * app's document.
+ */
+export type Use = "function" | "public" | "server" | "run" | "document";
+
+/** What a right depends on besides its holder. */
+type Asked = {
+  readonly head: RequestHead;
+  /** With a name where it is a function that is called. */
+  readonly route: AppRoute & { readonly functionName?: string };
+};
+
+type Asking = Asked & { readonly connection: Connection };
+type Held = Asked & { readonly exchange: { readonly response: ServerResponse } };
+
+/** Decides who may do what with the apps of a project. */
 export class Authenticator {
   readonly #tokens: Tokens;
+  readonly #watch: TokenWatch;
+  readonly #pace: MinuteLimiter;
 
-  constructor(tokens: Tokens) {
+  constructor(tokens: Tokens, clock: Clock) {
     this.#tokens = tokens;
+    this.#watch = new TokenWatch(tokens, clock);
+    this.#pace = new MinuteLimiter(clock);
   }
 
-  /** Throws if the caller may not; returns a promise only for a token seen for the first time. */
-  admit(connection: Connection, authorization: string | null, projectId: string): void | Promise<void> {
+  /**
+   * Whose request it is; throws if they may not make it. Gives a promise only for a token seen for the first time.
+   * `authorization` is given where it does not come from the header.
+   */
+  admit(
+    asking: Asking,
+    use: Use,
+    authorization: string | null = asking.head.authorization,
+  ): RememberedToken | Promise<RememberedToken> {
+    const { connection } = asking;
     const { shown } = connection;
-    if (shown && shown.header === authorization && this.#tokens.isGood(shown.token)) {
-      requireRole(shown.token.principal, projectId, "run");
-      connection.know(projectId);
-      return undefined;
-    }
+    if (shown && shown.header === authorization && this.#tokens.isGood(shown.token))
+      return this.#enter(asking, use, shown.token);
     const text = bearerToken(authorization);
     const known = this.#tokens.recall(text);
-    if (!known) return this.#verify(connection, authorization ?? "", text, projectId);
+    if (!known) return this.#verify(asking, use, authorization ?? "", text);
     connection.shown = { header: authorization ?? "", token: known };
-    requireRole(known.principal, projectId, "run");
-    connection.know(projectId);
-    return undefined;
+    return this.#enter(asking, use, known);
   }
 
-  async #verify(connection: Connection, header: string, text: string, projectId: string): Promise<void> {
-    const token = await this.#tokens.verify(text);
-    connection.shown = { header, token };
-    requireRole(token.principal, projectId, "run");
-    connection.know(projectId);
+  /** Throws if the right to a request has ended while its body came: a revoked token does not start a run. */
+  confirm(asked: Asked, use: Use, token: RememberedToken): void | Promise<void> {
+    if (!this.#tokens.isGood(token)) return this.#confirmAnew(asked, use, token);
+    return requireRight(token.principal, asked, use);
   }
+
+  /** Calls `onRefused` if the right to the answer ends before the answer does. */
+  hold(held: Held, use: Use, token: RememberedToken, onRefused: (error: AppError) => void): void {
+    const release = this.#watch.hold(token, (principal) => requireRight(principal, held, use), onRefused);
+    held.exchange.response.once("close", release);
+  }
+
+  async #verify(asking: Asking, use: Use, header: string, text: string): Promise<RememberedToken> {
+    const token = await this.#tokens.verify(text);
+    asking.connection.shown = { header, token };
+    return this.#enter(asking, use, token);
+  }
+
+  async #confirmAnew(asked: Asked, use: Use, { token: text }: RememberedToken): Promise<void> {
+    const { principal } = await this.#tokens.admit(text);
+    requireRight(principal, asked, use);
+  }
+
+  #enter(asking: Asking, use: Use, token: RememberedToken): RememberedToken {
+    const { principal } = token;
+    requireRight(principal, asking, use);
+    if (principal.role === "call" && (use === "function" || use === "server")) this.#count(principal);
+    asking.connection.know(asking.route.projectId);
+    return token;
+  }
+
+  /** Throws `too_many_requests`. Each end user has as many calls as the account itself. */
+  #count({ limits, caller: { accountId, user } }: AccountPrincipal): void {
+    const max = limits?.callsPerMinute ?? null;
+    if (max === null) return;
+    const waitMs = this.#pace.take(`${accountId}\n${user ?? ""}`, max);
+    if (waitMs === 0) return;
+    throw new AppError("too_many_requests", {
+      message: `This token may make ${max} calls a minute.`,
+      headers: { "retry-after": String(Math.ceil(waitMs / 1000)) },
+    });
+  }
+}
+
+/** Throws `forbidden` unless the principal may do this now. Whether a run is its own is for others to see. */
+function requireRight(principal: Principal, { head, route }: Asked, use: Use): void {
+  if (principal.role !== "call") {
+    requireRole(principal, route.projectId, "run");
+    return;
+  }
+  requireRole(principal, route.projectId, "call");
+  const { limits } = principal;
+  if (!limits || use === "document") throw new AppError("forbidden");
+  const { apps, functions, origins } = limits;
+  if (!apps.includes(route.appName)) throw limitedTo("other apps");
+  if (use === "server" && functions !== null)
+    throw limitedTo("functions by name, and this app is a server, which has none");
+  const isFunction = use === "function" || use === "public";
+  if (isFunction && functions !== null && !functions.includes(route.functionName ?? ""))
+    throw limitedTo("other functions");
+  // Browsers send it with every request to another site. Where there is none, no page of another site is asking.
+  if (origins !== null && head.origin !== null && !origins.includes(head.origin))
+    throw limitedTo("pages of other origins");
+}
+
+function limitedTo(what: string): AppError {
+  return new AppError("forbidden", { message: `This token is limited to ${what}.` });
 }

@@ -1,4 +1,5 @@
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
+import type { RememberedToken } from "../identity/tokens.ts";
 import { AppError } from "../model/errors.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { BodyReservation, BodyRoom } from "./body-room.ts";
@@ -12,7 +13,8 @@ import { checkBodyHead, hasBody, readBody } from "./read-body.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { CallRoute } from "./route.ts";
 import type { ProxyHandler } from "./proxy/proxy-route.ts";
-import type { CheckedCall, RunStarter } from "./start-run.ts";
+import type { CheckedCall } from "./checked-call.ts";
+import type { RunStarter } from "./start-run.ts";
 import type { WhyAbsent } from "./why-absent.ts";
 
 export type CallParts = {
@@ -56,33 +58,36 @@ export class CallHandler {
   }
 
   handle(call: CallRequest): void | Promise<void> {
-    const { connection, head, route } = call;
+    const { route } = call;
     const live = this.#catalog.find(route.projectId, route.appName);
     if (live?.version.config.customRuntime) return this.#proxy.handle(call, live);
     if (live?.version.config.deployment.disableAuth) return this.#welcome(call, live);
-    const admitted = this.#authenticator.admit(connection, head.authorization, route.projectId);
-    if (admitted) return admitted.then(() => this.#admit(call, live, true));
-    return this.#admit(call, live, true);
+    const admitted = this.#authenticator.admit(call, "function");
+    if (admitted instanceof Promise) return admitted.then((token) => this.#admit(call, live, token));
+    return this.#admit(call, live, admitted);
   }
 
-  /** Anyone may call a public app. A valid token also allows an Idempotency-Key; an invalid one counts as none. */
+  /**
+   * Anyone may call a public app. With a valid token the run is its holder's, and may have an Idempotency-Key; an invalid
+   * one counts as none.
+   */
   #welcome(call: CallRequest, live: LiveApp): void | Promise<void> {
-    const { head } = call;
-    if (head.idempotencyKey === null || head.authorization === null) return this.#admit(call, live, false);
-    return this.#hasToken(call).then((hasToken) => this.#admit(call, live, hasToken));
+    if (call.head.authorization === null) return this.#admit(call, live, null);
+    return this.#recognize(call).then((token) => this.#admit(call, live, token));
   }
 
-  async #hasToken({ connection, head, route }: CallRequest): Promise<boolean> {
+  async #recognize(call: CallRequest): Promise<RememberedToken | null> {
     try {
-      await this.#authenticator.admit(connection, head.authorization, route.projectId);
-      return true;
+      return await this.#authenticator.admit(call, "public");
     } catch (error) {
-      if (error instanceof AppError && error.status < 500) return false;
+      // Without a key nothing depends on whose call it is, and it does not wait for a database that is away.
+      const mayGoOn = call.head.idempotencyKey === null || (error instanceof AppError && error.status < 500);
+      if (mayGoOn) return null;
       throw error;
     }
   }
 
-  #admit(call: CallRequest, live: LiveApp | undefined, hasToken: boolean): void | Promise<void> {
+  #admit(call: CallRequest, live: LiveApp | undefined, token: RememberedToken | null): void | Promise<void> {
     const { exchange, head, route } = call;
     if (!live) return this.#refuse(route);
     if (this.#catalog.hasFunction(live, route.functionName) === false) {
@@ -93,19 +98,27 @@ export class CallHandler {
     }
     const { maxBodyBytes } = live.version.config.limits;
     checkBodyHead(head, maxBodyBytes);
-    const admitted: CheckedCall = { exchange, head, route, live, query: readQuery(route.query), hasToken };
+    const admitted: CheckedCall = { exchange, head, route, live, query: readQuery(route.query), token };
     if (!hasBody(head)) return this.#starter.start(admitted, NO_BODY, []);
     if (head.isHeldBack) exchange.response.writeContinue();
     const room = (): BodyReservation => this.#bodyRoom.open(route.projectId, exchange);
     readBody(exchange.request, maxBodyBytes, room, (error, body) => {
       if (error) exchange.fail(error);
-      else exchange.attempt(() => this.#check(admitted, body));
+      else exchange.attempt(() => this.#confirm(admitted, body));
     });
     return undefined;
   }
 
   async #refuse({ projectId, appName: name }: CallRoute): Promise<never> {
     throw await this.#whyAbsent({ projectId, name });
+  }
+
+  /** The body may have taken longer than the token lasted. */
+  #confirm(call: CheckedCall, body: Buffer): void | Promise<void> {
+    const { token, live } = call;
+    const isPublic = live.version.config.deployment.disableAuth;
+    const confirming = token && !isPublic ? this.#authenticator.confirm(call, "function", token) : undefined;
+    return confirming ? confirming.then(() => this.#check(call, body)) : this.#check(call, body);
   }
 
   #check(call: CheckedCall, body: Buffer): void | Promise<void> {

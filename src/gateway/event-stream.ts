@@ -16,6 +16,8 @@ export type StreamOptions = {
 export const HEARTBEAT_MS = 15_000;
 /** Between the error that ends a stream and the end of the connection: time to be read. */
 const LAST_WORD_MS = 50;
+/** What a caller who is cut off has to read what was sent. */
+const CUT_OFF_MS = 1_000;
 
 /** Text that one or many callers get; it is compressed once for all of them. */
 export class Piece {
@@ -106,6 +108,13 @@ export class EventStream {
     if (isBrokenOff)
       this.#response.write(all, () => this.#clock.after(LAST_WORD_MS, () => this.#response.destroy()));
     else this.#response.end(all);
+  }
+
+  /** Ends it with a last piece, soon and whether or not the caller reads. */
+  cutOff(last: Piece): void {
+    if (this.isClosed) return;
+    this.end(last, true);
+    this.#clock.after(CUT_OFF_MS, () => this.#response.destroy());
   }
 
   #encode(piece: Piece): Buffer {

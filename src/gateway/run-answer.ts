@@ -1,11 +1,12 @@
-import type { LiveApp } from "../apps/catalog.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader } from "../runs/live-run.ts";
 import { plainChunk } from "../runs/response.ts";
 import { takesGzip, wantsEvents } from "./accepts.ts";
+import type { Authenticator } from "./authenticate.ts";
 import type { Exchange, GoneListener } from "./exchange.ts";
 import type { RequestHead } from "./request-head.ts";
+import type { CheckedCall } from "./checked-call.ts";
 import { StreamAnswer } from "./stream-answer.ts";
 
 /** How long a caller will wait, and what happens to the run then. */
@@ -15,12 +16,14 @@ export type Patience = {
   adopt(run: LiveRun, answer: RunAnswer): Promise<boolean>;
 };
 
+type RunAnswerParts = { readonly clock: Clock; readonly authenticator: Pick<Authenticator, "hold"> };
+
 /** The caller who waits for a run: one JSON answer, or a stream of events if the function gives an iterator. */
 export class RunAnswer implements RunReader, GoneListener {
+  readonly #call: CheckedCall;
   readonly #exchange: Exchange;
   readonly #head: RequestHead;
-  readonly #live: LiveApp;
-  readonly #clock: Clock;
+  readonly #parts: RunAnswerParts;
   readonly #patience: Patience | null;
   #run: LiveRun | null = null;
   #stream: StreamAnswer | null = null;
@@ -28,11 +31,11 @@ export class RunAnswer implements RunReader, GoneListener {
   #isGone = false;
   #isAdopted = false;
 
-  constructor(exchange: Exchange, head: RequestHead, live: LiveApp, clock: Clock, patience: Patience | null) {
-    this.#exchange = exchange;
-    this.#head = head;
-    this.#live = live;
-    this.#clock = clock;
+  constructor(call: CheckedCall, parts: RunAnswerParts, patience: Patience | null) {
+    this.#call = call;
+    this.#exchange = call.exchange;
+    this.#head = call.head;
+    this.#parts = parts;
     this.#patience = patience;
   }
 
@@ -95,7 +98,7 @@ export class RunAnswer implements RunReader, GoneListener {
   }
 
   #wait(run: LiveRun, patience: Patience): void {
-    this.#timer = this.#clock.after(patience.waitMs, () => {
+    this.#timer = this.#parts.clock.after(patience.waitMs, () => {
       this.#exchange.attempt(async () => {
         this.#isAdopted = await patience.adopt(run, this);
       });
@@ -104,13 +107,18 @@ export class RunAnswer implements RunReader, GoneListener {
 
   #openStream(): StreamAnswer | null {
     if (!this.#run) return null;
-    const { deployment, limits } = this.#live.version.config;
-    return new StreamAnswer(this.#exchange, this.#run, {
+    const { live, token } = this.#call;
+    const { clock, authenticator } = this.#parts;
+    const { deployment, limits } = live.version.config;
+    const stream = new StreamAnswer(this.#exchange, this.#run, {
       sse: deployment.sse,
       isGzip: takesGzip(this.#head.acceptEncoding),
       stallSeconds: limits.streamStallTimeoutSeconds,
-      clock: this.#clock,
+      clock,
     });
+    if (token && !deployment.disableAuth)
+      authenticator.hold(this.#call, "function", token, (error) => stream.refuse(error));
+    return stream;
   }
 
   #leave(run: LiveRun): void {

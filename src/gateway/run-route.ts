@@ -1,8 +1,10 @@
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import type { Clock } from "../kit/clock.ts";
+import type { RememberedToken } from "../identity/tokens.ts";
 import type { App } from "../model/app.ts";
 import { AppError } from "../model/errors.ts";
-import { isFinal } from "../model/run.ts";
+import { isCallerOf, isFinal } from "../model/run.ts";
+import type { Run } from "../model/run.ts";
 import type { Canceller } from "../runs/cancel.ts";
 import type { KnownRun, RunLookup } from "../runs/lookup.ts";
 import { takesGzip } from "./accepts.ts";
@@ -43,7 +45,7 @@ type RunRequest = {
   readonly route: RunRoute;
 };
 
-type AppRunRequest = RunRequest & { readonly app: App };
+type AppRunRequest = RunRequest & { readonly app: App; readonly token: RememberedToken };
 
 const METHODS: Record<RunAction, "GET" | "POST"> = {
   record: "GET",
@@ -65,10 +67,10 @@ export class RunHandler {
   }
 
   async handle(request: RunRequest): Promise<void> {
-    const { connection, exchange, head, route } = request;
+    const { exchange, route } = request;
     const { catalog, findApp, authenticator } = this.#parts;
     const { projectId, appName: name } = route;
-    await authenticator.admit(connection, head.authorization, projectId);
+    const token = await authenticator.admit(request, "run");
     const live = catalog.find(projectId, name);
     const app = live?.app ?? (await findApp({ projectId, name }));
     if (!app) throw new AppError("app_not_found");
@@ -76,7 +78,7 @@ export class RunHandler {
     if (exchange.request.method !== method) {
       throw new AppError("method_not_allowed", { headers: { allow: method } });
     }
-    await this.#act({ ...request, app }, live);
+    await this.#act({ ...request, app, token }, live);
   }
 
   async #act(request: AppRunRequest, live: LiveApp | undefined): Promise<void> {
@@ -92,7 +94,9 @@ export class RunHandler {
       case "events":
         return await this.#events(request, serving(live));
       case "cancel":
-        await this.#parts.canceller.cancel({ appNumber: app.number, id: route.runId });
+        await this.#parts.canceller.cancel({ appNumber: app.number, id: route.runId }, (run) =>
+          maySee(request, run),
+        );
         return exchange.answerJson(202, { run_id: route.runId });
       default:
         return route.action satisfies never;
@@ -134,7 +138,7 @@ export class RunHandler {
       throw new AppError("bad_request", { message: "Last-Event-ID must be the number of an event." });
     }
     const { deployment, limits } = live.version.config;
-    const { feeds } = this.#parts;
+    const { feeds, authenticator } = this.#parts;
     const events = {
       app: live.app,
       runId: request.route.runId,
@@ -142,6 +146,7 @@ export class RunHandler {
       sse: deployment.sse,
       isGzip: takesGzip(head.acceptEncoding),
       stallSeconds: limits.streamStallTimeoutSeconds,
+      hold: (end: (error: AppError) => void) => authenticator.hold(request, "run", request.token, end),
     };
     // Before anything is read: who is refused comes again, and again.
     feeds.requireRoom(events);
@@ -162,29 +167,37 @@ export class RunHandler {
     const { app, route } = request;
     const key = { appNumber: app.number, id: route.runId };
     const known = open ?? (await this.#parts.lookup.find(key, makeRoom));
-    if (!known) throw new AppError("run_not_found");
+    if (!known || !maySee(request, known.run)) throw new AppError("run_not_found");
     return known;
   }
 
   /** The run once it has ended, or its current state after that time. */
   async #findEnded(request: AppRunRequest, waitSeconds: number): Promise<KnownRun> {
-    const { exchange, app, route } = request;
-    const { clock, closing } = this.#parts;
+    const { exchange } = request;
+    const { authenticator, lookup, clock, closing } = this.#parts;
+    const first = await this.#find(request);
     const patience = new AbortController();
     const giveUp = (): void => patience.abort();
     const timer = clock.after(waitSeconds * 1000, giveUp);
     exchange.goneListener = { onGone: giveUp };
     closing.addEventListener("abort", giveUp);
     try {
-      const key = { appNumber: app.number, id: route.runId };
-      const known = await this.#parts.lookup.findEnded(key, patience.signal, this.#room(request));
+      const known = await lookup.findEnded(first, patience.signal, this.#room(request));
       if (!known) throw new AppError("run_not_found");
+      // Its right may have ended while it waited.
+      await authenticator.admit(request, "run");
       return known;
     } finally {
       timer.cancel();
       closing.removeEventListener("abort", giveUp);
     }
   }
+}
+
+/** Whether the caller may know of the run: one that may only call apps knows of its own. */
+function maySee({ token }: AppRunRequest, run: Run): boolean {
+  const { role, caller } = token.principal;
+  return role !== "call" || isCallerOf(caller, run);
 }
 
 function serving(live: LiveApp | undefined): LiveApp {

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import type { Clock } from "../kit/clock.ts";
+import type { RememberedToken } from "../identity/tokens.ts";
 import { misfits } from "../model/arguments.ts";
 import { AppError } from "../model/errors.ts";
 import { isFinal } from "../model/run.ts";
@@ -10,15 +11,13 @@ import type { RunLookup } from "../runs/lookup.ts";
 import { respondMisfit } from "../runs/response.ts";
 import type { Keyed, RunKeyMark, Submitter } from "../runs/submit.ts";
 import { answerAccepted } from "./answer-accepted.ts";
+import type { Authenticator } from "./authenticate.ts";
 import type { BodyRoom } from "./body-room.ts";
-import type { Exchange } from "./exchange.ts";
+import type { CheckedCall } from "./checked-call.ts";
 import { memberNames } from "../kit/json/member-names.ts";
 import { preferredWait } from "./prefer.ts";
-import type { RunQuery } from "./query.ts";
 import { readWebhook } from "./read-webhook.ts";
 import type { WebhookParts } from "./read-webhook.ts";
-import type { RequestHead } from "./request-head.ts";
-import type { CallRoute } from "./route.ts";
 import { RunAnswer } from "./run-answer.ts";
 import { sendResult } from "./run-views.ts";
 
@@ -27,20 +26,10 @@ export type StarterParts = WebhookParts & {
   readonly executor: Executor;
   readonly submitter: Submitter;
   readonly lookup: RunLookup;
+  readonly authenticator: Pick<Authenticator, "hold">;
   readonly clock: Clock;
   /** Null: links are made from the request's Host. */
   readonly publicApiUrl: string | null;
-};
-
-/** A call that has passed every check but those of its arguments. */
-export type CheckedCall = {
-  readonly exchange: Exchange;
-  readonly head: RequestHead;
-  readonly route: CallRoute;
-  readonly live: LiveApp;
-  readonly query: RunQuery;
-  /** False on a public app, where nobody showed one. */
-  readonly hasToken: boolean;
 };
 
 const MAX_KEY_CHARS = 255;
@@ -55,15 +44,17 @@ export class RunStarter {
 
   /** `names` are those of the body's members, null where nobody has looked yet. */
   start(call: CheckedCall, body: Buffer, names: readonly string[] | null): void | Promise<void> {
-    const { exchange, head, route, live, query, hasToken } = call;
+    const { exchange, head, route, live, query, token } = call;
     const { id, request, response } = exchange;
     if (response.destroyed) return undefined;
     const { functionName, isBare } = route;
     const ip = exchange.ip ?? request.socket.remoteAddress ?? null;
     const { webhookEndpoint } = query;
     const webhook = webhookEndpoint === null ? null : readWebhook(id, head, webhookEndpoint, this.#parts);
-    const run: RunRequest = { id, target: live.target, functionName, body, isBare, ip, webhook };
-    const key = head.idempotencyKey !== null && hasToken ? keyMark(head.idempotencyKey, call, body) : null;
+    const caller = token && token.principal.caller;
+    const run: RunRequest = { id, target: live.target, functionName, body, isBare, ip, caller, webhook };
+    const key =
+      head.idempotencyKey !== null && token ? keyMark(head.idempotencyKey, token, call, body) : null;
     if (query.isAsync) return this.#submit(call, run, names ?? memberNames(body), key);
     if (key) return this.#executeKeyed(call, run, key);
     // Its caller may come back, or a webhook waits for it, so it has to survive a crash.
@@ -74,12 +65,11 @@ export class RunStarter {
   }
 
   #answer(call: CheckedCall): RunAnswer {
-    const { exchange, head, live, route } = call;
-    const { clock } = this.#parts;
+    const { head, live, route } = call;
     const waitSeconds = preferredWait(head.prefer);
     if (waitSeconds === null || isGenerator(live, route.functionName))
-      return new RunAnswer(exchange, head, live, clock, null);
-    return new RunAnswer(exchange, head, live, clock, {
+      return new RunAnswer(call, this.#parts, null);
+    return new RunAnswer(call, this.#parts, {
       waitMs: waitSeconds * 1000,
       adopt: async (run, answer) => {
         const isAdopted = await this.#parts.submitter.adopt(run, answer);
@@ -164,16 +154,26 @@ function isGenerator({ pool, version }: LiveApp, name: string): boolean {
 
 const REPLAYED = { "idempotent-replayed": "true" };
 
-/** The fingerprint of a call: function, query and body. Sent again, the call has the same one. */
-function keyMark(key: string, { route }: CheckedCall, body: Buffer): RunKeyMark {
+/**
+ * The fingerprint of a call: function, query and body. Sent again, the call has the same one. A token that sees only its
+ * holder's runs has keys of its own: with another's key it would get another's answer, or stand in its way.
+ */
+function keyMark(
+  key: string,
+  { principal: { role, caller } }: RememberedToken,
+  { route }: CheckedCall,
+  body: Buffer,
+): RunKeyMark {
   if (key === "" || key.length > MAX_KEY_CHARS) {
     throw new AppError("bad_request", {
       message: `Idempotency-Key must have 1 to ${MAX_KEY_CHARS} characters.`,
     });
   }
   const call = Buffer.from(`${route.functionName}\n${route.isBare}\n${route.query}\n`);
+  // No header and no user has a line break, so no key of the whole app looks like this.
+  const ownKey = role === "call" ? `${caller.accountId}\n${caller.user ?? ""}\n${key}` : key;
   return {
-    keyHash: hash("sha256", key, "buffer"),
+    keyHash: hash("sha256", ownKey, "buffer"),
     fingerprint: hash("sha256", Buffer.concat([call, body]), "buffer"),
   };
 }

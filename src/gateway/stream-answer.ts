@@ -1,5 +1,6 @@
 import type { Clock, Timer } from "../kit/clock.ts";
 import { errorBody } from "../model/errors.ts";
+import type { AppError } from "../model/errors.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { LiveRun, RunEnd } from "../runs/live-run.ts";
 import { SseBuffer } from "../runs/sse.ts";
@@ -55,6 +56,15 @@ export class StreamAnswer {
     if (response.error) this.#messages.addEvent("error", errorBody(response.error, this.#run.request.id));
     this.#heartbeat?.cancel();
     stream.end(new Piece(this.#messages.take()), response.error !== null);
+  }
+
+  /** The caller may read no more: it is told why, and cut off. */
+  refuse(error: AppError): void {
+    this.#headTimer.cancel();
+    this.#heartbeat?.cancel();
+    if (!this.#stream.isOpen) return this.#exchange.breakOff(error);
+    this.#messages.addEvent("error", errorBody(error, this.#run.request.id));
+    this.#stream.cutOff(new Piece(this.#messages.take()));
   }
 
   /** The caller has gone; what was sent is not waited for. */

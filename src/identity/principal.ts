@@ -1,12 +1,18 @@
+import type { CallLimits } from "../model/call-limits.ts";
 import { AppError } from "../model/errors.ts";
 import { ROLES } from "../model/roles.ts";
 import type { MemberRole, Role } from "../model/roles.ts";
+import type { RunCaller } from "../model/run.ts";
 
 /** A service account: one project, one role. */
 export type AccountPrincipal = {
   readonly accountId: string;
   readonly projectId: string;
   readonly role: Role;
+  /** Of role `call`; null of every other. */
+  readonly limits: CallLimits | null;
+  /** The runs that it starts are this caller's. */
+  readonly caller: RunCaller;
   /** Epoch milliseconds. */
   readonly expiresAt: number;
 };
@@ -19,6 +25,7 @@ export type PersonPrincipal = {
   readonly projectId: null;
   readonly role: null;
   readonly roles: ReadonlyMap<string, Role>;
+  readonly caller: RunCaller;
   /** Epoch milliseconds. */
   readonly expiresAt: number;
 };
@@ -33,6 +40,11 @@ export const ROLE_OF_MEMBER: Readonly<Record<MemberRole, Role>> = { owner: "admi
 export function requireRole(principal: Principal, projectId: string, role: Role): void {
   const held = principal.projectId === projectId ? principal.role : roleByMembership(principal, projectId);
   if (!held || ROLES.indexOf(held) < ROLES.indexOf(role)) throw new AppError("forbidden");
+}
+
+/** Throws `forbidden` for a token that may only call apps: it may be public, and nothing else is its business. */
+export function requireMoreThanCalls({ role }: Principal): void {
+  if (role === "call") throw new AppError("forbidden");
 }
 
 /** The person who asks; throws `forbidden` for a service account, and for nobody. */

@@ -22,6 +22,15 @@ export type Claims = {
   readonly exp: number;
   /** The session of a person's token; an account's has none. */
   readonly sid?: string;
+  /** Of an end user's token. */
+  readonly endUser?: EndUser;
+};
+
+/** Whom an account's token was made for. */
+type EndUser = {
+  readonly user: string;
+  /** The hash of the account's own token, as it is stored: this one ends with it. */
+  readonly parentHash: Uint8Array;
 };
 
 /** A token whose signature was found good. */
@@ -119,10 +128,14 @@ function isOfNow({ exp, nbf, iat = 0 }: JsonObject, nowMs: number): boolean {
   return typeof iat === "number" && iat <= nowMs / 1000 + CLOCK_SKEW_SECONDS;
 }
 
-function claimsOf({ sub, jti, exp, sid }: JsonObject): Claims | null {
+function claimsOf({ sub, jti, exp, sid, user, parent }: JsonObject): Claims | null {
   if (typeof sub !== "string" || typeof jti !== "string" || typeof exp !== "number") return null;
   if (!sub || !jti || !exp) return null;
-  return { sub, jti, exp, ...(typeof sid === "string" && { sid }) };
+  const claims = { sub, jti, exp };
+  if (typeof sid === "string") return { ...claims, sid };
+  if (user === undefined && parent === undefined) return claims;
+  if (typeof user !== "string" || typeof parent !== "string" || !user || !parent) return null;
+  return { ...claims, endUser: { user, parentHash: Buffer.from(parent, "base64url") } };
 }
 
 function encode(value: object): string {

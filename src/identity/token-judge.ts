@@ -1,7 +1,10 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
-import type { Store } from "../store/store.ts";
+import type { CallLimits } from "../model/call-limits.ts";
 import { ROLES } from "../model/roles.ts";
+import type { ServiceAccount } from "../store/accounts.ts";
+import type { Store } from "../store/store.ts";
+import type { KnownToken } from "../store/tokens.ts";
 import { ROLE_OF_MEMBER } from "./principal.ts";
 import type { AccountPrincipal, PersonPrincipal, Principal } from "./principal.ts";
 import type { Claims } from "./signed-token.ts";
@@ -13,6 +16,8 @@ const USE_NOTED_EVERY_MS = 60_000;
 export class TokenJudge {
   readonly #store: Store;
   readonly #clock: Clock;
+  /** Reads under way, by the hash that is looked for: the tokens of thousands of end users share that of one account. */
+  readonly #reading = new Map<string, Promise<KnownToken | null>>();
 
   constructor(store: Store, clock: Clock) {
     this.#store = store;
@@ -26,18 +31,27 @@ export class TokenJudge {
       : await this.#judgePerson(claims, claims.sid);
   }
 
-  async #judgeAccount({ sub, jti, exp }: Claims): Promise<AccountPrincipal | null> {
-    const known = await this.#store.tokens.findByJtiHash(hashSecret(jti));
+  /** Something has changed: whoever asks from now on must not be answered by a read that has begun before. */
+  startAnew(): void {
+    this.#reading.clear();
+  }
+
+  async #judgeAccount({ sub, jti, exp, endUser }: Claims): Promise<AccountPrincipal | null> {
+    const known = await this.#read(endUser?.parentHash ?? hashSecret(jti));
     if (!known) return null;
     const { account, token } = known;
+    const { id: accountId, projectId } = account;
     const now = this.#clock.now();
     const isVoid = account.revokedAt !== null || token.revokedAt !== null;
     const expiresAt = Math.min(exp * 1000, account.expiresAt, token.expiresAt);
-    const role = ROLES.find((name) => name === account.role);
-    if (isVoid || now >= expiresAt || !account.projectId || account.id !== sub || !role) return null;
-    if (now - (account.lastUsedAt ?? 0) >= USE_NOTED_EVERY_MS) this.#noteUse(account.id, now);
     // The row's role wins over the token's claim: a change takes effect without a new token.
-    return { accountId: account.id, projectId: account.projectId, role, expiresAt };
+    const role = ROLES.find((name) => name === account.role);
+    if (isVoid || now >= expiresAt || !projectId || accountId !== sub || !role) return null;
+    const limits = role === "call" ? storedLimits(account) : null;
+    if (role === "call" ? !limits : endUser) return null;
+    if (now - (account.lastUsedAt ?? 0) >= USE_NOTED_EVERY_MS) this.#noteUse(accountId, now);
+    const caller = { accountId, user: endUser?.user ?? null };
+    return { accountId, projectId, role, limits, caller, expiresAt };
   }
 
   async #judgePerson({ sub, exp }: Claims, sessionId: string): Promise<PersonPrincipal | null> {
@@ -47,13 +61,30 @@ export class TokenJudge {
     const expiresAt = Math.min(exp * 1000, session.expiresAt);
     if (this.#clock.now() >= expiresAt) return null;
     const roles = new Map(memberships.map(({ projectId, role }) => [projectId, ROLE_OF_MEMBER[role]]));
-    return { personId: sub, sessionId, email, projectId: null, role: null, roles, expiresAt };
+    const caller = { accountId: sub, user: null };
+    return { personId: sub, sessionId, email, projectId: null, role: null, roles, caller, expiresAt };
+  }
+
+  #read(jtiHash: Uint8Array): Promise<KnownToken | null> {
+    const key = Buffer.from(jtiHash).toString("latin1");
+    const begun = this.#reading.get(key);
+    if (begun) return begun;
+    const reading = this.#store.tokens.findByJtiHash(jtiHash).finally(() => {
+      if (this.#reading.get(key) === reading) this.#reading.delete(key);
+    });
+    this.#reading.set(key, reading);
+    return reading;
   }
 
   /** Nobody waits for it, and where it fails the next judgement tries again. */
   #noteUse(id: string, usedAt: number): void {
     this.#store.accounts.touchLastUsed({ id, usedAt }).catch(() => {});
   }
+}
+
+/** What an account of role `call` is limited to; null, so that it may do nothing, where that is not known. */
+export function storedLimits({ callLimits }: Pick<ServiceAccount, "callLimits">): CallLimits | null {
+  return callLimits === null ? null : (JSON.parse(callLimits) as CallLimits);
 }
 
 /** What is stored of a secret that is random enough to need no more. */

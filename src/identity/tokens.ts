@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { CallLimits } from "../model/call-limits.ts";
 import { AppError } from "../model/errors.ts";
 import type { Clock } from "../kit/clock.ts";
 import { within } from "../kit/within.ts";
@@ -11,6 +12,7 @@ import type { Principal } from "./principal.ts";
 import { TokenSigner } from "./signed-token.ts";
 import type { Reading } from "./signed-token.ts";
 import { TokenJudge, hashSecret } from "./token-judge.ts";
+import { TokenMemory } from "./token-memory.ts";
 
 const MAX_REMEMBERED = 10_000;
 /** Where no word of it comes, a token that another process revoked stops within this time: no older judgement counts. */
@@ -41,6 +43,7 @@ type Remembered = {
   /** The error of the latest failed question; null once one was answered. */
   failure: { readonly at: number; readonly error: unknown } | null;
   isVoid: boolean;
+  holders: number;
 };
 
 export type NewAccount = {
@@ -48,6 +51,8 @@ export type NewAccount = {
   readonly name: string;
   readonly description?: string | null;
   readonly role: Role;
+  /** Of role `call`, which needs some. */
+  readonly limits?: CallLimits | null;
   readonly expiresAt: number;
 };
 
@@ -78,7 +83,7 @@ export class Tokens {
   readonly #judge: TokenJudge;
   readonly #clock: Clock;
   readonly #graceMs: number;
-  readonly #remembered = new Map<string, Remembered>();
+  readonly #remembered = new TokenMemory<Remembered>(MAX_REMEMBERED);
   /** Judgements under way; one that began before its subject changed may be wrong. */
   readonly #judging = new Set<{ readonly subject: string; isOutdated: boolean }>();
 
@@ -93,11 +98,12 @@ export class Tokens {
   /** Creates a service account and returns its token, which is stored nowhere. */
   async issue(account: NewAccount): Promise<{ accountId: string; token: string; createdAt: number }> {
     const createdAt = this.#clock.now();
-    const { projectId, name, description = null, role, expiresAt } = account;
+    const { projectId, name, description = null, role, limits = null, expiresAt } = account;
+    const callLimits = limits && JSON.stringify(limits);
     const id = `sa-${randomUUID()}`;
     const { token, jti } = this.#sign(id, account);
     await this.#store.accounts.insert({
-      account: { id, projectId, name, description, role, createdAt, expiresAt },
+      account: { id, projectId, name, description, role, callLimits, createdAt, expiresAt },
       token: { jtiHash: hashSecret(jti) },
     });
     return { accountId: id, token, createdAt };
@@ -111,9 +117,9 @@ export class Tokens {
   ): Promise<{ token: string; expiresAt: number } | null> {
     const found = await this.#store.accounts.find({ id: accountId, projectId });
     if (!found) return null;
-    const { account, tokenCreatedAt } = found;
+    const { account } = found;
     const now = this.#clock.now();
-    const expiresAt = wanted ?? now + account.expiresAt - tokenCreatedAt;
+    const expiresAt = wanted ?? now + account.expiresAt - found.token.createdAt;
     const { token, jti } = this.#sign(accountId, { projectId, role: account.role, expiresAt });
     const rotating = this.#store.accounts.rotate({
       id: accountId,
@@ -126,6 +132,28 @@ export class Tokens {
     });
     const isRotated = await this.#changing(accountId, rotating);
     return isRotated ? { token, expiresAt } : null;
+  }
+
+  /**
+   * A token for an end user of an account of role `call`; null when the project has no such account, or it is revoked.
+   * Nothing of it is stored: it ends with the account's own token that is the newest now.
+   */
+  async issueForUser(
+    projectId: string,
+    accountId: string,
+    { user, lifeMs }: { readonly user: string; readonly lifeMs: number },
+  ): Promise<{ token: string; expiresAt: number } | null> {
+    const found = await this.#store.accounts.find({ id: accountId, projectId });
+    const now = this.#clock.now();
+    if (!found || found.account.role !== "call" || found.account.revokedAt !== null) return null;
+    const endsAt = Math.min(now + lifeMs, found.account.expiresAt, found.token.expiresAt);
+    // To the second, as the token itself tells it: no row says more exactly when it ends.
+    const expiresAt = Math.floor(endsAt / 1000) * 1000;
+    if (expiresAt <= now) return null;
+    const parent = Buffer.from(found.token.jtiHash).toString("base64url");
+    const claims = { project_id: projectId, role: "call", user, parent };
+    const { token } = this.#signer.sign({ subject: accountId, expiresAt, claims });
+    return { token, expiresAt };
   }
 
   /** Changes an account; false when the project has no such account, it is revoked, or would live longer. */
@@ -148,8 +176,9 @@ export class Tokens {
 
   /** From now on what the database says about an account or a person counts here. */
   forgetSubject(subject: string): void {
+    this.#judge.startAnew();
     for (const judging of this.#judging) if (judging.subject === subject) judging.isOutdated = true;
-    for (const remembered of this.#remembered.values()) {
+    for (const remembered of this.#remembered.all()) {
       const { principal } = remembered;
       const held = principal.projectId === null ? principal.personId : principal.accountId;
       if (held === subject) this.#forget(remembered);
@@ -158,9 +187,10 @@ export class Tokens {
 
   /** Anybody's rights may have changed: the database is asked before a token counts again, while it can be. */
   reconsiderAll(): void {
+    this.#judge.startAnew();
     for (const judging of this.#judging) judging.isOutdated = true;
     const judgedAt = this.#clock.monotonic() - JUDGED_FOR_MS - 1;
-    for (const known of this.#remembered.values()) known.checkedAt = Math.min(known.checkedAt, judgedAt);
+    for (const known of this.#remembered.all()) known.checkedAt = Math.min(known.checkedAt, judgedAt);
   }
 
   /** A token seen before and still good; undefined when it has to be verified. */
@@ -182,6 +212,11 @@ export class Tokens {
     return isTrusted;
   }
 
+  /** Something is open by a token's right: it stays remembered until as many have let go of it. */
+  hold(remembered: RememberedToken, isHeld: boolean): void {
+    (remembered as Remembered).holders += isHeld ? 1 : -1;
+  }
+
   /** The token, remembered or verified now; throws `unauthorized`. */
   async admit(token: string): Promise<RememberedToken> {
     return this.recall(token) ?? (await this.verify(token));
@@ -197,10 +232,6 @@ export class Tokens {
     // Another call may have brought it meanwhile.
     const meanwhile = this.#remembered.get(token);
     if (meanwhile) return this.#renew(meanwhile, judgement, judgedAt);
-    if (this.#remembered.size >= MAX_REMEMBERED) {
-      const [oldest] = this.#remembered.values();
-      if (oldest) this.#forget(oldest);
-    }
     const remembered: Remembered = {
       token,
       ...judgement,
@@ -209,8 +240,9 @@ export class Tokens {
       askedAt: judgedAt,
       failure: null,
       isVoid: false,
+      holders: 0,
     };
-    this.#remembered.set(token, remembered);
+    for (const forgotten of this.#remembered.add(remembered)) forgotten.isVoid = true;
     return remembered;
   }
 
@@ -241,7 +273,7 @@ export class Tokens {
 
   #forget(known: Remembered): void {
     known.isVoid = true;
-    this.#remembered.delete(known.token);
+    this.#remembered.delete(known);
   }
 
   /** In place: whoever holds on to it sees the change, and a revocation reaches every holder. */

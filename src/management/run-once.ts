@@ -140,6 +140,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
           functionName,
           environment,
           ip: call.ip,
+          caller: call.principal?.caller ?? null,
           receive: async (unpack) => {
             const form = await takeBytes(call.reply, (raw) => readRunForm(raw, unpack));
             return dataOf(form, call.params.project_id);

@@ -1,11 +1,13 @@
 import { z } from "zod";
 import type { Audit } from "../identity/audit.ts";
 import type { Operators } from "../identity/operators.ts";
+import { storedLimits } from "../identity/token-judge.ts";
 import type { Tokens } from "../identity/tokens.ts";
 import type { Clock } from "../kit/clock.ts";
+import type { CallLimits } from "../model/call-limits.ts";
 import { AppError } from "../model/errors.ts";
 import { ROLES } from "../model/roles.ts";
-import { ACCOUNTS, ACCOUNT_WITH_TOKEN, LISTED_ACCOUNT } from "../shapes/accounts.ts";
+import { ACCOUNTS, ACCOUNT_WITH_TOKEN, LISTED_ACCOUNT, USER_TOKEN } from "../shapes/accounts.ts";
 import type { AccountRecord, ListedAccount } from "../shapes/accounts.ts";
 import { timestamp } from "../shapes/timestamp.ts";
 import type { ServiceAccount } from "../store/accounts.ts";
@@ -14,6 +16,7 @@ import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
 import { record } from "./api/record.ts";
 import { PROJECT_PATH, line, prose } from "./api/schemas.ts";
+import { LIMIT_MEMBERS, limitsOf, requireSameRole } from "./call-limits.ts";
 import { EXPIRY_MEMBERS, expiryOf, refusal } from "./expiry.ts";
 
 export type ServiceAccountParts = {
@@ -29,6 +32,8 @@ const PATH = "/v2/projects/{project_id}/service-accounts";
 const ACCOUNT_PATH = PROJECT_PATH.extend({ id: z.string().min(1).max(100) });
 const LIFE_MS = 90 * 86_400_000;
 const MAX_OVERLAP_SECONDS = 30 * 86_400;
+const USER_TOKEN_SECONDS = 3_600;
+const MAX_USER_TOKEN_SECONDS = 86_400;
 
 const NAME = line(100);
 const DESCRIPTION = prose(1000).nullable();
@@ -38,13 +43,24 @@ const NEW_ACCOUNT = z.object({
   name: NAME,
   description: DESCRIPTION.optional(),
   role: ROLE.nullish(),
+  ...LIMIT_MEMBERS,
   ...EXPIRY_MEMBERS,
 });
 const CHANGE = z.object({
   name: NAME.optional(),
   description: DESCRIPTION.optional(),
   role: ROLE.optional(),
+  ...LIMIT_MEMBERS,
   ...EXPIRY_MEMBERS,
+});
+const NEW_USER_TOKEN = z.object({
+  // Taken as it is: two spellings are two users.
+  user: z
+    .string()
+    .min(1)
+    .max(200)
+    .regex(/^[^\p{Cc}\p{Cs}]*$/u, "has control characters"),
+  expiresInSeconds: z.int().min(1).max(MAX_USER_TOKEN_SECONDS).default(USER_TOKEN_SECONDS),
 });
 const ROTATION = z
   .object({ ...EXPIRY_MEMBERS, overlapSeconds: z.int().min(0).max(MAX_OVERLAP_SECONDS).default(0) })
@@ -77,10 +93,12 @@ export function serviceAccountOperations({
       response: ACCOUNT_WITH_TOKEN,
       handle: async (call) => {
         const { project_id: projectId } = call.params;
-        const { name, description = null, role } = call.body;
+        const { name, description = null } = call.body;
+        const role = call.body.role ?? "admin";
+        const limits = limitsOf(call.body, role, null);
         const now = clock.now();
         const expiresAt = expiryOf(call.body, now) ?? now + LIFE_MS;
-        const given = { projectId, name, description, role: role ?? "admin", expiresAt } as const;
+        const given = { projectId, name, description, role, limits, expiresAt };
         const { accountId: id, token, createdAt } = await tokens.issue(given);
         const after = shown({ ...given, id, createdAt });
         await record(audit, call, { action: "service-account.create", target: id, before: null, after });
@@ -116,12 +134,15 @@ export function serviceAccountOperations({
         const { project_id: projectId, id } = call.params;
         const { name, description, role } = call.body;
         const before = await find(call.params);
+        requireSameRole(before.role, role);
+        const limits = limitsOf(call.body, role ?? before.role, storedLimits(before));
         const expiresAt = expiryOf(call.body, clock.now());
         if (expiresAt !== null && expiresAt > before.expiresAt) throw refusal("can only become earlier");
         const change = {
           ...(name !== undefined && { name }),
           ...(description !== undefined && { description }),
           ...(role !== undefined && { role }),
+          ...(limits && { callLimits: JSON.stringify(limits) }),
           ...(expiresAt !== null && { expiresAt }),
         };
         if (!(await tokens.update(projectId, id, change))) throw notFound();
@@ -129,8 +150,8 @@ export function serviceAccountOperations({
         await record(audit, call, {
           action: "service-account.update",
           target: id,
-          before: shown(before),
-          after: shown(after),
+          before: shownRow(before),
+          after: shownRow(after),
         });
         return listed(after);
       },
@@ -158,15 +179,44 @@ export function serviceAccountOperations({
         });
         if (!rotated) throw notFound();
         const { token, expiresAt } = rotated;
-        const after = shown({ ...before, expiresAt });
+        const after = shownRow({ ...before, expiresAt });
         await record(audit, call, {
           action: "service-account.rotate",
           target: id,
-          before: shown(before),
+          before: shownRow(before),
           after,
         });
         call.reply.header("cache-control", "no-store");
         return { ...after, token };
+      },
+    }),
+
+    operation({
+      method: "POST",
+      path: `${PATH}/{id}/tokens`,
+      id: "createUserToken",
+      tag: TAG,
+      summary: "Create a token for one end user of an account of role call",
+      access: "run",
+      params: ACCOUNT_PATH,
+      body: NEW_USER_TOKEN,
+      response: USER_TOKEN,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { project_id: projectId, id } = call.params;
+        const { user, expiresInSeconds } = call.body;
+        const { role } = await find(call.params);
+        if (role !== "call") {
+          const message = `Only an account of role call has end users; this one has the role ${role}.`;
+          throw new AppError("bad_request", { message });
+        }
+        const issued = await tokens.issueForUser(projectId, id, { user, lifeMs: expiresInSeconds * 1000 });
+        if (!issued) throw notFound();
+        const expiresAt = timestamp(issued.expiresAt);
+        const after = { user, expiresAt };
+        await record(audit, call, { action: "service-account.user-token", target: id, before: null, after });
+        call.reply.header("cache-control", "no-store");
+        return { token: issued.token, expiresAt };
       },
     }),
 
@@ -188,7 +238,7 @@ export function serviceAccountOperations({
           await record(audit, call, {
             action: "service-account.delete",
             target: id,
-            before: shown(before),
+            before: shownRow(before),
             after: null,
           });
         }
@@ -198,8 +248,13 @@ export function serviceAccountOperations({
   ];
 }
 
-function shown(account: Omit<ServiceAccount, "revokedAt" | "lastUsedAt">): AccountRecord {
-  const { id, name, description, role, projectId, createdAt, expiresAt } = account;
+type Shown = Pick<
+  ServiceAccount,
+  "id" | "name" | "description" | "role" | "projectId" | "createdAt" | "expiresAt"
+>;
+
+function shown(account: Shown & { readonly limits: CallLimits | null }): AccountRecord {
+  const { id, name, description, role, projectId, createdAt, expiresAt, limits } = account;
   return {
     id,
     name,
@@ -208,13 +263,23 @@ function shown(account: Omit<ServiceAccount, "revokedAt" | "lastUsedAt">): Accou
     projectId: projectId ?? "",
     createdAt: timestamp(createdAt),
     expiresAt: timestamp(expiresAt),
+    ...(limits && {
+      apps: [...limits.apps],
+      functions: limits.functions && [...limits.functions],
+      origins: limits.origins && [...limits.origins],
+      callsPerMinute: limits.callsPerMinute,
+    }),
   };
+}
+
+function shownRow(account: Shown & Pick<ServiceAccount, "callLimits">): AccountRecord {
+  return shown({ ...account, limits: account.role === "call" ? storedLimits(account) : null });
 }
 
 function listed(account: ServiceAccount): ListedAccount {
   const { lastUsedAt, revokedAt } = account;
   return {
-    ...shown(account),
+    ...shownRow(account),
     lastUsedAt: lastUsedAt === null ? null : timestamp(lastUsedAt),
     revokedAt: revokedAt === null ? null : timestamp(revokedAt),
   };

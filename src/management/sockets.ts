@@ -57,9 +57,12 @@ const MAX_SOCKETS_OF_PROJECT = 250;
 const MAX_MESSAGE_BYTES = 4_096;
 /** How long a reader may take nothing before it is dropped. */
 const STALL_MS = 60_000;
-/** A token that is revoked ends its sockets this soon; every so many looks the peer has to show that it lives. */
-const CHECK_MS = 5_000;
-const CHECKS_PER_PING = 6;
+/**
+ * How often a socket's token is looked at. What is known of a token is at most 2.5 s old while it is, so a socket ends
+ * within the 5 s in which a token stops. Every so many looks the peer has to show that it lives.
+ */
+const CHECK_MS = 1_000;
+const CHECKS_PER_PING = 30;
 const CLOSE_MS = 2_000;
 
 const TOO_MANY = {
@@ -207,7 +210,10 @@ function watchOver(webSocket: WebSocket, requireAccess: () => Promise<void>, clo
     } catch (error) {
       // While the database is away nobody can tell: what was good stays good.
       const isRefused = error instanceof AppError && error.status < 500;
-      if (isRefused) webSocket.close(CLOSE.policy, error.code);
+      if (!isRefused || webSocket.readyState !== webSocket.OPEN) return;
+      webSocket.close(CLOSE.policy, error.code);
+      // Whoever does not answer is cut off.
+      await end(webSocket, clock);
     }
   };
   return clock.every(CHECK_MS, () => void look());

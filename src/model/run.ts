@@ -36,6 +36,14 @@ export function requireMove(move: RunMove, to: RunState): void {
 export const WEBHOOK_STATES = ["none", "pending", "delivered", "failed"] as const;
 export type WebhookState = (typeof WEBHOOK_STATES)[number];
 
+/** Who asked for a run. */
+export type RunCaller = {
+  /** A service account or a person. */
+  readonly accountId: string;
+  /** The end user of the account that the token was made for; null for the account itself. */
+  readonly user: string | null;
+};
+
 /** The stored record of a run. Times are epoch milliseconds, spans are milliseconds. */
 export type Run = {
   /** UUIDv7, text form. */
@@ -60,6 +68,9 @@ export type Run = {
   readonly replicaId: string | null;
   readonly replicaStartedAt: number | null;
   readonly ip: string | null;
+  /** Of its caller; null for a call without a token, and for runs of releases that did not store it. */
+  readonly accountId: string | null;
+  readonly user: string | null;
   readonly webhookEndpoint: string | null;
   readonly webhookState: WebhookState;
   readonly errorCode: string | null;
@@ -91,6 +102,8 @@ export type RunOrigin = {
   /** Of a run of a server app; a function is always called by POST. */
   readonly http?: { readonly method: string; readonly isUpgrade?: boolean };
   readonly ip: string | null;
+  /** Null for a call without a token. */
+  readonly caller: RunCaller | null;
   readonly webhook: { readonly endpoint: string } | null;
 };
 
@@ -104,6 +117,8 @@ export type RunProgress = Omit<
   | "method"
   | "isWebSocket"
   | "ip"
+  | "accountId"
+  | "user"
   | "webhookEndpoint"
   | "webhookState"
   | "updatedAt"
@@ -130,7 +145,7 @@ export const NOT_BEGUN = {
 
 /** A run's record: every one that is not read from the store is made here. Field by field, as a spread is slow. */
 export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
-  const { target, webhook } = origin;
+  const { target, webhook, caller } = origin;
   const { createdAt, startedAt, completedAt } = progress;
   return {
     id: origin.id,
@@ -151,6 +166,8 @@ export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
     replicaId: progress.replicaId,
     replicaStartedAt: progress.replicaStartedAt,
     ip: origin.ip,
+    accountId: caller && caller.accountId,
+    user: caller && caller.user,
     webhookEndpoint: webhook?.endpoint ?? null,
     webhookState: webhook ? "pending" : "none",
     errorCode: progress.errorCode,
@@ -162,6 +179,16 @@ export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
     requestBytes: progress.requestBytes,
     responseBytes: progress.responseBytes,
   };
+}
+
+/** Who asked for a stored run; null if that is not known. */
+export function callerOf({ accountId, user }: Pick<Run, "accountId" | "user">): RunCaller | null {
+  return accountId === null ? null : { accountId, user };
+}
+
+/** Whether it was this caller who asked for the run. */
+export function isCallerOf({ accountId, user }: RunCaller, run: Pick<Run, "accountId" | "user">): boolean {
+  return run.accountId === accountId && run.user === user;
 }
 
 /** How a run ended, where its own code did not say so. */

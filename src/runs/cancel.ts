@@ -4,7 +4,7 @@ import { AppError, errorBody } from "../model/errors.ts";
 import { endRun, isFinal } from "../model/run.ts";
 import { RunTally } from "../model/run-tally.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
-import type { RunKey } from "../model/run.ts";
+import type { Run, RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 import type { KnownRun, RunLookup } from "./lookup.ts";
 
@@ -46,11 +46,11 @@ export class Canceller {
     this.#cancelFile = cancelFile;
   }
 
-  /** Throws for a run that is not there, or has ended. */
-  async cancel(key: RunKey): Promise<void> {
+  /** Throws for a run that is not there, that the caller may not know of, or that has ended. */
+  async cancel(key: RunKey, maySee: (run: Run) => boolean): Promise<void> {
     for (let i = 0; i < TRIES; i++) {
       const known = await this.#lookup.find(key, null);
-      if (!known) throw new AppError("run_not_found");
+      if (!known || !maySee(known.run)) throw new AppError("run_not_found");
       if (isFinal(known.run.state) || known.live?.end) throw new AppError("run_finished");
       if (known.live) {
         known.live.cancel();

@@ -2,6 +2,7 @@ import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { isRefusal } from "../model/errors.ts";
 import type { Outcome } from "../model/outcome.ts";
+import { callerOf } from "../model/run.ts";
 import type { AppHolder } from "../store/app-owners.ts";
 import type { ClaimedRun, HeldClaim } from "../store/claims.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
@@ -314,10 +315,9 @@ export class Dispatcher {
     const { input, isBare, sealedSecret } = payload;
     const body = Buffer.from(input ?? []);
     const webhook = endpoint === null ? null : { endpoint, sealedSecret };
-    const http = httpOf(run, input, target.config.limits);
-    const request: RunRequest = { id, target, functionName, body, isBare, ip, webhook, ...http };
-    const keyHash = null;
-    const again = { attempt, interruptions, createdAt, keyHash, storedEvents };
+    const origin = { ip, caller: callerOf(run), webhook, ...httpOf(run, input, target.config.limits) };
+    const request: RunRequest = { id, target, functionName, body, isBare, ...origin };
+    const again = { attempt, interruptions, createdAt, keyHash: null, storedEvents };
     const claim: Claim = { owner, fence, isAsync, ...again };
     // A caller who waited has gone with the service that took the call.
     const isOver = !isAsync || interruptions > MAX_INTERRUPTIONS;

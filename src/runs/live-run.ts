@@ -3,7 +3,7 @@ import { Bell } from "../kit/bell.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun } from "../model/run.ts";
-import type { Run, RunState } from "../model/run.ts";
+import type { Run, RunCaller, RunState } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import { Call, GRANT_BYTES } from "../replicas/call.ts";
 import type { CallReader, Chunk } from "../replicas/call.ts";
@@ -34,6 +34,7 @@ export type RunRequest = {
   readonly body: Buffer;
   readonly isBare: boolean;
   readonly ip: string | null;
+  readonly caller: RunCaller | null;
   readonly webhook: Webhook | null;
   /** Of a server app. Its path stands for the function's name. */
   readonly http?: ServerRequest;

@@ -126,9 +126,9 @@ export class RunLookup {
     signal.removeEventListener("abort", giveUp);
   }
 
-  /** The run when it has ended, or as it stands when the signal says that nobody waits any more. */
-  async findEnded(key: RunKey, signal: AbortSignal, makeRoom: MakeRoom): Promise<KnownRun | null> {
-    let known = await this.find(key, makeRoom);
+  /** That run when it has ended, or as it stands when the signal says that nobody waits any more. */
+  async findEnded(first: KnownRun, signal: AbortSignal, makeRoom: MakeRoom): Promise<KnownRun | null> {
+    let known: KnownRun | null = first;
     while (known && !isFinal(known.run.state) && !signal.aborted)
       known = await this.findLater(known, signal, makeRoom);
     return known;

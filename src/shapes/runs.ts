@@ -35,6 +35,8 @@ export const RUN = z.object({
   totalResponseTimeMs: z.nullable(z.int()),
   requestBytes: z.nullable(z.int()),
   responseBytes: z.nullable(z.int()),
+  accountId: z.nullable(z.string()),
+  user: z.nullable(z.string()),
 });
 export type RunRecord = z.infer<typeof RUN>;
 

@@ -14,7 +14,15 @@ type NewToken = Pick<Token, "jtiHash">;
 type AccountKey = { readonly id: string; readonly projectId: string };
 
 /** What may be changed of an account; an absent member stays as it is. */
-export type AccountChange = Partial<Pick<ServiceAccount, "name" | "description" | "role" | "expiresAt">>;
+export type AccountChange = Partial<
+  Pick<ServiceAccount, "name" | "description" | "role" | "expiresAt" | "callLimits">
+>;
+
+/** An account, revoked or not, and its newest token. */
+export type FoundAccount = {
+  readonly account: ServiceAccount;
+  readonly token: Pick<Token, "jtiHash" | "createdAt" | "expiresAt">;
+};
 
 /** Service accounts. */
 export const accounts = {
@@ -45,31 +53,28 @@ export const accounts = {
         .execute(),
   ),
 
-  /** An account, revoked or not, and when its newest token was made. */
-  find: read(
-    async (
-      { db },
-      { id, projectId }: AccountKey,
-    ): Promise<{ account: ServiceAccount; tokenCreatedAt: number } | null> => {
-      const row = await db
-        .selectFrom("serviceAccounts")
-        .innerJoin("tokens", "tokens.accountId", "serviceAccounts.id")
-        .selectAll("serviceAccounts")
-        .select("tokens.createdAt as tokenCreatedAt")
-        .where("serviceAccounts.id", "=", id)
-        .where("serviceAccounts.projectId", "=", projectId)
-        .orderBy("tokens.createdAt", "desc")
-        .limit(1)
-        .executeTakeFirst();
-      if (!row) return null;
-      const { tokenCreatedAt, ...account } = row;
-      return { account, tokenCreatedAt };
-    },
-  ),
+  find: read(async ({ db }, { id, projectId }: AccountKey): Promise<FoundAccount | null> => {
+    const row = await db
+      .selectFrom("serviceAccounts")
+      .innerJoin("tokens", "tokens.accountId", "serviceAccounts.id")
+      .selectAll("serviceAccounts")
+      .select(["tokens.jtiHash", "tokens.createdAt as tokenCreatedAt", "tokens.expiresAt as tokenExpiresAt"])
+      .where("serviceAccounts.id", "=", id)
+      .where("serviceAccounts.projectId", "=", projectId)
+      .orderBy("tokens.createdAt", "desc")
+      // Of two of one moment, the one that the other was replaced by.
+      .orderBy("tokens.expiresAt", "desc")
+      .limit(1)
+      .executeTakeFirst();
+    if (!row) return null;
+    const { jtiHash, tokenCreatedAt: createdAt, tokenExpiresAt: expiresAt, ...account } = row;
+    return { account, token: { jtiHash, createdAt, expiresAt } };
+  }),
 
   /**
-   * False when the project has no such account, or it is revoked. An expiry is never put off by this. An account
-   * that may do less, or for less long, has invited nobody.
+   * False when the project has no such account, or it is revoked. An expiry is never put off by this, and an account
+   * of role `call` keeps that role, because its tokens may be public. An account that may do less, or for less long,
+   * has invited nobody.
    */
   update: write(
     async (
@@ -88,6 +93,7 @@ export const accounts = {
         .where("projectId", "=", projectId)
         .where("revokedAt", "is", null)
         .$if(expiresAt !== undefined, (query) => query.where("expiresAt", ">=", expiresAt ?? 0))
+        .$if(role !== undefined && role !== "call", (query) => query.where("role", "<>", "call"))
         .executeTakeFirst();
       if (result.numUpdatedRows !== 1n) return false;
       await noteChange(session, "account", id);

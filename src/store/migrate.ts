@@ -20,6 +20,7 @@ import { largePayloads } from "./migrations/0017-large-payloads.ts";
 import { seats } from "./migrations/0018-seats.ts";
 import { seatWorkloads } from "./migrations/0019-seat-workloads.ts";
 import { hostLabels } from "./migrations/0020-host-labels.ts";
+import { callAccounts } from "./migrations/0021-call-accounts.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -44,6 +45,7 @@ export const MIGRATIONS = {
   "0018-seats": seats,
   "0019-seat-workloads": seatWorkloads,
   "0020-host-labels": hostLabels,
+  "0021-call-accounts": callAccounts,
 } as const;
 
 /** The names of all migrations of this release, in order. */

@@ -24,10 +24,11 @@ const TABLES: Readonly<Record<string, string>> = {
   people: "created_at email id proven_at sealed_password sign_in_key updated_at",
   projects: "created_at id name",
   run_blobs: "app_number hash id",
-  runs: "app_number attempt completed_at created_at error_code error_message error_traceback fence function_name id interruptions ip is_async is_web_socket method owner queue_ms replica_id replica_started_at request_bytes response_bytes response_ms run_ms started_at state status_code updated_at version_id webhook_endpoint webhook_state",
+  runs: "account_id app_number attempt caller_user completed_at created_at error_code error_message error_traceback fence function_name id interruptions ip is_async is_web_socket method owner queue_ms replica_id replica_started_at request_bytes response_bytes response_ms run_ms started_at state status_code updated_at version_id webhook_endpoint webhook_state",
   seats: "app_number created_at fence id lost_at owner place_name secret_hash version_id workload",
   secrets: "app_number project_id sealed_map updated_at",
-  service_accounts: "created_at description expires_at id last_used_at name project_id revoked_at role",
+  service_accounts:
+    "call_limits created_at description expires_at id last_used_at name project_id revoked_at role",
   sessions: "created_at expires_at family_hash id kind person_id previous_hash refreshed_at secret_hash",
   sign_in_salts: "email kept",
   signing_keys: "created_at id public_jwk retired_at sealed_private",

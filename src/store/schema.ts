@@ -1,4 +1,5 @@
 import type { Generated } from "kysely";
+import type { Role } from "../model/roles.ts";
 import type {
   DeviceCodesTable,
   InvitationsTable,
@@ -127,6 +128,8 @@ export type RunsTable = {
   replicaId: string | null;
   replicaStartedAt: number | null;
   ip: string | null;
+  accountId: string | null;
+  callerUser: string | null;
   webhookEndpoint: string | null;
   webhookState: number;
   errorCode: string | null;
@@ -274,11 +277,13 @@ export type ServiceAccountsTable = {
   projectId: string | null;
   name: string;
   description: string | null;
-  role: "run" | "deploy" | "admin";
+  role: Role;
   createdAt: number;
   expiresAt: number;
   revokedAt: number | null;
   lastUsedAt: number | null;
+  /** `CallLimits` as JSON, of role `call`. */
+  callLimits: string | null;
 };
 
 export type TokensTable = {

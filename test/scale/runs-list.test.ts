@@ -79,6 +79,8 @@ describe.each(DATABASE_KINDS)(`the runs list with ${RUNS} records on %s`, (kind)
       accountId: "a",
       projectId: PROJECT,
       role: "admin",
+      limits: null,
+      caller: { accountId: "a", user: null },
       expiresAt: Number.MAX_VALUE,
     };
     mount(app, runOperations({ store }), () => Promise.resolve(principal));

@@ -15,9 +15,13 @@ export type Identity = {
   readonly role: Role | null;
   readonly isPerson: boolean;
   readonly isOperator: boolean;
+  /** Of role `call`, in whichever project: an account, or one of its end users. */
+  readonly isForCalls: boolean;
 };
 
 const OTHER = "p-other";
+/** An account of role `call` that may call every app that these tests ask about. */
+const LIMITS = { apps: ["app", "none"], functions: null, origins: null, callsPerMinute: null };
 const HOUR_MS = 3_600_000;
 
 /** Everybody there can be, on a site whose first person is its `owner`. */
@@ -25,19 +29,44 @@ export async function identitiesOf(site: ManagementSite): Promise<Identity[]> {
   const { store, tokens, owner } = site.test.service;
   const { projectId } = site;
   await store.projects.insert({ id: OTHER, name: "other", createdAt: 1 });
-  const known = { isKnown: true, role: null, isPerson: false, isOperator: false };
+  const known = { isKnown: true, role: null, isPerson: false, isOperator: false, isForCalls: false };
   const unknown = { ...known, isKnown: false };
   const issue = async (role: Role, of: string, lifeMs = HOUR_MS) =>
-    await tokens.issue({ projectId: of, name: role, role, expiresAt: Date.now() + lifeMs });
+    await tokens.issue({
+      projectId: of,
+      name: role,
+      role,
+      limits: role === "call" ? LIMITS : null,
+      expiresAt: Date.now() + lifeMs,
+    });
+  const userToken = async (of: string, accountId: string): Promise<string> =>
+    (await tokens.issueForUser(of, accountId, { user: "ada", lifeMs: HOUR_MS }))?.token ?? "";
   const accounts = await Promise.all(
     [projectId, OTHER].flatMap((of) =>
       ROLES.map(async (role): Promise<Identity> => {
         const isHere = of === projectId;
         const name = `${role} token of ${isHere ? "this project" : "another project"}`;
-        return { ...known, name, token: (await issue(role, of)).token, role: isHere ? role : null };
+        const { token } = await issue(role, of);
+        return { ...known, name, token, role: isHere ? role : null, isForCalls: role === "call" };
       }),
     ),
   );
+
+  const users = await Promise.all(
+    [projectId, OTHER].map(async (of): Promise<Identity> => {
+      const isHere = of === projectId;
+      const name = `end user of ${isHere ? "this project" : "another project"}`;
+      const { accountId } = await issue("call", of);
+      const token = await userToken(of, accountId);
+      return { ...known, name, token, role: isHere ? "call" : null, isForCalls: true };
+    }),
+  );
+  const abandoned = await issue("call", projectId);
+  const abandonedUser = await userToken(projectId, abandoned.accountId);
+  await tokens.revoke(projectId, abandoned.accountId);
+  const renewed = await issue("call", projectId);
+  const earlierUser = await userToken(projectId, renewed.accountId);
+  await tokens.rotate(projectId, renewed.accountId, { expiresAt: null, overlapMs: 0 });
 
   const gone = await issue("admin", projectId);
   await tokens.revoke(projectId, gone.accountId);
@@ -89,7 +118,11 @@ export async function identitiesOf(site: ManagementSite): Promise<Identity[]> {
     },
     { ...unknown, name: "refresh token", token: `mrr_${"a".repeat(65)}` },
     { ...unknown, name: "person who has signed out", token: signedOut },
+    { ...unknown, name: "end user of a revoked account", token: abandonedUser },
+    { ...unknown, name: "end user of a rotated account", token: earlierUser },
+    { ...unknown, name: "end user by another key", token: await forged({ user: "ada", parent: "none" }) },
     ...accounts,
+    ...users,
     { ...known, name: "owner's token", token: owner.token, role: "admin", isOperator: true },
     { ...somebody, name: "first person", token: site.tokens.owner, role: "admin", isOperator: true },
     { ...somebody, name: "owner", token: await person("co-owner", projectId, "owner"), role: "admin" },

@@ -2,7 +2,7 @@ import path from "node:path";
 import { expect } from "vitest";
 import { z } from "zod";
 import { Links } from "../../src/identity/links.ts";
-import { ROLES } from "../../src/model/roles.ts";
+import type { Role } from "../../src/model/roles.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { Seal, loadMasterKey } from "../../src/kit/seal.ts";
 import type { TestService } from "./service.ts";
@@ -70,10 +70,12 @@ export class ManagementSite {
   static async open(test: TestService): Promise<ManagementSite> {
     const { store, tokens, baseUrl } = test.service;
     await store.projects.insert({ id: "p-stranger", name: "stranger", createdAt: 1 });
-    const issue = async (role: (typeof ROLES)[number], projectId: string): Promise<string> =>
+    const issue = async (role: Role, projectId: string): Promise<string> =>
       (await tokens.issue({ projectId, name: role, role, expiresAt: Date.now() + 3_600_000 })).token;
     const { projectId } = test.service.owner;
-    const [run, deploy, admin] = await Promise.all(ROLES.map((role) => issue(role, projectId)));
+    const [run, deploy, admin] = await Promise.all(
+      (["run", "deploy", "admin"] as const).map((role) => issue(role, projectId)),
+    );
     const document = await (await fetch(`${baseUrl}/openapi.json`)).json();
     const site = new ManagementSite(
       test,

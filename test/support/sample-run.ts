@@ -35,6 +35,8 @@ export function sampleRun(fields: Partial<Run> = {}): Run {
     replicaId: "r-abcdefgh",
     replicaStartedAt: now - 60_000,
     ip: "127.0.0.1",
+    accountId: "sa-sample",
+    user: null,
     webhookEndpoint: null,
     webhookState: "none",
     errorCode: null,

@@ -6,7 +6,10 @@ import { ask, tell } from "./http.ts";
 export type { Role } from "../../src/model/roles.ts";
 export type { AccountWithToken as KeyWithToken, ListedAccount as Key } from "../../src/shapes/accounts.ts";
 
-type NewKey = Pick<AccountRecord, "name" | "role" | "expiresAt" | "description">;
+/** What a key of the role `call` is limited to. */
+export type NewLimits = Required<Pick<AccountRecord, "apps" | "functions" | "origins" | "callsPerMinute">>;
+
+type NewKey = Pick<AccountRecord, "name" | "role" | "expiresAt" | "description"> & Partial<NewLimits>;
 
 const base = (projectId: string): string => `/v2/projects/${projectId}/service-accounts`;
 

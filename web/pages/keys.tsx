@@ -12,6 +12,7 @@ import { Problem } from "../parts/problem.tsx";
 import { SkeletonRows } from "../parts/skeleton.tsx";
 import { Cell, Row, Table } from "../parts/table.tsx";
 import { Time } from "../parts/time.tsx";
+import { limitText } from "./keys/call-limits.tsx";
 import { CreateKey } from "./keys/create-key.tsx";
 import { DeleteKey, RotateKey } from "./keys/change-key.tsx";
 import { ShowToken } from "./keys/show-token.tsx";
@@ -65,7 +66,7 @@ export function Keys() {
         ) : living?.length === 0 ? (
           <Empty title="No keys yet">
             Create one for each program and environment. Give it the smallest role that is enough: <b>run</b>{" "}
-            is enough to call apps.
+            for a program that calls apps, <b>call</b> for a web page.
           </Empty>
         ) : (
           <Table columns={COLUMNS} label="API keys">
@@ -78,6 +79,14 @@ export function Keys() {
                 </Cell>
                 <Cell>
                   <Badge tone={key.role === "admin" ? "warn" : "neutral"}>{key.role}</Badge>
+                  {key.apps && (
+                    <span
+                      className="ml-2 inline-block max-w-60 truncate align-bottom text-ink-soft"
+                      title={limitText(key) ?? ""}
+                    >
+                      {key.apps.join(", ")}
+                    </span>
+                  )}
                 </Cell>
                 <Cell isMinor>
                   {key.lastUsedAt ? (

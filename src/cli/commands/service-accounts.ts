@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { parseDuration } from "../../kit/duration.ts";
-import { ACCOUNTS, ACCOUNT_WITH_TOKEN, LISTED_ACCOUNT } from "../../shapes/accounts.ts";
+import { ACCOUNTS, ACCOUNT_WITH_TOKEN, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/accounts.ts";
 import type { AccountWithToken, ListedAccount } from "../../shapes/accounts.ts";
 import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
@@ -15,27 +15,53 @@ type CreateFlags = RemoteFlags & {
   readonly role?: string;
   readonly expires?: string;
   readonly description?: string;
+  readonly app?: readonly string[];
+  readonly function?: readonly string[];
+  readonly origin?: readonly string[];
+  readonly callsPerMinute?: string;
 };
+type TokenFlags = RemoteFlags & { readonly user: string; readonly expires: string };
 type RotateFlags = RemoteFlags & { readonly expires?: string; readonly overlap: string };
 
-/** `millrace service-accounts create|list|rotate|delete` */
+/** `millrace service-accounts create|list|token|rotate|delete` */
 export function defineServiceAccounts(command: Command): void {
   const create = remote(command.command("create")).description(
     "create an account; its token is shown only once",
   );
   create
     .argument("<name>", "a name that says what it is for")
-    .option("--role <role>", "run, deploy or admin")
+    .option("--role <role>", "call, run, deploy or admin (default: admin)")
+    .option("--app <name>", "with the role call: an app it may call; may be repeated", collect)
+    .option("--function <name>", "with the role call: a function it may call; may be repeated", collect)
+    .option(
+      "--origin <origin>",
+      "with the role call: an origin whose pages may use it; may be repeated",
+      collect,
+    )
+    .option("--calls-per-minute <count>", "with the role call: how many calls each end user may make")
     .option("--expires <time>", "a date, an RFC 3339 time, or a duration from now such as 30d")
     .option("--description <text>", "a longer description");
-  examples(create, "millrace service-accounts create ci --role deploy --expires 30d").action(
-    withService(createAccount),
-  );
+  examples(
+    create,
+    "millrace service-accounts create ci --role deploy --expires 30d",
+    "millrace service-accounts create shop --role call --app hello --origin https://shop.example.com",
+  ).action(withService(createAccount));
 
   const list = remote(command.command("list")).description(
     "list the project's accounts, including revoked ones",
   );
   examples(list, "millrace service-accounts list").action(withService(listAccounts));
+
+  const token = remote(command.command("token")).description(
+    "create a token for one end user of an account with the role call",
+  );
+  token
+    .argument("<account>", "the account's id, or its name if that is unambiguous")
+    .requiredOption("--user <id>", "your own id of the user: runs belong to the account and this user")
+    .option("--expires <duration>", "how long the token works, at most 24h", "1h");
+  examples(token, "millrace service-accounts token shop --user ada --expires 15m").action(
+    withService(createUserToken),
+  );
 
   const rotate = remote(command.command("rotate")).description("issue a new token for an account");
   rotate
@@ -52,8 +78,10 @@ export function defineServiceAccounts(command: Command): void {
 }
 
 async function createAccount({ api, flags, out }: Task<CreateFlags>, name: string): Promise<void> {
-  const { role, description } = flags;
-  const body = { name, role, description, expiresAt: readExpiry(flags.expires) };
+  const { role, description, app: apps, function: functions, origin: origins } = flags;
+  const expiresAt = readExpiry(flags.expires);
+  const callsPerMinute = readCount("--calls-per-minute", flags.callsPerMinute);
+  const body = { name, role, description, apps, functions, origins, callsPerMinute, expiresAt };
   const made = await api.ask(ACCOUNT_WITH_TOKEN, "POST", await api.path("service-accounts"), { body });
   showToken({ out }, made);
 }
@@ -66,7 +94,7 @@ async function listAccounts({ api, out }: Task): Promise<void> {
       accounts.map((account) => [
         account.id,
         printableName(account.name),
-        account.role,
+        account.apps ? `${account.role}: ${account.apps.join(", ")}` : account.role,
         account.revokedAt ? paint("red", "revoked") : relative(account.expiresAt),
         relative(account.lastUsedAt),
       ]),
@@ -74,11 +102,20 @@ async function listAccounts({ api, out }: Task): Promise<void> {
   );
 }
 
+async function createUserToken({ api, flags, out }: Task<TokenFlags>, wanted: string): Promise<void> {
+  const expiresInSeconds = readSeconds("--expires", flags.expires);
+  // Whoever may create these tokens may not list accounts: an id is taken as it is.
+  const id = wanted.startsWith("sa-") ? wanted : (await find({ api }, wanted)).id;
+  const body = { user: flags.user, expiresInSeconds };
+  const path = await api.path(`service-accounts/${encodeURIComponent(id)}/tokens`);
+  const made = await api.ask(USER_TOKEN, "POST", path, { body });
+  out.show(made, () => `${made.token}\n`);
+  out.note(`a token for the user ${printableName(flags.user)}, expires ${made.expiresAt}.`);
+}
+
 async function rotateAccount({ api, flags, out }: Task<RotateFlags>, wanted: string): Promise<void> {
-  const overlapSeconds = parseDuration(flags.overlap);
-  if (overlapSeconds === null)
-    throw usage(`--overlap takes a duration, not ${JSON.stringify(flags.overlap)}`);
-  const body = { overlapSeconds: Math.round(overlapSeconds), expiresAt: readExpiry(flags.expires) };
+  const overlapSeconds = readSeconds("--overlap", flags.overlap);
+  const body = { overlapSeconds, expiresAt: readExpiry(flags.expires) };
   const { id } = await find({ api }, wanted);
   const path = await api.path(`service-accounts/${id}/rotate`);
   showToken({ out }, await api.ask(ACCOUNT_WITH_TOKEN, "POST", path, { body }));
@@ -109,6 +146,22 @@ function showToken({ out }: Pick<Task, "out">, account: AccountWithToken): void 
   out.note(
     `account ${account.id}, role ${account.role}, expires ${account.expiresAt}. The token is shown only once: copy it.`,
   );
+}
+
+function readSeconds(option: string, text: string): number {
+  const seconds = parseDuration(text);
+  if (seconds === null) throw usage(`${option} takes a duration, not ${JSON.stringify(text)}`);
+  return Math.round(seconds);
+}
+
+function readCount(option: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (!/^\d+$/.test(text)) throw usage(`${option} takes a whole number, not ${JSON.stringify(text)}`);
+  return Number(text);
+}
+
+function collect(value: string, before: readonly string[] = []): string[] {
+  return [...before, value];
 }
 
 /** A duration becomes a time; what else was typed is for the service to judge. */

@@ -33,6 +33,8 @@ export type EventsRequest = Source & {
   readonly after: number;
   readonly isGzip: boolean;
   readonly stallSeconds: number;
+  /** Has `end` called when the reader's right to the run ends. */
+  readonly hold: (end: (error: AppError) => void) => void;
 };
 
 /** A reader takes 20 to 35 kB; and a project leaves a quarter of the default `max_connections` to others. */
@@ -79,7 +81,9 @@ export class Feeds {
     this.#count(request.app.projectId, 1);
     response.once("close", () => this.#count(request.app.projectId, -1));
     const feed = this.#feedOf(known, request);
-    feed.join(new EventsAnswer(exchange, feed, after, { ...request, clock: this.#parts.clock }));
+    const answer = new EventsAnswer(exchange, feed, after, { ...request, clock: this.#parts.clock });
+    request.hold((error) => answer.refuse(error));
+    feed.join(answer);
   }
 
   /** How the run ended; null while it goes on. Who joins others need not ask again. */

@@ -12,6 +12,7 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
   readonly #exchange: Exchange;
   readonly #clock: Clock;
   readonly #stallMs: number;
+  readonly #hold: ((end: () => void) => void) | null;
   #run: LiveRun | null = null;
   #head: ResponseHead | null = null;
   #flow: ResponseFlow | null = null;
@@ -19,10 +20,17 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
   #first: Buffer | null = null;
   #stall: Timer | null = null;
 
-  constructor(exchange: Exchange, clock: Clock, stallSeconds: number) {
+  /** `hold` has a response of unknown length ended when its caller may read no more; null if nobody watches that. */
+  constructor(
+    exchange: Exchange,
+    clock: Clock,
+    stallSeconds: number,
+    hold: ((end: () => void) => void) | null,
+  ) {
     this.#exchange = exchange;
     this.#clock = clock;
     this.#stallMs = stallSeconds * 1000;
+    this.#hold = hold;
   }
 
   attach(run: LiveRun): void {
@@ -108,6 +116,8 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
     if (!this.#head || !this.#run || response.destroyed) return;
     const first = this.#first;
     this.#first = null;
+    // Only a cut tells that what came so far is not all of it: what the app sends is its own.
+    if (this.#head.length === null) this.#hold?.(() => response.destroy());
     this.#open(this.#head, this.#run.timing());
     if (!first) response.flushHeaders();
     else if (!this.#hasRoom(response.write(first))) this.#flow?.pause();

@@ -1,6 +1,7 @@
 import type { Catalog, LiveApp } from "../../apps/catalog.ts";
 import type { AddressRanges } from "../../kit/address-ranges.ts";
 import type { Clock } from "../../kit/clock.ts";
+import type { RememberedToken } from "../../identity/tokens.ts";
 import type { CustomRuntimeConfig } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
 import { packBody, pathName } from "../../model/http-request.ts";
@@ -49,6 +50,8 @@ type AppRequest = {
 /** A request that may go to the app's server. */
 type Admitted = AppRequest &
   ProxyTarget & {
+    /** Null for a public app. */
+    readonly token: RememberedToken | null;
     readonly live: LiveApp;
     readonly runtime: CustomRuntimeConfig;
     readonly webhook: Webhook | null;
@@ -84,21 +87,21 @@ export class ProxyHandler {
   }
 
   /** Whoever may call the app is told why it takes no calls. */
-  async #refuse({ connection, head, route }: AppRequest): Promise<never> {
+  async #refuse(request: AppRequest): Promise<never> {
     const { authenticator, whyAbsent } = this.#parts;
-    await authenticator.admit(connection, head.authorization, route.projectId);
-    throw await whyAbsent({ projectId: route.projectId, name: route.appName });
+    await authenticator.admit(request, "server");
+    throw await whyAbsent({ projectId: request.route.projectId, name: request.route.appName });
   }
 
   handle(request: AppRequest, live: LiveApp): void | Promise<void> {
-    const { connection, head, route } = request;
-    if (live.version.config.deployment.disableAuth) return this.#admit(request, live);
-    const { authenticator } = this.#parts;
-    const admitted = authenticator.admit(connection, head.authorization, route.projectId);
-    return admitted ? admitted.then(() => this.#admit(request, live)) : this.#admit(request, live);
+    // A public server may have tokens of its own: whose they are is not our affair.
+    if (live.version.config.deployment.disableAuth) return this.#admit(request, live, null);
+    const admitted = this.#parts.authenticator.admit(request, "server");
+    if (admitted instanceof Promise) return admitted.then((token) => this.#admit(request, live, token));
+    return this.#admit(request, live, admitted);
   }
 
-  #admit(request: AppRequest, live: LiveApp): void | Promise<void> {
+  #admit(request: AppRequest, live: LiveApp, token: RememberedToken | null): void | Promise<void> {
     const { exchange, head, route } = request;
     const { customRuntime: runtime, limits } = live.version.config;
     if (!runtime) throw new AppError("not_found");
@@ -109,7 +112,7 @@ export class ProxyHandler {
     const { webhookEndpoint } = query;
     const webhook =
       webhookEndpoint === null ? null : readWebhook(exchange.id, head, webhookEndpoint, this.#parts);
-    const admitted: Admitted = { ...request, live, runtime, target, query, webhook };
+    const admitted: Admitted = { ...request, token, live, runtime, target, query, webhook };
     if (query.isAsync) {
       this.#read(admitted, (body) => this.#submit(admitted, body));
       return undefined;
@@ -123,7 +126,8 @@ export class ProxyHandler {
   }
 
   /** Reads the whole body, which is then the app's in one piece. */
-  #read({ exchange, head, route, live }: Admitted, go: (body: Buffer) => void | Promise<void>): void {
+  #read(admitted: Admitted, go: (body: Buffer) => void | Promise<void>): void {
+    const { exchange, head, route, live } = admitted;
     if (!hasBody(head)) {
       exchange.attempt(() => go(NO_BODY));
       return;
@@ -133,8 +137,15 @@ export class ProxyHandler {
     const room = () => this.#parts.bodyRoom.open(route.projectId, exchange);
     readBody(exchange.request, maxBodyBytes, room, (error, body) => {
       if (error) exchange.fail(error);
-      else exchange.attempt(() => go(body));
+      else exchange.attempt(() => this.#confirmed(admitted, () => go(body)));
     });
+  }
+
+  /** The body may have taken longer than the token lasted. */
+  #confirmed(admitted: Admitted, go: () => void | Promise<void>): void | Promise<void> {
+    const { token } = admitted;
+    const confirming = token ? this.#parts.authenticator.confirm(admitted, "server", token) : undefined;
+    return confirming ? confirming.then(go) : go();
   }
 
   async #submit(admitted: Admitted, body: Buffer): Promise<void> {
@@ -173,18 +184,20 @@ export class ProxyHandler {
   }
 
   #start(admitted: Admitted, http: ServerRequest): void | Promise<void> {
-    const { exchange, live, webhook } = admitted;
-    const { executor, submitter, clock } = this.#parts;
+    const { exchange, token, live, webhook } = admitted;
+    const { executor, submitter, authenticator, clock } = this.#parts;
     if (exchange.response.destroyed) return undefined;
     const run = this.#runOf(admitted, http);
-    const answer = new ProxyAnswer(exchange, clock, live.version.config.limits.streamStallTimeoutSeconds);
+    const { streamStallTimeoutSeconds } = live.version.config.limits;
+    const hold = token && ((end: () => void) => authenticator.hold(admitted, "server", token, end));
+    const answer = new ProxyAnswer(exchange, clock, streamStallTimeoutSeconds, hold);
     // A webhook waits for it, so it has to survive a crash.
     if (webhook) return submitter.executeKept(run, answer).then((started) => answer.attach(started));
     answer.attach(executor.execute(run, answer));
     return undefined;
   }
 
-  #runOf({ exchange, live, target, webhook }: Admitted, http: ServerRequest): RunRequest {
+  #runOf({ exchange, token, live, target, webhook }: Admitted, http: ServerRequest): RunRequest {
     return {
       id: exchange.id,
       target: live.target,
@@ -192,6 +205,7 @@ export class ProxyHandler {
       body: NO_BODY,
       isBare: true,
       ip: exchange.ip ?? exchange.request.socket.remoteAddress ?? null,
+      caller: token && token.principal.caller,
       webhook,
       http,
     };

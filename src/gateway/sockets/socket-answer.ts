@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
+import type { AppError } from "../../model/errors.ts";
 import { headerOf } from "../../model/http-request.ts";
 import type { Conversation, ConversationEnd } from "../../replicas/server/http-exchange.ts";
 import type { ResponseFlow, ResponseHead, ResponseSink } from "../../replicas/server/http-exchange.ts";
@@ -19,8 +20,14 @@ export type SocketAnswerParts = {
   readonly caller: WaitingCaller;
   readonly limits: TunnelLimits;
   readonly tunnels: Tunnels;
+  /** Has `end` called when the caller's right to the connection ends; null if nobody watches that. */
+  readonly hold: ((end: (error: AppError) => void) => void) | null;
   readonly clock: Clock;
 };
+
+const POLICY_VIOLATION = 1008;
+/** What both sides of a WebSocket have for their last words whose caller may use it no more. */
+const CUT_OFF_MS = 1_000;
 
 /** The caller of a WebSocket: gets one if the app agrees, or else the app's response. */
 export class SocketAnswer implements RunReader {
@@ -30,7 +37,8 @@ export class SocketAnswer implements RunReader {
 
   constructor(parts: SocketAnswerParts) {
     this.#parts = parts;
-    this.#plain = new ProxyAnswer(parts.exchange, parts.clock, parts.limits.stallMs / 1000);
+    const { exchange, limits, hold, clock } = parts;
+    this.#plain = new ProxyAnswer(exchange, clock, limits.stallMs / 1000, hold);
   }
 
   attach(run: LiveRun): void {
@@ -46,7 +54,7 @@ export class SocketAnswer implements RunReader {
   }
 
   onUpgrade(head: ResponseHead, app: Socket, rest: Buffer, onOver: ConversationEnd): Conversation | null {
-    const { exchange, caller, limits, tunnels, clock } = this.#parts;
+    const { exchange, caller, limits, tunnels, hold, clock } = this.#parts;
     if (exchange.response.destroyed) return null;
     this.#hasUpgraded = true;
     const early = caller.leave();
@@ -63,6 +71,7 @@ export class SocketAnswer implements RunReader {
       },
     });
     tunnels.add(tunnel);
+    hold?.((error) => tunnel.close(POLICY_VIOLATION, error.message, CUT_OFF_MS));
     tunnel.begin(early, rest);
     return tunnel;
   }

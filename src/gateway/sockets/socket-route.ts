@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { Catalog, LiveApp } from "../../apps/catalog.ts";
 import type { AddressRanges } from "../../kit/address-ranges.ts";
 import type { Clock } from "../../kit/clock.ts";
+import type { RememberedToken } from "../../identity/tokens.ts";
 import { AppError } from "../../model/errors.ts";
 import { packBody, pathName } from "../../model/http-request.ts";
 import type { HttpRequest } from "../../model/http-request.ts";
@@ -55,31 +56,34 @@ export class SocketHandler {
   }
 
   handle(request: SocketRequest): void | Promise<void> {
-    const { connection, exchange, head, route } = request;
+    const { exchange, head, route } = request;
     const { catalog, authenticator } = this.#parts;
     const live = catalog.find(route.projectId, route.appName);
     if (live && !live.version.config.customRuntime) throw new AppError("not_found");
     const { url = "", rawHeaders } = exchange.request;
     const path = pathBelow(url, appPath(exchange, route));
-    if (live?.version.config.deployment.disableAuth) return this.#start(request, live, path);
+    if (live?.version.config.deployment.disableAuth) return this.#start(request, live, path, null);
     const { authorization, target } = readSocketToken(head.authorization, rawHeaders, path);
-    const admitted = authenticator.admit(connection, authorization, route.projectId);
+    const admitted = authenticator.admit(request, "server", authorization);
     if (!live) return this.#refuse(route, admitted);
-    const start = (): void => this.#start(request, live, target);
-    return admitted ? admitted.then(start) : start();
+    const start = (token: RememberedToken): void => this.#start(request, live, target, token);
+    return admitted instanceof Promise ? admitted.then(start) : start(admitted);
   }
 
   /** Whoever may call the app is told why it takes no calls. */
-  async #refuse({ projectId, appName: name }: AppRoute, admitted: void | Promise<void>): Promise<never> {
+  async #refuse(
+    { projectId, appName: name }: AppRoute,
+    admitted: RememberedToken | Promise<RememberedToken>,
+  ): Promise<never> {
     await admitted;
     throw await this.#parts.whyAbsent({ projectId, name });
   }
 
-  #start(request: SocketRequest, live: LiveApp, target: string): void {
+  #start(request: SocketRequest, live: LiveApp, target: string, token: RememberedToken | null): void {
     const { exchange, first } = request;
     const { customRuntime, limits } = live.version.config;
     if (!customRuntime || exchange.response.destroyed) return;
-    const { executor, clock } = this.#parts;
+    const { executor, authenticator, clock } = this.#parts;
     const head = this.#headOf(request, target, customRuntime.passAuthorization);
     const answer = new SocketAnswer({
       exchange,
@@ -90,6 +94,7 @@ export class SocketHandler {
         stallMs: limits.streamStallTimeoutSeconds * 1000,
       },
       tunnels: this.tunnels,
+      hold: token && ((end) => authenticator.hold(request, "server", token, end)),
       clock,
     });
     const input = (): Buffer => packBody(head, NO_BODY);
@@ -101,6 +106,7 @@ export class SocketHandler {
         body: NO_BODY,
         isBare: true,
         ip: exchange.ip ?? exchange.request.socket.remoteAddress ?? null,
+        caller: token && token.principal.caller,
         webhook: null,
         http: { ...head, body: NO_BODY, keptBytes: 0, mustKeep: false, isUpgrade: true, input },
       },

@@ -88,13 +88,13 @@ export class Tunnel {
     return this.#client.lane.passedBytes;
   }
 
-  /** Says goodbye to both sides. */
-  close(code: number, reason: string): void {
+  /** Says goodbye to both sides, which then have so long for their last words. */
+  close(code: number, reason: string, farewellMs = FAREWELL_MS): void {
     if (this.#isClosing) return;
     this.#isClosing = true;
     this.#client.lane.shut(closeFrame(code, reason, false));
     this.#app.lane.shut(closeFrame(code, reason, true));
-    this.#awaitEnd();
+    this.#awaitEnd(farewellMs);
   }
 
   /** Every now and then: whoever is silent is asked for a sign of life, and whoever gave none is gone. */
@@ -171,9 +171,9 @@ export class Tunnel {
    * Both have been told all there is to tell. What they still send is read away: a connection that is closed over
    * unread bytes is reset, and with it goes a close frame that its reader has not taken.
    */
-  #awaitEnd(): void {
+  #awaitEnd(farewellMs = FAREWELL_MS): void {
     for (const { socket } of [this.#client, this.#app]) socket.resume();
-    this.#farewell ??= this.#parts.clock.after(FAREWELL_MS, () => this.destroy());
+    this.#farewell ??= this.#parts.clock.after(farewellMs, () => this.destroy());
   }
 
   #onEnded(from: Side, to: Side): void {

@@ -1,6 +1,6 @@
 import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { requirePerson, requireRole } from "../../identity/principal.ts";
+import { requireMoreThanCalls, requirePerson, requireRole } from "../../identity/principal.ts";
 import type { Principal } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { addressKey } from "../../kit/listener/client-address.ts";
@@ -172,6 +172,7 @@ async function admit(
 ): Promise<Principal | null> {
   if (access === null) return null;
   const principal = await authenticate(headers.authorization ?? null);
+  requireMoreThanCalls(principal);
   const { project_id: projectId = "" } = params as { project_id?: string };
   if (access === "person") requirePerson(principal);
   else if (access === "operator") await requireOperator(principal);

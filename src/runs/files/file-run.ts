@@ -3,7 +3,7 @@ import { AppError } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
 import { fileRunName } from "../../model/file-run.ts";
 import { NOT_BEGUN, endRun, makeRun } from "../../model/run.ts";
-import type { Run, RunFate } from "../../model/run.ts";
+import type { Run, RunCaller, RunFate } from "../../model/run.ts";
 
 /** Such a run belongs to no version. */
 const NO_VERSION = "00000000-0000-0000-0000-000000000000";
@@ -15,11 +15,12 @@ export type FileRunRequest = {
   readonly fileName: string;
   readonly functionName: string | null;
   readonly ip: string;
+  readonly caller: RunCaller | null;
 };
 
 /** The record of a file run that is about to start. */
 export function startedRun(
-  { fileName, functionName, ip }: FileRunRequest,
+  { fileName, functionName, ip, caller }: FileRunRequest,
   {
     id,
     appNumber,
@@ -29,7 +30,7 @@ export function startedRun(
 ): Run {
   const target = { appNumber, versionId: NO_VERSION };
   return makeRun(
-    { id, target, functionName: fileRunName(fileName, functionName), ip, webhook: null },
+    { id, target, functionName: fileRunName(fileName, functionName), ip, caller, webhook: null },
     {
       ...NOT_BEGUN,
       // Nobody runs it again when the service ends under it.

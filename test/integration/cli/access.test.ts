@@ -42,6 +42,42 @@ verifies("cli.accounts", "service accounts are made, listed, rotated and deleted
   expect([gone.code, gone.stderr]).toEqual([2, expect.stringContaining('there is no account "ci"')]);
 });
 
+verifies(
+  "call.cli",
+  "an account of role call is made with its limits, listed with its apps, and has tokens for end users",
+  async () => {
+    const test = shared();
+    const client = new Client(test);
+    const limits = ["--app", "hello", "--app", "counter", "--function", "run", "--calls-per-minute", "60"];
+    const origins = ["--origin", "https://a.example", "--origin", "https://b.example"];
+    const made = (await client.json(
+      ...["service-accounts", "create", "shop", "--role", "call", ...limits, ...origins],
+    )) as { id: string; token: string };
+    expect(made).toMatchObject({
+      role: "call",
+      apps: ["hello", "counter"],
+      functions: ["run"],
+      origins: ["https://a.example", "https://b.example"],
+      callsPerMinute: 60,
+    });
+    expect(await client.ok("service-accounts", "list")).toMatch(/^sa-\S+ +shop +call: hello, counter +in /m);
+    const token = ["service-accounts", "token"];
+    const ada = (await client.ok(...token, "shop", "--user", "ada", "--expires", "15m")).trim();
+    const { sub, user, exp, iat } = claimsOf(ada);
+    expect([sub, user, Number(exp) - Number(iat)]).toEqual([made.id, "ada", 900]);
+    const called = await new Client(test, { MILLRACE_TOKEN: ada }).ok("call", "hello");
+    expect(called).toBe("hello\n");
+    // Who may make tokens for end users need not be able to list accounts.
+    const weak = (await client.ok("service-accounts", "create", "backend", "--role", "run")).trim();
+    const backend = new Client(test, { MILLRACE_TOKEN: weak });
+    expect(claimsOf((await backend.ok(...token, made.id, "--user", "grace")).trim())["user"]).toBe("grace");
+    const wrong = await client.run("service-accounts", "create", "bare", "--role", "call");
+    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining("apps: must name the apps")]);
+    const count = await client.run("service-accounts", "create", "x", "--calls-per-minute", "many");
+    expect([count.code, count.stderr]).toEqual([2, expect.stringContaining("takes a whole number")]);
+  },
+);
+
 verifies("cli.members", "somebody is invited, listed, revoked and taken out", async () => {
   const test = shared();
   const client = new Client(test);

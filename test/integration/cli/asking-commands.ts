@@ -44,6 +44,7 @@ export const WORDS: Record<string, readonly string[]> = {
   "projects use": ["name"],
   "service-accounts create": ["name"],
   "service-accounts list": [],
+  "service-accounts token": ["sa-name", "--user", "ada"],
   "service-accounts rotate": ["name"],
   "service-accounts delete": ["name", "--yes"],
 };

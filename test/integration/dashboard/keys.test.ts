@@ -65,3 +65,44 @@ verifies(
     expect(complaints).toEqual([]);
   },
 );
+
+verifies(
+  "call.dashboard",
+  "a key for a web page is created with its apps, functions, origins and pace, and the list shows them",
+  async () => {
+    const { page, complaints } = await open("/keys");
+    await page.getByRole("button", { name: "Create key", exact: true }).click();
+    await dialogField(page, "Name").fill("shop");
+    expect(await page.getByRole("checkbox", { name: "hello" }).count()).toBe(0);
+    await dialogField(page, "Role").selectOption("call");
+    await page.getByRole("checkbox", { name: "hello", exact: true }).check();
+    await dialogField(page, "Functions").fill("run, other");
+    await dialogField(page, "Origins").fill("https://shop.example.com");
+    await dialogField(page, "Calls per minute").fill("30");
+    await inDialog(page, "Create key").click();
+    await page.getByText("It is shown only once").waitFor();
+    await inDialog(page, "I have copied it").click();
+    await page.getByRole("cell", { name: "call hello" }).waitFor();
+    const { baseUrl, owner } = service().service;
+    const listed = await fetch(`${baseUrl}/v2/projects/${owner.projectId}/service-accounts`, {
+      headers: { authorization: `Bearer ${owner.token}` },
+    });
+    expect(await listed.json()).toContainEqual(
+      expect.objectContaining({
+        name: "shop",
+        role: "call",
+        apps: ["hello"],
+        functions: ["run", "other"],
+        origins: ["https://shop.example.com"],
+        callsPerMinute: 30,
+      }),
+    );
+    // What is left out of the form is said by the service.
+    await page.getByRole("button", { name: "Create key", exact: true }).click();
+    await dialogField(page, "Name").fill("bare");
+    await dialogField(page, "Role").selectOption("call");
+    await inDialog(page, "Create key").click();
+    await page.getByText("apps:").first().waitFor();
+    expect(complaints.filter((text) => !text.includes("400"))).toEqual([]);
+  },
+);

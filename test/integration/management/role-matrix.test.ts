@@ -11,7 +11,7 @@ import { verifies } from "../../verifies.ts";
 /** Who may do what, operation by operation. */
 const MAY: Record<string, readonly string[]> = {
   run: names(`listApps getApp listContainers listProjectRuns listRuns getRun getFigures getTraffic
-    listDeliveries getDelivery redeliverOne redeliverMany`),
+    listDeliveries getDelivery redeliverOne redeliverMany createUserToken`),
   deploy: names(
     `listLogs getProjectSecrets getAppSecrets listFiles offerFile listWebhookSecrets listMembers
     beginDeploy beginPartnerDeploy deploy listBuilds getBuild listBuildLogs cancelBuild changeApp rollBackApp getConfiguration
@@ -52,8 +52,10 @@ test("every operation is in the table once, and its own entry says the same", ()
 });
 
 /** Whether somebody is let into an operation; all that is known of it is what the document says. */
-function isLetIn(access: string, { isKnown, role, isPerson, isOperator }: Identity): boolean {
+function isLetIn(access: string, { isKnown, role, isPerson, isOperator, isForCalls }: Identity): boolean {
   if (access === "anybody" || !isKnown) return access === "anybody";
+  // A token that may be public lets nobody into the management API, of whichever project it is.
+  if (isForCalls) return false;
   if (access === "any") return true;
   if (access === "person") return isPerson;
   if (access === "operator") return isOperator;
@@ -90,7 +92,8 @@ verifies(
       );
     }
     expect(faults).toEqual([]);
-    expect(identities.length).toBeGreaterThanOrEqual(20);
+    expect(identities.length).toBeGreaterThanOrEqual(30);
+    expect(identities.filter(({ isForCalls }) => isForCalls)).toHaveLength(4);
     expect(asked).toBe(site.operations.length * identities.length);
   },
 );

@@ -67,7 +67,7 @@ verifies(
     const key = { id: "sa-1", projectId: "p-1" };
     const hash = () => Buffer.from(randomUUID());
     await a.accounts.insert({
-      account: { ...account, createdAt: now, expiresAt: 100 },
+      account: { ...account, callLimits: null, createdAt: now, expiresAt: 100 },
       token: { jtiHash: hash() },
     });
     expect(await told(a.accounts.update({ ...key, change: { name: "y" } }))).toEqual(["account sa-1"]);

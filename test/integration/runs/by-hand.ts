@@ -149,6 +149,7 @@ export class ByHand {
       body: Buffer.from(body),
       isBare: false,
       ip: null,
+      caller: null,
       webhook,
     };
   }

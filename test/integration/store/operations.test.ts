@@ -177,6 +177,7 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
       name: "ci",
       description: null,
       role: "deploy" as const,
+      callLimits: null,
       createdAt: NOW,
       expiresAt: NOW + 1_000,
     };
@@ -206,6 +207,7 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
         name: id,
         description: "",
         role: "run" as const,
+        callLimits: null,
         createdAt: NOW,
         expiresAt: NOW,
       },
@@ -225,6 +227,7 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
       name: "x",
       description: null,
       role: "admin" as const,
+      callLimits: null,
       createdAt: NOW,
       expiresAt: NOW,
     };

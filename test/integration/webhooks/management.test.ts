@@ -43,7 +43,8 @@ class Routes {
     const operations = [...webhookSecretOperations(parts), ...deliveryOperations(parts)];
     // Whoever says so is of the role.
     mount(this.app, operations, async (role) => {
-      return { accountId: "a", projectId, role: role as Role, expiresAt: Infinity };
+      const caller = { accountId: "a", user: null };
+      return { accountId: "a", projectId, role: role as Role, limits: null, caller, expiresAt: Infinity };
     });
     onTestFinished(() => this.app.close());
   }

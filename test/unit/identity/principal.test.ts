@@ -5,7 +5,14 @@ import type { Principal } from "../../../src/identity/principal.ts";
 import { ROLES } from "../../../src/model/roles.ts";
 import type { Role } from "../../../src/model/roles.ts";
 
-const account = (role: Role): Principal => ({ accountId: "sa-1", projectId: "p-one", role, expiresAt: 1 });
+const account = (role: Role): Principal => ({
+  accountId: "sa-1",
+  projectId: "p-one",
+  role,
+  limits: null,
+  caller: { accountId: "sa-1", user: null },
+  expiresAt: 1,
+});
 const person: Principal = {
   personId: "u-1",
   sessionId: "s",
@@ -16,6 +23,7 @@ const person: Principal = {
     ["p-one", "admin"],
     ["p-two", "deploy"],
   ]),
+  caller: { accountId: "u-1", user: null },
   expiresAt: 1,
 };
 
@@ -33,13 +41,18 @@ function held(principal: Principal, projectId: string): Role[] {
 }
 
 test("each role has all of the one before it, in its own project alone", () => {
-  expect(ROLES.map((role) => held(account(role), "p-one"))).toEqual([["run"], ["run", "deploy"], [...ROLES]]);
+  expect(ROLES.map((role) => held(account(role), "p-one"))).toEqual([
+    ["call"],
+    ["call", "run"],
+    ["call", "run", "deploy"],
+    ["call", "run", "deploy", "admin"],
+  ]);
   expect(held(account("admin"), "p-two")).toEqual([]);
 });
 
 test("a person has in each project what their membership gives", () => {
   expect(held(person, "p-one")).toEqual([...ROLES]);
-  expect(held(person, "p-two")).toEqual(["run", "deploy"]);
+  expect(held(person, "p-two")).toEqual(["call", "run", "deploy"]);
   for (const projectId of ["p-three", "", "null"]) expect(held(person, projectId)).toEqual([]);
 });
 

@@ -42,7 +42,8 @@ function heavySite() {
   });
   const authenticate = async (personId: string | null) => {
     const person = { sessionId: "s", email: "a@example.com", projectId: null, role: null, roles: new Map() };
-    return { ...person, personId: personId ?? "", expiresAt: 1 };
+    const id = personId ?? "";
+    return { ...person, personId: id, caller: { accountId: id, user: null }, expiresAt: 1 };
   };
   mount(app, [figures], authenticate, undefined, new Shares(new HandClock()));
   onTestFinished(async () => {

@@ -78,6 +78,7 @@ test("a record is as far as its run has come, ended or not", () => {
     target: { appNumber: 7, versionId: "6f2d3c1e-0000-4000-8000-000000000000" },
     functionName: "run",
     ip: null,
+    caller: null,
     webhook: { endpoint: "http://one/" },
   };
   const queued = makeRun(origin, { ...NOT_BEGUN, isAsync: true, state: "queued", createdAt: 1_000 });

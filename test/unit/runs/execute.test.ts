@@ -38,6 +38,7 @@ test("a run is found by its id among any number, until its end is written down",
     body: Buffer.alloc(0),
     isBare: false,
     ip: null,
+    caller: null,
     webhook: null,
   });
   const light = Array.from({ length: 3_000 }, () => executor.execute(request(1), READER));
@@ -75,7 +76,7 @@ test("who waits for a run learns when it begins, or when nobody waits any more",
     wait("two", left.signal, "left"),
   ];
   const request = { id: "one", target: TARGET, functionName: "run", body: Buffer.alloc(0), isBare: false };
-  executor.executeClaimed({ ...request, ip: null, webhook: null }, CLAIM, READER, recorder);
+  executor.executeClaimed({ ...request, ip: null, caller: null, webhook: null }, CLAIM, READER, recorder);
   await Promise.all(waits.slice(0, 2));
   expect(seen).toEqual(["first", "second"]);
   left.abort();

@@ -25,6 +25,8 @@ const ENDED: Run = {
   replicaId: "r-abc",
   replicaStartedAt: Date.UTC(2026, 0, 2, 3, 4, 0),
   ip: "127.0.0.1",
+  accountId: "sa-1",
+  user: null,
   webhookEndpoint: null,
   webhookState: "none",
   errorCode: "app_error",
@@ -58,7 +60,7 @@ const FIELDS =
   "id projectId modelId functionName method async websocket status statusCode attempt createdAt startedAt " +
   "completedAt updatedAt containerId containerStartedAt ip region webhookEndpoint webhookStatus error " +
   "queueTimeMs runtimeMs responseTimeMs activatorQueueTimeMs containerQueueTimeMs totalQueueTimeMs " +
-  "executionTimeMs totalResponseTimeMs requestBytes responseBytes";
+  "executionTimeMs totalResponseTimeMs requestBytes responseBytes accountId user";
 
 describe("a run as callers see it", () => {
   verifies("run-record.fields", "has exactly the contract's fields, ended or waiting", () => {

@@ -29,6 +29,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "0018-seats": "688c9814f3519908",
   "0019-seat-workloads": "4439445f28cabbd1",
   "0020-host-labels": "31c8881415386bce",
+  "0021-call-accounts": "f5abf07e0a1c5059",
 };
 
 verifies("upgrade.frozen", "a committed migration never changes", () => {

@@ -8,10 +8,12 @@ import { Dialog } from "../../parts/dialog.tsx";
 import { Choice, Field } from "../../parts/field.tsx";
 import { Form } from "../../parts/form.tsx";
 import { FormEnd } from "../../parts/form-end.tsx";
+import { LimitFields, NO_LIMITS, limitsOf } from "./call-limits.tsx";
 
 const DAY_MS = 86_400_000;
 const PRESETS = [7, 30, 90, 365] as const;
 const ROLES: readonly { readonly role: Role; readonly may: string }[] = [
+  { role: "call", may: "call: call the apps you name, read its own runs; for web pages" },
   { role: "run", may: "run: call apps, read runs" },
   { role: "deploy", may: "deploy: also deploy, read logs and secrets" },
   { role: "admin", may: "admin: everything in the project" },
@@ -19,7 +21,7 @@ const ROLES: readonly { readonly role: Role; readonly may: string }[] = [
 
 const dateIn = (days: number): string => new Date(Date.now() + days * DAY_MS).toISOString().slice(0, 10);
 
-/** The form of a new key: name, role, and the day it ends. */
+/** The form of a new key: name, role, what limits it, and the day it ends. */
 export function CreateKey({
   projectId,
   isOpen,
@@ -34,9 +36,17 @@ export function CreateKey({
   const queries = useQueryClient();
   const [name, setName] = useState("");
   const [role, setRole] = useState<Role>("run");
+  const [limits, setLimits] = useState(NO_LIMITS);
   const [day, setDay] = useState(() => dateIn(90));
   const { mutate, isPending, error, reset } = useMutation({
-    mutationFn: () => createKey(projectId, { name, role, expiresAt: day, description: null }),
+    mutationFn: () =>
+      createKey(projectId, {
+        name,
+        role,
+        expiresAt: day,
+        description: null,
+        ...(role === "call" && limitsOf(limits)),
+      }),
     onSuccess: async (key) => {
       await queries.invalidateQueries({ queryKey: keysQuery(projectId).queryKey });
       close();
@@ -45,6 +55,7 @@ export function CreateKey({
   });
   function close(): void {
     setName("");
+    setLimits(NO_LIMITS);
     reset();
     onClose();
   }
@@ -67,6 +78,7 @@ export function CreateKey({
             </option>
           ))}
         </Choice>
+        {role === "call" && <LimitFields projectId={projectId} value={limits} onChange={setLimits} />}
         <div>
           <Field
             label="Expiry date"

@@ -45,6 +45,14 @@ export function Facts({ ids, run }: { readonly ids: RunIds; readonly run: Run })
           <span className="font-mono text-[0.9rem]">{run.containerId ?? "–"}</span>
         </Fact>
         <Fact title="Caller">{run.ip ?? "–"}</Fact>
+        <Fact title="Account">
+          <span className="font-mono text-[0.9rem]">{run.accountId ?? "–"}</span>
+        </Fact>
+        {run.user !== null && (
+          <Fact title="User">
+            <bdi>{run.user}</bdi>
+          </Fact>
+        )}
         {run.webhookEndpoint !== null && (
           <Fact title="Webhook" isWide>
             <span className="flex flex-wrap items-center gap-2">

@@ -45,7 +45,8 @@ async function serve(): Promise<string> {
   const server = createServer((asked, response) => {
     const [, projectId = "", runId = ""] = (asked.url ?? "").split("/");
     const app = { number: projectId.length, projectId, name: "app" };
-    const events = { app, runId, after: 0, sse: "auto" as const, isGzip: false, stallSeconds: 60 };
+    const options = { sse: "auto" as const, isGzip: false, stallSeconds: 60, hold: () => {} };
+    const events = { app, runId, after: 0, ...options };
     const exchange = new Exchange(asked, response, "id", parts);
     exchange.attempt(async () => {
       feeds.requireRoom(events);
