@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { RunTiming } from "../runs/live-run.ts";
+import { BROKEN_OFF_TRAILER } from "../nodes/hop-head.ts";
 import { STREAM_TYPE } from "../runs/response.ts";
 import type { Exchange } from "./exchange.ts";
 import { GzipMember, gzipBlocks } from "../kit/gzip-member.ts";
@@ -105,9 +106,12 @@ export class EventStream {
     this.#isOver = true;
     // The run is over, but a caller who takes nothing would keep the connection and what is written to it.
     this.#setFull(true);
-    if (isBrokenOff)
-      this.#response.write(all, () => this.#clock.after(LAST_WORD_MS, () => this.#response.destroy()));
-    else this.#response.end(all);
+    if (!isBrokenOff) this.#response.end(all);
+    else if (this.#exchange.from) {
+      // The node that passes it on would take a broken connection for the loss of this node.
+      this.#response.addTrailers({ [BROKEN_OFF_TRAILER]: "1" });
+      this.#response.end(all);
+    } else this.#response.write(all, () => this.#clock.after(LAST_WORD_MS, () => this.#response.destroy()));
   }
 
   /** Ends it with a last piece, soon and whether or not the caller reads. */

@@ -65,6 +65,8 @@ export class StreamAnswer {
     if (!this.#stream.isOpen) return this.#exchange.breakOff(error);
     this.#messages.addEvent("error", errorBody(error, this.#run.request.id));
     this.#stream.cutOff(new Piece(this.#messages.take()));
+    // Another node gets a whole answer, so nothing else says that the caller is gone.
+    if (this.#exchange.from) this.#exchange.goneListener?.onGone();
   }
 
   /** The caller has gone; what was sent is not waited for. */

@@ -34,6 +34,11 @@ export const MOVED_STATUS = 421;
  * its chunks is one or more whole messages, in whole blocks if it is compressed. No app can write it.
  */
 export const EVENTS_HEADER = "x-millrace-events";
+/**
+ * The first trailer of such a stream that its node broke off after a last message: the node that the caller is connected
+ * to ends the connection without the final chunk, and adds nothing.
+ */
+export const BROKEN_OFF_TRAILER = "x-millrace-broken-off";
 
 /** Of one connection and no other. */
 const OF_CONNECTION = new Set(["keep-alive", "proxy-connection", "te", "transfer-encoding"]);

@@ -8,7 +8,7 @@ import { Tunnel } from "../kit/websocket/tunnel.ts";
 import { WaitingCaller } from "../kit/websocket/waiting-caller.ts";
 import type { HostedApp } from "../model/app-host.ts";
 import type { Peer } from "./peer.ts";
-import { MOVED_HEADER, MOVED_STATUS, hopHead } from "./hop-head.ts";
+import { BROKEN_OFF_TRAILER, MOVED_HEADER, MOVED_STATUS, hopHead } from "./hop-head.ts";
 import type { HopHead, Purpose } from "./hop-head.ts";
 import { isEvents, lostEvent } from "./lost-event.ts";
 import { ONE_WRITE_BYTES, PassedAnswer } from "./passed-answer.ts";
@@ -240,7 +240,8 @@ export class Passage implements ConnectionUser, ResponseEvents {
       return;
     }
     this.#attempt(() => {
-      this.#answer.end(trailers);
+      if (this.#events && trailers[0] === BROKEN_OFF_TRAILER) this.#answer.breakOff(null, this.#parts.clock);
+      else this.#answer.end(trailers);
       if (this.#large && !this.#large.hasEnded) this.#large.stop();
       this.#finish("done");
     });

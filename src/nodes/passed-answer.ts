@@ -25,6 +25,8 @@ export const ONE_WRITE_BYTES = 16 * 1024;
 /** The largest record of TLS, and what Node reads at once: after so much, more is likely to follow in the same turn. */
 const RECORD_BYTES = 16 * 1024;
 
+const NOTHING = Buffer.alloc(0);
+
 /** Between last words and the end of the connection: time to be read. */
 const LAST_WORD_MS = 50;
 
@@ -90,13 +92,18 @@ export class PassedAnswer {
     onWritten();
   }
 
-  /** It will not become whole: after its last words the connection ends, without the final chunk. */
-  breakOff(lastWords: Buffer, clock: Clock): void {
+  /**
+   * It will not become whole: after its last words the connection ends, without the final chunk. Null: the other node has
+   * sent them.
+   */
+  breakOff(lastWords: Buffer | null, clock: Clock): void {
     const { response, onWritten } = this.#parts;
+    const last = lastWords ?? this.#latest ?? NOTHING;
+    this.#latest = null;
     this.#open();
     this.#uncork();
     if (response.destroyed) return;
-    response.write(lastWords, () => clock.after(LAST_WORD_MS, () => response.destroy()));
+    response.write(last, () => clock.after(LAST_WORD_MS, () => response.destroy()));
     onWritten();
   }
 

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { createGunzip } from "node:zlib";
 import { expect } from "vitest";
 import { GzipMember } from "../../../src/kit/gzip-member.ts";
-import { EVENTS_HEADER } from "../../../src/nodes/hop-head.ts";
+import { BROKEN_OFF_TRAILER, EVENTS_HEADER } from "../../../src/nodes/hop-head.ts";
 import { answerOf, ask, testHop } from "../../support/nodes/hop.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -85,3 +85,22 @@ verifies("peers.events-lost", "an owner that is lost is told of in a compressed 
   await until("the error has come", () => text.length > MESSAGE.length);
   expect(text).toMatch(/^data: one\n\nevent: error\ndata: \{.*"node_lost".*\}\n\n$/);
 });
+
+for (const [name, headers, isWhole] of [
+  ["of the service's own is broken off", MARKED, false],
+  ["of an app's own is passed on as it came", HEAD, true],
+] as const) {
+  verifies("peers.events-lost", `a stream ${name} after a last message, and nothing is added`, async () => {
+    const { passedUrl, passed } = await testHop((_, response) => {
+      response.writeHead(200, headers).write(MESSAGE);
+      response.addTrailers({ [BROKEN_OFF_TRAILER]: "1" });
+      response.end("event: error\ndata: {}\n\n");
+    });
+    const response = await answerOf(ask(passedUrl));
+    let text = "";
+    response.on("data", (data) => (text += String(data))).on("error", () => {});
+    await new Promise((resolve) => response.once("close", resolve));
+    expect([text, response.complete]).toEqual([`${MESSAGE}event: error\ndata: {}\n\n`, isWhole]);
+    expect(passed).toEqual(["done"]);
+  });
+}
