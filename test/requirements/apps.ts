@@ -81,6 +81,7 @@ export const APPS = {
     "fork.thread": "A template whose import left a thread does not fork.",
     "fork.open-file": "A template whose import left a socket, pipe, epoll or writable file does not fork.",
     "fork.reseeds": "A forked replica reseeds random and numpy's generator.",
+    "fork.template-lost": "A template that has closed its connection is asked for no more replicas.",
     "fork.ordinary": "A template that may not fork serves, and its siblings start the ordinary way.",
     "fork.never": 'fork = "never" starts every replica the ordinary way.',
     "fork.kept": "A template outlives scale-to-zero for template_keep.",

@@ -63,6 +63,10 @@ export class TemplateLine {
       onIdle: () => this.#keep(),
       onFault: (fault) => events.onFault(fault),
       onDead: (why, unborn) => this.#leaveBehind(why, unborn),
+      onLost: () => {
+        idle.remove(this);
+        this.#finish();
+      },
       onError: (error) => events.onError(error),
       onGone: (exit) => {
         events.onReady();

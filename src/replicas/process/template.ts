@@ -28,6 +28,8 @@ export type TemplateEvents = {
   onFault(fault: string): void;
   /** It is dead, and forks nothing any more; these it was told to fork and did not. Once. */
   onDead(why: string, unborn: readonly string[]): void;
+  /** Its connection has closed: it is ending, and forks nothing any more. */
+  onLost(): void;
   /** An error of our own met while it was listened to; it is being ended. */
   onError(error: unknown): void;
   /** Its process is gone, and with it every replica it forked. */
@@ -222,6 +224,8 @@ export class Template {
   /** Its connection has closed: it is ending, or is a replica now; one that stays would never hear another word. */
   async #lose(): Promise<void> {
     if (this.#phase === "ordinary" || this.#isAccused) return;
+    // Its replicas, which end with it, may be noticed before its own end is.
+    if (this.#phase === "forking" && !this.#isDead) this.#events.onLost();
     const exit = await within(END_PATIENCE_MS, this.#process.exited, this.#clock);
     if (!exit && !this.#isClosing) this.#accuse(new BadFrame("it closed its connection"));
   }

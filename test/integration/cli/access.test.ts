@@ -50,9 +50,8 @@ verifies(
     const client = new Client(test);
     const limits = ["--app", "hello", "--app", "counter", "--function", "run", "--calls-per-minute", "60"];
     const origins = ["--origin", "https://a.example", "--origin", "https://b.example"];
-    const made = (await client.json(
-      ...["service-accounts", "create", "shop", "--role", "call", ...limits, ...origins],
-    )) as { id: string; token: string };
+    const create = ["service-accounts", "create", "shop", "--role", "call", ...limits, ...origins];
+    const made = (await client.json(...create)) as { id: string; token: string };
     expect(made).toMatchObject({
       role: "call",
       apps: ["hello", "counter"],

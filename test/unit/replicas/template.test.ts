@@ -33,6 +33,7 @@ function playedTemplate() {
     onIdle: () => told.push("idle"),
     onFault: (fault) => told.push(`fault: ${fault}`),
     onDead: (why, unborn) => told.push(`dead: ${why}: ${unborn.join(" ")}`),
+    onLost: () => told.push("lost"),
     onError: (error) => told.push(`error: ${String(error)}`),
     onGone: ({ initFailure }) => told.push(`gone ${initFailure?.message ?? ""}`),
   });
@@ -201,3 +202,17 @@ test("one that closes its connection because it serves is left alone", async () 
   clock.advance(60_000);
   expect(told).toEqual(["ready false"]);
 });
+
+verifies(
+  "fork.template-lost",
+  "a template whose connection closes is told of before its process has ended",
+  async () => {
+    const { told, say, socket, exit } = playedTemplate();
+    await say(READY);
+    socket.destroy();
+    await until("its owner knows", () => told.includes("lost"));
+    exit({ detail: "killed by SIGKILL", initFailure: null });
+    await until("it is gone", () => told.includes("gone "));
+    expect(told).toEqual(["ready true", "lost", "gone "]);
+  },
+);
