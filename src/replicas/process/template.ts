@@ -225,7 +225,7 @@ export class Template {
   async #lose(): Promise<void> {
     if (this.#phase === "ordinary" || this.#isAccused) return;
     // Its replicas, which end with it, may be noticed before its own end is.
-    if (this.#phase === "forking" && !this.#isDead) this.#events.onLost();
+    if (this.#phase === "forking" && !this.#isDead && !this.#isClosing) this.#events.onLost();
     const exit = await within(END_PATIENCE_MS, this.#process.exited, this.#clock);
     if (!exit && !this.#isClosing) this.#accuse(new BadFrame("it closed its connection"));
   }
@@ -239,6 +239,7 @@ export class Template {
 
   #leave(exit: Exit): void {
     this.#rounds.stop();
+    this.#isClosing = true;
     // From elsewhere its end may never come by itself.
     this.#home?.destroy();
     for (const resolve of this.#children.values())
