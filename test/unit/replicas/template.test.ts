@@ -114,7 +114,7 @@ test("a template that does not end a replica is ended itself", async () => {
   clock.advance(5_000);
   socket.destroy();
   expect(await replica.exited).toEqual({ detail: "its template ended", initFailure: null });
-  expect(told).toEqual(["ready true", "killed", "gone "]);
+  expect(told).toEqual(["ready true", "killed", "lost", "gone "]);
 });
 
 /** So many seconds, after each of which it could have been heard. */
