@@ -7,11 +7,13 @@ import { StreamReader } from "../support/stream-reader.ts";
 import { CHANGING, ECHOES, SOCKETS } from "./apps.ts";
 import type { Balancer, Sent } from "./balancer.ts";
 import { Deploys } from "./deploys.ts";
+import { Follower } from "./follower.ts";
+import type { Followed } from "./follower.ts";
 import type { Promised } from "./promised.ts";
 
 /** Something that did not go well for a caller, and what there is to tell of it. */
 export type Failure = {
-  readonly kind: "call" | "submit" | "stream" | "socket" | "deploy";
+  readonly kind: "call" | "submit" | "stream" | "follow" | "socket" | "deploy";
   readonly app: string;
   readonly entry: ClusterNode | null;
   readonly from: number;
@@ -38,7 +40,7 @@ export class Load {
   readonly failures: Failure[] = [];
   /** What no fault explains: a wrong answer. */
   readonly wrong: string[] = [];
-  readonly counts = { calls: 0, submits: 0, streams: 0, sockets: 0, deploys: 0, rollbacks: 0 };
+  readonly counts = { calls: 0, submits: 0, streams: 0, follows: 0, sockets: 0, deploys: 0, rollbacks: 0 };
   /** The longest that a sync call took since this was last set to 0. */
   longestMs = 0;
   readonly #parts: LoadParts;
@@ -62,6 +64,7 @@ export class Load {
       ...repeated(4, () => this.#again(() => this.#call(), rest)),
       ...repeated(2, () => this.#again(() => this.#submit(), rest)),
       ...repeated(2, () => this.#again(() => this.#stream(), rest)),
+      ...repeated(2, () => this.#again(() => this.#follow(), rest)),
       ...repeated(2, () => this.#again(() => this.#talk(), rest)),
       ...(deploys
         ? [
@@ -160,6 +163,59 @@ export class Load {
     this.failures.push({ kind: "stream", app, entry: null, from, to: Date.now(), what: "refused by all" });
   }
 
+  /** A run whose events are read in pieces, through one node after the other: one that is queued, or one that streams. */
+  async #follow(): Promise<void> {
+    const { roll } = this.#parts;
+    const app = this.#pick(ECHOES);
+    const n = (this.#n += 1);
+    const count = 10 + Math.floor(roll(40));
+    const body = { n, count, ms: roll(60) };
+    const from = Date.now();
+    const isAsync = roll(2) < 1;
+    const run = isAsync ? await this.#begin(app, body) : await this.#beginStream(app, body);
+    if (!run) return;
+    const follower = new Follower({ ...run, count }, this.#parts, run.after);
+    const { entry, record, got } = await follower.follow();
+    this.counts.follows += 1;
+    this.wrong.push(...follower.wrong);
+    if (record?.status === "success") return;
+    const what = `${record ? `${record.status} after ${got} of ${count}` : "is not known"}: ${run.id}`;
+    if (isAsync) this.wrong.push(`a queued stream of ${app} ${what} ${JSON.stringify(record)}`);
+    else this.failures.push({ kind: "follow", app, entry: run.entry ?? entry, from, to: Date.now(), what });
+  }
+
+  async #begin(app: string, body: { n: number }): Promise<Begun | null> {
+    const sent = await this.#post(app, "stream?async=true", body);
+    if (sent.failure === null && sent.status === 202)
+      return {
+        app,
+        id: (JSON.parse(sent.text) as { run_id: string }).run_id,
+        n: body.n,
+        after: 0,
+        entry: null,
+      };
+    this.#fail("submit", app, sent);
+    return null;
+  }
+
+  /** A stream whose caller leaves after a few messages, and that goes on without it. */
+  async #beginStream(app: string, body: { n: number }): Promise<Begun | null> {
+    const { cluster, balancer, roll } = this.#parts;
+    const [entry] = balancer.order();
+    const reader = new StreamReader({
+      url: cluster.url(entry!, app, "stream"),
+      token: cluster.token,
+      body: JSON.stringify(body),
+      headers: { connection: "close", "x-disconnect": "continue" },
+    });
+    await Promise.race([reader.ended(), reader.hasMessages(1 + Math.floor(roll(5)))]);
+    reader.leave();
+    // What did not begin is for `#stream` to judge.
+    if (reader.head?.status !== 200) return null;
+    const after = reader.messages.filter(({ event }) => event === null).length;
+    return { app, id: reader.runId, n: body.n, after, entry: entry! };
+  }
+
   async #talk(): Promise<void> {
     const { cluster, balancer } = this.#parts;
     const app = this.#pick(SOCKETS);
@@ -210,6 +266,13 @@ export class Load {
   readonly #latest = new Map<string, { buildId: string; version: number }>();
   readonly #builds = new Map<string, { buildId: string; version: number }>();
 }
+
+type Begun = Omit<Followed, "count"> & {
+  /** How many events its caller has had. */
+  readonly after: number;
+  /** The node that streams it, if it is not queued. */
+  readonly entry: ClusterNode | null;
+};
 
 type Streamed = { readonly reader: StreamReader; readonly isRefused: boolean };
 

@@ -13,8 +13,28 @@ const CALM_MS = 3_000;
 
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
+type Blow = {
+  readonly name: string;
+  begin(node: ClusterNode): unknown;
+  end(node: ClusterNode): unknown;
+  /** Before the load begins. */
+  prepare?(node: ClusterNode): Promise<void>;
+};
+
+const HOUR_MS = 3_600_000;
+/** Its date is set while everything else goes on: by a person, or by a machine that was wrong since it started. */
+const clockBlow = (words: string, aheadMs: number): Blow => ({
+  name: `its clock is set an hour ${words}`,
+  prepare: async (node) => {
+    await node.stop();
+    await node.startWithClock();
+  },
+  begin: (node) => node.setClock(aheadMs),
+  end: (node) => node.setClock(0),
+});
+
 /** What is done to a node, and what ends it. */
-const BLOWS: readonly { name: string; begin(node: ClusterNode): void; end(node: ClusterNode): void }[] = [
+const BLOWS: readonly Blow[] = [
   {
     name: "Postgres falls silent for it",
     begin: ({ database }) => database.fallSilent(),
@@ -47,6 +67,8 @@ const BLOWS: readonly { name: string; begin(node: ClusterNode): void; end(node: 
     },
   },
   { name: "it is frozen", begin: (node) => node.freeze(), end: (node) => node.thaw() },
+  clockBlow("ahead", HOUR_MS),
+  clockBlow("back", -HOUR_MS),
 ];
 
 for (const blow of BLOWS) {
@@ -57,13 +79,17 @@ for (const blow of BLOWS) {
     async () => {
       const { cluster, load, promised, target, roll } = await site();
       const victim = cluster.nodes[Math.floor(roll(cluster.nodes.length))]!;
+      if (blow.prepare) {
+        await blow.prepare(victim);
+        await cluster.untilSettled();
+      }
       const { id } = victim;
       load.start({ deploys: true });
       await pause(CALM_MS);
       const from = Date.now();
-      blow.begin(victim);
+      await blow.begin(victim);
       await pause(AWAY_MS);
-      blow.end(victim);
+      await blow.end(victim);
       await until("it says that it is ready", () => victim.isReady());
       const back = await answerTimes(cluster, victim);
       const to = Date.now();

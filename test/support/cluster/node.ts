@@ -2,7 +2,7 @@ import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "no
 import path from "node:path";
 import { onTestFinished } from "vitest";
 import { runtimeDir } from "../../../src/kit/runtime-dir.ts";
-import { Command, MILLRACE } from "../command-line.ts";
+import { Command, MILLRACE, testProgram } from "../command-line.ts";
 import { assertNothingLeft } from "../leak-check.ts";
 import type { SilentProxy } from "../silent-proxy.ts";
 import { ISOLATION } from "../test-settings.ts";
@@ -79,7 +79,28 @@ export class ClusterNode {
 
   /** Resolves when it is up. */
   async start(): Promise<void> {
-    const command = new Command(MILLRACE, ["serve"], { env: this.#env });
+    await this.#begin(new Command(MILLRACE, ["serve"], { env: this.#env }));
+  }
+
+  /** Starts it with a clock that `setClock` sets. */
+  async startWithClock(): Promise<void> {
+    const env = { ...this.#env, SERVICE_CLOCK: this.#clockFile };
+    await this.#begin(new Command(process.execPath, [testProgram("clocked-service")], { env }));
+  }
+
+  /** Sets its date so far ahead of the true one; no time passes by that. */
+  async setClock(aheadMs: number): Promise<void> {
+    writeFileSync(this.#clockFile, JSON.stringify({ aheadMs, skippedMs: 0 }));
+    const moves = this.command.stdout.match(/^clock moved/gm)?.length ?? 0;
+    process.kill(this.command.pid, "SIGUSR2");
+    await this.command.printed(new RegExp(`^clock moved ${moves + 1}$`, "m"));
+  }
+
+  get #clockFile(): string {
+    return path.join(this.dataDir, "clock");
+  }
+
+  async #begin(command: Command): Promise<void> {
     this.#command = command;
     await command.printed(/^.*"millrace is up".*$/m);
   }
