@@ -34,6 +34,7 @@ import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
 import { ownDetails } from "./nodes/own-details.ts";
+import type { RunKey } from "./model/run.ts";
 import type { Others } from "./nodes/elsewhere.ts";
 import type { PeerRoutes } from "./nodes/peer-listener.ts";
 import { Home } from "./replicas/home.ts";
@@ -280,7 +281,9 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     followSigningSecrets(node.changes, runs.secrets);
   }
   const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };
-  await node?.serve({ ...appWork({ ...apps, deployer }), judge: () => void runs.judge.judge() }, peerRoutes);
+  const holdsRun = async (run: RunKey): Promise<boolean> => await runs.lookup.holds(run);
+  const work = { ...appWork({ ...apps, deployer }), holdsRun, judge: () => void runs.judge.judge() };
+  await node?.serve(work, peerRoutes);
   // Stopped before the apps are: a replica that is being tried would seem to have failed.
   await life.start(
     "builds",

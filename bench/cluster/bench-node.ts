@@ -33,6 +33,12 @@ export function beside(identity: Identity, self: Peer, owner: Peer | null): Othe
   const place = owner && ({ kind: "there", peer: owner } as const);
   return {
     peers: new Peers(identity, systemClock),
-    elsewhere: { self, find: async () => place, retry: async () => null, ofRun: async () => null },
+    elsewhere: {
+      self,
+      find: async () => place,
+      retry: async () => null,
+      ofRun: async () => null,
+      holderOf: async () => null,
+    },
   };
 }

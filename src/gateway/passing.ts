@@ -24,6 +24,9 @@ type Errand = {
 type Serve = (first: Buffer | null) => void | Promise<void>;
 
 const SERVICE_RESTART = 1012;
+/** So often a node is looked for that has a run; the second time nearly always tells. */
+const TRIES = 5;
+
 /** Requests of apps that another node has: passed on to it, as they came. */
 export class Passing {
   readonly #parts: PassingParts;
@@ -46,13 +49,27 @@ export class Passing {
 
   /** Has a request about a run answered by the node that the run is under way on; false if there is none. */
   async handleRun(exchange: Exchange, route: AppRoute, key: RunKey): Promise<boolean> {
-    const peer = await this.#parts.elsewhere.ofRun(key);
-    if (!peer || exchange.response.destroyed) return peer !== null;
+    return (await this.#passRun(exchange, route, await this.#parts.elsewhere.ofRun(key))) === "done";
+  }
+
+  /** The same of a run of which nothing was stored; false if by now it is, or there is no such run. */
+  async handleUnstored(exchange: Exchange, route: AppRoute, key: RunKey): Promise<boolean> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const passed = await this.#passRun(exchange, route, await this.#parts.elsewhere.holderOf(key));
+      // It has ended since the node was asked: asked again, the node has stored it.
+      if (passed !== "moved") return passed === "done";
+    }
+    throw new AppError("node_lost");
+  }
+
+  async #passRun(exchange: Exchange, route: AppRoute, peer: Peer | null): Promise<"done" | "moved" | null> {
+    if (!peer) return null;
+    if (exchange.response.destroyed) return "done";
     const passage = this.#passage({ exchange, route, first: null });
     exchange.goneListener = passage;
     const passed = await this.#counted(passage.to(peer).finally(() => passage.release()));
     if (passed === "lost") throw new AppError("node_lost");
-    return passed === "done";
+    return passed === "done" ? "done" : "moved";
   }
 
   /** WebSockets are asked to come again, which leads them to another node; the rest goes on. */

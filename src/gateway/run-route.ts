@@ -2,6 +2,7 @@ import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { RememberedToken } from "../identity/tokens.ts";
 import type { App } from "../model/app.ts";
+import type { AppConfig } from "../model/app-config.ts";
 import { AppError } from "../model/errors.ts";
 import { isCallerOf, isFinal } from "../model/run.ts";
 import type { Run } from "../model/run.ts";
@@ -78,7 +79,16 @@ export class RunHandler {
     if (exchange.request.method !== method) {
       throw new AppError("method_not_allowed", { headers: { allow: method } });
     }
-    await this.#act({ ...request, app, token }, live);
+    const asked = { ...request, app, token };
+    try {
+      await this.#act(asked, live);
+    } catch (error) {
+      const { passing } = this.#parts;
+      if (!passing || !(error instanceof AppError) || error.code !== "run_not_found") throw error;
+      if (await passing.handleUnstored(exchange, route, { appNumber: app.number, id: route.runId })) return;
+      // It may have been stored meanwhile.
+      await this.#act(asked, live);
+    }
   }
 
   async #act(request: AppRunRequest, live: LiveApp | undefined): Promise<void> {
@@ -90,9 +100,9 @@ export class RunHandler {
       case "input":
         return await this.#input(request);
       case "result":
-        return await this.#result(request, serving(live));
+        return await this.#result(request, this.#configOf(request, live));
       case "events":
-        return await this.#events(request, serving(live));
+        return await this.#events(request, this.#configOf(request, live));
       case "cancel":
         await this.#parts.canceller.cancel({ appNumber: app.number, id: route.runId }, (run) =>
           maySee(request, run),
@@ -113,34 +123,40 @@ export class RunHandler {
     return await passing.handleRun(exchange, route, { appNumber: app.number, id });
   }
 
+  /** A run that goes on here after its app has moved to another node has the configuration that it began with. */
+  #configOf({ route }: AppRunRequest, live: LiveApp | undefined): AppConfig {
+    const config = live?.version.config ?? this.#parts.lookup.configOf(route.runId);
+    if (!config) throw new AppError("app_not_found");
+    return config;
+  }
+
   async #input(request: AppRunRequest): Promise<void> {
     const known = await this.#find(request, null);
     sendInput(request.exchange, known, await this.#parts.lookup.input(known, this.#room(request)));
   }
 
-  async #result(request: AppRunRequest, live: LiveApp): Promise<void> {
+  async #result(request: AppRunRequest, { deployment }: AppConfig): Promise<void> {
     const { exchange, head } = request;
     const waitSeconds = preferredWait(head.prefer);
     const known = await (waitSeconds ? this.#findEnded(request, waitSeconds) : this.#find(request));
     const applied = waitSeconds === null ? {} : { "preference-applied": `wait=${waitSeconds}` };
     if (isFinal(known.run.state)) {
-      await sendResult(exchange, known, live.version.config.deployment.sse, applied);
+      await sendResult(exchange, known, deployment.sse, applied);
       return;
     }
     const { id, state } = known.run;
     exchange.answerJson(202, { run_id: id, status: state }, { ...RETRY_AFTER, ...applied });
   }
 
-  async #events(request: AppRunRequest, live: LiveApp): Promise<void> {
+  async #events(request: AppRunRequest, { deployment, limits }: AppConfig): Promise<void> {
     const { exchange, head } = request;
     const { lastEventId } = head;
     if (lastEventId !== null && !EVENT_NUMBER.test(lastEventId)) {
       throw new AppError("bad_request", { message: "Last-Event-ID must be the number of an event." });
     }
-    const { deployment, limits } = live.version.config;
     const { feeds, authenticator } = this.#parts;
     const events = {
-      app: live.app,
+      app: request.app,
       runId: request.route.runId,
       after: Number(lastEventId ?? 0),
       sse: deployment.sse,
@@ -198,9 +214,4 @@ export class RunHandler {
 function maySee({ token }: AppRunRequest, run: Run): boolean {
   const { role, caller } = token.principal;
   return role !== "call" || isCallerOf(caller, run);
-}
-
-function serving(live: LiveApp | undefined): LiveApp {
-  if (!live) throw new AppError("app_not_found");
-  return live;
 }

@@ -13,6 +13,8 @@ const PATIENCE_MS = 5_000;
 
 /** A node did not answer, or refused: the message says which of it. */
 export class PeerFailure extends Error {}
+/** It answered, and refused. */
+export class PeerRefusal extends PeerFailure {}
 
 /** How to ask: for how long to wait, and whether on a connection that is made for it, and closed after it. */
 export type Asking = { readonly patienceMs?: number; readonly isFresh?: boolean };
@@ -108,7 +110,7 @@ class Question implements ConnectionUser, ResponseEvents {
     if (!connection) return;
     const text = this.#kept.whole()?.toString() ?? "";
     if (this.#status !== 200) {
-      this.#fail(`it answered ${this.#status}: ${text.slice(0, 200)}`);
+      this.#fail(`it answered ${this.#status}: ${text.slice(0, 200)}`, PeerRefusal);
       return;
     }
     this.#connection = null;
@@ -123,13 +125,13 @@ class Question implements ConnectionUser, ResponseEvents {
     }
   }
 
-  #fail(why: string): void {
+  #fail(why: string, Failure = PeerFailure): void {
     const connection = this.#connection;
     if (!connection) return;
     this.#connection = null;
     this.#late?.cancel();
     connection.user = null;
     connection.socket.destroy();
-    this.#reject(new PeerFailure(`node ${this.#peer.id}: ${why}`));
+    this.#reject(new Failure(`node ${this.#peer.id}: ${why}`));
   }
 }

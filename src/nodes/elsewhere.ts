@@ -25,4 +25,9 @@ export type Elsewhere = {
   retry(app: AppKey, peer: Peer, why: Passed, signal: AbortSignal): Promise<Whereabouts | null>;
   /** Which other living node a run is under way on; null if none. Asked for runs that are not under way here. */
   ofRun(run: RunKey): Promise<Peer | null>;
+  /**
+   * Which other living node has a run of which nothing is stored: calls and streams in progress are known only to the
+   * node that executes them, which may have given their app away meanwhile. Throws if one of them does not answer.
+   */
+  holderOf(run: RunKey): Promise<Peer | null>;
 };

@@ -131,7 +131,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
     (started) => started.end(),
   );
   const self = { id: ownership.owner, url };
-  const elsewhere = new NodeWhereabouts({ store, clock, owners, roster, self });
+  const elsewhere = new NodeWhereabouts({ store, clock, owners, roster, self, talk });
   return {
     url,
     owners,

@@ -3,7 +3,8 @@ import type { Clock } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
 import type { Glance } from "../model/glance.ts";
 import type { ServiceNode } from "../model/node.ts";
-import { ask } from "./ask.ts";
+import type { RunKey } from "../model/run.ts";
+import { PeerRefusal, ask } from "./ask.ts";
 import type { Heir } from "./moves.ts";
 import type { Owners } from "./owners.ts";
 import type { Peer } from "./peer.ts";
@@ -14,6 +15,7 @@ const PATHS = {
   prepare: "/nodes/prepare",
   adopt: "/nodes/adopt",
   glances: "/nodes/glances",
+  holdsRun: "/nodes/holds-run",
 } as const;
 
 /** An app that takes longer to get ready moves without being so, or later. */
@@ -22,6 +24,7 @@ const HELLO_MS = 5_000;
 /** Of the hello that comes back, while the first one is waited for, and of a greeting. */
 const GREET_MS = 1_900;
 const GLANCE_MS = 1_500;
+const HOLDS_RUN_MS = 1_500;
 const MAX_GLANCES = 100_000;
 
 const COUNT = z.int().min(0).max(1_000_000_000);
@@ -32,6 +35,8 @@ const HELLO = z.object({ url: z.url({ protocol: /^https$/ }).max(2_048) }).nulla
 const PREPARE = z.object({ appNumber: APP_NUMBER, replicas: z.int().min(0).max(100_000) });
 const ADOPT = z.object({ appNumber: APP_NUMBER });
 const GLANCES = z.object({ projectId: z.string().max(64) });
+const RUN = z.object({ appNumber: APP_NUMBER, id: z.uuid() });
+const HOLDS = z.boolean();
 const GLANCED = z
   .array(
     z.object({
@@ -53,12 +58,14 @@ export type Answering = {
   /** Makes an app ready that is about to be served here. */
   readonly warm: (appNumber: number, replicas: number) => Promise<void>;
   readonly glances: (projectId: string) => readonly Glance[];
+  /** Whether a run is in progress here; one that has ended here is stored when it resolves. */
+  readonly holdsRun: (run: RunKey) => Promise<boolean>;
   /** Rejects when the node cannot be reached from here. */
   readonly greet: (node: Peer) => Promise<void>;
 };
 
 /** Answers what other nodes say to this one. */
-export function answering({ owners, warm, glances, greet }: Answering) {
+export function answering({ owners, warm, glances, holdsRun, greet }: Answering) {
   return async (from: string, path: string, value: unknown): Promise<unknown> => {
     switch (path) {
       case PATHS.hello: {
@@ -76,6 +83,8 @@ export function answering({ owners, warm, glances, greet }: Answering) {
         return null;
       case PATHS.glances:
         return glances(read(GLANCES, value).projectId);
+      case PATHS.holdsRun:
+        return await holdsRun(read(RUN, value));
       default:
         throw new AppError("not_found");
     }
@@ -111,6 +120,24 @@ export class NodeTalk implements Heir {
   /** How the apps of a project do that are served there. */
   async glances(node: ServiceNode, projectId: string): Promise<readonly Glance[]> {
     return read(GLANCED, await ask(this.#by, node, PATHS.glances, { projectId }, { patienceMs: GLANCE_MS }));
+  }
+
+  /** Whether a run is in progress there; one that has ended there is stored when it resolves. */
+  async holdsRun(node: Peer, { appNumber, id }: RunKey): Promise<boolean> {
+    try {
+      const answer = await ask(
+        this.#by,
+        node,
+        PATHS.holdsRun,
+        { appNumber, id },
+        { patienceMs: HOLDS_RUN_MS },
+      );
+      return read(HOLDS, answer);
+    } catch (error) {
+      // Nodes of earlier releases do not know the question.
+      if (error instanceof PeerRefusal) return false;
+      throw error;
+    }
   }
 }
 

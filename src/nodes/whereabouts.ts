@@ -9,6 +9,7 @@ import type { Passed } from "./passage.ts";
 import type { Peer } from "./peer.ts";
 import { Places, textOf } from "./places.ts";
 import type { Roster } from "./roster.ts";
+import type { NodeTalk } from "./talk.ts";
 
 export type WhereaboutsParts = {
   readonly store: Pick<Store, "runs" | "appOwners">;
@@ -16,6 +17,7 @@ export type WhereaboutsParts = {
   readonly owners: Owners;
   readonly roster: Roster;
   readonly self: Peer;
+  readonly talk: Pick<NodeTalk, "holdsRun">;
 };
 
 /** How long a call waits until it is known who has its app: longer than the lease of a node that has died. */
@@ -75,6 +77,24 @@ export class NodeWhereabouts implements Elsewhere {
     const owner = await store.runs.owner(run);
     if (owner === null || owner === this.self.id) return null;
     return roster.find(owner) ?? null;
+  }
+
+  async holderOf(run: RunKey): Promise<Peer | null> {
+    const { roster, talk } = this.#parts;
+    const others = roster.all.filter(({ id }) => id !== this.self.id);
+    const answers = await Promise.allSettled(others.map((node) => talk.holdsRun(node, run)));
+    const holder = others.find((_, i) => answers[i]?.status === "fulfilled" && answers[i].value);
+    if (holder) return holder;
+    const silent = answers.find(({ status }) => status === "rejected");
+    if (!silent) return null;
+    throw new AppError(
+      "storage_unavailable",
+      {
+        message: "The run may be in progress on a node that does not answer right now; try again shortly.",
+        headers: { "retry-after": "1" },
+      },
+      silent,
+    );
   }
 
   #know(text: string, nodeId: string): void {

@@ -1,4 +1,5 @@
 import type { Payload, PayloadBlob } from "../model/payload.ts";
+import type { AppConfig } from "../model/app-config.ts";
 import { isFinal, withoutEnd } from "../model/run.ts";
 import type { Run, RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
@@ -61,6 +62,18 @@ export class RunLookup {
   /** Whether the run is under way here. */
   isLive(id: string): boolean {
     return this.#executor.find(id) !== undefined;
+  }
+
+  /** The configuration that a run under way here began with. */
+  configOf(id: string): AppConfig | null {
+    return this.#executor.find(id)?.request.target.config ?? null;
+  }
+
+  /** Whether the run is under way here. One that has ended here is in the store when it resolves. */
+  async holds({ appNumber, id }: RunKey): Promise<boolean> {
+    if (this.#executor.find(id)?.request.target.appNumber === appNumber) return true;
+    if (this.#journal.find(appNumber, id)) await this.#journal.settle();
+    return false;
   }
 
   /** `makeRoom` is asked before a result is read, or copied; what it throws ends the search. Null: nobody wants the result. */

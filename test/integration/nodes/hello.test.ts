@@ -16,6 +16,7 @@ function talking({ peers, listener }: TestNode): NodeTalk {
     owners: { adopt: refuse },
     warm: refuse,
     glances: refuse,
+    holdsRun: refuse,
     greet: (node) => talk.greet(node),
   });
   listener.route({ api: refuse, apiUpgrade: refuse, management: refuse, managementUpgrade: refuse, own });
