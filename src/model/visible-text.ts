@@ -15,11 +15,17 @@ const HIDDEN = "[\\p{Cc}\\p{Cs}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\
 const HIDDEN_ONE = new RegExp(HIDDEN, "u");
 const HIDDEN_EACH = new RegExp(`${NEEDED.join("|")}|(${HIDDEN})`, "gu");
 
+/** The names of the first controls, in the order of their codes. Their pictures, such as U+241B, are missing in many fonts. */
+const CONTROLS = (
+  "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI " +
+  "DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
+).split(" ");
+
 /** A character that a reader would not see. */
 export type HiddenCharacter = {
   /** Such as `U+202E`. */
   readonly code: string;
-  /** What to show in its place: a control picture such as `␛`, or its code. */
+  /** What to show in its place: the name of an ASCII control such as `ESC`, or the code. */
   readonly shown: string;
 };
 
@@ -51,13 +57,11 @@ export function visibleText(text: string, kind: "name" | "lines" = "name"): stri
 
 /** What stands for a part in plain text. */
 export function partText(part: string | HiddenCharacter): string {
-  if (typeof part === "string") return part;
-  return part.shown === part.code ? `<${part.code}>` : part.shown;
+  return typeof part === "string" ? part : `<${part.shown}>`;
 }
 
 function hiddenCharacter(character: string): HiddenCharacter {
   const point = character.codePointAt(0) ?? 0;
   const code = `U+${point.toString(16).toUpperCase().padStart(4, "0")}`;
-  if (point < 0x20) return { code, shown: String.fromCodePoint(0x2400 + point) };
-  return { code, shown: point === 0x7f ? "\u2421" : code };
+  return { code, shown: point === 0x7f ? "DEL" : (CONTROLS[point] ?? code) };
 }

@@ -78,7 +78,7 @@ describe("tables", () => {
 
 describe("text from outside", () => {
   verifies("hardening.steering", "nothing in it steers the terminal or hides in it", () => {
-    expect(printable("a\u{1b}[31mb\r\tc\u{9b}d\ne")).toBe("a␛[31mb␍  c<U+009B>d\ne");
+    expect(printable("a\u{1b}[31mb\r\tc\u{9b}d\ne")).toBe("a<ESC>[31mb<CR>  c<U+009B>d\ne");
     const every = HIDDEN_SAMPLES.join("x");
     for (const shown of [printable(every), printableName(every), printableName("a\nb\tc")]) {
       expect([hiddenIn(shown), /[\n\t]/.test(shown)]).toEqual([[], false]);

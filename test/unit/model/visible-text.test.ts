@@ -10,15 +10,17 @@ describe("text from outside", () => {
     expect(visibleText(`a${character}b`, "lines")).toBe(shown);
   });
 
-  test("a character has its code or its picture", () => {
+  test("a character has its code or its name", () => {
     expect(visibleText("app\u202Egpj.exe")).toBe("app<U+202E>gpj.exe");
-    expect(visibleText("\u001B[31m\u007F\u009B\u{E0041}\uD800")).toBe("␛[31m␡<U+009B><U+E0041><U+D800>");
+    expect(visibleText("\u001B[31m\u007F\u009B\u{E0041}\uD800")).toBe(
+      "<ESC>[31m<DEL><U+009B><U+E0041><U+D800>",
+    );
     expect(splitHidden("a\u200B", "name")).toEqual(["a", { code: "U+200B", shown: "U+200B" }]);
   });
 
   test("lines keep their ends and tabs, a name has neither", () => {
-    expect(visibleText("a\tb\r\nc\rd\n", "lines")).toBe("a\tb\nc␍d\n");
-    expect(visibleText("a\tb\r\nc")).toBe("a␉b␍␊c");
+    expect(visibleText("a\tb\r\nc\rd\n", "lines")).toBe("a\tb\nc<CR>d\n");
+    expect(visibleText("a\tb\r\nc")).toBe("a<TAB>b<CR><LF>c");
   });
 
   test.each([

@@ -46,7 +46,7 @@ test("ordinary text is passed on untouched, and so is what a field holds", () =>
 
 test("a name shows line ends too, a text of several lines keeps them", () => {
   expect(renderToStaticMarkup(jsx("p", { children: "a\nb" }))).toBe(
-    '<p>a<span class="hidden-character" title="U+000A">␊</span>b</p>',
+    '<p>a<span class="hidden-character" title="U+000A">LF</span>b</p>',
   );
   expect(renderToStaticMarkup(jsx("pre", { children: "a\n\tb\u202E" }))).toBe(`<pre>a\n\tb${BOX}</pre>`);
   const className = "min-w-0 whitespace-pre-wrap";
