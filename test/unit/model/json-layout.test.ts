@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { compactJson, indentedJson, membersOfJson } from "../../../src/model/json-layout.ts";
 import { verifies } from "../../verifies.ts";
