@@ -5,7 +5,9 @@ import { defineConfig } from "vite";
 
 export default defineConfig({
   root: fileURLToPath(new URL(".", import.meta.url)),
-  plugins: [react(), tailwindcss()],
+  // Every element of the dashboard is made by `visible-jsx/`: text from outside cannot hide characters on any page.
+  plugins: [react({ jsxImportSource: "visible-jsx" }), tailwindcss()],
+  resolve: { alias: { "visible-jsx": fileURLToPath(new URL("visible-jsx", import.meta.url)) } },
   build: {
     outDir: fileURLToPath(new URL("../dist/web", import.meta.url)),
     emptyOutDir: true,

@@ -5,12 +5,14 @@ import { asOwner } from "../support/as-owner.ts";
 import { upload } from "../support/dashboard-data.ts";
 import { OWNER, addressOf, card, isWhole, placeLink, sharedDashboard } from "../support/dashboard-site.ts";
 import { DeployClient } from "../support/deploy-client.ts";
+import { hiddenOnPage } from "../support/page-text.ts";
 import { until } from "../support/until.ts";
 import { zipOf } from "../support/zip.ts";
 import { verifies } from "../verifies.ts";
 
-/** Markup that would run, and a mark that turns the text behind it around. */
-const BAD = '<img src=x onerror="hacked=1"><script>hacked=1</script>\u202eabc';
+/** Markup that would run, a mark that turns the text behind it around, and characters that nobody sees. */
+const BAD =
+  '<img src=x onerror="hacked=1"><script>hacked=1</script>\u202eabc\u200f\u2067\u061c\u200b\ufeff\u2028\u{e0041}d';
 const TEN_MB = 10 * 1024 * 1024;
 const MAIN = `
 import sys
@@ -113,11 +115,11 @@ async function faultsOf(page: Page): Promise<string[]> {
     "the page scrolls sideways": document.documentElement.scrollWidth > document.documentElement.clientWidth,
     "too much is drawn": document.body.textContent.length > 1_500_000 || document.querySelectorAll("*").length > 20_000,
   })`);
-  return Object.keys(found).filter((fault) => found[fault]);
+  return [...Object.keys(found).filter((fault) => found[fault]), ...(await hiddenOnPage(page))];
 }
 
 verifies(
-  "dashboard.hostile",
+  ["dashboard.hostile", "dashboard.visible"],
   "whatever names, outputs and logs hold is shown as text on every page, 10 MB of it too, at 360 px",
   async () => {
     const { places, big } = await poison();

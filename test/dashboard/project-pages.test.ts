@@ -121,7 +121,7 @@ verifies(
     const folder = page.getByRole("navigation", { name: "Folder", exact: true });
     await folder.getByRole("link", { name: "storage", exact: true }).click();
     await button("Delete weights").click();
-    await says(page, "weights is deleted.", () => inDialog(page, "Delete folder").click());
+    await says(page, "Deleted weights.", () => inDialog(page, "Delete folder").click());
     await cell("weights").waitFor({ state: "detached" });
     await cell("model <b>.bin").waitFor();
     expect(await cell("stopped.bin").count()).toBe(0);

@@ -38,6 +38,9 @@ export const DASHBOARD = {
   ...section("issue: The dashboard, manners", {
     "dashboard.security": "No inline script, no request to another site, no token within reach of scripts.",
     "dashboard.hostile": "Whatever names and outputs hold is shown as text, and breaks nothing.",
+    "dashboard.visible":
+      "Characters that cannot be seen or that turn text around are shown by their code; Copy copies them as they are.",
+    "dashboard.depth": "Deeply nested JSON takes no more text on a page than its length explains.",
     "dashboard.axe": "No page has a serious accessibility fault.",
     "dashboard.bundle": "The first page loads at most 250 KB.",
     "dashboard.scale": "With 100,000 runs and 1,000 apps each page is usable within a second.",

@@ -18,7 +18,8 @@ export const HARDENING = {
   }),
   ...section("issue: No one in, found beside it", {
     "hardening.linear": "No text from outside makes an expression of the service look at it again and again.",
-    "hardening.steering": "What apps and other people wrote does not steer the terminal of who reads it.",
+    "hardening.steering":
+      "What apps and other people wrote neither steers a terminal nor hides in it; a pipe gets an app's answers as they are.",
     "hardening.own-socket": "The command line asks no service whose socket others could have put there.",
     "hardening.rebinding":
       "What needs no token on this machine needs one for a page that reaches it by a name of its own.",

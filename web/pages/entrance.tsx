@@ -1,7 +1,8 @@
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import type { FormEvent, ReactNode } from "react";
 import { messageOf } from "../api/answer.ts";
 import { Button } from "../parts/button.tsx";
+import { useTitle } from "../parts/title.ts";
 
 /** The form of every page before the dashboard: a title, some fields, one button. */
 export function Entrance({
@@ -22,9 +23,7 @@ export function Entrance({
 }) {
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);
-  useEffect(() => {
-    document.title = `${title} · Millrace`;
-  }, [title]);
+  useTitle(title);
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     setBusy(true);
@@ -42,7 +41,10 @@ export function Entrance({
         <div className="flex flex-col gap-3.5">
           {children}
           {error !== null && (
-            <p role="alert" className="rounded-md bg-bad-soft px-3 py-2 break-words text-bad">
+            <p
+              role="alert"
+              className="rounded-md bg-bad-soft px-3 py-2 break-words whitespace-pre-wrap text-bad"
+            >
               {error}
             </p>
           )}

@@ -1,11 +1,9 @@
-import { useEffect } from "react";
 import type { ReactNode } from "react";
+import { useTitle } from "../parts/title.ts";
 
 /** A page before the dashboard that only says something. */
 export function Notice({ title, children }: { readonly title: string; readonly children: ReactNode }) {
-  useEffect(() => {
-    document.title = `${title} · Millrace`;
-  }, [title]);
+  useTitle(title);
   return (
     <main className="flex min-h-screen items-center justify-center p-4">
       <div className="w-full max-w-sm rounded-xl border border-line bg-surface p-6">

@@ -21,7 +21,7 @@ function Frame({
       </label>
       {children}
       {error ? (
-        <p id={`${id}-error`} role="alert" className="mt-1 text-bad">
+        <p id={`${id}-error`} role="alert" className="mt-1 whitespace-pre-wrap text-bad">
           {error}
         </p>
       ) : (

@@ -1,5 +1,5 @@
-import { useEffect } from "react";
 import type { ReactNode } from "react";
+import { useTitle } from "./title.ts";
 
 /** A page's head and body; its title is the tab's too. */
 export function Page({
@@ -13,9 +13,7 @@ export function Page({
   readonly actions?: ReactNode;
   readonly children: ReactNode;
 }) {
-  useEffect(() => {
-    document.title = `${title} · Millrace`;
-  }, [title]);
+  useTitle(title);
   return (
     <div className="mx-auto w-full max-w-[110rem] px-4 py-5 md:px-7">
       <header className="mb-5 flex flex-wrap items-start justify-between gap-3">

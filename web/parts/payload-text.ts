@@ -1,16 +1,15 @@
-/** JSON with a member on each line; anything else as it is. */
+import { indentedJson } from "../../src/model/json-layout.ts";
+
+/** Five times what is read of a payload; JSON that would take more is shown as it came. */
+const MAX_CHARS = 1_000_000;
+
+/** JSON with a member on each line, unless that would be too long for a page; anything else as it is. */
 export function prettyText(text: string, isCut: boolean): string {
   if (isCut) return text;
   try {
-    const value: unknown = JSON.parse(text);
-    // What a number loses by being read, the text has kept.
-    return hasLongNumber(text) ? text : JSON.stringify(value, null, 2);
+    const indented = indentedJson(text);
+    return indented.length > MAX_CHARS ? text : indented;
   } catch {
     return text;
   }
-}
-
-/** Whether it holds a number that would not survive being read. */
-function hasLongNumber(text: string): boolean {
-  return /\d{16}/.test(text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""'));
 }

@@ -8,7 +8,7 @@ export function Problem({ error, onRetry }: { readonly error: unknown; readonly 
       role="alert"
       className="m-4 flex flex-wrap items-center gap-3 rounded-md bg-bad-soft px-4 py-3 text-bad"
     >
-      <span className="min-w-0 flex-1 break-words">{messageOf(error)}</span>
+      <span className="min-w-0 flex-1 break-words whitespace-pre-wrap">{messageOf(error)}</span>
       {onRetry && (
         <Button size="small" onClick={onRetry}>
           Try again

@@ -4,7 +4,7 @@ import { messageOf } from "../api/answer.ts";
 export function Refusal({ error }: { readonly error: unknown }) {
   if (!error) return null;
   return (
-    <p role="alert" className="break-words text-bad">
+    <p role="alert" className="break-words whitespace-pre-wrap text-bad">
       {messageOf(error)}
     </p>
   );

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ACCEPTED_RUN } from "../../shapes/runs.ts";
 import { checked } from "../../shapes/shape.ts";
 import { send, textOf } from "../api/http.ts";
-import { readEnvelope } from "../output/json-text.ts";
+import { readEnvelope } from "../output/run-envelope.ts";
 import { LEDGER_APP, resultOf } from "./ledger.ts";
 import type { Address } from "./scratch-service.ts";
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { send, textOf } from "../api/http.ts";
-import { readEnvelope } from "../output/json-text.ts";
+import { readEnvelope } from "../output/run-envelope.ts";
 import { LEDGER_APP, resultOf } from "./ledger.ts";
 import type { Ledger } from "./ledger.ts";
 import type { SyncCalls } from "./load.ts";

@@ -5,7 +5,7 @@ import { NORMAL_END, openSocket } from "../api/app-socket.ts";
 import type { SocketEnd } from "../api/tail-socket.ts";
 import { CliFailure, EXIT, usage } from "../failure.ts";
 import type { Output } from "../output/output.ts";
-import { printable } from "../output/paint.ts";
+import { answerText, printable } from "../output/paint.ts";
 import { Progress } from "../output/progress.ts";
 import type { Task } from "../task.ts";
 import type { CallFlags } from "./call-flags.ts";
@@ -73,7 +73,7 @@ function print(socket: WebSocket, out: Output, data: Buffer, isBinary: boolean):
 function lineOf({ isJson }: Output, data: Buffer, isBinary: boolean): string {
   if (isJson && isBinary) return JSON.stringify({ type: "binary", data: data.toString("base64") });
   if (isJson) return JSON.stringify({ type: "text", data: data.toString() });
-  if (!isBinary) return process.stdout.isTTY ? printable(data.toString()) : data.toString();
+  if (!isBinary) return answerText(data.toString());
   const shown = data.subarray(0, MAX_SHOWN_BYTES).toString("hex");
   return `[binary, ${data.length} bytes] ${shown}${data.length > MAX_SHOWN_BYTES ? "…" : ""}`;
 }

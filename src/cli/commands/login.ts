@@ -89,7 +89,7 @@ async function signInDevice(
   const { status, text } = await post(`${baseUrl}/device-authorization`, {}, signal);
   if (status !== 200) throw explain({ status }, text, { baseUrl } as Site);
   const { deviceAuthResponsePayload: codes } = readJson(DEVICE_CODES, text, baseUrl);
-  const code = paint("bold", codes.user_code, process.stderr);
+  const code = paint("bold", printableName(codes.user_code), process.stderr);
   // On stderr also with --json: without it nobody could ever approve.
   process.stderr.write(
     `Open ${printableName(codes.verification_uri_complete)}\nand approve the code ${code}.\n`,

@@ -1,3 +1,4 @@
+import { indentedJson } from "../../model/json-layout.ts";
 import type { Api } from "../api/api.ts";
 import { explain } from "../api/explain.ts";
 import { textOf } from "../api/http.ts";
@@ -6,8 +7,9 @@ import { explainCall, isOwnRefusal } from "../api/server-path.ts";
 import { readMessages } from "../api/sse.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import { duration } from "../output/amounts.ts";
-import { indented, readEnvelope } from "../output/json-text.ts";
 import type { Output } from "../output/output.ts";
+import { answerText } from "../output/paint.ts";
+import { readEnvelope } from "../output/run-envelope.ts";
 
 export type Printing = {
   readonly api: Api;
@@ -29,7 +31,7 @@ export async function printAnswer(printing: Printing, answer: Answer): Promise<v
   const isResult = envelope !== null || (functionName.includes("/") && !isOwnRefusal(text));
   if (!isResult && answer.status >= 400) throw explainCall(api, { app, functionName }, answer, text);
   if (out.isJson) process.stdout.write(text === "" ? "null\n" : `${text}\n`);
-  else if (text !== "") process.stdout.write(`${plain(envelope?.result ?? text)}\n`);
+  else if (text !== "") process.stdout.write(`${answerText(plain(envelope?.result ?? text))}\n`);
   if (envelope) out.note(`run ${envelope.runId}, ${duration(envelope.runTimeMs)}`);
   // The function answered, with a status of its own that says it could not.
   if (answer.status >= 400) process.exitCode = EXIT.failure;
@@ -42,7 +44,7 @@ async function printStream({ api, out, app }: Printing, answer: Answer): Promise
   try {
     for await (const { event, data } of readMessages(answer.body)) {
       if (event === "error") throw explain({ status: 500 }, data, api.site, { app, runId });
-      out.line({ ...(event !== null && { event }), data }, data);
+      out.line({ ...(event !== null && { event }), data }, answerText(data));
       count += 1;
     }
   } catch (error) {
@@ -64,7 +66,7 @@ function lost(app: string, runId: string, count: number): CliFailure {
 /** A result as a person reads it: text as it is, anything else as JSON on several lines. */
 function plain(json: string): string {
   try {
-    return json.startsWith('"') ? (JSON.parse(json) as string) : indented(json);
+    return json.startsWith('"') ? (JSON.parse(json) as string) : indentedJson(json);
   } catch {
     return json; // A server's answer may be anything.
   }

@@ -6,8 +6,9 @@ import { explainPath, isOwnRefusal } from "../api/server-path.ts";
 import { readMessages } from "../api/sse.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import { STATUS_CODES } from "../../kit/node-http.ts";
-import { compacted } from "../output/json-text.ts";
+import { compactJson } from "../../model/json-layout.ts";
 import type { Output } from "../output/output.ts";
+import { answerText, printable } from "../output/paint.ts";
 
 export type Response = {
   readonly api: Api;
@@ -44,7 +45,7 @@ async function printBody({ api, out, app, answer }: Response): Promise<void> {
     writeWhole(out, answer, Buffer.from(text));
   } else if (type.startsWith("text/event-stream")) {
     for await (const { event, data } of readMessages(answer.body)) {
-      out.line({ ...(event !== null && { event }), data }, data);
+      out.line({ ...(event !== null && { event }), data }, answerText(data));
     }
   } else if (out.isJson) {
     writeWhole(out, answer, await bytesOf(answer));
@@ -63,12 +64,14 @@ function mayBeRefusal({ status, headers }: Answer): boolean {
   return status >= 400 && isJson && Number(headers["content-length"]) <= MAX_REFUSAL_BYTES;
 }
 
-/** Passes bytes on as they come, and no faster than they are taken. */
+/** Passes bytes on as they come, and no faster than they are taken; a terminal gets them as text that cannot steer it. */
 async function pour({ body }: Answer): Promise<void> {
+  const decoder = process.stdout.isTTY ? new TextDecoder() : null;
   let last = LINE_END;
   for await (const piece of body as AsyncIterable<Buffer>) {
     last = piece.at(-1) ?? last;
-    if (!process.stdout.write(piece)) await once(process.stdout, "drain");
+    const shown = decoder ? printable(decoder.decode(piece, { stream: true })) : piece;
+    if (!process.stdout.write(shown)) await once(process.stdout, "drain");
   }
   // The prompt would stand behind it.
   if (process.stdout.isTTY && last !== LINE_END) process.stdout.write("\n");
@@ -76,7 +79,7 @@ async function pour({ body }: Answer): Promise<void> {
 
 function writeWhole(out: Output, { status, headers }: Answer, body: Buffer): void {
   if (!out.isJson) {
-    process.stdout.write(body);
+    process.stdout.write(process.stdout.isTTY ? printable(body.toString()) : body);
     return;
   }
   const head = JSON.stringify({ run_id: headers["x-request-id"] ?? null, status, headers });
@@ -88,7 +91,7 @@ function bodyMember(type: string, body: Buffer): string {
   const text = body.toString();
   if (/\bjson\b/i.test(type)) {
     try {
-      return `"body":${compacted(text)}`;
+      return `"body":${compactJson(text)}`;
     } catch {
       // It only says so.
     }

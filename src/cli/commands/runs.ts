@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { indentedJson } from "../../model/json-layout.ts";
 import { RUN_STATES } from "../../model/run.ts";
 import { ACCEPTED_RUN, RUN, RUNS } from "../../shapes/runs.ts";
 import type { RunRecord } from "../../shapes/runs.ts";
@@ -10,8 +11,7 @@ import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { duration, relative } from "../output/amounts.ts";
 import { calledName } from "../output/called-name.ts";
-import { indented } from "../output/json-text.ts";
-import { paintStatus, printable } from "../output/paint.ts";
+import { answerText, paintStatus, printable } from "../output/paint.ts";
 import { fields, table } from "../output/table.ts";
 import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
@@ -92,7 +92,8 @@ async function getRun({ api, out }: Task, app: string, id: string): Promise<void
   process.stdout.write(describe(readJson(RUN, text, api.site.baseUrl)));
   // Cut out of the text: read and written again, long numbers would lose digits.
   const index = text.indexOf(RESULT);
-  if (index !== -1) process.stdout.write(`\n${indented(text.slice(index + RESULT.length, -1))}\n`);
+  if (index !== -1)
+    process.stdout.write(`\n${answerText(indentedJson(text.slice(index + RESULT.length, -1)))}\n`);
 }
 
 function describe(run: RunRecord): string {

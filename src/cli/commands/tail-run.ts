@@ -8,6 +8,7 @@ import { readJson } from "../api/read-json.ts";
 import { readMessages } from "../api/sse.ts";
 import { CliFailure, usage } from "../failure.ts";
 import { duration } from "../output/amounts.ts";
+import { answerText } from "../output/paint.ts";
 import type { RemoteFlags, Task } from "../task.ts";
 
 const MAX_GAP_MS = 5_000;
@@ -54,7 +55,7 @@ async function readOn(
       // The service gives up on this answer; the next one says why, if the reason lasts.
       if (event === "error" && requestOf(data) === answer.headers["x-request-id"]) return null;
       if (event === "truncated") out.warn("some of what the run yielded is not stored");
-      else out.line({ id: Number(number), ...(event !== null && { event }), data }, data);
+      else out.line({ id: Number(number), ...(event !== null && { event }), data }, answerText(data));
       position.after = number ?? position.after;
     }
   } catch (error) {

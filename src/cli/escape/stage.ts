@@ -11,7 +11,7 @@ import type { Api } from "../api/api.ts";
 import { textOf } from "../api/http.ts";
 import { deploySources } from "../deploy-sources.ts";
 import { CliFailure } from "../failure.ts";
-import { readEnvelope } from "../output/json-text.ts";
+import { readEnvelope } from "../output/run-envelope.ts";
 import type { Attack } from "./attack.ts";
 import { writePart } from "./cast.ts";
 import type { Part } from "./cast.ts";

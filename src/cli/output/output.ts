@@ -1,4 +1,4 @@
-import { paint } from "./paint.ts";
+import { paint, printable } from "./paint.ts";
 
 /** Where a command's words go: results to stdout; on a terminal, what a person wants to know besides, to stderr. */
 export class Output {
@@ -21,11 +21,13 @@ export class Output {
 
   /** Tells a person at a terminal something beside the result. */
   note(text: string): void {
-    if (this.#isTerminal && !this.isJson) process.stderr.write(`${paint("dim", text, process.stderr)}\n`);
+    if (this.#isTerminal && !this.isJson)
+      process.stderr.write(`${paint("dim", printable(text), process.stderr)}\n`);
   }
 
   /** Tells whoever reads that something is odd. */
   warn(text: string): void {
-    if (!this.isJson) process.stderr.write(`${paint("yellow", "warning:", process.stderr)} ${text}\n`);
+    if (!this.isJson)
+      process.stderr.write(`${paint("yellow", "warning:", process.stderr)} ${printable(text)}\n`);
   }
 }

@@ -1,4 +1,5 @@
 import { styleText } from "node:util";
+import { visibleText } from "../../model/visible-text.ts";
 
 export type Style = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
 
@@ -7,18 +8,31 @@ export function paint(style: Style, text: string, stream: NodeJS.WriteStream = p
   return styleText(style, text, { stream, validateStream: true });
 }
 
-/** What steers a terminal: controls but for the line's end, in one byte or two, and what turns the text's direction. */
-// oxlint-disable-next-line no-control-regex
-const STEERING = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
-
-/** Text from outside with nothing in it that would steer the terminal; tabs become spaces. */
+/** Text from outside with nothing in it that a terminal would obey or hide; tabs become spaces. */
 export function printable(text: string): string {
-  return text.replaceAll("\t", "  ").replaceAll(STEERING, "\ufffd");
+  return visibleText(text.replaceAll("\t", "  "), "lines");
 }
 
-/** The same of a name: one line, or it could look like several. */
+/** The same for a name, which must not look like several lines. */
 export function printableName(name: string): string {
-  return printable(name).replaceAll("\n", "\ufffd");
+  return visibleText(name);
+}
+
+/** What an app answered: exactly as it is for a file or a pipe, `printable` on a terminal. */
+export function answerText(text: string): string {
+  return process.stdout.isTTY ? printable(text) : text;
+}
+
+/** Matches the codes that `paint` writes. */
+// oxlint-disable-next-line no-control-regex -- colours are made of them.
+const COLOUR = /(\x1b\[\d\d?m)/;
+
+/** One line of a table: colours stay, everything else is treated as a name. */
+export function printableCell(cell: string): string {
+  return cell
+    .split(COLOUR)
+    .map((part, index) => (index % 2 === 1 ? part : printableName(part)))
+    .join("");
 }
 
 /** The style of a status word: what is good, bad, or still under way. */

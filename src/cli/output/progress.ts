@@ -1,4 +1,5 @@
 import { bytes } from "./amounts.ts";
+import { printableName } from "./paint.ts";
 
 const BAR_CELLS = 24;
 const REDRAW_MS = 100;
@@ -45,7 +46,10 @@ export class Progress {
 
   #draw(): void {
     const frame = FRAMES[Math.floor((Date.now() - this.#startedAt) / REDRAW_MS) % FRAMES.length];
-    const line = Array.from(`${frame} ${this.#text}`).slice(0, (process.stderr.columns || 80) - 1);
+    const line = Array.from(`${frame} ${printableName(this.#text)}`).slice(
+      0,
+      (process.stderr.columns || 80) - 1,
+    );
     process.stderr.write(`\r\u{1b}[K${line.join("")}`);
   }
 }

@@ -1,14 +1,15 @@
 import { stripVTControlCharacters } from "node:util";
-import { paint } from "./paint.ts";
+import { paint, printableCell } from "./paint.ts";
 
 const GAP = "  ";
 
-/** Rows with aligned columns under dim headings; on a terminal each line is cut to its width. */
+/** Rows with aligned columns under dim headings; on a terminal each line is cut to its width. Cells cannot steer it. */
 export function table(
   headings: readonly string[],
-  rows: readonly (readonly string[])[],
+  given: readonly (readonly string[])[],
   width: number | undefined = process.stdout.isTTY ? process.stdout.columns : undefined,
 ): string {
+  const rows = given.map((row) => row.map(printableCell));
   const widths = headings.map((heading, index) =>
     Math.max(heading.length, ...rows.map((row) => lengthOf(row[index] ?? ""))),
   );
@@ -27,7 +28,11 @@ export function table(
 /** Names and values under each other, the values aligned. */
 export function fields(pairs: readonly (readonly [name: string, value: string])[]): string {
   const width = Math.max(...pairs.map(([name]) => name.length));
-  return pairs.map(([name, value]) => `${paint("dim", name.padEnd(width))}${GAP}${value}\n`).join("");
+  // Further lines of a value stand below it, where they cannot look like fields.
+  const next = `\n${" ".repeat(width)}${GAP}`;
+  const line = (name: string, value: string): string =>
+    `${paint("dim", name.padEnd(width))}${GAP}${value.split("\n").map(printableCell).join(next)}\n`;
+  return pairs.map(([name, value]) => line(name, value)).join("");
 }
 
 /** What a text takes on the screen, colours not counted. */

@@ -2,11 +2,13 @@ import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import { MILLRACE, bootstrap, run, scratchDirectory } from "../../support/command-line.ts";
+import { hiddenIn } from "../../support/hidden-characters.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 import { Client } from "./client.ts";
+import { atTerminal } from "./terminal.ts";
 
-/** What a terminal obeys: a title, a clipboard, a colour, a cursor, the eight-bit forms, text turned round. */
+/** What a terminal obeys or does not show: a title, a clipboard, a colour, a cursor, and single characters. */
 const ORDERS = [
   "\u001b]0;owned\u0007",
   "\u001b]52;c;b3duZWQ=\u0007",
@@ -16,10 +18,14 @@ const ORDERS = [
   "\b",
   "\u009b2J",
   "\u202e",
+  "\u2067",
+  "\u200f",
+  "\u061c",
+  "\u200b",
+  "\ufeff",
+  "\u{e0041}",
 ];
 const HOSTILE = `begin ${ORDERS.join(" ")} end`;
-// oxlint-disable-next-line no-control-regex
-const STEERS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/;
 
 const MAIN = `
 import json
@@ -31,6 +37,15 @@ def run():
 def prints():
     print(TEXT)
     print("a\\nb")
+
+def says():
+    return TEXT
+
+def nested():
+    return {"deep": [TEXT]}
+
+def yields():
+    yield TEXT
 `;
 
 const service = sharedService({ app: { main: MAIN } });
@@ -63,11 +78,35 @@ verifies(
     ];
     for (const { stdout, stderr } of outputs) {
       expect(stdout + stderr).not.toBe("");
-      expect((stdout + stderr).match(STEERS)).toBeNull();
+      expect(hiddenIn(stdout + stderr)).toEqual([]);
     }
     expect(outputs[0]?.stderr).toContain("ValueError: begin");
     // A name is one line, or it could forge another row.
     expect(outputs[3]?.stdout).not.toMatch(/^lines/m);
+  },
+);
+
+verifies(
+  "hardening.steering",
+  "what an app answers does not steer a terminal, and goes into a pipe as it is",
+  async () => {
+    // The command's own colours would look like the app's.
+    const client = new Client(service(), { NO_COLOR: "1" });
+    const { stdout } = await client.run("call", "app", "nested", "--async");
+    const id = stdout.trim();
+    // It ends with the run.
+    await client.run("runs", "tail", "app", id);
+    for (const args of [
+      ["call", "app", "says"],
+      ["call", "app", "nested"],
+      ["call", "app", "yields"],
+      ["runs", "get", "app", id],
+    ]) {
+      const { code, screen } = await atTerminal(client, args, { columns: 1_000 });
+      expect([args, code, hiddenIn(screen)]).toEqual([args, 0, []]);
+      expect(screen).toContain("<U+202E>");
+    }
+    expect((await client.run("call", "app", "says")).stdout).toBe(`${HOSTILE}\n`);
   },
 );
 
@@ -84,7 +123,7 @@ verifies(
     const { code, stdout, stderr } = await run(MILLRACE, ["backup", file, "--data-dir", dataDir]);
     expect([code, stderr]).toEqual([0, ""]);
     expect(stdout).toContain("left out");
-    expect(stdout.match(STEERS)).toBeNull();
+    expect(hiddenIn(stdout)).toEqual([]);
   },
 );
 

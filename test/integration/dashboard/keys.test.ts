@@ -59,7 +59,7 @@ verifies(
     await shownOnce.waitFor({ state: "detached" });
 
     await button(`Delete ${name}`).click();
-    await says(page, `${name} is deleted.`, () => inDialog(page, "Delete key").click());
+    await says(page, `Deleted ${name}.`, () => inDialog(page, "Delete key").click());
     await page.getByRole("cell", { name, exact: true }).waitFor({ state: "detached" });
     expect([await status(first), await status(second)]).toEqual([401, 401]);
     expect(complaints).toEqual([]);

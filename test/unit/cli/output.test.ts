@@ -1,8 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { bytes, duration, relative } from "../../../src/cli/output/amounts.ts";
-import { indented, readEnvelope } from "../../../src/cli/output/json-text.ts";
-import { printable } from "../../../src/cli/output/paint.ts";
+import { paint, printable, printableName } from "../../../src/cli/output/paint.ts";
+import { readEnvelope } from "../../../src/cli/output/run-envelope.ts";
 import { fields, table } from "../../../src/cli/output/table.ts";
+import { HIDDEN_SAMPLES, hiddenIn } from "../../support/hidden-characters.ts";
+import { verifies } from "../../verifies.ts";
 
 const NOW = Date.UTC(2026, 0, 15, 12);
 const at = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
@@ -75,15 +77,28 @@ describe("tables", () => {
 });
 
 describe("text from outside", () => {
-  test("nothing in it steers the terminal", () => {
-    expect(printable("a\u{1b}[31mb\r\tc\u{9b}d")).toBe("a�[31mb�  c�d");
+  verifies("hardening.steering", "nothing in it steers the terminal or hides in it", () => {
+    expect(printable("a\u{1b}[31mb\r\tc\u{9b}d\ne")).toBe("a<ESC>[31mb<CR>  c<U+009B>d\ne");
+    const every = HIDDEN_SAMPLES.join("x");
+    for (const shown of [printable(every), printableName(every), printableName("a\nb\tc")]) {
+      expect([hiddenIn(shown), /[\n\t]/.test(shown)]).toEqual([[], false]);
+    }
   });
 
-  test("numbers keep every digit when JSON is laid out", () => {
-    expect(indented('{"a":[12345678901234567890.10,1e400],"b":"x"}')).toBe(
-      '{\n  "a": [\n    12345678901234567890.10,\n    1e400\n  ],\n  "b": "x"\n}',
-    );
-  });
+  verifies(
+    "hardening.steering",
+    "tables and fields keep colours and nothing else, whatever their callers give them",
+    () => {
+      const cell = `${paint("green", "ready")} \u{1b}]0;title\u{7}\u202Eabc\nnext`;
+      const [, row = "", ...rest] = table(["A", "B"], [[cell, "x"]]).split("\n");
+      const [field = "", ...more] = fields([["a", cell]]).split("\n");
+      expect([rest, more]).toEqual([[""], ["   next", ""]]);
+      // Colours are off here: what is left would reach the terminal.
+      for (const line of [row, field]) expect([line, hiddenIn(line)]).toEqual([line, []]);
+      const coloured = "\u{1b}[32mready\u{1b}[39m";
+      expect(table(["A"], [[coloured]])).toContain(coloured);
+    },
+  );
 
   test("an answer is taken apart byte for byte, also when the result looks like its end", () => {
     const id = "019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa";

@@ -58,7 +58,7 @@ function NoSuchApp({ projectId, appName }: { readonly projectId: string; readonl
         <Link to="/projects/$projectId/apps" params={{ projectId }} className="text-accent underline">
           the apps
         </Link>
-        , or deploy it: <code>millrace deploy {appName}</code>
+        , or deploy it: <code className="wrap-anywhere">millrace deploy {appName}</code>
       </Empty>
     </Page>
   );

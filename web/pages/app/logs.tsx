@@ -15,7 +15,7 @@ import { LogFilters } from "./logs/log-filters.tsx";
 import { LogLines } from "./logs/log-lines.tsx";
 import { MAX_LINES } from "./logs/log-view.ts";
 import type { LogState } from "./logs/log-view.ts";
-import { plainText } from "./logs/plain-text.ts";
+import { plainLine } from "../../parts/plain-line.ts";
 import { useLogView } from "./logs/use-log-view.ts";
 
 /** What the app prints: followed as it comes, searched, narrowed to a run. */
@@ -42,7 +42,7 @@ export function AppLogs() {
     else if (state.isPaused && !isHeldFast.current) view.resume();
   };
   const download = (): void => {
-    const lines = state.lines.map(({ timestamp, text }) => `${timestamp} ${plainText(text)}\n`);
+    const lines = state.lines.map(({ timestamp, text }) => `${timestamp} ${plainLine(text)}\n`);
     saveText(`${appName}.log`, lines.join(""));
   };
   return (

@@ -100,9 +100,7 @@ function Side({
   return (
     <p className={className}>
       {mark} {path && `${path}: `}
-      <span dir="auto" className="break-all">
-        {text}
-      </span>
+      <span className="break-all whitespace-pre-wrap">{text}</span>
     </p>
   );
 }

@@ -23,7 +23,7 @@ export function RemoveFile({
     onSuccess: async (_, { name }) => {
       await queries.invalidateQueries({ queryKey: filesQuery(projectId, dir).queryKey });
       onClose();
-      tell(`${name} is deleted.`);
+      tell(`Deleted ${name}.`);
     },
     onError: tellError,
   });

@@ -66,7 +66,7 @@ export function DeleteKey({ projectId, target, onClose }: Props) {
     onSuccess: async (_, { name }) => {
       await queries.invalidateQueries({ queryKey: keysQuery(projectId).queryKey });
       onClose();
-      tell(`${name} is deleted.`);
+      tell(`Deleted ${name}.`);
     },
     onError: tellError,
   });

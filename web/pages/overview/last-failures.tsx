@@ -61,7 +61,7 @@ function FailureRow({
           title={message}
           className="text-bad underline-offset-2 hover:underline"
         >
-          <bdi>{message}</bdi>
+          {message}
         </Link>
       </Cell>
       {!isOfApp && (

@@ -4,6 +4,7 @@ import { MAX_LINES } from "../../api/run-logs.ts";
 import type { RunIds } from "../../api/runs.ts";
 import { Card } from "../../parts/card.tsx";
 import { classes } from "../../parts/classes.ts";
+import { plainLine } from "../../parts/plain-line.ts";
 import { Problem } from "../../parts/problem.tsx";
 import { Skeleton } from "../../parts/skeleton.tsx";
 
@@ -60,7 +61,8 @@ export function RunLogs({
                   stream === "stderr" && "text-bad",
                 )}
               >
-                {text.length > MAX_CHARS ? `${text.slice(0, MAX_CHARS)}…` : text}
+                {plainLine(text.slice(0, MAX_CHARS))}
+                {text.length > MAX_CHARS && "…"}
               </li>
             ))}
           </ol>

@@ -39,13 +39,9 @@ export const RunRow = memo(function RunRow({ projectId, run, isOfApp, hasBytes }
           <RunMarks run={run} />
         </span>
       </Cell>
-      {!isOfApp && (
-        <Cell className="max-w-48 truncate">
-          <bdi>{appName}</bdi>
-        </Cell>
-      )}
+      {!isOfApp && <Cell className="max-w-48 truncate">{appName}</Cell>}
       <Cell isMinor className="max-w-48 truncate font-mono text-[0.9rem] text-ink-soft">
-        <bdi title={calledText(run)}>{calledText(run)}</bdi>
+        <span title={calledText(run)}>{calledText(run)}</span>
       </Cell>
       <Cell align="right" isMinor>
         <StatusCode code={run.statusCode} />

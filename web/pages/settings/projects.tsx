@@ -72,7 +72,7 @@ function ProjectForm({ onClose }: { readonly onClose: () => void }) {
     onSuccess: async (project) => {
       await queries.invalidateQueries({ queryKey: meQuery.queryKey });
       onClose();
-      tell(`${project.name} is created.`);
+      tell(`Created ${project.name}.`);
     },
   });
   return (

@@ -9,7 +9,7 @@ import { count } from "../../../parts/format.ts";
 import { Problem } from "../../../parts/problem.tsx";
 import { saveText } from "../../../parts/save-text.ts";
 import { Skeleton } from "../../../parts/skeleton.tsx";
-import { plainText } from "../logs/plain-text.ts";
+import { plainLine } from "../../../parts/plain-line.ts";
 import { useBuildLog } from "./use-build-log.ts";
 
 /** The end of a long log is shown first; the whole has at most 20,000 lines. */
@@ -132,7 +132,7 @@ const Piece = memo(
 );
 
 function shownText(text: string): string {
-  const plain = plainText(text.slice(0, MAX_LINE_CHARS));
+  const plain = plainLine(text.slice(0, MAX_LINE_CHARS));
   if (text.length > MAX_LINE_CHARS) return `${plain}… ${count(text.length - MAX_LINE_CHARS)} characters more`;
   // Without anything in it the line would have no height.
   return plain === "" ? " " : plain;

@@ -4,7 +4,7 @@ import { Button } from "../../../parts/button.tsx";
 import { classes } from "../../../parts/classes.ts";
 import { count, exact } from "../../../parts/format.ts";
 import type { NumberedLine } from "./log-view.ts";
-import { plainText } from "./plain-text.ts";
+import { plainLine } from "../../../parts/plain-line.ts";
 
 /** Of a longer line the rest is shown on demand. */
 const MAX_SHOWN = 2_000;
@@ -21,7 +21,7 @@ type Props = {
 export const LogRow = memo(function LogRow({ line, projectId, appName, isWrapped }: Props) {
   const [isWhole, setWhole] = useState(false);
   const { timestamp, runId, stream } = line;
-  const text = plainText(line.text);
+  const text = plainLine(line.text);
   const isLong = text.length > MAX_SHOWN && !isWhole;
   const ms = Date.parse(timestamp);
   return (
@@ -51,7 +51,6 @@ export const LogRow = memo(function LogRow({ line, projectId, appName, isWrapped
         </Link>
       )}
       <span
-        dir="auto"
         className={classes("flex-1", isWrapped ? "min-w-0 break-all whitespace-pre-wrap" : "whitespace-pre")}
       >
         {isLong ? text.slice(0, MAX_SHOWN) : text}

@@ -1,3 +1,5 @@
+import { membersOfJson } from "../../../../src/model/json-layout.ts";
+
 /** Arguments by name, each as JSON text; what is not given is not there. */
 type Texts = Readonly<Record<string, string>>;
 
@@ -15,10 +17,8 @@ export function withArgument({ texts }: Draft, name: string, text: string | unde
 
 /** After the text was edited; the form follows as soon as it is an object again. */
 export function withJson({ texts }: Draft, json: string): Draft {
-  const value = objectOf(json);
-  if (!value) return { texts, json };
-  const parts = Object.entries(value).map(([name, member]) => [name, JSON.stringify(member)] as const);
-  return { texts: Object.fromEntries(parts), json };
+  const members = membersOfJson(json);
+  return { texts: members ? Object.fromEntries(members) : texts, json };
 }
 
 /** What is wrong with the text; null when it can be sent. */
