@@ -10,9 +10,9 @@ import time
 
 VERSION = ${version}
 
-def run(n, ms=0):
+def run(n, ms=0, pad=0):
     time.sleep(ms / 1000)
-    return {"n": n, "version": VERSION}
+    return {"n": n, "version": VERSION, "pad": "x" * pad}
 
 def stream(n, count, ms):
     for i in range(count):

@@ -33,6 +33,8 @@ export type LoadParts = {
   readonly promised: Promised;
   readonly roll: Roll;
   readonly webhook: string;
+  /** What one in ten accepted runs adds to its result. */
+  readonly padBytes?: number;
 };
 
 /** Everybody who uses a cluster: they call, submit, stream, talk and deploy until they are told to stop. */
@@ -129,10 +131,11 @@ export class Load {
   }
 
   async #submit(): Promise<void> {
-    const { promised, webhook, roll } = this.#parts;
+    const { promised, webhook, roll, padBytes = 0 } = this.#parts;
     const app = this.#pick(ECHOES);
     const n = (this.#n += 1);
-    const sent = await this.#post(app, `run?async=true&webhookEndpoint=${webhook}`, { n, ms: roll(RUN_MS) });
+    const body = { n, ms: roll(RUN_MS), pad: roll(10) < 1 ? padBytes : 0 };
+    const sent = await this.#post(app, `run?async=true&webhookEndpoint=${webhook}`, body);
     this.counts.submits += 1;
     if (sent.failure !== null || sent.status !== 202) return this.#fail("submit", app, sent);
     promised.made((JSON.parse(sent.text) as { run_id: string }).run_id, { app, n });

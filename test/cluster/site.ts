@@ -21,10 +21,12 @@ export type Site = {
 
 const ALL_APPS: readonly string[] = [...ECHOES, ...CHANGING, ...SOCKETS];
 
-export async function site(count = 3): Promise<Site> {
+type SiteOptions = { readonly env?: Record<string, string>; readonly padBytes?: number };
+
+export async function site({ env = {}, padBytes = 0 }: SiteOptions = {}): Promise<Site> {
   const roll = faultDice();
   const target = await WebhookTarget.open();
-  const cluster = await Cluster.start(count);
+  const cluster = await Cluster.start(3, env);
   for (const app of [...ECHOES, ...CHANGING]) await cluster.deploy(app, echoApp(0));
   for (const app of SOCKETS) await cluster.deploy(app, socketApp());
   await cluster.untilSettled();
@@ -32,7 +34,7 @@ export async function site(count = 3): Promise<Site> {
   balancer.start();
   const promised = new Promised(cluster, balancer);
   const webhook = encodeURIComponent(`${target.url}/hook`);
-  const load = new Load({ cluster, balancer, promised, roll, webhook });
+  const load = new Load({ cluster, balancer, promised, roll, webhook, padBytes });
   onTestFinished(async () => {
     await load.stop();
     await balancer.stop();

@@ -138,6 +138,7 @@ export const TRIED_BY_NAME = {
   cluster: [
     "blobs.s3",
     "cluster.cut-off",
+    "cluster.s3-away",
     "cluster.kills",
     "cluster.restarts",
     "cluster.versions",

@@ -8,6 +8,7 @@ export const CLUSTER = {
     "cluster.restarts": "Nodes restart in an orderly way, one after the other: no call fails.",
     "cluster.cut-off":
       "A node cut off from Postgres or its peers, or frozen: no two owners write, and it comes back by itself.",
+    "cluster.s3-away": "While the bucket is away nothing that was accepted is lost, and small calls go on.",
     "cluster.versions": "A version serves through every node as soon as its deploy or rollback says success.",
     "cluster.history": "The rules that a cluster's history is held to find planted faults.",
     "cluster.through-other":
