@@ -17,7 +17,8 @@ export const NODES = {
       "Apps spread over the nodes by their capacity, and of a node that comes or goes only its share moves.",
     "nodes.unloadable":
       "An app that its node cannot load goes to one that can; if none can, callers are told what is missing.",
-    "nodes.moved-run": "A call in progress on a node that has given its app away is found through every node.",
+    "nodes.moved-run":
+      "A call in progress on a node that has given its app away is found through every node.",
     "nodes.both-leave": "Nodes that leave at once give their apps to one that stays, not to each other.",
     "nodes.accept": "Runs accepted while their app moves are neither lost nor executed twice.",
     "nodes.left-builds":

@@ -4,10 +4,10 @@ import path from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
-import { writeWheels } from "../builds/wheels.ts";
-import { Client } from "../cli/client.ts";
-import { DeploySite } from "../deploys/site.ts";
-import { HOSTED_APPS, folderOf, officialDeploy } from "./official-client.ts";
+import { writeWheels } from "../../integration/builds/wheels.ts";
+import { Client } from "../../integration/cli/client.ts";
+import { DeploySite } from "../../integration/deploys/site.ts";
+import { HOSTED_APPS, folderOf, officialDeploy } from "../../integration/hosted/official-client.ts";
 
 /** What becomes of an app: it serves, with these lines in its build log; or it is refused with this message. */
 type Fate = { readonly serves: readonly RegExp[]; readonly page?: string } | { readonly refused: RegExp };

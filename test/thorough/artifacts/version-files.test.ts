@@ -8,8 +8,8 @@ import { until } from "../../support/until.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { inPostgres } from "../../support/killable-service.ts";
 import { verifies } from "../../verifies.ts";
-import { POLITE, answer, deployPolite, during, scratch } from "../moved/site.ts";
-import { deployedCopies, namesOf, otherNode } from "./site.ts";
+import { POLITE, answer, deployPolite, during, scratch } from "../../integration/moved/site.ts";
+import { deployedCopies, namesOf, otherNode } from "../../integration/artifacts/site.ts";
 
 const databases = testDatabases();
 const deployed = deployedCopies(databases);

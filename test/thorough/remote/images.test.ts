@@ -10,8 +10,8 @@ import type { RemoteService } from "../../support/remote/remote-service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { makeZip } from "../../support/zip-maker.ts";
 import { verifies } from "../../verifies.ts";
-import { cancelBuild } from "./cancel-build.ts";
-import { DeploySite, answering, bundle } from "../deploys/site.ts";
+import { cancelBuild } from "../../integration/remote/cancel-build.ts";
+import { DeploySite, answering, bundle } from "../../integration/deploys/site.ts";
 
 const databases = testDatabases();
 const REGISTRY = "registry.example:5000/millrace";
