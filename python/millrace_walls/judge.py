@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 from .addresses import Address, Ranges, nameservers
+from .app_log import AppLog
 from .listeners import NEIGHBOUR, OWN, SERVICE, Listeners
 from .neighbours import Neighbours
 from .plan import Plan
@@ -17,12 +18,12 @@ _LINK_LOCAL = 0xFE80 >> 6
 class Judge:
     """Decides by a plan's ranges, and on this machine by who listens."""
 
-    def __init__(self, plan: Plan, listeners: Listeners) -> None:
+    def __init__(self, plan: Plan, listeners: Listeners, log: AppLog | None = None) -> None:
         self._listeners = listeners
         self._management_port = plan.management_port
         self._server_ports = plan.server_ports
         #: For an app that is a server: how its port is called inside.
-        self.server_port = ServerPort(plan.declared_port, plan.own_port)
+        self.server_port = ServerPort(plan.declared_port, plan.own_port, log)
         self._denied = Ranges(plan.denied)
         self._private = Ranges(plan.private)
         self._allowed = Ranges(plan.allowed)

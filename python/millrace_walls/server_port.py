@@ -7,7 +7,7 @@ a bind to it takes the replica's own port, and a connection to it on this machin
 
 from __future__ import annotations
 
-from .tell import tell
+from .app_log import AppLog
 
 _IN_USE = (
     "cannot listen on TCP port %d: another replica of this app or another program uses it. "
@@ -24,7 +24,8 @@ _MAX_TOLD = 4
 class ServerPort:
     """The two numbers of one replica's port. `own` is 0 for an app that is no server: then nothing is replaced."""
 
-    def __init__(self, declared: int, own: int) -> None:
+    def __init__(self, declared: int, own: int, log: AppLog | None) -> None:
+        self._log = log
         self._declared = declared
         self._own = own
         #: Which of the two numbers the app bound first; 0 until then.
@@ -52,13 +53,13 @@ class ServerPort:
 
     def note_in_use(self, port: int) -> None:
         """The app could not bind this port, as it named it: tells the reader of its log what to do."""
-        if not self._own or self.to_bind(port) != port or port in self._told or len(self._told) >= _MAX_TOLD:
+        if self._log is None or self.to_bind(port) != port or port in self._told or len(self._told) >= _MAX_TOLD:
             return
         self._told.add(port)
         if port != self._own:
-            tell(_IN_USE % port)
+            self._log.tell(_IN_USE % port)
         elif self._first == self._declared:
-            tell(_BOTH % (port, self._declared))
+            self._log.tell(_BOTH % (port, self._declared))
 
     def _is_declared(self, port: int) -> bool:
         return self._own > 0 and port == self._declared != self._own

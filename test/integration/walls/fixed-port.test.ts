@@ -1,58 +1,18 @@
-import { connect } from "node:net";
+import { once } from "node:events";
+import { connect, createServer } from "node:net";
+import type { AddressInfo } from "node:net";
 import { networkInterfaces } from "node:os";
-import { expect } from "vitest";
+import { expect, onTestFinished } from "vitest";
+import { DeployClient } from "../../support/deploy-client.ts";
 import { freePort } from "../../support/free-port.ts";
-import { serverApp } from "../../support/servers/server-app.ts";
+import { stubborn } from "../../support/servers/fixed-port.ts";
 import { testService } from "../../support/service.ts";
 import type { TestApp } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
 import { onlyUpTo, requireJudged } from "../../support/walls/walled.ts";
+import { zipOf } from "../../support/zip.ts";
 import { verifies } from "../../verifies.ts";
-
-/** Has the port in its code. Tells which process answers, and what a connection to a port of this machine gives. */
-const MAIN = `
-import json, os, socket, sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.request import urlopen
-
-NAME = os.urandom(8).hex()
-
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self):
-        told = {"name": NAME, "version": VERSION, "port": self.server.server_address[1], "own": int(os.environ["PORT"])}
-        if self.path.startswith("/by/"):
-            with urlopen("http://%s:%d/" % (self.path[4:], CODED), timeout=10) as answer:
-                told = {**json.load(answer), "caller": NAME}
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps(told).encode())
-
-    def log_message(self, format, *args):
-        pass
-
-class Server(ThreadingHTTPServer):
-    address_family = socket.AF_INET6
-    request_queue_size = 128
-
-    def server_bind(self):
-        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        super().server_bind()
-
-try:
-    urlopen("http://127.0.0.1:%d/" % CODED)
-    sys.exit("somebody answers before it listens")
-except OSError:
-    pass
-Server(("::", CODED), Handler).serve_forever()
-`;
-
-function stubborn(port: number, version: number): TestApp {
-  const runtime = `entrypoint = ["python", "main.py"]\nport = ${port}`;
-  const toml =
-    '[scaling]\nmin_replicas = 3\nmax_replicas = 3\nload_balancing_algorithm = "round-robin"\nreplica_concurrency = 4\n';
-  return serverApp({ runtime, toml }, `CODED, VERSION = ${port}, ${version}\n${MAIN}`);
-}
 
 /** An address of this machine that others reach it by, if it has one. */
 function ownAddresses(): string[] {
@@ -102,9 +62,78 @@ for (const rung of TRIED_RUNGS) {
       }
       const first = site.apps.get("web");
       await site.deploy("web", stubborn(port, 2));
-      expect((await get("")).version).toBe(2);
+      expect((await get(""))["version"]).toBe(2);
       expect(first?.pool.isSingle).toBe(false);
       expect(site.logs.map(({ text }) => text).join("\n")).not.toContain("it runs as one replica");
     },
   );
 }
+
+verifies(
+  "servers.second-port",
+  "a second port in the code means one replica, also across deploys, and a start that fails for it says so",
+  async (context) => {
+    const rung = TRIED_RUNGS.at(-1) ?? "process";
+    await requireJudged(rung, context);
+    const [port, second] = [await freePort(), await freePort()];
+    const site = await testService(
+      { web: stubborn(port, 1, { second }) },
+      await onlyUpTo(rung, "python3", true),
+    );
+    const { baseUrl, owner } = site.service;
+    const client = new DeployClient({ baseUrl, projectId: owner.projectId, token: owner.token }, "web");
+    const version = async () =>
+      (await site.call("web", "", { method: "GET", functionName: "" })).json.version;
+    const deploy = async ({ main, toml = "" }: TestApp) => {
+      const zip = await zipOf({ "main.py": main, "millrace.toml": `${toml}[deployment]\nname = "web"\n` });
+      const { buildId, status } = await client.deploy(zip);
+      return { status, log: (await client.log(buildId)).join("\n") };
+    };
+    // Before anything has shown that there can be no second replica, and after that.
+    const next = await deploy(stubborn(port, 2, { second }));
+    expect(next).toEqual({
+      status: "success",
+      log: expect.stringContaining(`TCP port ${second} is in use, perhaps by the server that runs now`),
+    });
+    expect(await version()).toBe(2);
+    const alone = `the server needs TCP port ${second} in each replica: it runs as one replica`;
+    await until("that is told", () => site.logs.some(({ text }) => text.includes(alone)));
+    expect((await deploy(stubborn(port, 3, { second }))).status).toBe("success");
+    expect(await version()).toBe(3);
+    // A program that is no replica has the port that the next version wants.
+    const stranger = createServer().listen(0, "127.0.0.1");
+    onTestFinished(() => void stranger.close());
+    await once(stranger, "listening");
+    const taken = (stranger.address() as AddressInfo).port;
+    const failed = await deploy(stubborn(port, 4, { second: taken }));
+    expect(failed.status).toBe("init_failure");
+    expect(failed.log).toMatch(
+      new RegExp(`ended before it was ready .*It cannot listen on TCP port ${taken}: .*set max_replicas = 1`),
+    );
+    expect(await version()).toBe(3);
+  },
+);
+
+verifies("servers.second-port", "a rollback ends the server that has the port first", async (context) => {
+  const rung = TRIED_RUNGS.at(-1) ?? "process";
+  await requireJudged(rung, context);
+  const [port, second] = [await freePort(), await freePort()];
+  const alone = (version: number): TestApp => stubborn(port, version, { second, replicas: 1 });
+  const site = await testService({ web: alone(1) }, await onlyUpTo(rung, "python3", true));
+  const first = site.apps.get("web");
+  const { baseUrl, owner } = site.service;
+  const { projectId, token } = owner;
+  const version = async () => (await site.call("web", "", { method: "GET", functionName: "" })).json.version;
+  expect(await version()).toBe(1);
+  const client = new DeployClient({ baseUrl, projectId, token }, "web");
+  const { main, toml = "" } = alone(2);
+  const files = { "main.py": main, "millrace.toml": `${toml}[deployment]\nname = "web"\n` };
+  expect((await client.deploy(await zipOf(files))).status).toBe("success");
+  expect(await version()).toBe(2);
+  const response = await fetch(`${baseUrl}/v2/projects/${projectId}/apps/${projectId}-web/rollback`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    body: JSON.stringify({ buildId: first?.version.id }),
+  });
+  expect([response.status, await version()]).toEqual([200, 1]);
+});
