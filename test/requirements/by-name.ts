@@ -102,6 +102,7 @@ export const TRIED_BY_NAME = {
     "builds.no-service-runs",
     "builds.own-environment",
     "servers.port-in-code.load",
+    "servers.port-in-code.real",
     "walls.builds",
     "walls.connects.ordinary",
     "walls.hosts",

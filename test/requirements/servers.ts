@@ -9,6 +9,8 @@ export const SERVERS = {
       "Each replica has a port of its own: it is put in place of the one in its command, and PORT is set.",
     "servers.port-in-code.replicas":
       "Where the isolation answers bind, a port in the code becomes the replica's own: any number run, also across deploys.",
+    "servers.port-in-code.real":
+      "http.server, uvicorn, gunicorn with workers, Node, Gradio and nginx before uvicorn run so as three replicas.",
     "servers.port-in-code.load":
       "On every level whose isolation answers bind, 20 deploys of such a server with three replicas lose no call.",
     "servers.port-in-code":
