@@ -2,13 +2,11 @@
 
 import json
 import os
+import socket
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Callable
 
-try:
-    import main  # Beside this file in an app.
-except ImportError:
-    from millrace_escape import hostile as main
+import hostile
 
 #: What its configuration declares. Every replica of every such app has another in its place.
 DECLARED = 8000
@@ -19,27 +17,34 @@ def port() -> int:
     return int(os.environ["PORT"])
 
 
+_ACTS: dict[str, Callable[..., Any]] = {
+    "/port": port,
+    "/answer": hostile.answer,
+    "/attack": hostile.attack,
+    "/attack_each": hostile.attack_each,
+}
+
+
 class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Calls a function by its path, and answers as a function's call is answered."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        arguments: "dict[str, Any]" = json.loads(body or b"{}")
-        acts = {"/port": port, "/answer": main.answer, "/attack": main.attack, "/attack_each": main.attack_each}
-        result = json.dumps(acts[self.path](**arguments), separators=(",", ":"))
+        arguments: dict[str, Any] = json.loads(body or b"{}")
+        result = json.dumps(_ACTS[self.path](**arguments), separators=(",", ":"))
         answer = '{"run_id":"%s","result":%s,"run_time_ms":0}' % (self.headers.get("X-Request-Id", "0" * 36), result)
         self.send_response(200)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer.encode())
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that the library gave it
+    def log_message(self, format: str, *args: object) -> None:  # The name that the library gave it.
         pass
 
 
 class _Server(ThreadingHTTPServer):
     def server_bind(self) -> None:
         # Whoever may share the port gets some of its calls.
-        self.socket.setsockopt(main.socket.SOL_SOCKET, main.socket.SO_REUSEPORT, 1)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         super().server_bind()
 
 

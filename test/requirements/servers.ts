@@ -11,6 +11,8 @@ export const SERVERS = {
       "Where the isolation answers bind, a port in the code becomes the replica's own: any number run, also across deploys.",
     "servers.port-in-code.real":
       "http.server, uvicorn, gunicorn with workers, Node, Gradio and nginx before uvicorn run so as three replicas.",
+    "servers.port-in-code.attacks":
+      "A port in the code gets a server no port and no connection that it would not have: of other replicas, apps and programs.",
     "servers.port-in-code.load":
       "On every level whose isolation answers bind, 20 deploys of such a server with three replicas lose no call.",
     "servers.port-in-code":

@@ -47,7 +47,7 @@ with gradio.Blocks(analytics_enabled=False) as page:
 page.launch(server_name="0.0.0.0", server_port=${port}, quiet=True)
 `;
 const NGINX = (port: number) => `
-daemon off; master_process off; error_log stderr; pid nginx.pid;
+user root; daemon off; master_process off; error_log stderr; pid nginx.pid;
 events {}
 http {
   access_log off;
@@ -68,6 +68,8 @@ os.chdir(os.environ["TMPDIR"])
 with open("nginx.conf", "w") as text:
     text.write(config.replace("uvicorn.sock", os.path.realpath("uvicorn.sock")))
 subprocess.Popen([sys.executable, "-m", "uvicorn", "main:app", "--uds", os.path.realpath("uvicorn.sock")])
+while not os.path.exists("uvicorn.sock"):
+    time.sleep(0.02)
 os.execvp("nginx", ["nginx", "-p", os.getcwd(), "-c", "nginx.conf"])
 `;
 
@@ -151,6 +153,8 @@ afterAll(() => {
 function appOf({ entrypoint, main = "", files }: Kind, port: number): TestApp {
   const toml = [
     `[runtime.custom]\nentrypoint = ${JSON.stringify(entrypoint)}\nport = ${port}`,
+    // For the socket between nginx and uvicorn.
+    "[deployment]\nunix_sockets = true",
     '[scaling]\nmin_replicas = 3\nmax_replicas = 3\nload_balancing_algorithm = "round-robin"',
     `[dependencies.pip]\n${PACKAGES.map((name) => `${name} = "latest"`).join("\n")}\n`,
   ];
@@ -173,7 +177,8 @@ for (const rung of RUNGS) {
         const app = await site.own(appOf(kind, await freePort()));
         const heard = new Set<string>();
         const get = async (path = "") => await site.call(app, "", { method: "GET", functionName: path });
-        await until(`three of ${name} are ready`, () => site.ready(app) === 3);
+        const { pool } = site.apps.get(app)!;
+        await until(`three of ${name} are ready`, () => pool.readyCount === 3 || pool.hasFailedToStart);
         for (let turn = 0; turn < 3; turn++) {
           const { status, text } = await get();
           expect({ name, status }).toEqual({ name, status: 200 });

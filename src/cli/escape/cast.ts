@@ -30,7 +30,7 @@ export function writePart(part: Part, name: string, folder: string, order: objec
   const { deployment = "", hardware = "", server = false }: Told = CAST[part];
   mkdirSync(folder);
   copyFileSync(path.join(SOURCES, "hostile.py"), path.join(folder, "main.py"));
-  for (const name of ["network_tricks.py", "server.py", "sitecustomize.py"])
+  for (const name of ["hostile.py", "network_tricks.py", "server.py", "sitecustomize.py"])
     copyFileSync(path.join(SOURCES, name), path.join(folder, name));
   const toml = [
     `[deployment]\nname = "${name}"\n${deployment}`,

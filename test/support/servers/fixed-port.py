@@ -18,7 +18,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         own = int(os.environ["PORT"])
-        told = {"name": NAME, "version": VERSION, "port": self.server.server_address[1], "own": own}
+        told = {"name": NAME, "version": VERSION, "port": self.connection.getsockname()[1], "own": own}
         if self.path.startswith("/by/"):
             with urlopen("http://%s:%d/" % (self.path[4:], CODED), timeout=10) as answer:
                 told = {**json.load(answer), "caller": NAME}
