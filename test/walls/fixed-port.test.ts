@@ -28,9 +28,9 @@ for (const rung of RUNGS) {
       const faults: string[] = [];
       const news = new Bell();
       let calls = 0;
-      let isOver = false;
+      const over = new AbortController();
       const callers = Array.from({ length: CALLERS }, async (_, index) => {
-        while (!isOver) {
+        while (!over.signal.aborted) {
           // Some of them by way of the port in the code.
           const functionName = index % 2 === 0 ? "" : "by/127.0.0.1";
           const { status, text, json } = await site.call("web", "", { method: "GET", functionName });
@@ -52,7 +52,7 @@ for (const rung of RUNGS) {
           expect(faults).toEqual([]);
         }
       } finally {
-        isOver = true;
+        over.abort();
         await Promise.all(callers);
       }
       expect(faults).toEqual([]);
