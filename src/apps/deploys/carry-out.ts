@@ -53,7 +53,7 @@ const SINGLE =
   "the server listens on the port in its code, not on the one in PORT, so it runs as one replica, which ends before another version starts; have it read PORT, name the port in runtime.custom.entrypoint, or run the service with isolation, which gives each replica a port of its own";
 
 const ONE_AFTER_THE_OTHER =
-  "the server that runs now has its port in its code: it ends before the new one starts, and calls wait meanwhile";
+  "the server that runs now has a port in its code that the new one needs: it ends before the new one starts, and calls wait meanwhile";
 
 const contested = (port: number): string =>
   `TCP port ${port} is in use, perhaps by the server that runs now: that one ends before the new one is tried again, and calls wait meanwhile`;
