@@ -249,3 +249,42 @@ def take_port_changing(ports: "list[int]") -> bool:
         if stream.getsockname()[1] == last:
             return True
     return False
+
+
+def take_port_shared(port: int) -> int:
+    """Listens on a port that others may share; gives the one that the socket really has."""
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    server.bind(("127.0.0.1", port))
+    server.listen()
+    return int(server.getsockname()[1])
+
+
+def take_port_swapping(innocent: int, wanted: "tuple[int, ...]") -> bool:
+    """Binds an address in memory whose port another thread keeps changing; whether it was ever a wanted one."""
+    held = ctypes.create_string_buffer(16)
+    names = [named("127.0.0.1", port) for port in (innocent, *wanted)]
+    until = time.monotonic() + RACE_SECONDS
+
+    def change() -> None:
+        while time.monotonic() < until:
+            for name in names:
+                ctypes.memmove(held, name, len(name))
+
+    threading.Thread(target=change, daemon=True).start()
+    while time.monotonic() < until:
+        with socket.socket() as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            if _libc.bind(server.fileno(), held, 16) == 0 and server.getsockname()[1] in wanted:
+                return True
+    return False
+
+
+def port_behind(host: str, port: int) -> int:
+    """Asks the server of this kind that answers there for the port that it really has."""
+    with socket.create_connection((host, port), 3) as connection:
+        connection.sendall(b"POST /port HTTP/1.0\r\n\r\n")
+        answer = b""
+        while part := connection.recv(65536):
+            answer += part
+    return int(answer.partition(b'"result":')[2].partition(b",")[0])

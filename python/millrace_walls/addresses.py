@@ -90,6 +90,11 @@ def with_real_host(name: bytes, bound: bytes) -> bytes:
     return name
 
 
+def with_port(name: bytes, port: int) -> bytes:
+    """A name of an internet address with that port in it. One that is too short to have a port stays as it is."""
+    return name if len(name) < 4 else name[:2] + port.to_bytes(2, "big") + name[4:]
+
+
 def _source_4(bound: bytes) -> bytes:
     """The IPv4 address that a socket is bound to, or else loopback."""
     if len(bound) == 16:

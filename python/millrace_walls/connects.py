@@ -17,7 +17,7 @@ import struct
 import time
 
 from . import kernel
-from .addresses import Address, read_name, with_real_host
+from .addresses import Address, read_name, with_port, with_real_host
 from .judge import Judge
 from .notifier import Notice, Notifier, copy_descriptor, read_memory
 from .system_calls import machine_of
@@ -188,14 +188,27 @@ class Connects:
     def _bind(self, connection: socket.socket, name: bytes) -> None:
         if _is_internet(connection):
             # Whatever family the name says: the kernel takes some for the socket's own.
-            port = int.from_bytes(name[2:4], "big")
+            asked = int.from_bytes(name[2:4], "big")
             # This process may have privileges that the app has not. Datagrams have ports of their own.
             is_stream = connection.type == socket.SOCK_STREAM
+            port = self._judge.server_port.to_bind(asked) if is_stream else asked
             if 0 < port < _unprivileged_since() or (is_stream and not self._judge.may_take(port)):
                 raise OSError(errno.EACCES, os.strerror(errno.EACCES))
             if is_stream:
                 self._judge.note_listener(connection)
+                self._take_port(connection, name, asked, port)
+                return
         kernel.syscall(_CALLS.bind, connection.fileno(), name, len(name))
+
+    def _take_port(self, connection: socket.socket, name: bytes, asked: int, port: int) -> None:
+        name = with_port(name, port)
+        try:
+            kernel.syscall(_CALLS.bind, connection.fileno(), name, len(name))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                self._judge.note_in_use(asked)
+            raise
+        self._judge.server_port.note_bound(asked)
 
     def _connect(self, notice: Notice, connection: socket.socket, name: bytes, call: object) -> bool:
         """Begins it; what is on its way and has to be waited for is kept. Tells whether it is done."""
@@ -207,6 +220,10 @@ class Connects:
             return True
         name = with_real_host(name, _bound_to(connection))
         address = read_name(name)
+        port = address and self._judge.port_to_reach(address)
+        if address and port and port != address.port:
+            name = with_port(name, port)
+            address = read_name(name)
         self._require_permitted(address)
         is_blocking = not fcntl.fcntl(connection, fcntl.F_GETFL) & os.O_NONBLOCK
         try:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import socket
 
 from .addresses import Address, Ranges, nameservers
+from .app_log import AppLog
 from .listeners import NEIGHBOUR, OWN, SERVICE, Listeners
 from .neighbours import Neighbours
 from .plan import Plan
+from .server_port import ServerPort
 
 #: The first ten bits of fe80::/10.
 _LINK_LOCAL = 0xFE80 >> 6
@@ -16,11 +18,12 @@ _LINK_LOCAL = 0xFE80 >> 6
 class Judge:
     """Decides by a plan's ranges, and on this machine by who listens."""
 
-    def __init__(self, plan: Plan, listeners: Listeners) -> None:
+    def __init__(self, plan: Plan, listeners: Listeners, log: AppLog | None = None) -> None:
         self._listeners = listeners
         self._management_port = plan.management_port
         self._server_ports = plan.server_ports
-        self._own_port = plan.own_port
+        #: For an app that is a server: how its port is called inside.
+        self.server_port = ServerPort(plan.declared_port, plan.own_port, log)
         self._denied = Ranges(plan.denied)
         self._private = Ranges(plan.private)
         self._allowed = Ranges(plan.allowed)
@@ -32,7 +35,7 @@ class Judge:
 
     def permits(self, address: Address) -> bool:
         # Names must be found, wherever the host has them looked up.
-        if (address.bits, address.value, address.port) in self._nameservers:
+        if self._is_nameserver(address):
             return True
         if self._denied.include(address):
             return False
@@ -57,9 +60,23 @@ class Judge:
         """Remembers a socket of the app that others may connect to, before they can."""
         self._listeners.note(connection)
 
+    def port_to_reach(self, address: Address) -> int:
+        """The port that a connection to this address is to be made to."""
+        port = self.server_port.to_connect(address.port)
+        is_own = port != address.port and not self._is_nameserver(address) and _is_here(address)
+        return port if is_own else address.port
+
     def may_take(self, port: int) -> bool:
         """Whether it may listen there: on a port of another app's server it would get that one's calls."""
-        return port == self._own_port or port not in self._server_ports
+        return self.server_port.is_own(port) or port not in self._server_ports
+
+    def note_in_use(self, port: int) -> None:
+        """The app could not bind this port, as it named it."""
+        if not self._listeners.has_own(port):
+            self.server_port.note_in_use(port)
+
+    def _is_nameserver(self, address: Address) -> bool:
+        return (address.bits, address.value, address.port) in self._nameservers
 
 
 def _is_here(address: Address) -> bool:

@@ -62,6 +62,11 @@ class Listeners:
             self._notes.keep_only({inode for family in families for _, _, inode in self._dump(family)})
         self._notes.add(os.fstat(connection.fileno()).st_ino)
 
+    def has_own(self, port: int) -> bool:
+        """Whether the app itself listens at that port, on any address."""
+        found = (each for family in (socket.AF_INET, socket.AF_INET6) for each in self._dump(family))
+        return any(at == port and inode in self._notes.inodes for at, _, inode in found)
+
     def at(self, address: Address) -> set[str]:
         """Whose sockets listen there; with SO_REUSEPORT there may be several."""
         inodes = self._listening(address)

@@ -53,6 +53,8 @@ class Plan:
         first, _, last = one.get("server_ports", "1-0").partition("-")
         self.server_ports = range(int(first), int(last) + 1)
         self.own_port = int(one.get("own_port", "0"))
+        #: The port that the configuration of a server declares; 0 for an app that is none.
+        self.declared_port = int(one.get("declared_port", "0"))
         #: Whether it may use unix sockets where the paths of others are in its view.
         self.unix_sockets = one.get("unix_sockets") == "true"
         #: Where the service listens for its replicas; none for a program that does not call home.

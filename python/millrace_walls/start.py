@@ -16,6 +16,7 @@ import sys
 from millrace_worker import keeper, linux
 
 from . import walls
+from .app_log import AppLog
 from .connects import Connects
 from .door import Door
 from .plan import Plan, parse
@@ -42,6 +43,7 @@ def main() -> None:
     # By which the ward hands over what only it can make: the descriptor on which the kernel asks.
     heard, told = socket.socketpair()
     door = None if plan.home is None else Door(outer, plan.home)
+    log = AppLog() if plan.own_port else None
 
     def ward() -> None:
         outer.close()
@@ -53,7 +55,7 @@ def main() -> None:
         inner.close()
         told.close()
         os.close(lifeline)
-        return _answer_until_end(child, door, _connects(plan, heard, owner))
+        return _answer_until_end(child, door, _connects(plan, heard, owner, log))
 
     keeper.keep(ward, owner, lambda: walls.fork(plan), wait_for)
 
@@ -79,13 +81,13 @@ def _require_keeper(lifeline: int) -> None:
     os.close(lifeline)
 
 
-def _connects(plan: Plan, heard: socket.socket, service: int) -> Connects | None:
+def _connects(plan: Plan, heard: socket.socket, service: int, log: AppLog | None) -> Connects | None:
     """Waits for the walls to stand; None where no call waits for an answer, or the ward has failed."""
     with heard:
         _, descriptors, _, _ = socket.recv_fds(heard, 1, 1, socket.MSG_CMSG_CLOEXEC)
     if not descriptors:
         return None
-    return walls.answers(plan, descriptors[0], service)
+    return walls.answers(plan, descriptors[0], service, log)
 
 
 def _become(plan: Plan, door: socket.socket, told: socket.socket, lifeline: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from . import landlock, namespaces, places, privileges, seccomp
+from .app_log import AppLog
 from .connects import Connects
 from .judge import Judge
 from .listeners import Listeners
@@ -44,11 +45,11 @@ def unix_sockets(plan: Plan) -> str:
     return "kernel" if plan.unix_sockets and not plan.has_namespaces else "none"
 
 
-def answers(plan: Plan, listener: int, service: int) -> Connects:
-    """What the keeper answers the app's system calls with."""
+def answers(plan: Plan, listener: int, service: int, log: AppLog | None = None) -> Connects:
+    """What the keeper answers the app's system calls with. `log` is for what the author of a server has to know."""
     notifier = Notifier(listener)
     unix = UnixSockets(notifier, plan) if unix_sockets(plan) == "keeper" else None
-    return Connects(notifier, Judge(plan, Listeners(service)), unix)
+    return Connects(notifier, Judge(plan, Listeners(service), log), unix)
 
 
 def raise_around(plan: Plan, raised: frozenset[str] = EVERY) -> int | None:

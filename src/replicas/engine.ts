@@ -78,6 +78,8 @@ export type InitFailure = {
   readonly traceback: string;
   /** It had not ended when its time was over. */
   readonly isTimeout?: true;
+  /** A TCP port, other than the one for its calls, that it could not listen on because something else does. */
+  readonly portInUse?: number;
 };
 
 /** How a process looks from outside. */

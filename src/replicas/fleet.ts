@@ -44,6 +44,8 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   #isStopping = false;
   /** One replica is all there can be; null until the first one has told, and then there is no second before that. */
   #single: boolean | null;
+  /** The port that the last replica to fail could not listen on; null for none. */
+  #portInUse: number | null = null;
   readonly #emptied = Promise.withResolvers<void>();
   /** Those whose place is about to end. Each takes calls until another is there in its place. */
   readonly #leaving = new Set<R>();
@@ -275,6 +277,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     if (isFault) this.#counts.deaths += 1;
     if (isFault)
       this.#crashes.record(startedAt, this.#clock.monotonic(), this.#failureToStart(replica, exit));
+    if (isFault) this.#notePort(replica, exit.initFailure?.portInUse ?? null);
     this.#events.onReplicaGone(replica.id, exit);
     const { detail, isOutOfMemory } = exit;
     const died: Outcome = { kind: "died", detail, ...(isOutOfMemory && { isOutOfMemory }) };
@@ -293,6 +296,16 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     if (!exit.isOutOfMemory && !this.#crashes.hasFailed) return null;
     const message = `The app's process ended while it started (${exit.detail}).`;
     return { message, traceback: message };
+  }
+
+  /** A port that one replica has and another cannot get. Once may be chance: some servers pick a port at random. */
+  #notePort(replica: R, port: number | null): void {
+    const isAgain = port !== null && port === this.#portInUse && this.ready.length > 0;
+    this.#portInUse = port;
+    if (!isAgain || this.#single === true) return;
+    this.#single = true;
+    const text = `[millrace] the server needs TCP port ${port} in each replica: it runs as one replica`;
+    this.#events.onLog(replica, { stream: "stderr", runId: null, text });
   }
 
   /** What is in flight has its own time limit; a replica that outlives even that is stuck. */

@@ -90,6 +90,11 @@ export class Pool {
     return this.#fleet.ready.length;
   }
 
+  /** Starts again at once, whatever failed before: what was in the way is gone. */
+  forgive(): void {
+    this.#fleet.noteHealth();
+  }
+
   /** Waits until so many replicas are ready or the signal says stop; gives why there is none if it cannot start. */
   async started(count: number, signal: AbortSignal): Promise<InitFailure | null> {
     while (this.readyCount < count && !signal.aborted && !this.slots.isClosing) {

@@ -122,6 +122,9 @@ export const TRIED_BY_NAME = {
   walls: [
     "builds.no-service-runs",
     "builds.own-environment",
+    "servers.port-in-code.attacks",
+    "servers.port-in-code.load",
+    "servers.port-in-code.real",
     "walls.builds",
     "walls.connects.ordinary",
     "walls.hosts",

@@ -7,10 +7,20 @@ export const SERVERS = {
       "entrypoint is a list, or one text that is split as a shell would; a list of one such text counts as that text.",
     "servers.port":
       "Each replica has a port of its own: it is put in place of the one in its command, and PORT is set.",
+    "servers.port-in-code.replicas":
+      "Where the isolation answers bind, a port in the code becomes the replica's own: any number run, also across deploys.",
+    "servers.port-in-code.real":
+      "http.server, uvicorn, gunicorn with workers, Node, Gradio and nginx before uvicorn run so as three replicas.",
+    "servers.port-in-code.attacks":
+      "A port in the code gets a server no port and no connection that it would not have: of other replicas, apps and programs.",
+    "servers.port-in-code.load":
+      "On every level whose isolation answers bind, 20 deploys of such a server with three replicas lose no call.",
     "servers.port-in-code":
-      "A server that listens on the port in its code, whatever PORT says, is served as one replica, and its log says so.",
+      "Where nothing answers bind, a server that listens on the port in its code is served as one replica, and its log says so.",
     "servers.port-in-code.redeploy":
-      "Where the port is in the code, the old server ends before the new one starts: calls wait, and none fails.",
+      "Where nothing answers bind, the old server ends before the new one starts: calls wait, and none fails.",
+    "servers.second-port":
+      "Another TCP port in the code limits the app to one replica; a start that fails for it names the port and what to do.",
     "servers.own-listener":
       "Nothing is sent to a listener that is not the replica's: a port that somebody else took is left, and another is tried.",
     "servers.start":

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdtemp, mkdir, rename, rm } from "node:fs/promises";
+import { chmod, mkdtemp, mkdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 import { REPOSITORY } from "./source-files.ts";
@@ -22,6 +22,8 @@ export async function wheelsOf(...names: string[]): Promise<string | null> {
   const options = ["--retries", "0", "--timeout", "20", "--only-binary", ":all:", "--dest", aside];
   try {
     await promisify(execFile)("python3", [...PIP, ...options, ...names]);
+    // On `uid` they are read by the users of projects.
+    await chmod(aside, 0o755);
     await rename(aside, folder);
     return folder;
   } catch (error) {

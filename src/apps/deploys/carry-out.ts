@@ -28,6 +28,7 @@ import { BundleError } from "../bundles/problems.ts";
 import type { BundlePatterns } from "../bundles/list-files.ts";
 import { syncFolder } from "../bundles/place-folder.ts";
 import type { Candidate, Catalog, LiveApp } from "../catalog.ts";
+import type { Check } from "../versions/candidate.ts";
 import type { Room } from "../versions/room.ts";
 import type { BuildLog } from "./build-log.ts";
 import { DeployFailure } from "./deploy-failure.ts";
@@ -49,10 +50,13 @@ export type CarryOutParts = Ceilings &
   };
 
 const SINGLE =
-  "the server listens on the port in its code, not on the one in PORT, so it runs as one replica, which ends before another version starts; have it read PORT, or name the port in runtime.custom.entrypoint";
+  "the server listens on the port in its code, not on the one in PORT, so it runs as one replica, which ends before another version starts; have it read PORT, name the port in runtime.custom.entrypoint, or run the service with isolation, which gives each replica a port of its own";
 
 const ONE_AFTER_THE_OTHER =
-  "the server that runs now has its port in its code: it ends before the new one starts, and calls wait meanwhile";
+  "the server that runs now has a port in its code that the new one needs: it ends before the new one starts, and calls wait meanwhile";
+
+const contested = (port: number): string =>
+  `TCP port ${port} is in use, perhaps by the server that runs now: that one ends before the new one is tried again, and calls wait meanwhile`;
 
 const NO_PORT_WITHOUT_NETWORK =
   "network = false leaves a server no port to listen on: remove it, or offer functions in main.py instead of [runtime.custom]";
@@ -108,7 +112,16 @@ export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<Li
     room = await parts.catalog.roomFor(candidate);
     if (room.isTaken) log.say("check", ONE_AFTER_THE_OTHER);
     await room.clear(signal);
-    if (deploy.source.kind === "zip") await check(candidate, deploy);
+    if (deploy.source.kind === "zip") {
+      let result = await check(candidate, deploy);
+      if (result.kind === "failed" && result.portInUse !== undefined && room.widen()) {
+        log.say("check", contested(result.portInUse));
+        await room.clear(signal);
+        candidate = parts.catalog.prepare(app, version);
+        result = await check(candidate, deploy);
+      }
+      requireReady(result);
+    }
     signal.throwIfAborted();
     deploy.onSwitch();
     log.say("switch", `switching calls to version ${version.number}…`);
@@ -246,8 +259,8 @@ async function keep(
   }
 }
 
-/** Starts one replica; throws how that failed. */
-async function check(candidate: Candidate, { log, signal }: Deploy): Promise<void> {
+/** Starts one replica; a start that took too long is thrown. */
+async function check(candidate: Candidate, { log, signal }: Deploy): Promise<Check> {
   const startedAt = performance.now();
   log.say("check", "starting one replica to check that it works…");
   const result = await candidate.check(signal);
@@ -256,21 +269,27 @@ async function check(candidate: Candidate, { log, signal }: Deploy): Promise<voi
     case "ready": {
       const names = result.functions.map(({ name }) => name).join(", ");
       log.say("check", `ready after ${seconds} s: ${names === "" ? "it has no callable functions" : names}`);
-      return;
+      break;
     }
     case "serves":
       log.say("check", `ready after ${seconds} s: the app's server takes calls`);
       if (result.isSingle) log.say("check", `warning: ${SINGLE}`, "stderr");
-      return;
-    case "failed": {
-      const lines = result.traceback.trimEnd().split("\n");
-      // The last thing said is why.
-      if (lines.at(-1) !== result.message) lines.push(result.message);
-      throw new DeployFailure("init_failure", result.message, lines);
-    }
+      break;
+    case "failed":
+      break;
     case "timeout": {
       const key = "deployment_initialization_timeout";
       throw new DeployFailure("init_timeout", `the app was not ready after ${seconds} s: see ${key}`);
     }
   }
+  return result;
+}
+
+/** Throws how the start failed. */
+function requireReady(result: Check): void {
+  if (result.kind !== "failed") return;
+  const lines = result.traceback.trimEnd().split("\n");
+  // The last thing said is why.
+  if (lines.at(-1) !== result.message) lines.push(result.message);
+  throw new DeployFailure("init_failure", result.message, lines);
 }

@@ -1,4 +1,5 @@
 import type { FunctionSignature, Version } from "../../model/app.ts";
+import type { InitFailure } from "../../replicas/engine.ts";
 import type { OpenVersion } from "./open-version.ts";
 
 /** What became of the start of a version's first replica. */
@@ -6,7 +7,7 @@ export type Check =
   | { readonly kind: "ready"; readonly functions: readonly FunctionSignature[] }
   /** A server takes calls; `isSingle` if there can be no second one beside it. */
   | { readonly kind: "serves"; readonly isSingle: boolean }
-  | { readonly kind: "failed"; readonly message: string; readonly traceback: string }
+  | ({ readonly kind: "failed" } & Omit<InitFailure, "isTimeout">)
   /** Not ready within its deployment_initialization_timeout. */
   | { readonly kind: "timeout" };
 
@@ -66,16 +67,8 @@ export class Candidate {
   }
 }
 
-function failed({
-  message,
-  traceback,
-  isTimeout,
-}: {
-  message: string;
-  traceback: string;
-  isTimeout?: true;
-}): Check {
-  return isTimeout ? { kind: "timeout" } : { kind: "failed", message, traceback };
+function failed({ isTimeout, ...failure }: InitFailure): Check {
+  return isTimeout ? { kind: "timeout" } : { kind: "failed", ...failure };
 }
 
 function ready({ pool, version }: OpenVersion): Check {

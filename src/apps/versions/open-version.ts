@@ -45,6 +45,8 @@ export class OpenVersion {
   /** What callers get to see; another one when its settings change. */
   live: LiveApp;
   #isServing = false;
+  /** Whether its server has a port that another version of the app could not get. */
+  isInTheWay = false;
   /** Monotonic milliseconds, of when it was last given something to do. */
   usedAt: number;
 
@@ -79,9 +81,10 @@ export class OpenVersion {
     return this.pool.replicas.size > 0 || this.pool.waiting > 0;
   }
 
-  /** Whether that version could not start beside its replica: the server of this one has its port in its code. */
+  /** Whether that version could not start beside its replica: the server of this one has a port that it needs. */
   excludes({ config }: Version): boolean {
     const { customRuntime } = this.version.config;
+    if (this.isInTheWay) return true;
     return this.pool.isSingle && config.customRuntime?.port === customRuntime?.port;
   }
 

@@ -60,8 +60,8 @@ export class Switcher {
       const traffic = this.#traffic(app);
       if (traffic.current.version.id === versionId) return traffic.current.live;
       const open = traffic.find(versionId) ?? (await this.#reopen(app, versionId, traffic));
-      return await this.#inRoomOf(open, traffic, async () => {
-        await this.#start(open, traffic);
+      return await this.#inRoomOf(open, traffic, async (room) => {
+        await this.#start(open, traffic, room);
         return this.#serve(open, await this.#store(app, versionId), open.version);
       });
     });
@@ -84,9 +84,9 @@ export class Switcher {
       }
       const open = this.#open(current.live.app, next, traffic);
       const isWarm = current.pool.readyCount > 0;
-      return await this.#inRoomOf(open, traffic, async () => {
+      return await this.#inRoomOf(open, traffic, async (room) => {
         try {
-          if (isWarm) await this.#start(open, traffic);
+          if (isWarm) await this.#start(open, traffic, room);
           await this.#override(version, overrides);
         } catch (error) {
           await this.#drop(open, traffic);
@@ -101,12 +101,16 @@ export class Switcher {
   }
 
   /** Does that while nothing is in the way of a version that is to start. */
-  async #inRoomOf(open: OpenVersion, traffic: Traffic, act: () => Promise<LiveApp>): Promise<LiveApp> {
+  async #inRoomOf(
+    open: OpenVersion,
+    traffic: Traffic,
+    act: (room: Room) => Promise<LiveApp>,
+  ): Promise<LiveApp> {
     const room = new Room(open, traffic);
     try {
       // The calls under way have their own time limit.
       await room.clear(new AbortController().signal);
-      return await act();
+      return await act(room);
     } finally {
       room.leave();
     }
@@ -167,9 +171,15 @@ export class Switcher {
   }
 
   /** Starts it, and as many replicas as serve now; throws why it cannot start. */
-  async #start(open: OpenVersion, traffic: Traffic): Promise<void> {
+  async #start(open: OpenVersion, traffic: Traffic, room: Room): Promise<void> {
     // Its own time limit ends this.
-    const failure = await open.warm(1, new AbortController().signal);
+    const { signal } = new AbortController();
+    let failure = await open.warm(1, signal);
+    if (failure?.portInUse !== undefined && room.widen()) {
+      await room.clear(signal);
+      open.pool.forgive();
+      failure = await open.warm(1, signal);
+    }
     if (!failure) {
       await this.#warm(open, traffic);
       return;

@@ -61,6 +61,16 @@ export class Traffic {
     return this.all().filter((other) => other !== next && other.excludes(next.version));
   }
 
+  /**
+   * That version could not start because another has a port that it needs: from now on it cannot start beside any that
+   * has replicas. Tells whether that is new.
+   */
+  contest(next: OpenVersion): boolean {
+    const others = this.all().filter((other) => other !== next && !other.isInTheWay && other.isBusy);
+    for (const other of others) other.isInTheWay = true;
+    return others.length > 0;
+  }
+
   /** The version with that id, if it is open. */
   find(versionId: string): OpenVersion | undefined {
     if (this.#current.version.id === versionId) return this.#current;

@@ -20,6 +20,8 @@ type Origin =
   | "egress"
   /** The same in an app that has `unix_sockets = true`. */
   | "sockets"
+  /** The same in an app that is a server with its port in its code. */
+  | "server"
   /** The replica of an app with small limits, which may end of it. */
   | "bomber";
 

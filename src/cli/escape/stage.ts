@@ -13,7 +13,7 @@ import { deploySources } from "../deploy-sources.ts";
 import { CliFailure } from "../failure.ts";
 import { readEnvelope } from "../output/run-envelope.ts";
 import type { Attack } from "./attack.ts";
-import { writePart } from "./cast.ts";
+import { SERVER_PORT_IN_CODE, writePart } from "./cast.ts";
 import type { Part } from "./cast.ts";
 import { outermost, replicaIn } from "./find-processes.ts";
 import { PRIVATE_STAND_IN, StandIns } from "./stand-ins.ts";
@@ -95,7 +95,7 @@ export class Stage {
     writeFileSync(path.join(this.#otherStorage, "program"), "#!/bin/sh\nexit 0\n", { mode: 0o700 });
     const parts: readonly Part[] = ["hostile", "neighbour", "offline"];
     const more: readonly Part[] = [
-      ...(judgesNetwork ? (["egress", "sockets"] as const) : []),
+      ...(judgesNetwork ? (["egress", "sockets", "server", "rival"] as const) : []),
       ...(isScratch ? (["bomber"] as const) : []),
     ];
     for (const part of [...parts, ...more]) await this.#deploy(part, null);
@@ -127,6 +127,10 @@ export class Stage {
       management_port: Number(port),
       ...(isScratch && elsewhere),
       ...(judgesNetwork && { private_host, private_port }),
+      ...(judgesNetwork && {
+        declared_port: SERVER_PORT_IN_CODE,
+        rival_port: (await this.call("rival", "port")).result,
+      }),
       victim_pid: this.#victim.pid,
       ...this.#victim.facts,
     };

@@ -35,9 +35,8 @@ export async function* tryAttacks(
 
 async function* tryKind(stage: Stage, attacks: readonly Attack[]): AsyncGenerator<Ended> {
   const isTogether = ({ from, thenAsksFor }: Attack): boolean =>
-    (from === "fork" || from === "offline" || from === "egress" || from === "sockets") &&
-    thenAsksFor === null;
-  for (const part of ["hostile", "offline", "egress", "sockets"] as const) {
+    from !== "replica" && from !== "bomber" && from !== "build" && thenAsksFor === null;
+  for (const part of ["hostile", "offline", "egress", "sockets", "server"] as const) {
     const own = attacks.filter((attack) => isTogether(attack) && partOf(attack) === part);
     for (let at = 0; at < own.length; at += AT_ONCE)
       yield* await tryTogether(stage, part, own.slice(at, at + AT_ONCE));

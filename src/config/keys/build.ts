@@ -67,7 +67,7 @@ export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
     reader: integer(1, 65_535),
     default: 8000,
     meaning:
-      "The port in that command. Each replica gets a port of its own in its place, and in the variable `PORT`.",
+      "The server's port, in that command or in its code. Each replica gets a port of its own in its place, and in the variable `PORT`.",
   },
   healthcheckEndpoint: {
     path: "runtime.custom.healthcheck_endpoint",

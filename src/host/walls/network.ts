@@ -74,8 +74,15 @@ export function unkeptByContainers(asked: Network, wall: NetworkWall): ReturnTyp
   };
 }
 
-/** What the outer keeper is told of an app's network; `ownPort` is that of a server, 0 for none. */
-export function networkFields(asked: Network, wall: NetworkWall, ownPort = 0): NetworkFields {
+/** The port of a server's replica, and the one that its configuration declares, which stands for it inside. */
+export type ServerPorts = { readonly own: number; readonly declared: number };
+
+/** What the outer keeper is told of an app's network; `server` is null for an app that is none. */
+export function networkFields(
+  asked: Network,
+  wall: NetworkWall,
+  server: ServerPorts | null = null,
+): NetworkFields {
   const network = inForce(asked, wall);
   if (network === false) return wall.gap === null ? [...NO_NETWORK, ...NOTIFIER] : NO_NETWORK;
   const fields: (readonly [string, string])[] = [["network", String(network)]];
@@ -83,7 +90,9 @@ export function networkFields(asked: Network, wall: NetworkWall, ownPort = 0): N
   const { first, last } = wall.serverPorts;
   fields.push(["management_port", String(wall.managementPort())]);
   if (wall.neighbours !== null) fields.push(["neighbours", wall.neighbours]);
-  fields.push(["server_ports", `${first}-${last}`], ["own_port", String(ownPort)]);
+  fields.push(["server_ports", `${first}-${last}`]);
+  if (server !== null)
+    fields.push(["own_port", String(server.own)], ["declared_port", String(server.declared)]);
   for (const range of [...METADATA, ...wall.networkDeny]) fields.push(["denied", range]);
   if (network !== "egress") return fields;
   for (const range of [...SPECIAL_4, ...SPECIAL_6]) fields.push(["private", range]);

@@ -48,8 +48,9 @@ export function guestWalls(
   // What that machine can do is found out there; the file is on this one.
   const elsewhere = { managementPort: () => 0, neighbours: null };
   const wall: NetworkWall = { ...network, hasWalls: true, gap: null, ...elsewhere };
-  return ({ network: wish }, ownPort) => {
-    const fields = networkFields(wish, wall, ownPort);
+  return ({ network: wish, server }, ownPort) => {
+    const ports = server && ownPort > 0 ? { own: ownPort, declared: server.port } : null;
+    const fields = networkFields(wish, wall, ports);
     const isKept = wall.networkUnenforced === "refuse" && fields.some(([, value]) => value === "egress");
     return {
       asked: {

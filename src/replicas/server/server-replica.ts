@@ -93,7 +93,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     this.#started = started;
     let fault = "nothing listens on its port";
     this.#setDeadline(initSeconds, () => {
-      const message = `the app's server was not ready within deployment_initialization_timeout (${initSeconds} s): ${this.obstacle() ?? fault}`;
+      const message = `the app's server was not ready within deployment_initialization_timeout (${initSeconds} s): ${this.obstacle() ?? this.#lines.obstacle ?? fault}`;
       this.#initFailure = { message, traceback: this.#lines.above(message), isTimeout: true };
       this.kill();
     });
@@ -335,7 +335,12 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
   #earlyEnd({ detail }: Exit): InitFailure | null {
     if (this.isCondemned || this.#isKilled) return null;
     const message = `The app's server ended before it was ready (${detail})${this.#lines.lastWords()}`;
-    return { message, traceback: this.#lines.above(message) };
+    const { portInUse } = this.#lines;
+    return {
+      message,
+      traceback: this.#lines.above(message),
+      ...(portInUse !== null && { portInUse }),
+    };
   }
 
   #setDeadline(seconds: number, act: () => void): void {

@@ -34,10 +34,12 @@ export async function requireOffered(rung: Rung, context: TestContext): Promise<
 /**
  * Settings of a service whose host gives that rung and none above it: a service uses the highest there is. Its Python
  * is a script that answers for the host when it is asked for rungs, and otherwise becomes the real one, `command`.
+ * Connections are judged only with `isJudged`, or on the highest.
  */
 export async function onlyUpTo(
   rung: Rung,
   command = "python3",
+  isJudged = false,
 ): Promise<{ isolation: Rung; python: string }> {
   const found = await findInterpreter(command);
   if (rung === RUNGS.at(-1)) return { isolation: rung, python: found.path };
@@ -52,7 +54,7 @@ export async function onlyUpTo(
     "#!/bin/sh",
     'case "$*" in',
     `*print\\(sys.executable\\)*) echo ${python}; echo ${found.version}; echo ${real}; exit;;`,
-    `*millrace_walls.probe*) cat > /dev/null; echo '${JSON.stringify(offer)}'; exit;;`,
+    `*millrace_walls.probe${isJudged ? "\\ import" : ""}*) cat > /dev/null; echo '${JSON.stringify(offer)}'; exit;;`,
     "esac",
     "unset PWD",
     `exec ${real} "$@"`,

@@ -161,14 +161,30 @@ for (const isolation of ["auto", "none"] as const) {
   );
 }
 
-verifies("seats.ports", "a port in the code is found, and such a server is one replica", async () => {
-  const port = await freePort();
+/** A server with its port in its code. */
+function stubborn(port: number) {
   const main = serverApp().main.replace('int(os.environ["PORT"])\n', `${port}\n`);
   const runtime = `entrypoint = ["python", "main.py"]\nport = ${port}`;
-  const app = serverApp({ runtime, toml: "[scaling]\nmax_replicas = 3\n" }, main);
-  const { on } = await seated({ app }, { isolation: "auto" });
-  const answers = await Promise.all([1, 2, 3].map(() => on.call("app", {}, { functionName: "echo" })));
-  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
-  const said = `listens on port ${port} whatever PORT says: it runs as one replica`;
-  await until("that is told", () => on.logs.some(({ text }) => text.includes(said)));
+  return serverApp({ runtime, toml: "[scaling]\nmin_replicas = 2\nmax_replicas = 2\n" }, main);
+}
+
+verifies(
+  "seats.ports",
+  "without walls a port in the code is found, and such a server is one replica",
+  async () => {
+    const port = await freePort();
+    const { on } = await seated({ app: stubborn(port) }, { isolation: "none" });
+    const answers = await Promise.all([1, 2, 3].map(() => on.call("app", {}, { functionName: "echo" })));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+    const said = `listens on port ${port} whatever PORT says: it runs as one replica`;
+    await until("that is told", () => on.logs.some(({ text }) => text.includes(said)));
+  },
+);
+
+verifies("seats.ports", "behind walls each replica has a port of its own in its place", async (context) => {
+  await requireJudged("userns", context);
+  const { on } = await seated({ app: stubborn(await freePort()) }, { isolation: "auto" });
+  await until("two are ready", () => on.ready("app") === 2);
+  expect((await on.call("app", {}, { functionName: "echo" })).status).toBe(200);
+  expect(on.logs.map(({ text }) => text).join("\n")).not.toContain("it runs as one replica");
 });

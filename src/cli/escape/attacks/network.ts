@@ -28,6 +28,13 @@ const hiding = (name: string, code: string): Attack => ({
   thenDials: true,
 });
 
+/** From a server with its port in its code, which stands for the port that its replica has. */
+const server = (name: string, code: string): Attack => ({
+  ...attack("network", name, code),
+  from: "server",
+  needs: "rival_port",
+});
+
 /** A stand-in for an address that tells a machine its own secrets, on this machine. */
 const metadata = (name: string, code: string): Attack => ({
   ...attack("network", name, code),
@@ -88,6 +95,40 @@ connection.getpeername()`,
     "network",
     "the same by a socket that changes while it is judged",
     `require(take_port_changing(server_ports))`,
+  ),
+  server("share the port of another server", `take_port_shared(rival_port)`),
+  server(
+    "share the port of another server by the port in the code, which that one has too",
+    `require(take_port_shared(declared_port) not in (declared_port, int(os.environ["PORT"])))`,
+  ),
+  server(
+    "share the port of another server by an address that changes while it is judged",
+    `require(take_port_swapping(declared_port, (rival_port,)))`,
+  ),
+  server(
+    "take the port in the code itself, by an address that changes while it is judged",
+    `require(take_port_swapping(int(os.environ["PORT"]), (declared_port,)))`,
+  ),
+  server(
+    "take the port in the code itself by a datagram socket that changes while it is judged",
+    `require(take_port_changing([declared_port, declared_port]))`,
+  ),
+  server("connect to another server with the same port in its code", `dial("127.0.0.1", rival_port)`),
+  server(
+    "connect to another server by the port in the code",
+    `require(port_behind("127.0.0.1", declared_port) != int(os.environ["PORT"]))`,
+  ),
+  server(
+    "connect to another server by the port in the code where nothing of its own listens",
+    `dial("127.0.0.9", declared_port)`,
+  ),
+  server(
+    "connect to another server by an address that changes while it is judged",
+    `require(dial_changing(("127.0.0.1", declared_port), ("127.0.0.1", rival_port)))`,
+  ),
+  server(
+    "take the port in the code in a network namespace of its own",
+    `call("unshare", 0x50000000); take_port_shared(declared_port)`,
   ),
   metadata("ask for the machine's metadata", `dial(metadata_host, metadata_port)`),
   attack(

@@ -99,13 +99,13 @@ export class ProcessServer implements StartedServer {
     const { limits = null, clock } = this.#host;
     const workload = this.#workload;
     const folders = foldersOf(workload, dataDir);
-    const { entrypoint, port: authored } = this.#command;
+    const { entrypoint, port: declared } = this.#command;
     const port = this.#port;
-    const command = withPort(entrypoint, authored, port);
+    const command = withPort(entrypoint, declared, port);
     const user = storage.userOf(workload.projectId);
     const walls = rung && { rung, python: keeperPython, dataDir, reads, network, user };
     const started = startServer(
-      { keeperPython, python, command, port, workload, folders, walls, limits },
+      { keeperPython, python, command, port, declared, workload, folders, walls, limits },
       clock,
       this.#events,
     );

@@ -16,6 +16,8 @@ export type ServerStart = HeldStart & {
   /** The command, with its port in it. */
   readonly command: readonly string[];
   readonly port: number;
+  /** The port that its configuration declares. */
+  readonly declared: number;
 };
 
 const PYTHON_NAMES = new Set(["python", "python3"]);
@@ -60,7 +62,7 @@ function walledStart(start: ServerStart, walls: ProjectWalls, scratch: string): 
     python: start.python,
     reads: [],
     writes: [],
-    network: networkFields(workload.network, walls.network, start.port),
+    network: networkFields(workload.network, walls.network, { own: start.port, declared: start.declared }),
     unixSockets: workload.unixSockets,
     // It does not call home.
     home: null,

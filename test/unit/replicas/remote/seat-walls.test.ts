@@ -14,10 +14,12 @@ verifies("seats.walls-asked", "what a seat is asked for follows from the setting
   const auto = guestWalls({ isolation: "auto" }, OPEN_NETWORK, "Ray");
   expect(auto(of(true), 0).asked).toMatchObject({ isolation: "auto", must_judge: false });
   // Whatever the service's own machine can do: the other one is asked.
-  expect(auto(of(true), 21_005).asked?.network).toEqual(
+  const server = { ...of(true), server: { entrypoint: ["serve"], port: 8000 } };
+  expect(auto(server, 21_005).asked?.network).toEqual(
     expect.arrayContaining([
       ["network", "true"],
       ["own_port", "21005"],
+      ["declared_port", "8000"],
       ["guest", "true"],
     ]),
   );

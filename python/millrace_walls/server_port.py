@@ -1,0 +1,65 @@
+"""The port of an app's own server, which may be written in its code.
+
+Each replica has a port of its own, which it finds in the variable `PORT`. A server that ignores `PORT` binds the port
+that its configuration declares, as every other replica of it does. So the declared port stands for the replica's own:
+a bind to it takes the replica's own port, and a connection to it on this machine leads there.
+"""
+
+from __future__ import annotations
+
+from .app_log import AppLog
+
+_IN_USE = (
+    "cannot listen on TCP port %d: another replica of this app or another program uses it. "
+    "Have the server use a free port there (port 0), or set max_replicas = 1"
+)
+_BOTH = (
+    "cannot listen on PORT (%d): the server already listens on %d, which stands for the same port. "
+    "Set runtime.custom.port to a port that the server does not use"
+)
+#: Ports of which it is told that they are in use: a program may try one after the other until one is free.
+_MAX_TOLD = 4
+
+
+class ServerPort:
+    """The two numbers of one replica's port. `own` is 0 for an app that is no server: then nothing is replaced."""
+
+    def __init__(self, declared: int, own: int, log: AppLog | None) -> None:
+        self._log = log
+        self._declared = declared
+        self._own = own
+        #: Which of the two numbers the app bound first; 0 until then.
+        self._first = 0
+        #: The app listens on its own port by number and on the declared one besides: then those are two ports.
+        self._is_apart = False
+        self._told: set[int] = set()
+
+    def is_own(self, port: int) -> bool:
+        return port == self._own
+
+    def to_bind(self, port: int) -> int:
+        """The port that a bind to this one takes."""
+        return self._own if self._is_declared(port) and self._first != self._own else port
+
+    def to_connect(self, port: int) -> int:
+        """The port that a connection to this one, on this machine, leads to."""
+        return self._own if self._is_declared(port) and not self._is_apart else port
+
+    def note_bound(self, port: int) -> None:
+        """The app has bound this port, as it named it."""
+        if self._is_declared(port) or port == self._own:
+            self._first = self._first or port
+            self._is_apart = self._is_apart or (self._first == self._own and self._is_declared(port))
+
+    def note_in_use(self, port: int) -> None:
+        """The app could not bind this port, as it named it: tells the reader of its log what to do."""
+        if self._log is None or self.to_bind(port) != port or port in self._told or len(self._told) >= _MAX_TOLD:
+            return
+        self._told.add(port)
+        if port != self._own:
+            self._log.tell(_IN_USE % port)
+        elif self._first == self._declared:
+            self._log.tell(_BOTH % (port, self._declared))
+
+    def _is_declared(self, port: int) -> bool:
+        return self._own > 0 and port == self._declared != self._own

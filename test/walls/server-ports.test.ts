@@ -1,0 +1,47 @@
+import path from "node:path";
+import { expect, onTestFinished } from "vitest";
+import { apiOf } from "../../src/cli/chaos/scratch-service.ts";
+import { NETWORK } from "../../src/cli/escape/attacks/network.ts";
+import { Stage } from "../../src/cli/escape/stage.ts";
+import { tryAttacks } from "../../src/cli/escape/try-attacks.ts";
+import { findInterpreter } from "../../src/host/interpreter.ts";
+import { RUNGS } from "../../src/host/walls/rung.ts";
+import { SERVER_PORTS, testService } from "../support/service.ts";
+import { onlyUpTo, requireJudged } from "../support/walls/walled.ts";
+import { verifies } from "../verifies.ts";
+
+for (const rung of RUNGS) {
+  verifies(
+    "servers.port-in-code.attacks",
+    `on ${rung} a server with its port in the code gets no other port and reaches no other server by it`,
+    async (context) => {
+      await requireJudged(rung, context);
+      const service = await testService({}, await onlyUpTo(rung, "python3", true));
+      const { apiUrl, baseUrl, owner } = service.service;
+      const { signal } = new AbortController();
+      const { path: python } = await findInterpreter("python3");
+      const { dataDir } = service.settings;
+      const stage = new Stage({
+        api: apiOf({ apiUrl, baseUrl, ...owner }, signal),
+        dataDir,
+        masterKey: path.join(dataDir, "master.key"),
+        pid: process.pid,
+        python,
+        isScratch: false,
+        judgesNetwork: true,
+        serverPorts: SERVER_PORTS,
+      });
+      onTestFinished(async () => await stage.clear());
+      await stage.prepare(signal);
+      const attacks = NETWORK.filter(({ from }) => from === "server");
+      const ends: Record<string, string> = {};
+      let stopped = 0;
+      for await (const { attack, isStopped, result } of tryAttacks(stage, { network: attacks })) {
+        ends[attack.name] = result;
+        if (isStopped) stopped += 1;
+      }
+      expect({ ends, stopped }).toEqual({ ends, stopped: attacks.length });
+      expect(attacks.length).toBeGreaterThan(8);
+    },
+  );
+}
