@@ -181,10 +181,11 @@ export class RunHandler {
     const timer = clock.after(waitSeconds * 1000, giveUp);
     exchange.goneListener = { onGone: giveUp };
     closing.addEventListener("abort", giveUp);
+    authenticator.hold(request, "run", request.token, giveUp);
     try {
       const known = await lookup.findEnded(first, patience.signal, this.#room(request));
       if (!known) throw new AppError("run_not_found");
-      // Its right may have ended while it waited.
+      // Its right may have ended while it waited: then this throws.
       await authenticator.admit(request, "run");
       return known;
     } finally {
