@@ -13,9 +13,9 @@ import type { AppRoute } from "./route.ts";
 
 /**
  * What a token is shown for: to call a function, one of a public app, or a server app; for a run that has begun; for the
- * app's document.
+ * app's document; for an address below the app at which there is nothing.
  */
-export type Use = "function" | "public" | "server" | "run" | "document";
+export type Use = "function" | "public" | "server" | "run" | "document" | "nothing";
 
 /** What a right depends on besides its holder. */
 type Asked = {
@@ -111,9 +111,11 @@ function requireRight(principal: Principal, { head, route }: Asked, use: Use): v
   }
   requireRole(principal, route.projectId, "call");
   const { limits } = principal;
-  if (!limits || use === "document") throw new AppError("forbidden");
+  if (!limits) throw new AppError("forbidden");
   const { apps, functions, origins } = limits;
+  // Before anything that depends on the app: the answer is the same whether or not it exists.
   if (!apps.includes(route.appName)) throw limitedTo("other apps");
+  if (use === "document") throw new AppError("forbidden");
   if (use === "server" && functions !== null)
     throw limitedTo("functions by name, and this app is a server, which has none");
   const isFunction = use === "function" || use === "public";

@@ -3,9 +3,8 @@ export type Exposure = "ours" | "all" | "app";
 
 const EXPOSED = "X-Request-Id, Location, Server-Timing, Retry-After";
 const PREFLIGHT_SECONDS = "600";
-const FUNCTION_METHODS = "GET, POST, OPTIONS";
-/** Those that browsers know. */
-export const SERVER_METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+/** All that browsers know: a server app may take any of them. */
+const METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 /** Which pages may call the app endpoints: bearer tokens only, so no origin has to be trusted. */
 export class Cors {
@@ -29,13 +28,13 @@ export class Cors {
     };
   }
 
-  /** Headers of the answer to a preflight; a server may take other methods than a function. */
-  preflight(origin: string, asked: string | undefined, methods = FUNCTION_METHODS): Record<string, string> {
+  /** Headers of the answer to a preflight, which comes without a token: they do not depend on the app. */
+  preflight(origin: string, asked: string | undefined): Record<string, string> {
     const headers = this.headers(origin);
     if (!headers["access-control-allow-origin"]) return headers;
     return {
       ...headers,
-      "access-control-allow-methods": methods,
+      "access-control-allow-methods": METHODS,
       "access-control-allow-headers": asked ?? "Authorization, Content-Type",
       "access-control-max-age": PREFLIGHT_SECONDS,
     };

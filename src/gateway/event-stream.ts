@@ -114,9 +114,9 @@ export class EventStream {
     } else this.#response.write(all, () => this.#clock.after(LAST_WORD_MS, () => this.#response.destroy()));
   }
 
-  /** Ends it with a last piece, soon and whether or not the caller reads. */
+  /** Ends it soon, whether or not the caller reads: with a last piece, unless its end is already on its way. */
   cutOff(last: Piece): void {
-    if (this.isClosed) return;
+    if (this.#response.destroyed) return;
     this.end(last, true);
     this.#clock.after(CUT_OFF_MS, () => this.#response.destroy());
   }

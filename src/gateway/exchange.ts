@@ -202,9 +202,9 @@ export class Exchange {
   }
 
   /** The answer to a browser that asks whether a page may call. */
-  answerPreflight(methods?: string): void {
+  answerPreflight(): void {
     const asked = this.request.headers["access-control-request-headers"];
-    const headers = this.#parts.cors.preflight(this.head?.origin ?? "", asked, methods);
+    const headers = this.#parts.cors.preflight(this.head?.origin ?? "", asked);
     this.response.writeHead(204, { ...headers, "x-request-id": this.id }).end();
     this.#settle();
   }

@@ -164,9 +164,12 @@ export class RunHandler {
       stallSeconds: limits.streamStallTimeoutSeconds,
       hold: (end: (error: AppError) => void) => authenticator.hold(request, "run", request.token, end),
     };
+    const open = feeds.known(events);
+    // Before the limit: that a run has many readers tells that it exists.
+    if (open && !maySee(request, open.run)) throw new AppError("run_not_found");
     // Before anything is read: who is refused comes again, and again.
     feeds.requireRoom(events);
-    const known = await this.#find(request, this.#room(request), feeds.known(events));
+    const known = await this.#find(request, this.#room(request), open);
     await feeds.answer(exchange, known, events);
   }
 
@@ -174,7 +177,7 @@ export class RunHandler {
     return this.#parts.bodyRoom.forAnswer(route.projectId, exchange);
   }
 
-  /** `open`: the run as somebody knows it already. */
+  /** `open`: the run as others are reading it, if the caller may see it. */
   async #find(
     request: AppRunRequest,
     makeRoom: MakeRoom | null = this.#room(request),
@@ -182,8 +185,8 @@ export class RunHandler {
   ): Promise<KnownRun> {
     const { app, route } = request;
     const key = { appNumber: app.number, id: route.runId };
-    const known = open ?? (await this.#parts.lookup.find(key, makeRoom));
-    if (!known || !maySee(request, known.run)) throw new AppError("run_not_found");
+    const known = open ?? (await this.#parts.lookup.find(key, makeRoom, (run) => maySee(request, run)));
+    if (!known) throw new AppError("run_not_found");
     return known;
   }
 
@@ -197,10 +200,11 @@ export class RunHandler {
     const timer = clock.after(waitSeconds * 1000, giveUp);
     exchange.goneListener = { onGone: giveUp };
     closing.addEventListener("abort", giveUp);
+    authenticator.hold(request, "run", request.token, giveUp);
     try {
       const known = await lookup.findEnded(first, patience.signal, this.#room(request));
       if (!known) throw new AppError("run_not_found");
-      // Its right may have ended while it waited.
+      // Its right may have ended while it waited: then this throws.
       await authenticator.admit(request, "run");
       return known;
     } finally {

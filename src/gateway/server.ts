@@ -22,7 +22,7 @@ import type { Connection } from "./connection.ts";
 import { BodyRoom, bodyRoomBytes } from "./body-room.ts";
 import { CallHandler } from "./call-route.ts";
 import type { CallParts } from "./call-route.ts";
-import { Cors, SERVER_METHODS } from "./cors.ts";
+import { Cors } from "./cors.ts";
 import { Feeds } from "./events/feeds.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeParts } from "./exchange.ts";
@@ -278,13 +278,14 @@ export class Gateway {
 
   #serve(connection: Connection, exchange: Exchange, head: RequestHead, route: Route): void | Promise<void> {
     if (exchange.from?.isHeld) exchange.response.writeContinue();
-    if (exchange.request.method === "OPTIONS" && head.origin !== null) {
-      const isServer = route.kind !== "run" && this.#proxy.isServer(route);
-      // A server may have a use for OPTIONS; what a browser asks before a call is ours to answer.
-      if (!isServer || exchange.request.headers["access-control-request-method"] !== undefined) {
-        exchange.answerPreflight(isServer ? SERVER_METHODS : undefined);
-        return undefined;
-      }
+    // Preflights carry no token, so the answer is the same for every app. Any other OPTIONS may be for a server app.
+    if (
+      exchange.request.method === "OPTIONS" &&
+      head.origin !== null &&
+      exchange.request.headers["access-control-request-method"] !== undefined
+    ) {
+      exchange.answerPreflight();
+      return undefined;
     }
     if (this.#isDraining && (route.kind === "call" || route.kind === "path"))
       return this.#refuseCall(exchange);

@@ -11,6 +11,8 @@ const NAME = "millrace_refresh";
 const SESSION_PATH = "/v2/session";
 const MAX_AGE_SECONDS = 30 * 86_400;
 const VALUE = /^[\w-]+$/;
+/** Without the blanks that `trim` removes but browsers take for part of a name: to them such a name has no prefix. */
+const PLAIN = /^[\t\x20-\x7e]*$/;
 /** All paths whose cookies browsers send to the session routes: a page on another port may have used any of them. */
 const SENT_ALONG = ["/", "/v2", "/v2/", SESSION_PATH, `${SESSION_PATH}/`, `${SESSION_PATH}/refresh`];
 /** How many parent domains to clear; enough for any real host. */
@@ -36,7 +38,7 @@ export function readRefreshCookie(reply: FastifyReply, publicBaseUrl: string | n
   const cookie = refreshCookieAt(baseUrlOf(request, publicBaseUrl));
   const values = (request.headers.cookie ?? "").split(";").flatMap((pair) => {
     const [name = "", value = ""] = pair.split("=", 2);
-    return name.trim() === cookie.name ? [value.trim()] : [];
+    return PLAIN.test(name) && name.trim() === cookie.name ? [value.trim()] : [];
   });
   if (values.length > 1) {
     reply.header("set-cookie", forgetAll(cookie, request.hostname));

@@ -136,13 +136,15 @@ export function serviceAccountOperations({
         const before = await find(call.params);
         requireSameRole(before.role, role);
         const limits = limitsOf(call.body, role ?? before.role, storedLimits(before));
+        // Written only if the request changes them: a rename must not undo a change of the limits at the same time.
+        const callLimits = limits && JSON.stringify(limits);
         const expiresAt = expiryOf(call.body, clock.now());
         if (expiresAt !== null && expiresAt > before.expiresAt) throw refusal("can only become earlier");
         const change = {
           ...(name !== undefined && { name }),
           ...(description !== undefined && { description }),
           ...(role !== undefined && { role }),
-          ...(limits && { callLimits: JSON.stringify(limits) }),
+          ...(callLimits && callLimits !== before.callLimits && { callLimits }),
           ...(expiresAt !== null && { expiresAt }),
         };
         if (!(await tokens.update(projectId, id, change))) throw notFound();

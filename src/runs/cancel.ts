@@ -49,8 +49,8 @@ export class Canceller {
   /** Throws for a run that is not there, that the caller may not know of, or that has ended. */
   async cancel(key: RunKey, maySee: (run: Run) => boolean): Promise<void> {
     for (let i = 0; i < TRIES; i++) {
-      const known = await this.#lookup.find(key, null);
-      if (!known || !maySee(known.run)) throw new AppError("run_not_found");
+      const known = await this.#lookup.find(key, null, maySee);
+      if (!known) throw new AppError("run_not_found");
       if (isFinal(known.run.state) || known.live?.end) throw new AppError("run_finished");
       if (known.live) {
         known.live.cancel();

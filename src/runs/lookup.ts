@@ -76,19 +76,30 @@ export class RunLookup {
     return false;
   }
 
-  /** `makeRoom` is asked before a result is read, or copied; what it throws ends the search. Null: nobody wants the result. */
-  async find(key: RunKey, makeRoom: MakeRoom | null = () => {}): Promise<KnownRun | null> {
+  /**
+   * Null if there is no such run, or if `maySee` says that the caller may not know of it: nothing more is read of it then.
+   * `makeRoom` is asked before a result is read, or copied; what it throws ends the search. Null: nobody wants the result.
+   */
+  async find(
+    key: RunKey,
+    makeRoom: MakeRoom | null = () => {},
+    maySee: (run: Run) => boolean = () => true,
+  ): Promise<KnownRun | null> {
     const live = this.#executor.find(key.id);
-    if (live && live.request.target.appNumber === key.appNumber) return fromLive(live);
+    if (live && live.request.target.appNumber === key.appNumber) {
+      const known = fromLive(live);
+      return maySee(known.run) ? known : null;
+    }
     // Nothing is waited for between these two and the store, so that a run on its way there is not missed.
     const entry = this.#journal.find(key.appNumber, key.id);
     if (entry) {
       const { run, payload, transcript } = entry;
+      if (!maySee(run)) return null;
       makeRoom?.(payload?.result?.length ?? 0);
       return { ...fromRecord(run, payload, () => transcript ?? NO_CHUNKS), live: null };
     }
     const run = await this.#store.runs.find(key);
-    if (!run) return null;
+    if (!run || !maySee(run)) return null;
     const stored = await this.#store.payloads.find(key);
     makeRoom?.(stored?.resultBlob?.bytes ?? stored?.result?.length ?? 0);
     const blob = makeRoom && stored?.resultBlob;

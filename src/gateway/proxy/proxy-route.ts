@@ -81,15 +81,14 @@ export class ProxyHandler {
   handlePath(request: AppRequest): void | Promise<void> {
     const { projectId, appName } = request.route;
     const live = this.#parts.catalog.find(projectId, appName);
-    if (!live) return this.#refuse(request);
-    if (!live.version.config.customRuntime) throw new AppError("not_found");
-    return this.handle(request, live);
+    return live?.version.config.customRuntime ? this.handle(request, live) : this.#refuse(request, live);
   }
 
-  /** Whoever may call the app is told why it takes no calls. */
-  async #refuse(request: AppRequest): Promise<never> {
+  /** Only a caller who may call the app learns whether it exists, and why it takes no calls. */
+  async #refuse(request: AppRequest, live: LiveApp | undefined): Promise<never> {
     const { authenticator, whyAbsent } = this.#parts;
-    await authenticator.admit(request, "server");
+    if (!live?.version.config.deployment.disableAuth) await authenticator.admit(request, "nothing");
+    if (live) throw new AppError("not_found");
     throw await whyAbsent({ projectId: request.route.projectId, name: request.route.appName });
   }
 

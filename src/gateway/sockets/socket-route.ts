@@ -59,12 +59,12 @@ export class SocketHandler {
     const { exchange, head, route } = request;
     const { catalog, authenticator } = this.#parts;
     const live = catalog.find(route.projectId, route.appName);
-    if (live && !live.version.config.customRuntime) throw new AppError("not_found");
     const { url = "", rawHeaders } = exchange.request;
     const path = pathBelow(url, appPath(exchange, route));
     if (live?.version.config.deployment.disableAuth) return this.#start(request, live, path, null);
     const { authorization, target } = readSocketToken(head.authorization, rawHeaders, path);
-    const admitted = authenticator.admit(request, "server", authorization);
+    const isServer = Boolean(live?.version.config.customRuntime);
+    const admitted = authenticator.admit(request, isServer ? "server" : "nothing", authorization);
     if (!live) return this.#refuse(route, admitted);
     const start = (token: RememberedToken): void => this.#start(request, live, target, token);
     return admitted instanceof Promise ? admitted.then(start) : start(admitted);
@@ -82,7 +82,9 @@ export class SocketHandler {
   #start(request: SocketRequest, live: LiveApp, target: string, token: RememberedToken | null): void {
     const { exchange, first } = request;
     const { customRuntime, limits } = live.version.config;
-    if (!customRuntime || exchange.response.destroyed) return;
+    // Functions have no WebSockets. Checked after the token, which has to show first that its holder may know of the app.
+    if (!customRuntime) throw new AppError("not_found");
+    if (exchange.response.destroyed) return;
     const { executor, authenticator, clock } = this.#parts;
     const head = this.#headOf(request, target, customRuntime.passAuthorization);
     const answer = new SocketAnswer({

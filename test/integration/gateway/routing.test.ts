@@ -88,31 +88,30 @@ describe("a sub-path", () => {
 describe("nothing is there", () => {
   verifies(
     "errors.404.route",
-    "at an unknown address, whatever the method and with or without a token",
+    "at an unknown address, whatever the method; below an app only for a token that may call it",
     async () => {
-      const { apiUrl } = service().service;
+      const { apiUrl, owner } = service().service;
       const known = `/v4/${project()}/app`;
+      const below = ["", "/", "/run/", "/run//x", "/run%2F", "/ru-n", "/%72un"].map((rest) => known + rest);
       for (const target of [
         "/",
         "/v4",
         `/v4/${project()}`,
-        known,
-        `${known}/`,
-        `${known}/run/`,
-        `${known}/run//x`,
+        ...below,
         `/v4//${project()}/app/run`,
         `/v4/${project()}/app%2Frun`,
-        `/v4/${project()}/app/run%2F`,
         `/v4/${project()}/APP/run`,
-        `/v4/${project()}/app/ru-n`,
-        `/v4/${project()}/app/%72un`,
         "/metrics",
         "/livez",
       ]) {
         for (const method of ["POST", "GET", "DELETE"]) {
-          const answer = await fetch(apiUrl + target, { method });
+          const headers = { authorization: `Bearer ${owner.token}` };
+          const answer = await fetch(apiUrl + target, { method, headers });
           expect([target, answer.status]).toEqual([target, 404]);
           expect(await answer.json()).toMatchObject({ code: "not_found" });
+          // Otherwise anyone could learn which apps there are.
+          const { status } = await fetch(apiUrl + target, { method });
+          expect([target, status]).toEqual([target, below.includes(target) ? 401 : 404]);
         }
       }
     },

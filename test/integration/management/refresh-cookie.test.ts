@@ -84,3 +84,14 @@ verifies("cookies.prefix", "under HTTPS the cookie has a prefix that no other ho
   ]);
   expect((await refresh(next)).status).toBe(401);
 });
+
+verifies("cookies.prefix", "a name with other blanks than space and tab is another cookie's", async () => {
+  const { site, refresh } = await openSite(HTTPS);
+  const pair = cookieOf(await site.setUp());
+  const value = pair.slice(pair.indexOf("=") + 1);
+  // Browsers do not see the prefix in such a name, so another host may have set the cookie.
+  for (const name of ["\u00a0__Host-millrace_refresh", "__Host-millrace_refresh\u00a0"])
+    expect([name, (await refresh(`${name}=${value}`)).status]).toEqual([name, 401]);
+  const renewed = await refresh(`\u00a0__Host-millrace_refresh=x; \t __Host-millrace_refresh \t= ${value}`);
+  expect(renewed.status).toBe(200);
+});

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { expect, test } from "vitest";
 import { WebSocket as Client } from "ws";
 import { hostLabel } from "../../../src/model/app-host.ts";
+import { callAccount } from "../../support/call-tokens.ts";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import type { RawAnswer } from "../../support/raw-http.ts";
 import { secondProject } from "../../support/second-project.ts";
@@ -171,6 +172,61 @@ verifies("origins.silent", "who may not call an app does not learn whether there
   const run = await send(`GET /runs/${open.headers["x-request-id"]} HTTP/1.1`, [`Host: ${hostOf("open")}`]);
   expect(run.status).toBe(401);
 });
+
+const UPGRADE = [
+  "Connection: Upgrade",
+  "Upgrade: websocket",
+  "Sec-WebSocket-Version: 13",
+  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+];
+
+/** Requests that functions, servers and absent apps have different uses for. */
+const PROBES: readonly (readonly [method: string, path: string, headers: readonly string[]])[] = [
+  ["POST", "run", []],
+  ["GET", "", []],
+  ["GET", "a%20b", []],
+  ["GET", "runs/7", []],
+  ["GET", `runs/${crypto.randomUUID()}`, []],
+  ["GET", "openapi.json", []],
+  ["GET", "openapi.json/x", []],
+  ["GET", "run", UPGRADE],
+  ["GET", "", UPGRADE],
+  ["OPTIONS", "run", ["Origin: https://page.example"]],
+  ["OPTIONS", "run", ["Origin: https://page.example", "Access-Control-Request-Method: PUT"]],
+];
+
+verifies(
+  ["origins.silent", "call.apps"],
+  "whatever is asked for, a private app of functions, a server and no app at all answer alike",
+  async () => {
+    const limited = await callAccount(site(), { apps: ["open"] });
+    const theirs = await secondProject(site(), "p-others");
+    for (const token of [null, limited.token, theirs.token])
+      for (const [method, path, headers] of PROBES)
+        for (const place of ["shared", "own"]) {
+          const answers: unknown[] = [];
+          for (const app of ["functions", "web", "none"]) {
+            const below = place === "own" ? "" : `/v4/${project()}/${app}`;
+            const host = place === "own" ? hostOf(app) : "api.example.com";
+            const bearer = token === null ? [] : [`Authorization: Bearer ${token}`];
+            const lines = [`Host: ${host}`, ...bearer, ...headers];
+            const answer = await send(`${method} ${below}/${path} HTTP/1.1`, lines);
+            const { date, "x-request-id": id = "", ...told } = answer.headers;
+            expect(date).toBeDefined();
+            answers.push([answer.status, told, answer.body.replaceAll(id, "")]);
+          }
+          const probe = [method, path, place];
+          expect([probe, answers[1], answers[2]]).toEqual([probe, answers[0], answers[0]]);
+        }
+    // Its own app, which has functions and is not called by these.
+    const own = [`Host: ${hostOf("functions")}`, auth()];
+    expect(codeOf(await send("GET / HTTP/1.1", own))).toEqual([404, "not_found"]);
+    expect(codeOf(await send("GET /run HTTP/1.1", [...own, ...UPGRADE]))).toEqual([404, "not_found"]);
+    const open = [`Host: ${hostOf("open")}`];
+    expect(codeOf(await send("GET / HTTP/1.1", open))).toEqual([404, "not_found"]);
+    expect(codeOf(await send("GET /run HTTP/1.1", [...open, ...UPGRADE]))).toEqual([404, "not_found"]);
+  },
+);
 
 verifies("origins.other-hosts", "however a Host is written, it is an app's or it is not", async () => {
   const own = hostOf("functions");
