@@ -12,6 +12,7 @@ export const TRIED_BY_NAME = {
     "cli.call-socket",
     "cli.dev",
     "cli.dev-server",
+    "cli.dev.call",
     "cli.reset-password",
     "cli.rotate-keys",
     "cli.storage",

@@ -9,6 +9,12 @@ export const TOOLS = {
     "cli.call-socket":
       "`millrace call APP /path --ws` sends the lines of stdin, prints messages, and closes as it should.",
     "cli.apps": "`millrace apps` lists, shows, scales, rolls back and deletes.",
+    "cli.pastable":
+      "Commands that the command line prints can be pasted: the program, arguments and token are right.",
+    "cli.data-dir":
+      "`--data-dir` names the service that runs on a data directory, and no setting overrides it.",
+    "cli.call.functions": "`millrace call` of a function that is not there lists those that are.",
+    "cli.runs.project": "`millrace runs list` without an app lists the runs of all apps of the project.",
     "cli.runs": "`millrace runs` lists, shows, cancels and follows runs.",
     "cli.logs": "`millrace logs` shows, searches and follows an app's lines.",
     "cli.secrets": "`millrace secrets` lists, sets and unsets.",
@@ -23,6 +29,8 @@ export const TOOLS = {
     "cli.init": "`millrace init` makes an app that deploys as it is, and overwrites nothing.",
     "cli.deploy": "`millrace deploy` brings a folder to a running version.",
     "cli.dev": "`millrace dev` serves a folder and follows its changes.",
+    "cli.dev.call":
+      "The commands that `millrace dev` prints reach its own service, whatever else runs in the folder.",
     "cli.dev-server": "`millrace dev` serves an app that is a server, and starts it anew on every save.",
     "cli.completion": "Shells can complete every command.",
     "cli.errors": "An error says what happened and what helps, with the documented exit code and no stack.",

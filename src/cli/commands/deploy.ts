@@ -1,5 +1,7 @@
 import type { Command } from "commander";
+import path from "node:path";
 import { APPS } from "../../shapes/apps.ts";
+import type { Site } from "../api/site.ts";
 import { bundleFilesOf, readAppFolder } from "../app-folder.ts";
 import { callHints } from "../call-hints.ts";
 import { cancelBuild, uploadApp } from "../deploy-folder.ts";
@@ -9,7 +11,9 @@ import { examples, remote } from "../options.ts";
 import { bytes, duration } from "../output/amounts.ts";
 import { confirm } from "../output/confirm.ts";
 import { paint, printable } from "../output/paint.ts";
+import { shellWord } from "../output/program-name.ts";
 import { Progress } from "../output/progress.ts";
+import { sampleCall } from "../sample-call.ts";
 import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
 import { afterFailure } from "./builds.ts";
@@ -57,9 +61,8 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
   }
   const status = await follow(task, app.name, buildId);
   if (status !== "success") throw await failed(task, app.name, buildId, status);
-  // Ready to paste at a terminal; what is kept elsewhere does not show the token.
-  const token = process.stdout.isTTY ? (api.site.token ?? "") : "$MILLRACE_TOKEN";
-  const { url, commands } = callHints({ ...app, endpoint }, token);
+  const sample = app.serverPath === null && !out.isJson ? await sampleCall(api, app.name) : null;
+  const { url, commands } = callHints({ ...app, endpoint, sample, token: shellToken(api.site) });
   out.show({ app: app.name, build_id: buildId, status, endpoint }, () =>
     [
       "",
@@ -70,6 +73,19 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
       "",
     ].join("\n"),
   );
+}
+
+/** The token as a shell finds it. Only at a terminal, and only if nothing else holds it, is it shown itself. */
+function shellToken({ token, tokenSource, tokenFile }: Site): string {
+  if (tokenSource === "MILLRACE_TOKEN") return "$MILLRACE_TOKEN";
+  if (tokenFile !== null) return `$(cat ${shellWord(shortPath(tokenFile))})`;
+  return process.stdout.isTTY ? (token ?? "") : "$MILLRACE_TOKEN";
+}
+
+/** A path as one would type it here. */
+function shortPath(file: string): string {
+  const relative = path.relative(process.cwd(), file);
+  return relative.startsWith("..") ? file : relative;
 }
 
 /** Somebody at a terminal is asked before an app is made that was not there: the name or project may be a slip. */
