@@ -87,10 +87,7 @@ export class CallHandler {
     if (!live) return this.#refuse(route);
     this.#catalog.requireFunction(live, route.functionName);
     const { method } = exchange.request;
-    if (method === "GET" && route.isModels) {
-      exchange.answerJson(200, modelsOf(live));
-      return undefined;
-    }
+    if (method === "GET" && route.isModels) return this.#listModels(call, live);
     if (method !== "POST") throw wrongMethod(route);
     const { maxBodyBytes } = live.version.config.limits;
     checkBodyHead(head, maxBodyBytes);
@@ -103,6 +100,12 @@ export class CallHandler {
       else exchange.attempt(() => this.#check(admitted, body));
     });
     return undefined;
+  }
+
+  /** An app that never ran is started, to tell whether it has the function. */
+  async #listModels({ exchange, route }: CallRequest, live: LiveApp): Promise<void> {
+    await this.#catalog.signature(live, route.functionName);
+    exchange.answerJson(200, modelsOf(live));
   }
 
   async #refuse({ projectId, appName: name }: CallRoute): Promise<never> {

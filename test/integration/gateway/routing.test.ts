@@ -199,6 +199,8 @@ describe("nothing is there", () => {
     const wrong = await post(`/v4/${project()}/app/run/models`, "PUT");
     expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "GET, POST"]);
     expect(await post(`/v4/${project()}/app/nothing/models`, "GET")).toMatchObject({ status: 404 });
+    await service().deploy("unasked", { main: MAIN });
+    expect(await post(`/v4/${project()}/unasked/v1/models`, "GET")).toMatchObject({ status: 404 });
     const stranger = await fetch(`${service().service.apiUrl}/v4/${project()}/app/run/models`);
     expect(stranger.status).toBe(401);
   });

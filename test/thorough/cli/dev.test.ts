@@ -102,7 +102,7 @@ verifies("cli.dev-server", "dev serves a server, and a save starts it anew", asy
   const [, url = "", token = ""] = await dev.printed(
     /^ {2}curl '(\S+\/site)\/readyz' -H "Authorization: Bearer (\S+)"$/m,
   );
-  expect(dev.stdout).toContain("  millrace call site /readyz\n");
+  expect(dev.stdout).toContain("  millrace call site /readyz --data-dir .millrace-dev\n");
   const ask = async (): Promise<string> =>
     await (await fetch(`${url}/x`, { headers: { authorization: `Bearer ${token}` } })).text();
   expect(await ask()).toContain('"pid": "first"');
