@@ -268,6 +268,11 @@ export class Catalog {
     return await this.#switcher.changeScaling(app, overrides);
   }
 
+  /** Replaces the app's replicas one and all, without a call that fails for it; throws if it no longer starts. */
+  async restart(app: App): Promise<LiveApp> {
+    return await this.#switcher.restart(app);
+  }
+
   /** Deletes an app: nobody finds it when this resolves; what it holds ends, then nothing is left of it. */
   async remove(app: App): Promise<void> {
     const { store, clock, secrets, appSecrets, onRemoved, holderOf } = this.#parts;

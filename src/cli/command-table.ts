@@ -34,6 +34,9 @@ export const COMMANDS: readonly CommandRow[] = [
   row(APPS, "apps", "list, show, scale, roll back and delete apps", async (to) => {
     (await import("./commands/apps.ts")).defineApps(to);
   }),
+  row(APPS, "restart", "replace an app's replicas without a failed call", async (to) => {
+    (await import("./commands/restart.ts")).defineRestart(to);
+  }),
   row(APPS, "builds", "list and cancel builds, and read their logs", async (to) => {
     (await import("./commands/builds.ts")).defineBuilds(to);
   }),

@@ -11,6 +11,7 @@ export const WORDS: Record<string, readonly string[]> = {
   "apps get": ["nosuch"],
   "apps scale": ["nosuch", "--min", "1"],
   "apps rollback": ["nosuch"],
+  restart: ["nosuch"],
   "apps delete": ["nosuch", "--yes"],
   "builds list": ["nosuch"],
   "builds logs": ["nosuch"],
