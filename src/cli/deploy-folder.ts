@@ -18,6 +18,7 @@ export async function uploadApp(
   api: Api,
   name: string,
   files: readonly BundleFile[],
+  disableSyntaxCheck: boolean,
   onBytes: (doneBytes: number, ofBytes: number) => void = () => {},
 ): Promise<BegunDeploy> {
   const aside = await mkdtemp(path.join(tmpdir(), "millrace-deploy-"));
@@ -25,7 +26,7 @@ export async function uploadApp(
     const zip = path.join(aside, "bundle.zip");
     await writeZip(files, createWriteStream(zip, { mode: 0o600 }));
     const begun = await api.ask(BEGUN_DEPLOY, "POST", await api.path("apps"), {
-      body: { name },
+      body: { name, disableSyntaxCheck },
       about: { app: name },
     });
     try {

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { APP_KEYS } from "../config/app-shape.ts";
 import { partnerOf, partnerRefusal } from "../config/hosted-only.ts";
 import type { Deployer } from "../apps/deploys/deployer.ts";
+import { SYNTAX_MEMBER } from "../apps/deploys/deploy-request.ts";
 import type { Audit } from "../identity/audit.ts";
 import type { App } from "../model/app.ts";
 import type { Build } from "../model/build.ts";
@@ -42,6 +43,10 @@ const PAYLOAD = z.looseObject({
     ),
   ),
   runtime: z.unknown().optional().describe('"cortex", or "custom" for a server of the app\'s own.'),
+  [SYNTAX_MEMBER]: z
+    .boolean()
+    .optional()
+    .describe("`false`: refuse a bundle with a Python file that does not parse, before it is built."),
   cerebrium_toml: z.unknown().optional().describe("The text of a configuration file."),
 });
 

@@ -10,7 +10,7 @@ import { buildEnvironment } from "./build-environment.ts";
 import { touchCache } from "./caches.ts";
 import { choosePython, requireUsable } from "./choose-python.ts";
 import { readCommands, runCommands } from "./commands.ts";
-import { compileBundle, requireMain } from "./compile-bundle.ts";
+import { checkSyntax, compileBundle, requireMain } from "./compile-bundle.ts";
 import { prepareElsewhere } from "./elsewhere/prepare-elsewhere.ts";
 import {
   ownEnvironment,
@@ -40,6 +40,8 @@ export type BuildInput = BuildHost & {
   readonly registryAuth?: RegistryAuth | null;
   /** Where its packages go, if a version names the place already. */
   readonly environmentDir?: string;
+  /** Refuse a bundle with a Python file that does not parse; otherwise only `main.py` has to. */
+  readonly checksSyntax?: boolean;
   /** The environment of the service's process. */
   readonly host?: NodeJS.ProcessEnv;
 };
@@ -78,6 +80,8 @@ export async function prepareBuild<Kept>(
     host: input.host ?? process.env,
     registryAuth: input.registryAuth ?? null,
     environmentDir: input.environmentDir ?? null,
+    dependencies: config.dependencies,
+    checksSyntax: input.checksSyntax ?? false,
     wantsUv: config.deployment.useUv,
     unixSockets: config.deployment.unixSockets,
   };
@@ -105,6 +109,7 @@ async function prepare(input: BuildInput, begun: BuildSite): Promise<PreparedBui
   const python = await choosePython(pythonWish(config.deployment), input.python, begun);
   const site = { ...begun, appPython: byNames(python.path, begun.dataDir) };
   await requireUsable(python, site);
+  await checkSyntax(python.path, site);
   const before = await readCommands("pre_build_commands", config.deployment, bundleDir);
   const after = await readCommands("shell_commands", config.deployment, bundleDir);
   // Commands that install something shall not change packages that other versions share.

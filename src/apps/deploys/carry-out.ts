@@ -31,7 +31,7 @@ import type { Candidate, Catalog, LiveApp } from "../catalog.ts";
 import type { Room } from "../versions/room.ts";
 import type { BuildLog } from "./build-log.ts";
 import { DeployFailure } from "./deploy-failure.ts";
-import { thisHost } from "./deploy-request.ts";
+import { SYNTAX_MEMBER, thisHost } from "./deploy-request.ts";
 import type { DeployFolders } from "./folders.ts";
 import { sizeText } from "./size-text.ts";
 
@@ -180,7 +180,7 @@ function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: s
 }
 
 async function build(
-  { buildId, app, source, log, signal, registryAuth }: Deploy,
+  { buildId, app, payload, source, log, signal, registryAuth }: Deploy,
   parts: CarryOutParts,
   { bundleDir, config }: { readonly bundleDir: string; readonly config: AppConfig },
   keepVersion: (made: Pick<PreparedBuild, "environment" | "built">) => Promise<Version>,
@@ -193,7 +193,8 @@ async function build(
   const say = (text: string, stream?: LogStream): void => log.say("build", text, stream);
   const { projectId } = app;
   const input = { ...buildHost(parts), buildId, projectId, bundleDir, config, say, signal, registryAuth };
-  return await prepareBuild(input, keepVersion);
+  const checksSyntax = isTable(payload) && payload[SYNTAX_MEMBER] === false;
+  return await prepareBuild({ ...input, checksSyntax }, keepVersion);
 }
 
 /** Whether more is asked for than the files and the service's own Python. */

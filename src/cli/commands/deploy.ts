@@ -23,6 +23,7 @@ type DeployFlags = RemoteFlags & {
   readonly name?: string;
   readonly detach?: boolean;
   readonly yes?: boolean;
+  readonly disableSyntaxCheck?: boolean;
 };
 
 /** `millrace deploy [DIR]` */
@@ -30,6 +31,7 @@ export function defineDeploy(command: Command): void {
   remote(command)
     .argument("[folder]", "the app's folder (default: the current one)")
     .option("--name <name>", "the app's name (default: from millrace.toml, or the folder's name)")
+    .option("--disable-syntax-check", "build even if a Python file does not parse")
     .option("--detach", "print the build's id without waiting")
     .option("--yes", "create a new app without asking");
   examples(command, "millrace deploy hello", "millrace deploy --name hello-staging --detach").action(
@@ -49,7 +51,9 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
   const progress = new Progress("packing", out.isJson);
   let begun: BegunDeploy;
   try {
-    begun = await uploadApp(api, app.name, files, (done, of) => progress.bar(done, of));
+    begun = await uploadApp(api, app.name, files, flags.disableSyntaxCheck ?? false, (done, of) =>
+      progress.bar(done, of),
+    );
   } finally {
     progress.end();
   }

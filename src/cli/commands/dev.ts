@@ -106,7 +106,7 @@ async function reloadAtSaves(
 /** Deploys what is in the folder now; the previous version keeps serving until this one has started. */
 async function reload(api: Api, app: AppFolder): Promise<Reload> {
   for (const warning of app.warnings) say("yellow", "warning", warning);
-  const { buildId } = await uploadApp(api, app.name, await bundleFilesOf(app));
+  const { buildId } = await uploadApp(api, app.name, await bundleFilesOf(app), true);
   const lines: string[] = [];
   const { status } = await followBuild(api, app.name, buildId, ({ stage, stream, log }) => {
     if (stage === "build" && stream === "stdout") say("dim", "build", log);

@@ -45,6 +45,7 @@ export type BuildOptions = {
   readonly python?: Interpreter;
   readonly host?: NodeJS.ProcessEnv;
   readonly signal?: AbortSignal;
+  readonly checksSyntax?: boolean;
   /** Stores what was made, as far as the build knows. */
   readonly keep?: (built: PreparedBuild) => Promise<void>;
   readonly onLine?: (text: string) => void;
@@ -116,6 +117,7 @@ export class BuildPlace {
       },
       signal: options.signal ?? new AbortController().signal,
       host: options.host ?? this.host,
+      checksSyntax: options.checksSyntax ?? false,
     };
     const done = prepareBuild(input, async (built) => {
       await options.keep?.(built);

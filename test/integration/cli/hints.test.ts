@@ -61,3 +61,21 @@ verifies("cli.data-dir", "--data-dir asks the service on that directory, whateve
   const both = await client.run("call", "hello", "--data-dir", client.cwd, "--url", "http://127.0.0.1:1");
   expect(both.code).toBe(2);
 });
+
+verifies(
+  "deploy.syntax",
+  "deploy refuses a file that does not parse, and --disable-syntax-check builds it all the same",
+  async () => {
+    const client = new Client(shared());
+    folderOf(client, "typo", "def run():\n    return 1\n");
+    writeFileSync(path.join(client.cwd, "typo", "helper.py"), "\ndef f(:\n");
+    const refused = await client.run("deploy", "typo", "--yes");
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toMatch(
+      /build_failure: helper\.py, line 2: SyntaxError: .* or deploy with --disable-syntax-check\n/,
+    );
+    expect(await client.ok("deploy", "typo", "--yes", "--disable-syntax-check")).toContain(
+      "warning: helper.py, line 2: SyntaxError",
+    );
+  },
+);

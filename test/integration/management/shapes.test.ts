@@ -236,6 +236,7 @@ verifies(
       expect.objectContaining({ key: "scaling.cooldown", value: 9, deployed: 30, unit: "seconds" }),
     );
     await site.call("rollBackApp", deployed, { body: { buildId: build_id } });
+    await site.call("restartApp", deployed);
     await site.call("deleteApp", deployed);
 
     const files = { app_id: `${site.projectId}-files` };
