@@ -43,6 +43,7 @@ export const TRIED_BY_NAME = {
     "net.logged",
     "net.orphan",
     "nodes.document",
+    "packaging.client",
     "packaging.pack",
     "payloads.blob.nodes",
     "peers.management",

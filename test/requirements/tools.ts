@@ -56,6 +56,8 @@ export const TOOLS = {
   ...section("issue: Packaging", {
     "packaging.pack":
       "The packed release serves apps, the dashboard and the client library without its sources.",
+    "packaging.client":
+      "After `npm ci`, `millrace/client` can be imported inside the clone and from a project that depends on it.",
     "packaging.true": "The image, the compose file and the systemd unit name what there is.",
   }),
   ...section("issue: Client libraries", {
