@@ -45,6 +45,7 @@ export const TRIED_BY_NAME = {
     "nodes.document",
     "packaging.client",
     "packaging.pack",
+    "packaging.quiet",
     "payloads.blob.nodes",
     "peers.management",
     "run-once.base-image",

@@ -58,6 +58,7 @@ export const TOOLS = {
       "The packed release serves apps, the dashboard and the client library without its sources.",
     "packaging.client":
       "After `npm ci`, `millrace/client` can be imported inside the clone and from a project that depends on it.",
+    "packaging.quiet": "`npm ci` on Node 20 warns of nothing.",
     "packaging.true": "The image, the compose file and the systemd unit name what there is.",
   }),
   ...section("issue: Client libraries", {

@@ -1,11 +1,17 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished } from "vitest";
-import { Command, repositoryCopy, scratchDirectory, serviceEnvironment } from "../../support/command-line.ts";
+import {
+  Command,
+  plainEnvironment,
+  repositoryCopy,
+  scratchDirectory,
+  serviceEnvironment,
+} from "../../support/command-line.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -30,6 +36,19 @@ verifies(
     expect(existsSync(path.join(clone, "dist/client/client.d.ts"))).toBe(true);
   },
 );
+
+verifies("packaging.quiet", "npm ci on an older Node has nothing to complain about", async () => {
+  const cwd = scratchDirectory();
+  for (const file of ["package.json", "package-lock.json", ".npmrc"])
+    await copyFile(path.join(REPOSITORY, file), path.join(cwd, file));
+  // npm asks this for the version; what it would install is in the lock file.
+  const older = path.join(cwd, "older.cjs");
+  await writeFile(older, 'Object.defineProperty(process, "version", { value: "v20.19.0" });\n');
+  const env = { ...plainEnvironment(), HOME: cwd, NODE_OPTIONS: `--require ${older}` };
+  const { stdout, stderr } = await run("npm", ["ci", "--dry-run", "--offline"], { cwd, env });
+  expect(stdout).toContain("added ");
+  expect(stderr).toBe("");
+});
 
 verifies(
   "packaging.pack",
