@@ -17,6 +17,7 @@ export const TOOLS = {
     "cli.runs.project": "`millrace runs list` without an app lists the runs of all apps of the project.",
     "cli.runs": "`millrace runs` lists, shows, cancels and follows runs.",
     "cli.logs": "`millrace logs` shows, searches and follows an app's lines.",
+    "cli.run": "`millrace run` runs a file, or a function of it, once, and prints what it prints.",
     "cli.restart":
       "`millrace restart` and `secrets set --restart` replace an app's replicas without a failed call.",
     "cli.secrets": "`millrace secrets` lists, sets and unsets.",

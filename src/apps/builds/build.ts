@@ -65,6 +65,17 @@ export async function prepareBuild<Kept>(
   input: BuildInput,
   keep: (built: PreparedBuild) => Promise<Kept> | Kept,
 ): Promise<Kept> {
+  return await atSite(input, async (site) => {
+    await touchCache(input.dataDir, input.projectId);
+    return await keep(await prepare(input, site));
+  });
+}
+
+/** Does something with an extracted bundle in the surroundings of a build, of which nothing is left afterwards. */
+export async function atSite<Made>(
+  input: BuildInput,
+  work: (site: BuildSite) => Promise<Made>,
+): Promise<Made> {
   const { config, bundleDir, dataDir, projectId, walls } = input;
   const user = input.storage.userOf(projectId);
   const scratch = walls && makeScratch(dataDir, user);
@@ -90,8 +101,7 @@ export async function prepareBuild<Kept>(
     await mkdir(asideDir, { recursive: true });
     // Nothing of it has run yet.
     if (user !== null) await giveTree(bundleDir, user);
-    await touchCache(dataDir, projectId);
-    return await keep(await prepare(input, site));
+    return await work(site);
   } finally {
     releaseEnvironments(input.buildId);
     await removeTree(asideDir);

@@ -84,6 +84,8 @@ export type Deploy = {
   readonly onSwitch: () => void;
 };
 
+type Telling = { readonly log: Pick<BuildLog, "say"> };
+
 /**
  * Takes a deploy from its source to a version that serves: extract, build, check, switch. Each status is stored
  * before what it names begins. When it throws, nothing of it is left but its log.
@@ -144,9 +146,16 @@ async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: Bu
   throw new DeployFailure("cancelled", "the build was cancelled elsewhere");
 }
 
-async function unpack(
-  { buildId, payload, source, log, signal }: Deploy,
-  { folders }: CarryOutParts,
+/** Extracts the bundle into the deploy's own folder, and removes the upload. */
+export async function unpack(
+  {
+    buildId,
+    payload,
+    source,
+    log,
+    signal,
+  }: Pick<Deploy, "buildId" | "payload" | "source" | "signal"> & Telling,
+  { folders }: Pick<CarryOutParts, "folders">,
 ): Promise<{ bundleDir: string; noMain: string | null }> {
   const bundleDir = path.join(folders.workOf(buildId), "bundle");
   await mkdir(folders.workOf(buildId), { recursive: true, mode: 0o700 });
@@ -164,7 +173,12 @@ async function unpack(
   return { bundleDir, noMain };
 }
 
-function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: string): AppConfig {
+/** Reads the app's configuration, with the payload's above the bundle's; throws what is wrong with it. */
+export function readConfig(
+  { payload, log }: Pick<Deploy, "payload"> & Telling,
+  parts: CarryOutParts,
+  bundleDir: string,
+): AppConfig {
   const { config, warnings } = loadAppConfig(bundleDir, { payload, host: thisHost(parts) });
   if (config.customRuntime && config.deployment.network === false && parts.walls !== null)
     throw new DeployFailure("build_failure", NO_PORT_WITHOUT_NETWORK);

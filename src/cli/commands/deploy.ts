@@ -6,7 +6,7 @@ import { bundleFilesOf, readAppFolder } from "../app-folder.ts";
 import { callHints } from "../call-hints.ts";
 import { cancelBuild, uploadApp } from "../deploy-folder.ts";
 import type { BegunDeploy } from "../deploy-folder.ts";
-import { CliFailure } from "../failure.ts";
+import { CliFailure, usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { bytes, duration } from "../output/amounts.ts";
 import { confirm } from "../output/confirm.ts";
@@ -17,6 +17,7 @@ import { sampleCall } from "../sample-call.ts";
 import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
 import { afterFailure } from "./builds.ts";
+import { dryRun } from "./dry-run.ts";
 import { followBuild } from "./follow-build.ts";
 
 type DeployFlags = RemoteFlags & {
@@ -24,6 +25,7 @@ type DeployFlags = RemoteFlags & {
   readonly detach?: boolean;
   readonly yes?: boolean;
   readonly disableSyntaxCheck?: boolean;
+  readonly dryRun?: boolean;
 };
 
 /** `millrace deploy [DIR]` */
@@ -31,12 +33,16 @@ export function defineDeploy(command: Command): void {
   remote(command)
     .argument("[folder]", "the app's folder (default: the current one)")
     .option("--name <name>", "the app's name (default: from millrace.toml, or the folder's name)")
+    .option("--dry-run", "check everything and say what would happen; build and change nothing")
     .option("--disable-syntax-check", "build even if a Python file does not parse")
     .option("--detach", "print the build's id without waiting")
     .option("--yes", "create a new app without asking");
-  examples(command, "millrace deploy hello", "millrace deploy --name hello-staging --detach").action(
-    withService(deploy),
-  );
+  examples(
+    command,
+    "millrace deploy hello",
+    "millrace deploy hello --dry-run",
+    "millrace deploy --name hello-staging --detach",
+  ).action(withService(deploy));
 }
 
 async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
@@ -45,6 +51,11 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
   const app = readAppFolder(given, flags.name);
   const files = await bundleFilesOf(app);
   for (const warning of app.warnings) out.warn(warning);
+  if (flags.dryRun) {
+    if (flags.detach) throw usage("--dry-run builds nothing, so there is no build to detach from");
+    await dryRun(task, app.name, files, flags.disableSyntaxCheck ?? false);
+    return;
+  }
   await askForNew(task, app.name);
   const sizeBytes = files.reduce((sum, file) => sum + file.bytes, 0);
   out.note(`${app.name}: ${files.length === 1 ? "1 file" : `${files.length} files`}, ${bytes(sizeBytes)}`);

@@ -222,6 +222,7 @@ verifies(
       createdAt: expect.any(String),
       log: expect.stringContaining("received"),
     });
+    await site.call("dryRunDeploy", { name: "deployed" }, { body: bundle });
     await site.call("deploy", { name: "deployed" }, { body: bundle });
     const waiting = await site.call("beginDeploy", {}, { body: { name: "deployed" } });
     await site.call("cancelBuild", { ...deployed, build_id: waiting.json.buildId });
