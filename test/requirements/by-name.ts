@@ -25,6 +25,7 @@ export const TRIED_BY_NAME = {
     "doctor.storage",
     "elsewhere.own",
     "elsewhere.refused",
+    "examples.openai",
     "examples.readme",
     "examples.work",
     "guide.axe",

@@ -48,6 +48,8 @@ export const TOOLS = {
   }),
   ...section("issue: Examples", {
     "examples.readme": "Each example has a README and a configuration of its own.",
+    "examples.openai":
+      "The chat examples serve OpenAI's own clients: models, tools, and the usage of a stream.",
     "examples.work": "Each example deploys as it is, and does what its README says.",
   }),
   ...section("issue: Documents", {
