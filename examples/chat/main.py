@@ -29,9 +29,8 @@ def run(
         wants_usage = bool((stream_options or {}).get("include_usage"))
         return _chunks(head, messages, said, call, wants_usage)
     text = "".join(said)
-    message = {"role": "assistant", "content": None if call else text}
-    if call:
-        message["tool_calls"] = [call]
+    called = {"tool_calls": [call]} if call else {}
+    message = {"role": "assistant", "content": None if call else text, **called}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if call else "stop"}
     return {**head, "object": "chat.completion", "choices": [choice], "usage": _usage(messages, text)}
 

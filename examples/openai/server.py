@@ -57,9 +57,8 @@ class Handler(BaseHTTPRequestHandler):
             self.stream(head, tokens, limit, call, len(prompt) if options.get("include_usage") else None)
             return
         said = list(tokens)
-        message = {"role": "assistant", "content": None if call else "".join(said).strip()}
-        if call:
-            message["tool_calls"] = [call]
+        called = {"tool_calls": [call]} if call else {}
+        message = {"role": "assistant", "content": None if call else "".join(said).strip(), **called}
         choice = {"index": 0, "message": message, "finish_reason": reason_of(call, len(said), limit)}
         usage = usage_of(len(prompt), len(said))
         self.reply(200, {**head, "object": "chat.completion", "choices": [choice], "usage": usage})

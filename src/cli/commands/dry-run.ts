@@ -5,11 +5,11 @@ import { DRY_RUN } from "../../shapes/builds.ts";
 import { withBundle } from "../deploy-folder.ts";
 import { EXIT } from "../failure.ts";
 import { paint, printable } from "../output/paint.ts";
-import type { RemoteFlags, Task } from "../task.ts";
+import type { Task } from "../task.ts";
 
 /** Has the service check a bundle without building it, and prints what a deploy would do; fails if it would fail. */
 export async function dryRun(
-  { api, out }: Task<RemoteFlags>,
+  { api, out }: Task,
   name: string,
   files: readonly BundleFile[],
   disableSyntaxCheck: boolean,

@@ -33,13 +33,13 @@ verifies("cli.restart", "restart replaces every replica, and no call fails", asy
   const before = Array.from(pool?.replicas ?? [], ({ pid }) => pid);
   // One call is under way all the time, and others come all the time.
   const long = ask("app", { seconds: 1 });
-  let isOver = false;
+  const over = new AbortController();
   const callers = Array.from({ length: 2 }, async () => {
-    while (!isOver) await ask("app");
+    while (!over.signal.aborted) await ask("app");
   });
   expect(await client.ok("restart", "app")).toBe("app is restarted.\n");
   const after = await ask("app");
-  isOver = true;
+  over.abort();
   await Promise.all(callers);
   expect(before).toContain((await long)[1]);
   expect(before).not.toContain(after[1]);

@@ -114,7 +114,7 @@ switch  version 1 is live
   URL/v4/PROJECT/hi/run
 
   millrace call hi
-  curl -X POST 'URL/v4/PROJECT/hi/run' -H "Authorization: Bearer \$(cat .millrace/owner-token)" -H 'Content-Type: application/json' -d '{}'
+  curl -X POST 'URL/v4/PROJECT/hi/run' -H "Authorization: Bearer $(cat .millrace/owner-token)" -H 'Content-Type: application/json' -d '{}'
 $`;
 const PROMPT = /\n\$ $/;
 const GREETING = `{

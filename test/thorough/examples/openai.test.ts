@@ -125,12 +125,21 @@ for base_url in sys.argv[2:]:
 
 verifies("examples.openai", "the Python client finds the same at both", async (context) => {
   const wheels = await wheelsOf("openai");
-  if (wheels === null) return context.skip("NOT TESTED: the Python package openai cannot be had here");
+  context.skip(wheels === null, "NOT TESTED: the Python package openai cannot be had here");
   const folder = scratchDirectory();
   const run = promisify(execFile);
   await run("python3", ["-m", "venv", folder]);
   const python = path.join(folder, "bin", "python");
-  await run(python, ["-m", "pip", "install", "--quiet", "--no-index", "--find-links", wheels, "openai"]);
+  await run(python, [
+    "-m",
+    "pip",
+    "install",
+    "--quiet",
+    "--no-index",
+    "--find-links",
+    String(wheels),
+    "openai",
+  ]);
   const file = path.join(folder, "ask.py");
   writeFileSync(file, PYTHON);
   const urls = SITES.map(({ below }) => baseUrlOf(below));
