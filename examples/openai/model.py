@@ -23,7 +23,7 @@ LOWER = [token.lower() for token in TOKENS]
 def prompt_of(messages):
     """A conversation in the form that the text has, up to where the answer begins."""
     lines = [
-        f"{ANSWER if message.get('role') == 'assistant' else QUESTION} {message.get('content')}{END}"
+        f"{ANSWER if message.get('role') == 'assistant' else QUESTION} {message.get('content') or ''}{END}"
         for message in messages
         if message.get("role") != "system"
     ]

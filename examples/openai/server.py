@@ -9,6 +9,7 @@ import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import model
+import tools
 
 NAME = "millrace-reader"
 MAX_TOKENS = 500
@@ -27,6 +28,8 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(200, {"status": "ok"})
         elif self.path == "/v1/models":
             self.reply(200, MODELS)
+        elif self.path == f"/v1/models/{NAME}":
+            self.reply(200, MODELS["data"][0])
         else:
             self.refuse(404, f"There is no {self.path}.")
 
@@ -43,39 +46,49 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True  # The caller has left: no more has to be said.
 
     def complete(self, asked):
+        call = called_in(asked)
         prompt = model.prompt_of(asked["messages"])
         limit = int(number_in(asked, "max_tokens", MAX_TOKENS, 1, MAX_TOKENS))
-        tokens = model.answer(prompt, limit, number_in(asked, "temperature", 1.0, 0, 2), asked.get("seed"))
+        temperature = number_in(asked, "temperature", 1.0, 0, 2)
+        tokens = () if call else model.answer(prompt, limit, temperature, asked.get("seed"))
         head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": NAME}
         if asked.get("stream"):
-            self.stream(head, tokens, limit)
+            options = asked.get("stream_options") or {}
+            self.stream(head, tokens, limit, call, len(prompt) if options.get("include_usage") else None)
             return
         said = list(tokens)
-        message = {"role": "assistant", "content": "".join(said).strip()}
-        reason = "length" if len(said) == limit else "stop"
-        usage = {"prompt_tokens": len(prompt), "completion_tokens": len(said)}
-        usage["total_tokens"] = len(prompt) + len(said)
-        choice = {"index": 0, "message": message, "finish_reason": reason}
+        called = {"tool_calls": [call]} if call else {}
+        message = {"role": "assistant", "content": None if call else "".join(said).strip(), **called}
+        choice = {"index": 0, "message": message, "finish_reason": reason_of(call, len(said), limit)}
+        usage = usage_of(len(prompt), len(said))
         self.reply(200, {**head, "object": "chat.completion", "choices": [choice], "usage": usage})
 
-    def stream(self, head, tokens, limit):
-        """Sends each token as soon as it is chosen."""
+    def stream(self, head, tokens, limit, call, prompt_tokens):
+        """Sends each token as soon as it is chosen; at last what was used, if the tokens of the prompt are given."""
+        if prompt_tokens is not None:
+            head = {**head, "usage": None}
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        self.send_delta(head, {"role": "assistant", "content": ""})
+        self.send_delta(head, {"role": "assistant", "content": None if call else ""})
         count = 0
         for count, token in enumerate(tokens, 1):
             self.send_delta(head, {"content": token.lstrip() if count == 1 else token})
             time.sleep(0.02)  # As if it were thinking.
-        self.send_delta(head, {}, "length" if count == limit else "stop")
+        for part in tools.deltas(call) if call else ():
+            self.send_delta(head, part)
+        self.send_delta(head, {}, reason_of(call, count, limit))
+        if prompt_tokens is not None:
+            self.send_chunk({**head, "usage": usage_of(prompt_tokens, count)}, [])
         self.send_piece(b"data: [DONE]\n\n")
         self.send_piece(b"")
 
     def send_delta(self, head, delta, reason=None):
-        choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        chunk = {**head, "object": "chat.completion.chunk", "choices": [choice]}
+        self.send_chunk(head, [{"index": 0, "delta": delta, "finish_reason": reason}])
+
+    def send_chunk(self, head, choices):
+        chunk = {**head, "object": "chat.completion.chunk", "choices": choices}
         self.send_piece(f"data: {json.dumps(chunk)}\n\n".encode())
 
     def send_piece(self, data):
@@ -97,6 +110,27 @@ class Handler(BaseHTTPRequestHandler):
         """Millrace records every request."""
 
 
+def called_in(asked):
+    try:
+        return tools.call_for(asked["messages"], asked.get("tools"), asked.get("tool_choice") or "auto")
+    except (AttributeError, KeyError, TypeError):
+        raise BadRequest("tools must be a list of functions, each with a name and a schema.") from None
+
+
+def reason_of(call, count, limit):
+    if call:
+        return "tool_calls"
+    return "length" if count == limit else "stop"
+
+
+def usage_of(prompt_tokens, completion_tokens):
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+    }
+
+
 def asked_in(body):
     try:
         asked = json.loads(body)
@@ -109,7 +143,11 @@ def asked_in(body):
 
 
 def has_text(message):
-    return isinstance(message, dict) and isinstance(message.get("content"), str)
+    """A message whose content is text; one that called a tool may have none."""
+    if not isinstance(message, dict):
+        return False
+    content = message.get("content")
+    return isinstance(content, str) or (content is None and "tool_calls" in message)
 
 
 def number_in(asked, name, default, low, high):

@@ -1,4 +1,4 @@
-import { AppError } from "../model/errors.ts";
+import { AppError, noSuchFunction } from "../model/errors.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
 import type { LimitsConfig } from "../model/app-config.ts";
 import type { App, AppRetention, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
@@ -130,20 +130,28 @@ export class Catalog {
       .flatMap(({ app }) => glanceOf(this.versions(app.number)) ?? []);
   }
 
-  /** Whether the app has the function, as far as is known: null before its first replica has said hello. */
-  hasFunction({ pool, version }: LiveApp, name: string): boolean | null {
-    if (pool.functions) return pool.functions.has(name);
-    return version.functions && version.functions.some((signature) => signature.name === name);
+  /** Throws `function_not_found` if the app is known to lack the function; before its first start nothing is known. */
+  requireFunction({ pool, version }: LiveApp, name: string): void {
+    if (pool.functions) {
+      if (!pool.functions.has(name)) throw noSuchFunction([...pool.functions.keys()]);
+    } else if (version.functions && !version.functions.some((known) => known.name === name))
+      throw noSuchFunction(version.functions.map((known) => known.name));
   }
 
-  /**
-   * What a function takes, undefined if the app has none of that name. An app that never ran is started to
-   * learn it; throws if it cannot start.
-   */
-  async signature({ pool, version }: LiveApp, name: string): Promise<FunctionSignature | undefined> {
-    if (!pool.functions && version.functions) return version.functions.find((known) => known.name === name);
-    if (!pool.functions) await learnFunctions(pool.slots);
-    return pool.functions?.get(name);
+  /** What the app's functions take. An app that never ran is started to learn it; throws if it cannot start. */
+  async functions({ pool, version }: LiveApp): Promise<FunctionSignature[]> {
+    if (!pool.functions && !version.functions) await learnFunctions(pool.slots);
+    return [...(pool.functions?.values() ?? version.functions ?? [])];
+  }
+
+  /** What one function takes; throws `function_not_found` if there is none of that name. */
+  async signature(live: LiveApp, name: string): Promise<FunctionSignature> {
+    const known = live.pool.functions?.get(name);
+    if (known) return known;
+    const functions = await this.functions(live);
+    const found = functions.find((signature) => signature.name === name);
+    if (!found) throw noSuchFunction(functions.map((signature) => signature.name));
+    return found;
   }
 
   /** How long each app wants its results kept, and how much of its lines. */
@@ -258,6 +266,11 @@ export class Catalog {
   /** Changes the scaling of what the app serves, until its next deploy. */
   async changeScaling(app: App, overrides: ScalingOverrides): Promise<LiveApp> {
     return await this.#switcher.changeScaling(app, overrides);
+  }
+
+  /** Replaces the app's replicas one and all, without a call that fails for it; throws if it no longer starts. */
+  async restart(app: App): Promise<LiveApp> {
+    return await this.#switcher.restart(app);
   }
 
   /** Deletes an app: nobody finds it when this resolves; what it holds ends, then nothing is left of it. */

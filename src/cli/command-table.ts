@@ -31,8 +31,14 @@ export const COMMANDS: readonly CommandRow[] = [
   row(APPS, "call", "call an app: a function, or a path of a server", async (to) => {
     (await import("./commands/call.ts")).defineCall(to);
   }),
+  row(APPS, "run", "run a Python file once, in the surroundings of an app", async (to) => {
+    (await import("./commands/run.ts")).defineRun(to);
+  }),
   row(APPS, "apps", "list, show, scale, roll back and delete apps", async (to) => {
     (await import("./commands/apps.ts")).defineApps(to);
+  }),
+  row(APPS, "restart", "replace an app's replicas without a failed call", async (to) => {
+    (await import("./commands/restart.ts")).defineRestart(to);
   }),
   row(APPS, "builds", "list and cancel builds, and read their logs", async (to) => {
     (await import("./commands/builds.ts")).defineBuilds(to);

@@ -18,14 +18,12 @@ export async function uploadApp(
   api: Api,
   name: string,
   files: readonly BundleFile[],
+  disableSyntaxCheck: boolean,
   onBytes: (doneBytes: number, ofBytes: number) => void = () => {},
 ): Promise<BegunDeploy> {
-  const aside = await mkdtemp(path.join(tmpdir(), "millrace-deploy-"));
-  try {
-    const zip = path.join(aside, "bundle.zip");
-    await writeZip(files, createWriteStream(zip, { mode: 0o600 }));
+  return await withBundle(files, async (zip) => {
     const begun = await api.ask(BEGUN_DEPLOY, "POST", await api.path("apps"), {
-      body: { name },
+      body: { name, disableSyntaxCheck },
       about: { app: name },
     });
     try {
@@ -35,6 +33,19 @@ export async function uploadApp(
       throw error;
     }
     return { buildId: begun.buildId, endpoint: begun.internalEndpoint };
+  });
+}
+
+/** Zips the files for as long as something is done with the zip. */
+export async function withBundle<Done>(
+  files: readonly BundleFile[],
+  work: (zip: string) => Promise<Done>,
+): Promise<Done> {
+  const aside = await mkdtemp(path.join(tmpdir(), "millrace-deploy-"));
+  try {
+    const zip = path.join(aside, "bundle.zip");
+    await writeZip(files, createWriteStream(zip, { mode: 0o600 }));
+    return await work(zip);
   } finally {
     await rm(aside, { recursive: true, force: true });
   }

@@ -6,7 +6,7 @@ import { CliFailure } from "./failure.ts";
 
 /** Deploys an app of this command's own, and resolves with the lines of its build when it serves; throws if it does not. */
 export async function deploySources(api: Api, name: string, folder: string): Promise<string[]> {
-  const { buildId } = await uploadApp(api, name, await bundleFilesOf(readAppFolder(folder, name)));
+  const { buildId } = await uploadApp(api, name, await bundleFilesOf(readAppFolder(folder, name)), true);
   const lines: string[] = [];
   const { status } = await followBuild(api, name, buildId, ({ log }) => lines.push(log));
   if (status === "success") return lines;

@@ -5,6 +5,7 @@ export function remote(command: Command): Command {
   return command
     .option("--url <url>", "management address of the service [MILLRACE_URL]")
     .option("--project <id>", "project [MILLRACE_PROJECT]")
+    .option("--data-dir <folder>", "use the service that runs on this data directory, whatever else is set")
     .option("--json", "print one JSON document");
 }
 

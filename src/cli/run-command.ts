@@ -1,6 +1,7 @@
 import type { Command, CommanderError } from "commander";
 import { CliFailure, EXIT, Interrupted, usage } from "./failure.ts";
 import { printable } from "./output/paint.ts";
+import { pastable } from "./output/program-name.ts";
 import { buildProgram, wantedBy } from "./program.ts";
 
 /** Runs what was typed after `millrace`; resolves with the exit code, and has said why if it is not 0. */
@@ -42,7 +43,8 @@ function report(error: unknown, isJson: boolean): number {
     return error.exitCode;
   }
   const { message, detail, exitCode } = asFailure(error);
-  const { hint, details = [], code = exitCode === EXIT.usage ? "usage" : "failed", requestId } = detail;
+  const { details = [], code = exitCode === EXIT.usage ? "usage" : "failed", requestId } = detail;
+  const hint = detail.hint === undefined ? undefined : pastable(detail.hint);
   if (isJson) {
     const document = { code, message, details, hint: hint ?? null, request_id: requestId ?? null };
     process.stdout.write(`${JSON.stringify({ error: document })}\n`);

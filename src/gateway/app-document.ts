@@ -1,5 +1,4 @@
-import type { Catalog, LiveApp } from "../apps/catalog.ts";
-import type { FunctionSignature } from "../model/app.ts";
+import type { Catalog } from "../apps/catalog.ts";
 import { appDocument } from "../model/app-document.ts";
 import { AppError } from "../model/errors.ts";
 import { appUrl } from "./app-url.ts";
@@ -46,17 +45,11 @@ export class DocumentHandler {
     const document = appDocument({
       appName: live.app.name,
       version: live.version.number,
-      functions: await this.#functions(live),
+      functions: await catalog.functions(live),
       url: appUrl(exchange, route, publicApiUrl),
       isPublic,
       ignoresExtra: live.version.config.deployment.extraParams === "ignore",
     });
     exchange.answerJson(200, document);
-  }
-
-  /** Whichever function is asked for, an app that never ran is started and tells all of them. */
-  async #functions(live: LiveApp): Promise<FunctionSignature[]> {
-    await this.#parts.catalog.signature(live, "");
-    return [...(live.pool.functions?.values() ?? live.version.functions ?? [])];
   }
 }

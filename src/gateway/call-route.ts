@@ -90,12 +90,10 @@ export class CallHandler {
   #admit(call: CallRequest, live: LiveApp | undefined, token: RememberedToken | null): void | Promise<void> {
     const { exchange, head, route } = call;
     if (!live) return this.#refuse(route);
-    if (this.#catalog.hasFunction(live, route.functionName) === false) {
-      throw new AppError("function_not_found");
-    }
-    if (exchange.request.method !== "POST") {
-      throw new AppError("method_not_allowed", { headers: { allow: "POST" } });
-    }
+    this.#catalog.requireFunction(live, route.functionName);
+    const { method } = exchange.request;
+    if (method === "GET" && route.isModels) return this.#listModels(call, live);
+    if (method !== "POST") throw wrongMethod(route);
     const { maxBodyBytes } = live.version.config.limits;
     checkBodyHead(head, maxBodyBytes);
     const admitted: CheckedCall = { exchange, head, route, live, query: readQuery(route.query), token };
@@ -107,6 +105,12 @@ export class CallHandler {
       else exchange.attempt(() => this.#confirm(admitted, body));
     });
     return undefined;
+  }
+
+  /** An app that never ran is started, to tell whether it has the function. */
+  async #listModels({ exchange, route }: CallRequest, live: LiveApp): Promise<void> {
+    await this.#catalog.signature(live, route.functionName);
+    exchange.answerJson(200, modelsOf(live));
   }
 
   async #refuse({ projectId, appName: name }: CallRoute): Promise<never> {
@@ -131,4 +135,18 @@ export class CallHandler {
     }
     return conclude(body.length === 0 ? null : checkJson(body), null);
   }
+}
+
+/** An app as the list of models that OpenAI's clients ask for before they call it: one, named like the app. */
+function modelsOf({ app, version }: LiveApp): object {
+  const created = Math.floor(version.createdAt / 1000);
+  return { object: "list", data: [{ id: app.name, object: "model", created, owned_by: app.projectId }] };
+}
+
+function wrongMethod({ functionName, isModels }: CallRoute): AppError {
+  const message =
+    `Call ${functionName} with POST and its arguments as a JSON object, such as ` +
+    `curl -X POST URL -H 'Authorization: Bearer TOKEN' -H 'Content-Type: application/json' -d '{}'. ` +
+    "GET …/openapi.json lists the app's functions and their arguments.";
+  return new AppError("method_not_allowed", { message, headers: { allow: isModels ? "GET, POST" : "POST" } });
 }

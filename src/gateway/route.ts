@@ -9,6 +9,8 @@ export type CallRoute = AppRoute & {
   readonly functionName: string;
   /** A sub-path follows the function: the answer is the bare result, as OpenAI's clients expect it. */
   readonly isBare: boolean;
+  /** The sub-path is `models`, where OpenAI's clients look for the list of models. */
+  readonly isModels: boolean;
   /** Without the question mark; empty when there is none. */
   readonly query: string;
 };
@@ -65,7 +67,8 @@ function parseBelow(app: AppRoute, [name = "", ...rest]: readonly string[], quer
   if (name === "runs") return parseRun(app, rest) ?? other;
   if (name === "openapi.json") return rest.length === 0 ? { kind: "document", ...app } : other;
   if (!FUNCTION_NAME.test(name) || !rest.every((segment) => SUB_PATH.test(segment))) return other;
-  return { kind: "call", ...app, functionName: name, isBare: rest.length > 0, query };
+  const isModels = rest.length === 1 && rest[0] === "models";
+  return { kind: "call", ...app, functionName: name, isBare: rest.length > 0, isModels, query };
 }
 
 function parseRun(app: AppRoute, [runId = "", name, ...more]: readonly string[]): RunRoute | null {

@@ -107,7 +107,6 @@ export class RunStarter {
   /** Arguments that do not fit are refused before anything is promised. */
   async #checkArguments({ live, route }: CheckedCall, names: readonly string[]): Promise<void> {
     const signature = await this.#parts.catalog.signature(live, route.functionName);
-    if (!signature) throw new AppError("function_not_found");
     const ignoresExtra = live.version.config.deployment.extraParams === "ignore";
     const { details, more } = misfits(signature, names, ignoresExtra);
     if (details.length > 0) throw respondMisfit(details, more);

@@ -65,8 +65,7 @@ export function appChangeOperations(parts: AppChangeParts): AnyOperation[] {
       handle: async (call) => {
         const app = await findApp(store, call.params);
         const live = catalog.byNumber(app.number);
-        if (!live)
-          throw new AppError("build_not_found", { message: "The app has no version yet; deploy it first." });
+        if (!live) throw noVersion();
         const { config, overrides: before } = live.version;
         const overrides = { ...before, ...overridesOf(call.body) };
         const { minReplicas, maxReplicas } = { ...config.scaling, ...overrides };
@@ -105,6 +104,25 @@ export function appChangeOperations(parts: AppChangeParts): AnyOperation[] {
       },
     }),
     operation({
+      method: "POST",
+      path: `${PATH}/restart`,
+      id: "restartApp",
+      tag: TAG,
+      summary: "Replace an app's replicas, so that they see changed secrets; no call fails",
+      access: "deploy",
+      params: APP_PATH,
+      response: APP,
+      errors: ["app_not_found", "build_not_found", "app_not_ready"],
+      handle: async (call) => {
+        const app = await findApp(store, call.params);
+        if (!catalog.byNumber(app.number)) throw noVersion();
+        await catalog.restart(app);
+        const target = call.params.app_id;
+        await record(audit, call, { action: "app.restart", target, before: null, after: null });
+        return await appRecord(parts, await findApp(store, call.params));
+      },
+    }),
+    operation({
       method: "DELETE",
       path: PATH,
       id: "deleteApp",
@@ -125,6 +143,10 @@ export function appChangeOperations(parts: AppChangeParts): AnyOperation[] {
       },
     }),
   ];
+}
+
+function noVersion(): AppError {
+  return new AppError("build_not_found", { message: "The app has no version yet; deploy it first." });
 }
 
 function overridesOf(body: z.output<typeof SETTINGS>): ScalingOverrides {

@@ -4,12 +4,13 @@ import { z } from "zod";
 import { APP_KEYS } from "../config/app-shape.ts";
 import { partnerOf, partnerRefusal } from "../config/hosted-only.ts";
 import type { Deployer } from "../apps/deploys/deployer.ts";
+import { SYNTAX_MEMBER } from "../apps/deploys/deploy-request.ts";
 import type { Audit } from "../identity/audit.ts";
 import type { App } from "../model/app.ts";
 import type { Build } from "../model/build.ts";
 import { AppError } from "../model/errors.ts";
 import { appId } from "../model/names.ts";
-import { BEGUN_DEPLOY, DEPLOY_LINE, UPLOADED_BUNDLE } from "../shapes/builds.ts";
+import { BEGUN_DEPLOY, DEPLOY_LINE, DRY_RUN, UPLOADED_BUNDLE } from "../shapes/builds.ts";
 import type { DeployLine } from "../shapes/builds.ts";
 import type { Store } from "../store/store.ts";
 import { apiUrlOf, baseUrlOf } from "./api/base-url.ts";
@@ -42,6 +43,10 @@ const PAYLOAD = z.looseObject({
     ),
   ),
   runtime: z.unknown().optional().describe('"cortex", or "custom" for a server of the app\'s own.'),
+  [SYNTAX_MEMBER]: z
+    .boolean()
+    .optional()
+    .describe("`false`: refuse a bundle with a Python file that does not parse, before it is built."),
   cerebrium_toml: z.unknown().optional().describe("The text of a configuration file."),
 });
 
@@ -113,6 +118,36 @@ export function deployOperations(parts: DeployParts): AnyOperation[] {
       handle: async ({ query, reply }) => {
         const build = await takeBytes(reply, (from) => deployer.upload(query.grant, from));
         return { buildId: build.id };
+      },
+    }),
+    operation({
+      method: "POST",
+      path: "/v2/projects/{project_id}/deploys/dry-run",
+      id: "dryRunDeploy",
+      tag: TAG,
+      summary: "Check a zip as a deploy would, and say what it would do; nothing is built or changed",
+      access: "deploy",
+      params: PROJECT_PATH,
+      query: z.object({
+        name: z.string().min(1).max(200),
+        [SYNTAX_MEMBER]: z.stringbool().optional(),
+      }),
+      takesBytes: true,
+      response: DRY_RUN,
+      errors: ["deploy_invalid", "draining", "body_too_large"],
+      handle: async ({ params, query, reply }) => {
+        const { name, [SYNTAX_MEMBER]: isUnchecked = false } = query;
+        const request = { projectId: params.project_id, name, checksSyntax: !isUnchecked };
+        const { plan, warnings, problems, isNew } = await takeBytes(reply, (from) =>
+          deployer.dryRun(request, from),
+        );
+        return {
+          app: name,
+          isNew,
+          plan: [...plan],
+          warnings: [...warnings],
+          problems: [...problems],
+        };
       },
     }),
     operation({

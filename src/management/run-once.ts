@@ -30,6 +30,9 @@ export type RunOnceParts = {
 const TAG = "File runs";
 const PATH = "/v3/projects/{project_id}/apps/{app_id}";
 
+/** Further ones are not worth a line. */
+const MAX_WARNINGS = 10;
+
 const PACKAGES = z.record(z.string().max(300), z.string().max(1_000)).nullish();
 const COMMANDS = z.array(z.string().max(100_000)).max(1_000).nullish();
 
@@ -141,6 +144,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
           environment,
           ip: call.ip,
           caller: call.principal?.caller ?? null,
+          warnings: unknownMembers(call.reply.request.query),
           receive: async (unpack) => {
             const form = await takeBytes(call.reply, (raw) => readRunForm(raw, unpack));
             return dataOf(form, call.params.project_id);
@@ -152,6 +156,18 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
       },
     }),
   ];
+}
+
+/** A misspelt member changes nothing, and the request is good without it: who sent it reads so in the run's log. */
+function unknownMembers(query: unknown): string[] {
+  const known = Object.keys(RUN_QUERY.shape);
+  return Object.keys(query as object)
+    .filter((name) => !known.includes(name))
+    .slice(0, MAX_WARNINGS)
+    .map(
+      (name) =>
+        `the query has ${JSON.stringify(name.slice(0, 100))}, which means nothing here; known are ${known.join(", ")}`,
+    );
 }
 
 /** The JSON to hand on, as it came; null where there is none. */

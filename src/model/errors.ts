@@ -189,6 +189,21 @@ export class AppError extends Error {
   }
 }
 
+/** How many functions an error names before it counts the rest. */
+const NAMED_FUNCTIONS = 20;
+
+/** An app has no such function; the message lists those it has, if known. */
+export function noSuchFunction(names: readonly string[] | undefined): AppError {
+  if (names === undefined) return new AppError("function_not_found");
+  if (names.length === 0)
+    return new AppError("function_not_found", { message: "The app has no callable functions." });
+  const listed = names.slice(0, NAMED_FUNCTIONS).join(", ");
+  const more = names.length > NAMED_FUNCTIONS ? ` and ${names.length - NAMED_FUNCTIONS} more` : "";
+  return new AppError("function_not_found", {
+    message: `The app has no such function; it has ${listed}${more}.`,
+  });
+}
+
 /** Whether an error leaves open what became of a write. */
 export function isInDoubt(error: unknown): boolean {
   return error instanceof AppError && error.code === "in_doubt";

@@ -9,8 +9,8 @@ export type Outcome =
   | Raised
   /** The arguments did not fit the signature; the function was not entered. */
   | Misfits
-  /** `main.py` has no callable function of that name. */
-  | { readonly kind: "no_function" }
+  /** `main.py` has no callable function of that name; those it has, where they are known. */
+  | { readonly kind: "no_function"; readonly functions?: readonly string[] }
   | Unsendable
   /** The replica's process ended under the call. */
   | Died

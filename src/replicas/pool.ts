@@ -42,7 +42,7 @@ export class Pool {
       events: {
         demand: () => slots.demand(),
         onReady: (functions) => this.#onReady(functions),
-        onOutcome: (call, outcome) => slots.onOutcome(call, outcome),
+        onOutcome: (call, outcome) => slots.onOutcome(call, this.#withFunctions(outcome)),
         onReturned: (calls) => slots.takeBack(calls),
         onInitFailure: (failure) => this.#onInitFailure(failure),
         onAwake: () => slots.handOver(),
@@ -135,10 +135,16 @@ export class Pool {
   #onReady(functions: readonly FunctionSignature[]): void {
     if (!this.functions) this.#events.onFunctions(functions);
     // Those of before may be in use elsewhere: equal ones are not kept twice.
-    if (JSON.stringify(functions) !== JSON.stringify([...(this.functions?.values() ?? [])]))
+    if (!this.functions || JSON.stringify(functions) !== JSON.stringify([...this.functions.values()]))
       this.functions = new Map(functions.map((signature) => [signature.name, signature]));
     this.#starts.ring();
     this.slots.handOver();
+  }
+
+  /** A caller who misspelled a function is told those there are. */
+  #withFunctions(outcome: Outcome): Outcome {
+    if (outcome.kind !== "no_function" || !this.functions) return outcome;
+    return { ...outcome, functions: [...this.functions.keys()] };
   }
 
   #onInitFailure(failure: InitFailure): void {

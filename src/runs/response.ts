@@ -1,5 +1,5 @@
 import { writeAscii } from "../kit/ascii.ts";
-import { AppError, errorBody } from "../model/errors.ts";
+import { AppError, noSuchFunction, errorBody } from "../model/errors.ts";
 import type { Misfit, Outcome, Responded } from "../model/outcome.ts";
 
 /** The HTTP answer to a run, byte for byte what a sync caller gets. */
@@ -116,7 +116,7 @@ function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" | "re
     case "misfit":
       return respondMisfit(outcome.details, outcome.more);
     case "no_function":
-      return new AppError("function_not_found");
+      return noSuchFunction(outcome.functions);
     case "died":
       if (outcome.isOutOfMemory)
         return new AppError("out_of_memory", {

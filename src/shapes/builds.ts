@@ -55,6 +55,17 @@ export const BEGUN_DEPLOY = z.object({
   dashboardUrl: z.url(),
 });
 
+/** What a deploy of a bundle would do. */
+export const DRY_RUN = z.object({
+  app: z.string(),
+  /** The project has no such app yet. */
+  isNew: z.boolean(),
+  plan: z.array(z.string()),
+  warnings: z.array(z.string()),
+  /** Why it would fail; empty if nothing is known that would make it. */
+  problems: z.array(z.string()),
+});
+
 /** A bundle that has arrived. */
 export const UPLOADED_BUNDLE = z.object({ buildId: z.uuid() });
 

@@ -24,6 +24,13 @@ export const DEPLOY = {
   }),
   ...section("issue: Deploy, versions", {
     "deploy.rollout": "Traffic moves at once when the new version is ready, or in 5 steps.",
+    "deploy.syntax":
+      "A bundle with a Python file that does not parse is refused before its build, with file and line.",
+    "deploy.dry-run":
+      "A dry run checks all that can be checked without a build, says what a deploy would do, and changes nothing.",
+    "deploy.apt": "A command that fails to install system packages is answered with where they go.",
+    "deploy.compiler":
+      "A package that cannot be compiled is answered with the system package that is missing, and what installs it.",
     "deploy.rollback": "An earlier version serves again.",
     "deploy.no-failed-call": "Deploys under load fail no call and cut no stream.",
     "deploy.kill": "kill -9 at any step leaves the old or the new version whole, and nothing half-made.",

@@ -76,6 +76,7 @@ export const MANAGEMENT = {
     "run-once.app": "create-run-app makes an app for running a file once.",
     "run-once.base-image": 'base-image answers {"status":"ready","digest"}.',
     "run-once.run": 'The multipart run answers exactly 200 {"runId"} and runs the file.',
+    "run-once.unknown": "A run's log begins with a warning for each unknown member of its query.",
     "run-once.python": "A file runs on the Python that its app names, with or without packages.",
     "run-once.cancel": "Cancel ends a file's run with all it has started.",
     "run-once.status": "On the runs route such a run is success or failed.",

@@ -17,6 +17,8 @@ export const RUN = {
     "run.sub-path": "A sub-path after the function reaches the same function.",
     "run.sub-path.bare": "A call with a sub-path answers with the bare result.",
     "run.sub-path.openai": "An OpenAI SDK works with {api_url}/v4/{p}/{app}/run as its base URL.",
+    "run.sub-path.models":
+      "GET …/{function}/models answers OpenAI's list of models, with the app as the only one.",
   }),
   ...section("seed: Project, App; contract 1: Run endpoint", {
     "project.id": "A project id in a run path begins with p-.",

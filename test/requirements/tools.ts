@@ -9,8 +9,17 @@ export const TOOLS = {
     "cli.call-socket":
       "`millrace call APP /path --ws` sends the lines of stdin, prints messages, and closes as it should.",
     "cli.apps": "`millrace apps` lists, shows, scales, rolls back and deletes.",
+    "cli.pastable":
+      "Commands that the command line prints can be pasted: the program, arguments and token are right.",
+    "cli.data-dir":
+      "`--data-dir` names the service that runs on a data directory, and no setting overrides it.",
+    "cli.call.functions": "`millrace call` of a function that is not there lists those that are.",
+    "cli.runs.project": "`millrace runs list` without an app lists the runs of all apps of the project.",
     "cli.runs": "`millrace runs` lists, shows, cancels and follows runs.",
     "cli.logs": "`millrace logs` shows, searches and follows an app's lines.",
+    "cli.run": "`millrace run` runs a file, or a function of it, once, and prints what it prints.",
+    "cli.restart":
+      "`millrace restart` and `secrets set --restart` replace an app's replicas without a failed call.",
     "cli.secrets": "`millrace secrets` lists, sets and unsets.",
     "cli.files": "`millrace files` lists, copies, downloads and removes.",
     "cli.accounts": "`millrace service-accounts` creates, lists, rotates and deletes.",
@@ -23,6 +32,8 @@ export const TOOLS = {
     "cli.init": "`millrace init` makes an app that deploys as it is, and overwrites nothing.",
     "cli.deploy": "`millrace deploy` brings a folder to a running version.",
     "cli.dev": "`millrace dev` serves a folder and follows its changes.",
+    "cli.dev.call":
+      "The commands that `millrace dev` prints reach its own service, whatever else runs in the folder.",
     "cli.dev-server": "`millrace dev` serves an app that is a server, and starts it anew on every save.",
     "cli.completion": "Shells can complete every command.",
     "cli.errors": "An error says what happened and what helps, with the documented exit code and no stack.",
@@ -37,6 +48,8 @@ export const TOOLS = {
   }),
   ...section("issue: Examples", {
     "examples.readme": "Each example has a README and a configuration of its own.",
+    "examples.openai":
+      "The chat examples serve OpenAI's own clients: models, tools, and the usage of a stream.",
     "examples.work": "Each example deploys as it is, and does what its README says.",
   }),
   ...section("issue: Documents", {
@@ -46,6 +59,9 @@ export const TOOLS = {
   ...section("issue: Packaging", {
     "packaging.pack":
       "The packed release serves apps, the dashboard and the client library without its sources.",
+    "packaging.client":
+      "After `npm ci`, `millrace/client` can be imported inside the clone and from a project that depends on it.",
+    "packaging.quiet": "`npm ci` on Node 20 warns of nothing.",
     "packaging.true": "The image, the compose file and the systemd unit name what there is.",
   }),
   ...section("issue: Client libraries", {

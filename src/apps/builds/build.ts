@@ -10,7 +10,7 @@ import { buildEnvironment } from "./build-environment.ts";
 import { touchCache } from "./caches.ts";
 import { choosePython, requireUsable } from "./choose-python.ts";
 import { readCommands, runCommands } from "./commands.ts";
-import { compileBundle, requireMain } from "./compile-bundle.ts";
+import { checkSyntax, compileBundle, requireMain } from "./compile-bundle.ts";
 import { prepareElsewhere } from "./elsewhere/prepare-elsewhere.ts";
 import {
   ownEnvironment,
@@ -40,6 +40,8 @@ export type BuildInput = BuildHost & {
   readonly registryAuth?: RegistryAuth | null;
   /** Where its packages go, if a version names the place already. */
   readonly environmentDir?: string;
+  /** Refuse a bundle with a Python file that does not parse; otherwise only `main.py` has to. */
+  readonly checksSyntax?: boolean;
   /** The environment of the service's process. */
   readonly host?: NodeJS.ProcessEnv;
 };
@@ -63,6 +65,17 @@ export async function prepareBuild<Kept>(
   input: BuildInput,
   keep: (built: PreparedBuild) => Promise<Kept> | Kept,
 ): Promise<Kept> {
+  return await atSite(input, async (site) => {
+    await touchCache(input.dataDir, input.projectId);
+    return await keep(await prepare(input, site));
+  });
+}
+
+/** Does something with an extracted bundle in the surroundings of a build, of which nothing is left afterwards. */
+export async function atSite<Made>(
+  input: BuildInput,
+  work: (site: BuildSite) => Promise<Made>,
+): Promise<Made> {
   const { config, bundleDir, dataDir, projectId, walls } = input;
   const user = input.storage.userOf(projectId);
   const scratch = walls && makeScratch(dataDir, user);
@@ -78,6 +91,8 @@ export async function prepareBuild<Kept>(
     host: input.host ?? process.env,
     registryAuth: input.registryAuth ?? null,
     environmentDir: input.environmentDir ?? null,
+    dependencies: config.dependencies,
+    checksSyntax: input.checksSyntax ?? false,
     wantsUv: config.deployment.useUv,
     unixSockets: config.deployment.unixSockets,
   };
@@ -86,8 +101,7 @@ export async function prepareBuild<Kept>(
     await mkdir(asideDir, { recursive: true });
     // Nothing of it has run yet.
     if (user !== null) await giveTree(bundleDir, user);
-    await touchCache(dataDir, projectId);
-    return await keep(await prepare(input, site));
+    return await work(site);
   } finally {
     releaseEnvironments(input.buildId);
     await removeTree(asideDir);
@@ -105,6 +119,7 @@ async function prepare(input: BuildInput, begun: BuildSite): Promise<PreparedBui
   const python = await choosePython(pythonWish(config.deployment), input.python, begun);
   const site = { ...begun, appPython: byNames(python.path, begun.dataDir) };
   await requireUsable(python, site);
+  await checkSyntax(python.path, site);
   const before = await readCommands("pre_build_commands", config.deployment, bundleDir);
   const after = await readCommands("shell_commands", config.deployment, bundleDir);
   // Commands that install something shall not change packages that other versions share.

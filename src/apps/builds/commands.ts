@@ -1,6 +1,7 @@
 import type { DeploymentConfig } from "../../model/app-config.ts";
 import { BuildError } from "./build-error.ts";
 import { readBundleText } from "./bundle-files.ts";
+import { insteadOfApt, usesApt } from "./missing-tools.ts";
 import { runStep } from "./run-step.ts";
 import type { BuildSite } from "./site.ts";
 
@@ -10,6 +11,8 @@ export type BuildCommand = {
   readonly text: string;
   /** It installs packages, as far as its words tell. */
   readonly installs: boolean;
+  /** It installs system packages. */
+  readonly usesApt: boolean;
 };
 
 /** The keys that hold commands, and the file that clients make of each. */
@@ -34,10 +37,14 @@ export async function readCommands(
 ): Promise<readonly BuildCommand[]> {
   const { key, file } = SOURCES[kind];
   const texts = config[key];
-  if (texts.length > 0) return texts.map((text) => ({ text, installs: INSTALLERS.test(text) }));
+  if (texts.length > 0) return texts.map((text) => ({ text, ...tasksOf(text) }));
   const script = await readBundleText(bundleDir, file);
   if (script === null || !script.split("\n").some((line) => !NOTHING.test(line))) return [];
-  return [{ text: `/bin/sh -e ./${file}`, installs: INSTALLERS.test(script) }];
+  return [{ text: `/bin/sh -e ./${file}`, ...tasksOf(script) }];
+}
+
+function tasksOf(text: string): Omit<BuildCommand, "text"> {
+  return { installs: INSTALLERS.test(text), usesApt: usesApt(text) };
 }
 
 /** What commands find. */
@@ -56,13 +63,14 @@ export async function runCommands(
   { env, environment, own }: CommandPlace,
   site: BuildSite,
 ): Promise<void> {
-  for (const { text } of commands) {
+  for (const { text, usesApt: isApt } of commands) {
     site.say(`$ ${text}`);
     const step = { program: "/bin/sh", args: ["-c", text], env, onLine: site.say };
     const end = await runStep({ ...step, environment, makes: own }, site);
     if (end.code === 0) continue;
     const words = end.lastWords === "" ? "" : `: ${end.lastWords}`;
-    throw new BuildError(`${kind}: "${firstLine(text)}" ended with ${end.detail}${words}`);
+    const advice = isApt ? `. ${insteadOfApt(site)}` : "";
+    throw new BuildError(`${kind}: "${firstLine(text)}" ended with ${end.detail}${words}${advice}`);
   }
 }
 

@@ -2,10 +2,39 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
 import { appEnvironment } from "../../host/app-environment.ts";
-import { BuildError } from "./build-error.ts";
+import { BuildError, severalProblems } from "./build-error.ts";
 import { PYTHON_SYNC } from "./python-sync.ts";
 import { runStep } from "./run-step.ts";
 import type { BuildSite } from "./site.ts";
+
+/**
+ * Reads every Python file of the bundle's own and writes nothing. Packages that came along are not the author's to
+ * mend: folders of virtual environments, installed packages and JavaScript, and those whose name begins with a dot.
+ */
+const PARSE = `
+import ast, json, os, sys, warnings
+warnings.simplefilter("ignore")
+OTHERS = {"__pycache__", "node_modules", "site-packages", "dist-packages"}
+for folder, folders, files in os.walk("."):
+    if "pyvenv.cfg" in files:
+        folders[:] = []
+        continue
+    folders[:] = sorted(name for name in folders if name not in OTHERS and not name.startswith("."))
+    for name in sorted(files):
+        if not name.endswith(".py"):
+            continue
+        file = os.path.normpath(os.path.join(folder, name))
+        try:
+            with open(file, "rb") as source:
+                ast.parse(source.read(), file)
+        except (OSError, RecursionError, MemoryError):
+            pass
+        except (SyntaxError, ValueError) as error:
+            line, text = getattr(error, "lineno", None), getattr(error, "text", None)
+            message = "%s: %s" % (type(error).__name__, getattr(error, "msg", None) or error)
+            told = {"file": file[:500], "line": line, "text": text and text[:200], "message": message[:500]}
+            print(json.dumps(told), flush=True)
+print("done")`;
 
 /**
  * One process for the whole bundle: each start of Python costs as much as compiling a hundred files. Tells of each
@@ -45,6 +74,22 @@ const MISTAKE = z.object({
 });
 type Mistake = z.infer<typeof MISTAKE>;
 
+/** How a deploy goes on in spite of a file that does not parse. */
+const FLAG = "--disable-syntax-check";
+
+/**
+ * Throws a `BuildError` that names each Python file which does not parse, and where, if the deploy asks for that. It
+ * reads files with the app's own Python: another version has another syntax.
+ */
+export async function checkSyntax(python: string, site: BuildSite): Promise<void> {
+  if (!site.checksSyntax) return;
+  const mistakes = (await told(python, [PARSE], site)) ?? [];
+  if (mistakes.length === 0) return;
+  const named = mistakes.slice(0, MAX_NAMED).map(describe);
+  const { message } = severalProblems(named, (text) => site.say(text, "stderr"));
+  throw new BuildError(`${message}. Fix it or exclude the file, or deploy with ${FLAG}`);
+}
+
 /**
  * Compiles the bundle's Python files, so that replicas need not. A mistake in `main.py` is a `BuildError` for an app
  * that offers functions; in other files it is a warning, for nobody may ever import them. A bundle that commands changed is on the disk
@@ -72,11 +117,23 @@ export function requireMain(bundleDir: string): void {
 }
 
 async function compile(python: string, wasChanged: boolean, site: BuildSite): Promise<readonly Mistake[]> {
+  const mistakes = await told(python, [COMPILE, ...(wasChanged ? ["sync"] : [])], site);
+  // The parser itself may break on some file: the first replica will tell whether that matters.
+  if (mistakes === null) site.say("warning: could not precompile the bundle", "stderr");
+  return mistakes ?? [];
+}
+
+/** The mistakes that a program reports; null if it broke off. */
+async function told(
+  python: string,
+  program: readonly string[],
+  site: BuildSite,
+): Promise<readonly Mistake[] | null> {
   const lines: string[] = [];
   await runStep(
     {
       program: python,
-      args: ["-I", "-S", "-W", "ignore", "-c", COMPILE, ...(wasChanged ? ["sync"] : [])],
+      args: ["-I", "-S", "-W", "ignore", "-c", ...program],
       env: site.seat ? {} : appEnvironment(site.host, {}),
       onLine: (text, stream) => {
         if (stream === "stdout" && lines.length <= MAX_MISTAKES) lines.push(text);
@@ -85,10 +142,7 @@ async function compile(python: string, wasChanged: boolean, site: BuildSite): Pr
     site,
   );
   const isThrough = lines.at(-1) === "done" || lines.length > MAX_MISTAKES;
-  const mistakes = isThrough ? readMistakes(lines.slice(0, -1)) : null;
-  // The parser itself may break on some file: the first replica will tell whether that matters.
-  if (mistakes === null) site.say("warning: could not precompile the bundle", "stderr");
-  return mistakes ?? [];
+  return isThrough ? readMistakes(lines.slice(0, -1)) : null;
 }
 
 /** Null where it is something else: elsewhere, the app's own image says it. */

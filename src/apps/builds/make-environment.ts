@@ -10,6 +10,7 @@ import { BuildError } from "./build-error.ts";
 import { buildEnvironment, hostEnvironment } from "./build-environment.ts";
 import { findInstaller, probePip } from "./installer.ts";
 import type { Installer } from "./installer.ts";
+import { MissingTools } from "./missing-tools.ts";
 import { PYTHON_SYNC } from "./python-sync.ts";
 import type { Requirements } from "./requirements.ts";
 import { runStep } from "./run-step.ts";
@@ -118,8 +119,14 @@ export async function install(
     `installing ${count} ${count === 1 ? "package" : "packages"} from ${source} with ${installer.name}…`,
   );
   const step = { env, onLine: site.say, makes: folder };
+  const tools = new MissingTools();
+  const onLine: BuildSite["say"] = (text, stream) => {
+    tools.take(text);
+    site.say(text, stream);
+  };
   const installing = {
     ...step,
+    onLine,
     files,
     env: { ...env, ...installer.env },
     program: installer.program,
@@ -128,7 +135,8 @@ export async function install(
   const end = await runStep(installing, site);
   if (end.code !== 0) {
     const why = end.lastWords || end.detail;
-    throw new BuildError(`${installer.name} could not install the packages from ${source}: ${why}`);
+    const advice = await tools.advice(site);
+    throw new BuildError(`${installer.name} could not install the packages from ${source}: ${why}${advice}`);
   }
   const inside = path.join(folder, "bin", "python");
   await runStep(

@@ -8,6 +8,7 @@ import type { BlobStore } from "../../blobs/blob-store.ts";
 import type { BuildSeats, Builder } from "../../replicas/build-seats.ts";
 import type { EnvironmentBlob } from "../../store/version-blobs.ts";
 import type { RegistryAuth } from "./images/registry-auth.ts";
+import type { DependenciesConfig } from "../../model/app-config.ts";
 import type { LogStream } from "../../model/log-line.ts";
 
 /** What of this machine builds need. */
@@ -84,6 +85,10 @@ export type BuildSite = {
   readonly unixSockets: boolean;
   /** The service's own environment. */
   readonly host: NodeJS.ProcessEnv;
+  /** The packages that the app asks for. */
+  readonly dependencies: DependenciesConfig;
+  /** A Python file that does not parse ends the build before its first step. */
+  readonly checksSyntax: boolean;
   /** The app asks for uv. */
   readonly wantsUv: boolean;
   /** A line for those who follow the build. */

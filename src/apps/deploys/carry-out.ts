@@ -32,7 +32,7 @@ import type { Check } from "../versions/candidate.ts";
 import type { Room } from "../versions/room.ts";
 import type { BuildLog } from "./build-log.ts";
 import { DeployFailure } from "./deploy-failure.ts";
-import { thisHost } from "./deploy-request.ts";
+import { SYNTAX_MEMBER, thisHost } from "./deploy-request.ts";
 import type { DeployFolders } from "./folders.ts";
 import { sizeText } from "./size-text.ts";
 
@@ -87,6 +87,8 @@ export type Deploy = {
   /** From here on it cannot be stopped. */
   readonly onSwitch: () => void;
 };
+
+type Telling = { readonly log: Pick<BuildLog, "say"> };
 
 /**
  * Takes a deploy from its source to a version that serves: extract, build, check, switch. Each status is stored
@@ -157,9 +159,16 @@ async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: Bu
   throw new DeployFailure("cancelled", "the build was cancelled elsewhere");
 }
 
-async function unpack(
-  { buildId, payload, source, log, signal }: Deploy,
-  { folders }: CarryOutParts,
+/** Extracts the bundle into the deploy's own folder, and removes the upload. */
+export async function unpack(
+  {
+    buildId,
+    payload,
+    source,
+    log,
+    signal,
+  }: Pick<Deploy, "buildId" | "payload" | "source" | "signal"> & Telling,
+  { folders }: Pick<CarryOutParts, "folders">,
 ): Promise<{ bundleDir: string; noMain: string | null }> {
   const bundleDir = path.join(folders.workOf(buildId), "bundle");
   await mkdir(folders.workOf(buildId), { recursive: true, mode: 0o700 });
@@ -177,7 +186,12 @@ async function unpack(
   return { bundleDir, noMain };
 }
 
-function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: string): AppConfig {
+/** Reads the app's configuration, with the payload's above the bundle's; throws what is wrong with it. */
+export function readConfig(
+  { payload, log }: Pick<Deploy, "payload"> & Telling,
+  parts: CarryOutParts,
+  bundleDir: string,
+): AppConfig {
   const { config, warnings } = loadAppConfig(bundleDir, { payload, host: thisHost(parts) });
   if (config.customRuntime && config.deployment.network === false && parts.walls !== null)
     throw new DeployFailure("build_failure", NO_PORT_WITHOUT_NETWORK);
@@ -193,7 +207,7 @@ function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: s
 }
 
 async function build(
-  { buildId, app, source, log, signal, registryAuth }: Deploy,
+  { buildId, app, payload, source, log, signal, registryAuth }: Deploy,
   parts: CarryOutParts,
   { bundleDir, config }: { readonly bundleDir: string; readonly config: AppConfig },
   keepVersion: (made: Pick<PreparedBuild, "environment" | "built">) => Promise<Version>,
@@ -206,7 +220,8 @@ async function build(
   const say = (text: string, stream?: LogStream): void => log.say("build", text, stream);
   const { projectId } = app;
   const input = { ...buildHost(parts), buildId, projectId, bundleDir, config, say, signal, registryAuth };
-  return await prepareBuild(input, keepVersion);
+  const checksSyntax = isTable(payload) && payload[SYNTAX_MEMBER] === false;
+  return await prepareBuild({ ...input, checksSyntax }, keepVersion);
 }
 
 /** Whether more is asked for than the files and the service's own Python. */

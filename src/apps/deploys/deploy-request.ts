@@ -7,10 +7,14 @@ import { readRegistryAuth } from "../builds/images/registry-auth.ts";
 import type { RegistryAuth } from "../builds/images/registry-auth.ts";
 import { AppError } from "../../model/errors.ts";
 
+/** `false` has a bundle refused whose Python files do not parse. Without it only `main.py` has to: other clients check before they upload. */
+export const SYNTAX_MEMBER = "disableSyntaxCheck";
+
 /** The members of a deploy's payload that say how the app is to be; the others are the client's own affair. */
 const PAYLOAD_MEMBERS: readonly string[] = [
   "runtime",
   "cerebrium_toml",
+  SYNTAX_MEMBER,
   ...APP_KEYS.flatMap(({ payload }) => payload ?? []),
 ];
 

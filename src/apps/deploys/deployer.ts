@@ -17,6 +17,8 @@ import { hashFolder } from "../bundles/hash.ts";
 import type { LiveApp } from "../catalog.ts";
 import { BuildLogs } from "./build-log.ts";
 import type { CarryOutParts, ZipSource } from "./carry-out.ts";
+import { dryRun } from "./dry-run.ts";
+import type { DryRun, DryRunRequest } from "./dry-run.ts";
 import { readDeployRequest, thisHost } from "./deploy-request.ts";
 import type { DeployRequest } from "./deploy-request.ts";
 import { settleLeftover } from "./leftovers.ts";
@@ -40,6 +42,8 @@ export type Begun = { readonly build: Build; readonly app: App };
 type Kept = { readonly request: DeployRequest["payload"]; readonly hasUpload?: true };
 
 const SWEEP_MS = 60_000;
+/** Longer than reading a large bundle and asking a slow index for its packages takes. */
+const DRY_RUN_MS = 5 * 60_000;
 const STOPPED = "the service stopped during this deploy; deploy again";
 const NODE_ENDED = "the node that built it ended; deploy again";
 const NEVER_CAME = "nothing was uploaded within an hour; deploy again";
@@ -145,6 +149,23 @@ export class Deployer {
       await this.#take({ ...begun.build, payload: JSON.stringify({ request: request.payload }) }, source);
       return begun;
     });
+  }
+
+  /** What a deploy of this bundle would do, and whether it would create the app; changes nothing. */
+  async dryRun(
+    { projectId, name, checksSyntax }: Pick<DryRunRequest, "projectId" | "name" | "checksSyntax">,
+    from: Readable,
+  ): Promise<DryRun & { readonly isNew: boolean }> {
+    // Throws what is wrong with the name.
+    readDeployRequest({ name }, thisHost(this.#parts));
+    const id = this.#newId();
+    const source = await this.#uploads.receive(id, from);
+    const signal = AbortSignal.timeout(DRY_RUN_MS);
+    const request = { id, projectId, name, checksSyntax, source, signal };
+    return await this.#orDiscard(source, async () => ({
+      ...(await dryRun(request, { ...this.#parts, folders: this.#folders })),
+      isNew: (await this.#parts.store.apps.find({ projectId, name })) === null,
+    }));
   }
 
   /**

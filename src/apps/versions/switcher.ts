@@ -82,21 +82,39 @@ export class Switcher {
         current.serve(current.live.app, next);
         return current.live;
       }
-      const open = this.#open(current.live.app, next, traffic);
-      const isWarm = current.pool.readyCount > 0;
-      return await this.#inRoomOf(open, traffic, async (room) => {
-        try {
-          if (isWarm) await this.#start(open, traffic, room);
-          await this.#override(version, overrides);
-        } catch (error) {
-          await this.#drop(open, traffic);
-          throw error;
-        }
-        open.serve(current.live.app, next);
-        inherit(open, traffic);
-        traffic.replaceCurrent(open);
-        return open.live;
-      });
+      return await this.#replace(traffic, next, () => this.#override(version, overrides));
+    });
+  }
+
+  /**
+   * Replaces the app's replicas by as many new ones of the same version. Calls move once these are ready; the old ones
+   * finish what they hold. Throws if the version no longer starts, and then the old ones go on.
+   */
+  async restart({ number }: App): Promise<LiveApp> {
+    return await this.#parts.turns.take(number, async () => {
+      const traffic = this.#traffic({ number });
+      return await this.#replace(traffic, traffic.current.version, async () => {});
+    });
+  }
+
+  /** Has other replicas serve the current version, by these settings, which `store` stores before calls move. */
+  async #replace(traffic: Traffic, next: Version, store: () => Promise<void>): Promise<LiveApp> {
+    const { current } = traffic;
+    const { app } = current.live;
+    const isWarm = current.pool.readyCount > 0;
+    const open = this.#open(app, next, traffic);
+    return await this.#inRoomOf(open, traffic, async (room) => {
+      try {
+        if (isWarm) await this.#start(open, traffic, room);
+        await store();
+      } catch (error) {
+        await this.#drop(open, traffic);
+        throw error;
+      }
+      open.serve(app, next);
+      inherit(open, traffic);
+      traffic.replaceCurrent(open);
+      return open.live;
     });
   }
 

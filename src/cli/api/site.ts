@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { askService } from "../ask-service.ts";
-import { usage } from "../failure.ts";
+import { CliFailure, usage } from "../failure.ts";
 import { readProfiles } from "./profiles.ts";
 import type { Profile } from "./profiles.ts";
 
@@ -15,11 +15,13 @@ export type Site = {
   readonly refreshToken: string | null;
   /** Where the token was found, as a person would say it. */
   readonly tokenSource: string;
+  /** The file that holds it; null if it came from somewhere else. */
+  readonly tokenFile: string | null;
 };
 
-export type SiteFlags = { readonly url?: string; readonly project?: string };
+export type SiteFlags = { readonly url?: string; readonly project?: string; readonly dataDir?: string };
 
-type Local = Required<Pick<Site, "baseUrl" | "apiUrl" | "project" | "token">>;
+type Local = Required<Pick<Site, "baseUrl" | "apiUrl" | "project" | "token" | "tokenFile">>;
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const DATA_DIR = ".millrace";
@@ -29,8 +31,12 @@ export const DEV_DATA_DIR = ".millrace-dev";
 /** Where a service is when nobody says otherwise. */
 export const USUAL = { baseUrl: "http://127.0.0.1:4100", apiUrl: "http://127.0.0.1:4000" };
 
-/** Finds the service and the token: flags, then the environment, then the profile, then a service of this folder. */
+/**
+ * Finds the service and the token: flags, then the environment, then the profile, then a service of this folder. With
+ * a data directory it is the service that runs on that one, whatever else is set.
+ */
 export async function findSite(flags: SiteFlags, env: Environment = process.env): Promise<Site> {
+  if (flags.dataDir !== undefined) return await siteOf(flags.dataDir, flags);
   const profiles = readProfiles();
   const given = flags.url ?? env["MILLRACE_URL"] ?? profiles.current;
   const named = given ? checkedUrl(given) : null;
@@ -49,6 +55,18 @@ export async function findSite(flags: SiteFlags, env: Environment = process.env)
   };
 }
 
+async function siteOf(dataDir: string, { url, project }: SiteFlags): Promise<Site> {
+  if (url !== undefined) throw usage("--data-dir and --url each name a service; give one of them");
+  const local = await askLocal(path.resolve(dataDir));
+  if (!local) {
+    throw new CliFailure(`no service runs on the data directory ${dataDir}`, {
+      code: "unreachable",
+      hint: `start one with millrace serve --data-dir ${dataDir}`,
+    });
+  }
+  return { ...local, project: project ?? local.project, refreshToken: null, tokenSource: dataDir };
+}
+
 /** The address in the one form that profiles are kept by; throws when it is none. */
 export function checkedUrl(text: string): string {
   const url = URL.parse(text.includes("://") ? text : `http://${text}`);
@@ -65,17 +83,20 @@ function tokenOf(
   env: Environment,
   profile: Profile,
   own: Local | null,
-): Pick<Site, "token" | "refreshToken" | "tokenSource"> {
-  const refreshToken = null;
+): Pick<Site, "token" | "refreshToken" | "tokenSource" | "tokenFile"> {
+  const [refreshToken, tokenFile] = [null, null];
   if (env["MILLRACE_TOKEN"]) {
-    return { token: env["MILLRACE_TOKEN"].trim(), refreshToken, tokenSource: "MILLRACE_TOKEN" };
+    return { token: env["MILLRACE_TOKEN"].trim(), refreshToken, tokenSource: "MILLRACE_TOKEN", tokenFile };
   }
   if (profile.token) {
     const { token, refreshToken: kept = null } = profile;
-    return { token, refreshToken: kept, tokenSource: "millrace login" };
+    return { token, refreshToken: kept, tokenSource: "millrace login", tokenFile };
   }
-  if (own?.token) return { token: own.token, refreshToken, tokenSource: "this folder's service" };
-  return { token: null, refreshToken, tokenSource: "nowhere" };
+  if (own?.token) {
+    const { token, tokenFile: file } = own;
+    return { token, refreshToken, tokenSource: "this folder's service", tokenFile: file };
+  }
+  return { token: null, refreshToken, tokenSource: "nowhere", tokenFile };
 }
 
 /** The service on this folder's data directory, and the one that `millrace dev` runs here. */
@@ -89,18 +110,23 @@ async function findLocals(env: Environment): Promise<Local[]> {
 async function askLocal(dataDir: string): Promise<Local | null> {
   const asked = await askService(dataDir, "bootstrap").catch(() => null);
   if (!asked) return null;
-  const { projectId, ...rest } = asked.result as Local & { projectId: string };
-  return { ...rest, project: projectId };
+  const { baseUrl, apiUrl, token, projectId } = asked.result as Local & { projectId: string };
+  return { baseUrl, apiUrl, token, project: projectId, tokenFile: tokenFileOf(dataDir) };
 }
 
 /** Where no control socket answers, as from another container, the token in the directory is still good. */
 function leftToken(dataDir: string): Local | null {
   try {
-    const token = readFileSync(path.join(dataDir, "owner-token"), "utf8").trim();
-    return { ...USUAL, token, project: claimsOf(token).project_id ?? null };
+    const tokenFile = tokenFileOf(dataDir);
+    const token = readFileSync(tokenFile, "utf8").trim();
+    return { ...USUAL, token, project: claimsOf(token).project_id ?? null, tokenFile };
   } catch {
     return null;
   }
+}
+
+function tokenFileOf(dataDir: string): string {
+  return path.join(dataDir, "owner-token");
 }
 
 /** The claims of a token; nothing if it is not a JWT. Only the service can tell whether they are true. */

@@ -22,7 +22,10 @@ export type Address = {
 
 /** A client of that service. */
 export function apiOf({ projectId: project, ...rest }: Address, signal: AbortSignal): Api {
-  return new Api({ ...rest, project, refreshToken: null, tokenSource: "this service" }, signal);
+  return new Api(
+    { ...rest, project, refreshToken: null, tokenSource: "this service", tokenFile: null },
+    signal,
+  );
 }
 
 const LOOK_MS = 50;

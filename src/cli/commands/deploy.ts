@@ -1,24 +1,31 @@
 import type { Command } from "commander";
+import path from "node:path";
 import { APPS } from "../../shapes/apps.ts";
+import type { Site } from "../api/site.ts";
 import { bundleFilesOf, readAppFolder } from "../app-folder.ts";
 import { callHints } from "../call-hints.ts";
 import { cancelBuild, uploadApp } from "../deploy-folder.ts";
 import type { BegunDeploy } from "../deploy-folder.ts";
-import { CliFailure } from "../failure.ts";
+import { CliFailure, usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { bytes, duration } from "../output/amounts.ts";
 import { confirm } from "../output/confirm.ts";
 import { paint, printable } from "../output/paint.ts";
+import { shellWord } from "../output/program-name.ts";
 import { Progress } from "../output/progress.ts";
+import { sampleCall } from "../sample-call.ts";
 import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
 import { afterFailure } from "./builds.ts";
+import { dryRun } from "./dry-run.ts";
 import { followBuild } from "./follow-build.ts";
 
 type DeployFlags = RemoteFlags & {
   readonly name?: string;
   readonly detach?: boolean;
   readonly yes?: boolean;
+  readonly disableSyntaxCheck?: boolean;
+  readonly dryRun?: boolean;
 };
 
 /** `millrace deploy [DIR]` */
@@ -26,11 +33,16 @@ export function defineDeploy(command: Command): void {
   remote(command)
     .argument("[folder]", "the app's folder (default: the current one)")
     .option("--name <name>", "the app's name (default: from millrace.toml, or the folder's name)")
+    .option("--dry-run", "check everything and say what would happen; build and change nothing")
+    .option("--disable-syntax-check", "build even if a Python file does not parse")
     .option("--detach", "print the build's id without waiting")
     .option("--yes", "create a new app without asking");
-  examples(command, "millrace deploy hello", "millrace deploy --name hello-staging --detach").action(
-    withService(deploy),
-  );
+  examples(
+    command,
+    "millrace deploy hello",
+    "millrace deploy hello --dry-run",
+    "millrace deploy --name hello-staging --detach",
+  ).action(withService(deploy));
 }
 
 async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
@@ -39,13 +51,20 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
   const app = readAppFolder(given, flags.name);
   const files = await bundleFilesOf(app);
   for (const warning of app.warnings) out.warn(warning);
+  if (flags.dryRun) {
+    if (flags.detach) throw usage("--dry-run builds nothing, so there is no build to detach from");
+    await dryRun(task, app.name, files, flags.disableSyntaxCheck ?? false);
+    return;
+  }
   await askForNew(task, app.name);
   const sizeBytes = files.reduce((sum, file) => sum + file.bytes, 0);
   out.note(`${app.name}: ${files.length === 1 ? "1 file" : `${files.length} files`}, ${bytes(sizeBytes)}`);
   const progress = new Progress("packing", out.isJson);
   let begun: BegunDeploy;
   try {
-    begun = await uploadApp(api, app.name, files, (done, of) => progress.bar(done, of));
+    begun = await uploadApp(api, app.name, files, flags.disableSyntaxCheck ?? false, (done, of) =>
+      progress.bar(done, of),
+    );
   } finally {
     progress.end();
   }
@@ -57,9 +76,8 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
   }
   const status = await follow(task, app.name, buildId);
   if (status !== "success") throw await failed(task, app.name, buildId, status);
-  // Ready to paste at a terminal; what is kept elsewhere does not show the token.
-  const token = process.stdout.isTTY ? (api.site.token ?? "") : "$MILLRACE_TOKEN";
-  const { url, commands } = callHints({ ...app, endpoint }, token);
+  const sample = app.serverPath === null && !out.isJson ? await sampleCall(api, app.name) : null;
+  const { url, commands } = callHints({ ...app, endpoint, sample, token: shellToken(api.site) });
   out.show({ app: app.name, build_id: buildId, status, endpoint }, () =>
     [
       "",
@@ -70,6 +88,19 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
       "",
     ].join("\n"),
   );
+}
+
+/** The token as a shell finds it. Only at a terminal, and only if nothing else holds it, is it shown itself. */
+function shellToken({ token, tokenSource, tokenFile }: Site): string {
+  if (tokenSource === "MILLRACE_TOKEN") return "$MILLRACE_TOKEN";
+  if (tokenFile !== null) return `$(cat ${shellWord(shortPath(tokenFile))})`;
+  return process.stdout.isTTY ? (token ?? "") : "$MILLRACE_TOKEN";
+}
+
+/** A path as one would type it here. */
+function shortPath(file: string): string {
+  const relative = path.relative(process.cwd(), file);
+  return relative.startsWith("..") ? file : relative;
 }
 
 /** Somebody at a terminal is asked before an app is made that was not there: the name or project may be a slip. */

@@ -16,6 +16,7 @@ import { examples } from "../options.ts";
 import { duration } from "../output/amounts.ts";
 import { calledName } from "../output/called-name.ts";
 import { paint, printable } from "../output/paint.ts";
+import { sampleCall } from "../sample-call.ts";
 import type { Style } from "../output/paint.ts";
 import { followBuild } from "./follow-build.ts";
 
@@ -58,10 +59,10 @@ async function dev(given: string | undefined, flags: DevFlags, signal: AbortSign
   });
   try {
     const { projectId } = service.owner;
-    process.stdout.write(greeting(service, app, given ?? "."));
+    process.stdout.write(greeting(service, app.name, given ?? "."));
     await Promise.all([
       showRuns(service, { projectId, name: app.name }, signal),
-      reloadAtSaves(apiOf(service, signal), { given, nameGiven: flags.name, folder: app.folder }, signal),
+      reloadAtSaves(apiOf(service, signal), { given, flags, folder: app.folder }, signal),
     ]);
   } finally {
     if (signal.aborted) process.stdout.write("\nStopping…\n");
@@ -73,7 +74,7 @@ async function reloadAtSaves(
   api: Api,
   app: {
     readonly given: string | undefined;
-    readonly nameGiven: string | undefined;
+    readonly flags: DevFlags;
     readonly folder: string;
   },
   signal: AbortSignal,
@@ -84,7 +85,7 @@ async function reloadAtSaves(
   while (!(await saves.next()).done) {
     const startedAt = performance.now();
     try {
-      const read = readAppFolder(app.given, app.nameGiven);
+      const read = readAppFolder(app.given, app.flags.name);
       const hash = await hashFolder(read.folder, read.patterns);
       if (hash === tried) continue;
       tried = hash;
@@ -92,6 +93,7 @@ async function reloadAtSaves(
       const took = duration(performance.now() - startedAt);
       if (isGood) say("green", "serves", `${served === null ? "ready" : "saved changes"} after ${took}`);
       else tell(lines, served);
+      if (isGood && served === null) process.stdout.write(await howToCall(api, read, app.flags.dataDir));
       if (isGood) served = hash;
     } catch (error) {
       if (signal.aborted) return;
@@ -104,7 +106,7 @@ async function reloadAtSaves(
 /** Deploys what is in the folder now; the previous version keeps serving until this one has started. */
 async function reload(api: Api, app: AppFolder): Promise<Reload> {
   for (const warning of app.warnings) say("yellow", "warning", warning);
-  const { buildId } = await uploadApp(api, app.name, await bundleFilesOf(app));
+  const { buildId } = await uploadApp(api, app.name, await bundleFilesOf(app), true);
   const lines: string[] = [];
   const { status } = await followBuild(api, app.name, buildId, ({ stage, stream, log }) => {
     if (stage === "build" && stream === "stdout") say("dim", "build", log);
@@ -150,20 +152,31 @@ function say(style: Style, word: string, text: string): void {
 function apiOf({ apiUrl, baseUrl, owner }: Service, signal: AbortSignal): Api {
   const { projectId: project, token } = owner;
   return new Api(
-    { baseUrl, apiUrl, project, token, refreshToken: null, tokenSource: "this service" },
+    { baseUrl, apiUrl, project, token, refreshToken: null, tokenSource: "this service", tokenFile: null },
     signal,
   );
 }
 
-function greeting({ apiUrl, baseUrl, owner }: Service, app: AppFolder, folder: string): string {
-  const endpoint = `${apiUrl}/v4/${owner.projectId}/${app.name}`;
+function greeting({ apiUrl, baseUrl }: Service, name: string, folder: string): string {
   return [
-    `Serving ${app.name} locally, and reloading it on every save in ${folder}. Ctrl-C stops it.`,
+    `Serving ${name} locally, and reloading it on every save in ${folder}. Ctrl-C stops it.`,
     `  apps        ${apiUrl}`,
     `  management  ${baseUrl}`,
     "",
-    ...callHints({ ...app, endpoint }, owner.token).commands.map((command) => `  ${command}`),
-    "",
     "",
   ].join("\n");
+}
+
+/** Commands to paste, once the app has said what it takes. The data directory tells this service from others here. */
+async function howToCall(api: Api, app: AppFolder, dataDir: string): Promise<string> {
+  const sample = app.serverPath === null ? await sampleCall(api, app.name) : null;
+  const endpoint = (await api.appUrl(app.name, "")).slice(0, -1);
+  const { commands } = callHints({
+    ...app,
+    endpoint,
+    sample,
+    token: api.site.token ?? "",
+    options: ["--data-dir", dataDir],
+  });
+  return `\n${commands.map((command) => `  ${command}\n`).join("")}\n`;
 }

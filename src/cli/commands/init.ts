@@ -6,6 +6,7 @@ import { asAppName, badName } from "../app-name.ts";
 import { CliFailure, usage } from "../failure.ts";
 import { examples } from "../options.ts";
 import { Output } from "../output/output.ts";
+import { programName, shellWord } from "../output/program-name.ts";
 
 type InitFlags = { readonly name?: string; readonly json?: boolean };
 
@@ -39,8 +40,8 @@ function init(folder: string | undefined, flags: InitFlags): void {
     [
       `${name} is in ${shown}: ${names.join(", ")}`,
       "",
-      `  millrace dev ${shown}       serve it locally, and reload it on every save`,
-      `  millrace deploy ${shown}    deploy it to a service`,
+      `  ${programName()} dev ${shellWord(shown)}       serve it locally, and reload it on every save`,
+      `  ${programName()} deploy ${shellWord(shown)}    deploy it to a service`,
       "",
     ].join("\n"),
   );

@@ -57,6 +57,7 @@ async function login(given: string | undefined, flags: LoginFlags, signal: Abort
     project: flags.project ?? null,
     token: signedIn.token,
     refreshToken: null,
+    tokenFile: null,
     tokenSource: flags.token ? "you" : "the sign-in",
   };
   // Asked before it is kept: a token that is not good is no profile.

@@ -35,6 +35,7 @@ async function logout(given: string | undefined, out: Output, signal: AbortSigna
       token,
       refreshToken,
       tokenSource: "millrace login",
+      tokenFile: null,
     };
     // A service that is gone, or a session that is over, is no reason to keep the token.
     await endSession(new Api(site, signal)).catch(() =>

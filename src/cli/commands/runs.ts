@@ -27,13 +27,15 @@ const RESULT = ',"result":';
 
 /** `millrace runs list|get|tail|cancel` */
 export function defineRuns(command: Command): void {
-  const list = remote(command.command("list")).description("list an app's runs, newest first");
+  const list = remote(command.command("list")).description("list runs, newest first");
   list
-    .argument("<app>", "the app's name")
+    .argument("[app]", "the app's name (default: all apps of the project)")
     .option("--limit <count>", "how many to show at most", "20")
     .option("--status <status>", `only those: ${RUN_STATES.join(", ")}`)
     .option("--async", "only async runs");
-  examples(list, "millrace runs list hello --status failure").action(withService(listRuns));
+  examples(list, "millrace runs list", "millrace runs list hello --status failure").action(
+    withService(listRuns),
+  );
 
   const get = remote(command.command("get")).description("show a run, and its result once it has ended");
   get.argument("<app>", "the app's name").argument("<run>", "the run's id");
@@ -57,19 +59,23 @@ export function defineRuns(command: Command): void {
   );
 }
 
-async function listRuns({ api, flags, out }: Task<ListFlags>, app: string): Promise<void> {
+async function listRuns({ api, flags, out }: Task<ListFlags>, app?: string): Promise<void> {
   const { status, async: asyncOnly } = flags;
   if (status !== undefined && !(RUN_STATES as readonly string[]).includes(status)) {
     throw usage(`--status takes one of ${RUN_STATES.join(", ")}, not ${JSON.stringify(status)}`);
   }
-  const path = await api.appPath(app, "/runs");
+  const path = await (app === undefined ? api.path("runs") : api.appPath(app, "/runs"));
   const query = { status, asyncOnly };
-  const runs = await firstOf(api, RUNS, path, readLimit(flags.limit), { query, about: { app } });
+  const about = app === undefined ? {} : { app };
+  const runs = await firstOf(api, RUNS, path, readLimit(flags.limit), { query, about });
+  const appOf = (run: RunRecord): string[] =>
+    app === undefined ? [run.modelId.slice(run.projectId.length + 1)] : [];
   out.show(runs, () =>
     table(
-      ["RUN", "CALLED", "STATUS", "CODE", "TOOK", "CREATED", "ERROR"],
+      ["RUN", ...(app === undefined ? ["APP"] : []), "CALLED", "STATUS", "CODE", "TOOK", "CREATED", "ERROR"],
       runs.map((run) => [
         run.id,
+        ...appOf(run),
         printable(`${calledName(run)}${run.async ? " (async)" : ""}`),
         paintStatus(run.status),
         String(run.statusCode ?? "–"),

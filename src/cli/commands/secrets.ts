@@ -3,19 +3,28 @@ import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
 import { SECRET_MAP, SECRET_NAME } from "../../shapes/secrets.ts";
 import type { SecretMap } from "../../model/app.ts";
+import { APPS } from "../../shapes/apps.ts";
+import type { AppStatus } from "../../shapes/apps.ts";
 import { CliFailure, usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
+import { pastable } from "../output/program-name.ts";
 import { table } from "../output/table.ts";
 import { readStdin } from "../read-stdin.ts";
 import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
+import { restartApp } from "./restart.ts";
 
 type SecretFlags = RemoteFlags & {
   readonly app?: string;
   readonly show?: boolean;
   readonly envFile?: string;
   readonly stdin?: string;
+  readonly restart?: boolean;
 };
+
+/** The states of an app whose next replica is a new one anyway. */
+const WITHOUT_REPLICAS: readonly AppStatus[] = ["cold", "pending", "deploying"];
+const RESTART = "then restart the replicas that would keep the old values";
 
 const HIDDEN = "••••••••";
 
@@ -29,7 +38,8 @@ export function defineSecrets(command: Command): void {
   set
     .argument("[pairs...]", "NAME=value")
     .option("--env-file <file>", "read NAME=value lines from a file")
-    .option("--stdin <name>", "read one value from stdin, to keep it out of your shell's history");
+    .option("--stdin <name>", "read one value from stdin, to keep it out of your shell's history")
+    .option("--restart", RESTART);
   examples(
     set,
     "millrace secrets set API_KEY=s3cret",
@@ -37,7 +47,7 @@ export function defineSecrets(command: Command): void {
   ).action(withService(setSecrets));
 
   const unset = scoped(command.command("unset")).description("remove secrets");
-  unset.argument("<names...>", "their names");
+  unset.argument("<names...>", "their names").option("--restart", RESTART);
   examples(unset, "millrace secrets unset API_KEY").action(withService(unsetSecrets));
 }
 
@@ -72,7 +82,9 @@ async function setSecrets(task: Task<SecretFlags>, pairs: readonly string[]): Pr
   const bad = names.find((name) => !SECRET_NAME.test(name));
   if (bad !== undefined) throw usage(`${JSON.stringify(bad)} cannot be the name of a secret`);
   await write(task, { ...(await read(task)), ...given });
-  out.show({ set: names }, () => `Set ${names.join(", ")}. Replicas started from now on will see it.\n`);
+  const restarted = flags.restart ? await restartAffected(task) : null;
+  const then = restarted === null ? seenLater(flags) : restartedText(restarted);
+  out.show({ set: names, ...(restarted && { restarted }) }, () => `Set ${names.join(", ")}. ${then}\n`);
 }
 
 async function unsetSecrets(task: Task<SecretFlags>, names: readonly string[]): Promise<void> {
@@ -83,7 +95,37 @@ async function unsetSecrets(task: Task<SecretFlags>, names: readonly string[]): 
   }
   const after = Object.entries(before).filter(([name]) => !names.includes(name));
   await write(task, Object.fromEntries(after));
-  task.out.show({ unset: names }, () => `Removed ${names.join(", ")}.\n`);
+  const restarted = task.flags.restart ? await restartAffected(task) : null;
+  const then = restarted === null ? seenLater(task.flags) : restartedText(restarted);
+  task.out.show(
+    { unset: names, ...(restarted && { restarted }) },
+    () => `Removed ${names.join(", ")}. ${then}\n`,
+  );
+}
+
+/** Restarts the app whose secrets have changed, or every app of the project that has replicas. */
+async function restartAffected(task: Task<SecretFlags>): Promise<string[]> {
+  const { api, flags } = task;
+  if (flags.app !== undefined) {
+    await restartApp(api, flags.app);
+    return [flags.app];
+  }
+  const prefix = `${await api.project()}-`;
+  const apps = await api.get(APPS, await api.path("apps"));
+  const names = apps
+    .filter(({ status }) => !WITHOUT_REPLICAS.includes(status))
+    .map(({ id }) => id.slice(prefix.length));
+  for (const name of names) await restartApp(api, name);
+  return names;
+}
+
+function restartedText(apps: readonly string[]): string {
+  return apps.length === 0 ? "No replicas are running." : `Restarted ${apps.join(", ")}.`;
+}
+
+function seenLater({ app }: SecretFlags): string {
+  const command = app === undefined ? "millrace restart APP" : `millrace restart ${app}`;
+  return `Replicas that start from now on see the change; ${pastable(command)} restarts those that run.`;
 }
 
 async function pathOf({ api, flags }: Task<SecretFlags>): Promise<string> {

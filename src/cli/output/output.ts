@@ -1,4 +1,5 @@
 import { paint, printable } from "./paint.ts";
+import { pastable } from "./program-name.ts";
 
 /** Where a command's words go: results to stdout; on a terminal, what a person wants to know besides, to stderr. */
 export class Output {
@@ -21,8 +22,8 @@ export class Output {
 
   /** Tells a person at a terminal something beside the result. */
   note(text: string): void {
-    if (this.#isTerminal && !this.isJson)
-      process.stderr.write(`${paint("dim", printable(text), process.stderr)}\n`);
+    if (!this.#isTerminal || this.isJson) return;
+    process.stderr.write(`${paint("dim", pastable(printable(text)), process.stderr)}\n`);
   }
 
   /** Tells whoever reads that something is odd. */

@@ -66,6 +66,8 @@ export type FileContext = {
 export type FileToRun = FileRunRequest & {
   /** The folder of its packages; null when it has none. */
   readonly environment: string | null;
+  /** What its log is to begin with. */
+  readonly warnings: readonly string[];
   /**
    * Has the archive unpacked as it arrives, and resolves with the JSON for `--data`, or null for none.
    */
@@ -251,6 +253,7 @@ export class FileRuns {
       folders: { scratch: scratch === null ? [] : [scratch, folder], storage },
     };
     const onLine = (text: string, stream: LogStream) => context.onLine(app, run.id, { text, stream });
+    for (const warning of file.warnings) onLine(`[millrace] warning: ${warning}`, "stderr");
     try {
       const signal = AbortSignal.any([late.signal, cancelled, this.#stopping.signal]);
       const end = await runKept(own, { ...kept, held, onLine }, signal, clock);

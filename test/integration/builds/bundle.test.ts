@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
-import { readdir } from "node:fs/promises";
+import { readdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
-import { buildPlace } from "./site.ts";
+import { buildPlace, servicePython } from "./site.ts";
 import { verifies } from "../../verifies.ts";
 
 describe("a bundle", () => {
@@ -25,6 +25,54 @@ describe("a bundle", () => {
       expect.stringMatching(/^warning: bytes\.py.*: (SyntaxError|ValueError): .*null/),
       expect.stringMatching(/^warning: tests\/old\.py, line 1: SyntaxError: .*: print 'hello'$/),
     ]);
+  });
+
+  verifies(
+    "deploy.syntax",
+    "with a Python file of its own that does not parse is refused before its first command",
+    async () => {
+      const place = await buildPlace();
+      const broken = "def run(:\n";
+      const files = {
+        "lib/one.py": "x = 1\n\ndef f(:\n",
+        "lib/two.py": "print 'hello'\n",
+        "env/pyvenv.cfg": "",
+        "env/lib/python3/mine.py": broken,
+        "lib/site-packages/theirs.py": broken,
+        "node_modules/gyp/old.py": broken,
+        ".hidden/mine.py": broken,
+        "notes.txt": broken,
+      };
+      const toml = '[deployment]\npre_build_commands = ["echo begun"]\n';
+      const { message, lines } = await place.failure(files, { toml, checksSyntax: true });
+      expect(message).toMatch(
+        /^lib\/one\.py, line 3: SyntaxError: .* \(and 1 more\)\. Fix it or exclude the file, or deploy with --disable-syntax-check$/,
+      );
+      expect(lines).toEqual([
+        expect.stringMatching(/^lib\/one\.py, line 3: /),
+        expect.stringMatching(/^lib\/two\.py, line 1: /),
+      ]);
+      const { "lib/one.py": _, "lib/two.py": __, ...others } = files;
+      await place.build(others, { toml, checksSyntax: true });
+      // A file that breaks the parser is none that does not parse.
+      await place.build({ "deep.py": `x = ${"-".repeat(100_000)}1\n` }, { checksSyntax: true });
+      expect((await place.build(files, { toml })).lines).toContain("begun");
+    },
+  );
+
+  verifies("deploy.syntax", "is read with the Python that it will run on", async () => {
+    const place = await buildPlace();
+    // Stands for a Python with another syntax: what it says counts, and not what the service's own would.
+    const reader = path.join(place.directory, "python");
+    const { path: own, version } = await servicePython();
+    await writeFile(
+      reader,
+      `#!/bin/sh\ncase "$*" in *ast.parse*) echo '{"file":"new.py","line":7,"text":null,"message":"SyntaxError: too new"}'; echo done; exit;; esac\nexec ${own} "$@"\n`,
+      { mode: 0o755 },
+    );
+    const python = { path: reader, version };
+    const { message } = await place.failure({ "new.py": "x = 1\n" }, { python, checksSyntax: true });
+    expect(message).toMatch(/^new\.py, line 7: SyntaxError: too new\. /);
   });
 
   test("without main.py, or with one that cannot be read as text, is told so", async () => {

@@ -28,6 +28,26 @@ if os.fork() == 0:
 ].join("\n");
 
 describe("commands", () => {
+  verifies("deploy.apt", "that use apt and fail are answered with where system packages go", async () => {
+    const place = await buildPlace();
+    // As it is for a build's user: no lock on the package database.
+    const folder = path.join(place.directory, "bin");
+    await mkdir(folder, { recursive: true });
+    const script = "#!/bin/sh\necho 'E: Could not open lock file' >&2\nexit 100\n";
+    await writeFile(path.join(folder, "apt-get"), script, { mode: 0o755 });
+    const host = { ...place.host, PATH: `${folder}:${place.host["PATH"]}` };
+    const advice =
+      /exit code 100: E: Could not open lock file\. .* List them in \[dependencies\.apt\], which needs podman or docker on this host .* docker_base_image_url$/;
+    for (const command of ["apt-get update && true", 'sudo() { "$@"; }; sudo apt-get install -y ffmpeg']) {
+      const toml = `[deployment]\npre_build_commands = [${JSON.stringify(command)}]\n`;
+      expect((await place.failure({}, { toml, host })).message).toMatch(advice);
+    }
+    const files = { "shell_commands.sh": "set -e\napt-get -y install ffmpeg\n" };
+    expect((await place.failure(files, { host })).message).toMatch(advice);
+    const other = '[deployment]\nshell_commands = ["echo adapt install; false"]\n';
+    expect((await place.failure({}, { toml: other, host })).message).not.toContain("[dependencies.apt]");
+  });
+
   verifies("deploy.commands", "commands run in order, around the packages, in the bundle", async () => {
     const place = await buildPlace();
     const { result, bundleDir, lines } = await place.build(

@@ -38,6 +38,37 @@ describe("packages", () => {
     },
   );
 
+  verifies(
+    "deploy.compiler",
+    "a package whose build finds no compiler is told the system package",
+    async () => {
+      const place = await buildPlace();
+      // Builds as setuptools does, as far as a missing compiler is concerned, and needs nothing but the standard library.
+      const backend = `
+import subprocess, sys
+
+def build_wheel(folder, settings=None, metadata=None):
+    try:
+        subprocess.run(["mr-no-such-dir/gcc"])
+    except OSError:
+        sys.exit("error: command 'gcc' failed: No such file or directory")
+`;
+      const project =
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n' +
+        '[project]\nname = "needs-c"\nversion = "1"\n';
+      const files = {
+        "requirements.txt": "./needs-c\n",
+        "needs-c/pyproject.toml": project,
+        "needs-c/backend.py": backend,
+      };
+      const paths = '[dependencies.paths]\npip = "requirements.txt"\n';
+      const bare = await place.failure(files, { toml: paths });
+      expect(bare.message).toMatch(
+        /^pip could not install the packages from requirements\.txt: .*\. A package has to be compiled, and gcc is missing: add build-essential to \[dependencies\.apt\], which needs podman or docker on this host /,
+      );
+    },
+  );
+
   verifies("deploy.pip", "a file with wheels of the bundle needs no index", async () => {
     const place = await buildPlace();
     const files = {

@@ -2,6 +2,7 @@ import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, expect } from "vitest";
 import { fetchPython } from "../../../src/apps/builds/fetch-python.ts";
+import { readAppConfig } from "../../../src/config/app-config.ts";
 import { PYTHON_ELSEWHERE } from "../../../src/host/app-python.ts";
 import { pythonFor } from "../../../src/host/host-pythons.ts";
 import { verifies } from "../../verifies.ts";
@@ -103,6 +104,8 @@ describe("a Python that the host lacks", () => {
       keeperPython: (await servicePython()).path,
       host: hanging,
       wantsUv: false,
+      checksSyntax: false,
+      dependencies: readAppConfig({ host: { cpuCount: 1 } }).config.dependencies,
       say: () => undefined,
       signal: new AbortController().signal,
     };

@@ -8,7 +8,9 @@ import { promisify } from "node:util";
 import { expect, onTestFinished } from "vitest";
 import { BuildError } from "../../../src/apps/builds/build-error.ts";
 import { prepareBuild } from "../../../src/apps/builds/build.ts";
-import type { PreparedBuild } from "../../../src/apps/builds/build.ts";
+import type { BuildInput, PreparedBuild } from "../../../src/apps/builds/build.ts";
+import { inspectBuild } from "../../../src/apps/builds/inspect.ts";
+import type { Inspection } from "../../../src/apps/builds/inspect.ts";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import type { Interpreter } from "../../../src/host/interpreter.ts";
@@ -45,6 +47,7 @@ export type BuildOptions = {
   readonly python?: Interpreter;
   readonly host?: NodeJS.ProcessEnv;
   readonly signal?: AbortSignal;
+  readonly checksSyntax?: boolean;
   /** Stores what was made, as far as the build knows. */
   readonly keep?: (built: PreparedBuild) => Promise<void>;
   readonly onLine?: (text: string) => void;
@@ -84,6 +87,23 @@ export class BuildPlace {
 
   /** Begins a build of a bundle with these files. */
   async begin(files: BundleFiles, options: BuildOptions = {}): Promise<TestBuild> {
+    const { lines, ...input } = await this.#input(files, options);
+    const done = prepareBuild(input, async (built) => {
+      await options.keep?.(built);
+      return built;
+    });
+    done.catch(() => {}); // Whoever awaits it learns of a failure.
+    return { bundleDir: input.bundleDir, lines, done };
+  }
+
+  /** What a build of a bundle with these files would do. */
+  async inspect(files: BundleFiles, options: BuildOptions = {}): Promise<Inspection & { lines: string[] }> {
+    const { lines, ...input } = await this.#input(files, options);
+    const { plan, problems } = await inspectBuild(input);
+    return { plan, problems, lines };
+  }
+
+  async #input(files: BundleFiles, options: BuildOptions): Promise<BuildInput & { lines: string[] }> {
     const buildId = randomUUID();
     const bundleDir = path.join(this.directory, "work", buildId);
     for (const [name, text] of Object.entries({ "main.py": "", ...files })) {
@@ -99,7 +119,8 @@ export class BuildPlace {
     });
     const lines: string[] = [];
     const walls = await wallsOf(this.dataDir, options.host ?? this.host, options.rung);
-    const input = {
+    return {
+      lines,
       buildId,
       projectId: options.projectId ?? PROJECT,
       bundleDir,
@@ -116,13 +137,8 @@ export class BuildPlace {
       },
       signal: options.signal ?? new AbortController().signal,
       host: options.host ?? this.host,
+      checksSyntax: options.checksSyntax ?? false,
     };
-    const done = prepareBuild(input, async (built) => {
-      await options.keep?.(built);
-      return built;
-    });
-    done.catch(() => {}); // Whoever awaits it learns of a failure.
-    return { bundleDir, lines, done };
   }
 
   /** A build to its end. */

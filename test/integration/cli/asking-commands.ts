@@ -1,4 +1,6 @@
+import path from "node:path";
 import { expect } from "vitest";
+import { REPOSITORY } from "../../support/source-files.ts";
 import type { Ran } from "./client.ts";
 
 /** The id of a run that is not there. */
@@ -11,6 +13,8 @@ export const WORDS: Record<string, readonly string[]> = {
   "apps get": ["nosuch"],
   "apps scale": ["nosuch", "--min", "1"],
   "apps rollback": ["nosuch"],
+  restart: ["nosuch"],
+  run: [path.join(REPOSITORY, "examples/hello/main.py")],
   "apps delete": ["nosuch", "--yes"],
   "builds list": ["nosuch"],
   "builds logs": ["nosuch"],

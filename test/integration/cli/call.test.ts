@@ -132,6 +132,14 @@ verifies("cli.call", "--async prints the run's id, and --wait its result", async
   expect([failed.code, failed.stderr]).toEqual([1, expect.stringContaining("ValueError: no such model")]);
 });
 
+verifies("cli.call.functions", "a function that is not there is answered with those that are", async () => {
+  const { code, stderr } = await new Client(shared()).run("call", "tool", "nope");
+  expect([code, stderr]).toEqual([
+    1,
+    "millrace: The app has no such function; it has run, text, big, refuse, fail, count, break_off, slow\n",
+  ]);
+});
+
 verifies("cli.call", "--webhook has the answer forwarded", async () => {
   const target = await WebhookTarget.open();
   const client = new Client(shared());

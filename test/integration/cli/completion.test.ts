@@ -39,7 +39,7 @@ verifies("cli.completion", "zsh and fish get every command and option too", asyn
   const client = new Client(null);
   const [zsh, fish] = [await client.ok("completion", "zsh"), await client.ok("completion", "fish")];
   expect(zsh).toMatch(/^#compdef millrace\n/);
-  expect(zsh).toContain('"apps scale") commands="" options="--url --project --json --min --max');
+  expect(zsh).toContain('"apps scale") commands="" options="--url --project --data-dir --json --min --max');
   expect(fish).toContain(
     "complete -c millrace -n '__fish_seen_subcommand_from apps; and __fish_seen_subcommand_from scale' -l min -r -d 'minimum number of replicas'",
   );
@@ -79,6 +79,7 @@ verifies(
       "cli/options.ts",
       "cli/output/output.ts",
       "cli/output/paint.ts",
+      "cli/output/program-name.ts",
       "cli/program.ts",
       "cli/run-command.ts",
       "config/package-files.ts",

@@ -90,7 +90,7 @@ verifies(
     for (const [args, code, error] of [
       [["call", "nosuch"], 1, { code: "app_not_found", hint: expect.stringContaining("apps list") }],
       [["call", "hello", "x=1"], 2, { code: "invalid_arguments", message: "x is unknown" }],
-      [["runs", "list"], 2, { code: "usage", message: "missing required argument 'app'" }],
+      [["runs", "get"], 2, { code: "usage", message: "missing required argument 'app'" }],
       [["apps", "delete", "hello"], 2, { code: "usage", hint: expect.stringContaining("--yes") }],
       [["deploy", "nowhere"], 2, { code: "usage" }],
       [["bootstrap", "--max-runs", "0"], 2, { code: "config" }],

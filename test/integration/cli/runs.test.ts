@@ -47,6 +47,23 @@ verifies("cli.runs", "runs are listed, by status and as many as asked for, page 
   expect(await client.json("runs", "list", "tool", "--async")).toEqual([]);
 });
 
+verifies(
+  "cli.runs.project",
+  "without an app, the runs of all apps are listed, each with its app",
+  async () => {
+    const test = shared();
+    await test.deploy("second", { main: "def run():\n    return 1\n" });
+    await test.call("second", {});
+    await test.call("tool", {});
+    await test.service.settle();
+    const listed = await new Client(test).ok("runs", "list", "--limit", "2");
+    expect(listed).toMatch(/^RUN +APP +CALLED .*\n\S+ +tool +run .*\n\S+ +second +run .*\n$/);
+    const { projectId } = test.service.owner;
+    const [newest] = await new Client(test).json("runs", "list", "--limit", "1");
+    expect(newest).toMatchObject({ modelId: `${projectId}-tool` });
+  },
+);
+
 verifies("cli.runs", "one run is shown with its result, every digit of it", async () => {
   const client = new Client(shared());
   const id = await runId(client);

@@ -145,11 +145,63 @@ describe("nothing is there", () => {
     expect(await post(`/v4/${project()}/colder/nothing`)).toMatchObject({ code: "function_not_found" });
   });
 
+  verifies("errors.404.function.names", "and the message lists those it has, warm or cold", async () => {
+    const main = "def run():\n    return 1\n\ndef count():\n    return 2\n";
+    const { pool } = await service().deploy("misspelt", { main });
+    const message = "The app has no such function; it has run, count.";
+    const ask = async (suffix = ""): Promise<string> => {
+      const { text } = await post(`/v4/${project()}/misspelt/nothing${suffix}`);
+      return (JSON.parse(text) as { message: string }).message;
+    };
+    expect(pool.functions).toBeNull();
+    // The first call starts the replica that knows.
+    expect(await ask()).toBe(message);
+    expect(await ask()).toBe(message);
+    const { pool: colder } = await service().deploy("misspelt", { main: `${main}\n# another version\n` });
+    expect(colder.functions).toBeNull();
+    expect(await ask("?async=true")).toBe(message);
+    await service().deploy("misspelt", { main: "x = 1\n" });
+    expect(await ask()).toBe("The app has no callable functions.");
+    const many = Array.from({ length: 25 }, (_, n) => `def f${n}():\n    return ${n}\n`).join("\n");
+    await service().deploy("misspelt", { main: many });
+    expect(await ask()).toMatch(/; it has f0, f1, .*, f19 and 5 more\.$/);
+  });
+
   verifies("errors.405", "for another method than POST: 405 and Allow", async () => {
     for (const method of ["GET", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"]) {
       const answer = await post(`/v4/${project()}/app/run`, method);
       expect([method, answer.status, answer.headers.get("allow")]).toEqual([method, 405, "POST"]);
     }
+  });
+
+  verifies("errors.405.how", "and the answer to a GET says how to call the function", async () => {
+    const { text } = await post(`/v4/${project()}/app/other_2`, "GET");
+    expect(JSON.parse(text)).toMatchObject({
+      code: "method_not_allowed",
+      message: expect.stringMatching(
+        /^Call other_2 with POST and its arguments as a JSON object, such as curl -X POST /,
+      ),
+    });
+  });
+
+  verifies("run.sub-path.models", "GET …/run/models lists the app as a model", async () => {
+    const { status, text } = await post(`/v4/${project()}/app/run/models`, "GET");
+    expect([status, JSON.parse(text)]).toEqual([
+      200,
+      {
+        object: "list",
+        data: [{ id: "app", object: "model", created: expect.any(Number), owned_by: project() }],
+      },
+    ]);
+    // By POST it is a sub-path like any other.
+    expect((await post(`/v4/${project()}/app/run/models`)).text).toBe(`"run of ${project()}"`);
+    const wrong = await post(`/v4/${project()}/app/run/models`, "PUT");
+    expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "GET, POST"]);
+    expect(await post(`/v4/${project()}/app/nothing/models`, "GET")).toMatchObject({ status: 404 });
+    await service().deploy("unasked", { main: MAIN });
+    expect(await post(`/v4/${project()}/unasked/v1/models`, "GET")).toMatchObject({ status: 404 });
+    const stranger = await fetch(`${service().service.apiUrl}/v4/${project()}/app/run/models`);
+    expect(stranger.status).toBe(401);
   });
 });
 

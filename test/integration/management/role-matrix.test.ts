@@ -14,7 +14,7 @@ const MAY: Record<string, readonly string[]> = {
     listDeliveries getDelivery redeliverOne redeliverMany createUserToken`),
   deploy: names(
     `listLogs getProjectSecrets getAppSecrets listFiles offerFile listWebhookSecrets listMembers
-    beginDeploy beginPartnerDeploy deploy listBuilds getBuild listBuildLogs cancelBuild changeApp rollBackApp getConfiguration
+    beginDeploy beginPartnerDeploy deploy dryRunDeploy listBuilds getBuild listBuildLogs cancelBuild changeApp rollBackApp restartApp getConfiguration
     createRunApp makeBaseImage runFile`,
   ),
   admin: names(`createServiceAccount listServiceAccounts updateServiceAccount rotateServiceAccount

@@ -222,6 +222,7 @@ verifies(
       createdAt: expect.any(String),
       log: expect.stringContaining("received"),
     });
+    await site.call("dryRunDeploy", { name: "deployed" }, { body: bundle });
     await site.call("deploy", { name: "deployed" }, { body: bundle });
     const waiting = await site.call("beginDeploy", {}, { body: { name: "deployed" } });
     await site.call("cancelBuild", { ...deployed, build_id: waiting.json.buildId });
@@ -236,6 +237,7 @@ verifies(
       expect.objectContaining({ key: "scaling.cooldown", value: 9, deployed: 30, unit: "seconds" }),
     );
     await site.call("rollBackApp", deployed, { body: { buildId: build_id } });
+    await site.call("restartApp", deployed);
     await site.call("deleteApp", deployed);
 
     const files = { app_id: `${site.projectId}-files` };

@@ -2,6 +2,7 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileS
 import path from "node:path";
 import { expect, test } from "vitest";
 import { runtimeDir } from "../../../src/kit/runtime-dir.ts";
+import { run } from "../../support/command-line.ts";
 import type { Command } from "../../support/command-line.ts";
 import { serverApp } from "../../support/servers/server-app.ts";
 import { testService } from "../../support/service.ts";
@@ -69,6 +70,25 @@ verifies(
   },
 );
 
+verifies(
+  "cli.dev.call",
+  "the commands dev prints reach it, also beside another service of the folder",
+  async () => {
+    const client = new Client(null, { MILLRACE_API_PORT: "0", MILLRACE_BASE_PORT: "0" });
+    const other = client.start("serve");
+    await other.printed(/"millrace is up"/);
+    const folder = path.join(client.cwd, "adder");
+    mkdirSync(folder);
+    writeFileSync(path.join(folder, "main.py"), "def run(a: int):\n    return f'{a} from dev'\n");
+    const dev = client.start("dev", "adder");
+    const [, call = "", curl = ""] = await dev.printed(/^ {2}(\S+ call adder .*)\n {2}(curl .*)\n/m);
+    expect(await run("sh", ["-c", call], client)).toMatchObject({ code: 0, stdout: "1 from dev\n" });
+    expect((await run("sh", ["-c", curl], client)).stdout).toContain('"result":"1 from dev"');
+    expect(await dev.interrupt()).toBe(0);
+    expect(await other.interrupt()).toBe(0);
+  },
+);
+
 verifies("cli.dev-server", "dev serves a server, and a save starts it anew", async () => {
   const client = new Client(null);
   const folder = path.join(client.cwd, "site");
@@ -82,7 +102,7 @@ verifies("cli.dev-server", "dev serves a server, and a save starts it anew", asy
   const [, url = "", token = ""] = await dev.printed(
     /^ {2}curl '(\S+\/site)\/readyz' -H "Authorization: Bearer (\S+)"$/m,
   );
-  expect(dev.stdout).toContain("  millrace call site /readyz\n");
+  expect(dev.stdout).toContain("  millrace call site /readyz --data-dir .millrace-dev\n");
   const ask = async (): Promise<string> =>
     await (await fetch(`${url}/x`, { headers: { authorization: `Bearer ${token}` } })).text();
   expect(await ask()).toContain('"pid": "first"');

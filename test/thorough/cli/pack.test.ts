@@ -1,14 +1,54 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, symlink } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished } from "vitest";
-import { Command, serviceEnvironment } from "../../support/command-line.ts";
+import {
+  Command,
+  plainEnvironment,
+  repositoryCopy,
+  scratchDirectory,
+  serviceEnvironment,
+} from "../../support/command-line.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
 
 const run = promisify(execFile);
+
+verifies(
+  "packaging.client",
+  "what npm ci runs in a clone builds the client library, for the clone and for projects that link it",
+  async () => {
+    const clone = repositoryCopy();
+    expect(existsSync(path.join(clone, "dist"))).toBe(false);
+    // npm ci runs it at its end; the packages are there already.
+    await run("npm", ["run", "prepare"], { cwd: clone });
+    const outside = scratchDirectory();
+    await mkdir(path.join(outside, "node_modules"));
+    await symlink(clone, path.join(outside, "node_modules", "millrace"));
+    const script = 'import { Millrace } from "millrace/client"; console.log(typeof Millrace);';
+    for (const cwd of [clone, outside]) {
+      await writeFile(path.join(cwd, "try.mjs"), script);
+      expect((await run(process.execPath, ["try.mjs"], { cwd })).stdout).toBe("function\n");
+    }
+    expect(existsSync(path.join(clone, "dist/client/client.d.ts"))).toBe(true);
+  },
+);
+
+verifies("packaging.quiet", "npm ci on an older Node has nothing to complain about", async () => {
+  const cwd = scratchDirectory();
+  for (const file of ["package.json", "package-lock.json", ".npmrc"])
+    await copyFile(path.join(REPOSITORY, file), path.join(cwd, file));
+  // npm asks this for the version; what it would install is in the lock file.
+  const older = path.join(cwd, "older.cjs");
+  await writeFile(older, 'Object.defineProperty(process, "version", { value: "v20.19.0" });\n');
+  const env = { ...plainEnvironment(), HOME: cwd, NODE_OPTIONS: `--require ${older}` };
+  const { stdout, stderr } = await run("npm", ["ci", "--dry-run", "--offline"], { cwd, env });
+  expect(stdout).toContain("added ");
+  expect(stderr).toBe("");
+});
 
 verifies(
   "packaging.pack",

@@ -17,6 +17,7 @@ const SITE: Site = {
   token: "t",
   refreshToken: null,
   tokenSource: "MILLRACE_TOKEN",
+  tokenFile: null,
 };
 
 describe("streams", () => {

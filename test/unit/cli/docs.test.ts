@@ -10,7 +10,7 @@ const DOCUMENT = readFileSync(new URL("../../../docs/cli.md", import.meta.url), 
 const program = await buildProgram(ALL);
 const leaves = leavesOf(program, []);
 const settings = new Set(["--config", ...Object.values(SETTING_KEYS).map(({ name }) => flagOf(name))]);
-const COMMON = ["--url", "--project", "--json"];
+const COMMON = ["--url", "--project", "--data-dir", "--json"];
 
 verifies("cli.docs", "docs/cli.md lists every command with its arguments and options, and no other", () => {
   const expected = leaves.map(rowOf);

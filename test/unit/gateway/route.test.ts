@@ -13,11 +13,14 @@ describe("the route of a target", () => {
       appName: "app",
       functionName: "run",
       isBare: false,
+      isModels: false,
       query: "async=true&a=/x",
     });
     expect(parseRoute("/v4/p-1/app/run")).toMatchObject({ query: "" });
     expect(parseRoute("/v4/p-1/app/run?")).toMatchObject({ query: "" });
     expect(parseRoute("/v4/p-1/app/run/v1/x")).toMatchObject({ isBare: true });
+    expect(parseRoute("/v4/p-1/app/run/models?x=1")).toMatchObject({ isBare: true, isModels: true });
+    expect(parseRoute("/v4/p-1/app/run/v1/models")).toMatchObject({ isModels: false });
   });
 
   test("of an app's document is its own", () => {

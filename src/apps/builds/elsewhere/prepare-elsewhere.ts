@@ -10,7 +10,7 @@ import { environmentElsewhere } from "../build-environment.ts";
 import { BuildError } from "../build-error.ts";
 import { readCommands, runCommands } from "../commands.ts";
 import type { CommandPlace } from "../commands.ts";
-import { compileBundle, requireMain } from "../compile-bundle.ts";
+import { checkSyntax, compileBundle, requireMain } from "../compile-bundle.ts";
 import { dropStandIn, knownStandIn, ownStandIn, sharedFolder, sharedStandIn } from "../environments.ts";
 import { readRequirements } from "../requirements.ts";
 import type { Requirements } from "../requirements.ts";
@@ -135,6 +135,7 @@ class ElsewhereBuild {
   async run(): Promise<string | null> {
     const site = this.#site;
     const { deployment, dependencies, customRuntime } = this.#config;
+    await checkSyntax(this.#ground.python.path, site);
     const before = await readCommands("pre_build_commands", deployment, site.bundleDir);
     const after = await readCommands("shell_commands", deployment, site.bundleDir);
     // Commands that install something shall not change packages that other versions share.

@@ -1,0 +1,127 @@
+import { hostPython } from "../../host/host-pythons.ts";
+import { pythonWish } from "../../model/app-config.ts";
+import type { AppConfig } from "../../model/app-config.ts";
+import { BuildError } from "./build-error.ts";
+import { hostEnvironment } from "./build-environment.ts";
+import { atSite } from "./build.ts";
+import type { BuildInput } from "./build.ts";
+import { choosePython } from "./choose-python.ts";
+import { readCommands } from "./commands.ts";
+import { checkSyntax, requireMain } from "./compile-bundle.ts";
+import { checkElsewhere } from "./elsewhere/check-elsewhere.ts";
+import { checkHost } from "./host-fit.ts";
+import type { ImageWish } from "./images/wanted-image.ts";
+import { findUv } from "./installer.ts";
+import { unknownPackages } from "./known-packages.ts";
+import { readRequirements } from "./requirements.ts";
+import type { BuildSite } from "./site.ts";
+
+/** What a build of a bundle would do, and what it would end with. */
+export type Inspection = { readonly plan: readonly string[]; readonly problems: readonly string[] };
+
+/**
+ * Checks all that a build checks before its first step, and that an index has its packages: its image or Python, its
+ * hardware, the syntax of its files. Builds, fetches and keeps nothing; warnings go to `say`, as those of a build do.
+ */
+export async function inspectBuild(input: BuildInput): Promise<Inspection> {
+  return await atSite(input, async (site) => {
+    const inspection = new Inspecting(input, site);
+    await inspection.run();
+    return inspection;
+  });
+}
+
+class Inspecting implements Inspection {
+  readonly plan: string[] = [];
+  readonly problems: string[] = [];
+  readonly #input: BuildInput;
+  readonly #site: BuildSite;
+
+  constructor(input: BuildInput, site: BuildSite) {
+    this.#input = input;
+    this.#site = site;
+  }
+
+  async run(): Promise<void> {
+    const { config } = this.#input;
+    const isImage = await this.#place();
+    if (!isImage) await this.#python();
+    await this.#packages(config);
+    await this.#commands(config);
+    const { cpu, memoryGb } = config.hardware;
+    const { minReplicas, maxReplicas } = config.scaling;
+    this.plan.push(
+      `run ${minReplicas} to ${maxReplicas} replicas, each with ${cpu} cores and ${memoryGb} GB`,
+    );
+    if (config.customRuntime === null) await this.#judge(() => requireMain(this.#site.bundleDir));
+  }
+
+  /** Where it would run; gives whether that is an image, whose Python is not known. */
+  async #place(): Promise<boolean> {
+    const { config, elsewhere } = this.#input;
+    if (elsewhere) {
+      const { images } = elsewhere.seats;
+      const wanted = await this.#judge(() => checkElsewhere(config, images, this.#site));
+      const image = wanted?.image ?? (wanted?.plan ? "an image that is built for it" : null);
+      this.plan.push(image === null ? "run in the worker image of the cluster" : `run in ${image}`);
+      return true;
+    }
+    const image = await this.#judge(() => checkHost(config, this.#site));
+    this.plan.push(image ? imageText(image) : "run as a process of this host");
+    return Boolean(image);
+  }
+
+  async #python(): Promise<void> {
+    const { config, python: own } = this.#input;
+    const wish = pythonWish(config.deployment);
+    const { host } = this.#site;
+    const here = wish === null ? own : await hostPython(wish.version, own, host);
+    const uv = here ? null : await findUv(host["PATH"] ?? "", hostEnvironment(this.#site));
+    if (wish !== null && uv !== null) {
+      this.plan.push(`fetch Python ${wish.version} with uv`);
+      return;
+    }
+    // Without uv nothing is fetched: it only tells which one a build would take.
+    const chosen = await this.#judge(() => choosePython(wish, own, this.#site));
+    if (!chosen) return;
+    this.plan.push(`use Python ${chosen.version} (${chosen.path})`);
+    await this.#judge(() => checkSyntax(chosen.path, this.#site));
+  }
+
+  async #packages({ dependencies }: AppConfig): Promise<void> {
+    const requirements = await this.#judge(() => readRequirements(dependencies, this.#site));
+    if (!requirements) return;
+    const { packages, locals, source } = requirements;
+    this.plan.push(`install from ${source}: ${[...packages, ...locals.map(({ name }) => name)].join(", ")}`);
+    const { unknown, unsure } = await unknownPackages(requirements, this.#site);
+    for (const name of unknown)
+      this.problems.push(`${source}: the package index has no ${name}; check its spelling`);
+    if (unsure.length > 0)
+      this.#site.say(`warning: could not ask the package index for ${unsure.join(", ")}`, "stderr");
+  }
+
+  async #commands({ deployment }: AppConfig): Promise<void> {
+    for (const kind of ["pre_build_commands", "shell_commands"] as const) {
+      const commands = await readCommands(kind, deployment, this.#site.bundleDir);
+      this.plan.push(...commands.map(({ text }) => `run of ${kind}: ${text}`));
+    }
+  }
+
+  /** What a check gives; what it finds wrong is noted, and the other checks go on. */
+  async #judge<Found>(check: () => Found | Promise<Found>): Promise<Found | null> {
+    try {
+      return await check();
+    } catch (error) {
+      if (!(error instanceof BuildError)) throw error;
+      this.problems.push(error.message);
+      return null;
+    }
+  }
+}
+
+function imageText(image: ImageWish): string {
+  const { kind: tool } = image.tool;
+  if (image.kind === "dockerfile") return `build the Dockerfile with ${tool}, and run in that image`;
+  const apt = image.apt.length === 0 ? "" : ` with ${image.apt.join(", ")}`;
+  return `build an image from ${image.base}${apt} with ${tool}, and run in it`;
+}

@@ -1,0 +1,78 @@
+import { execFile } from "node:child_process";
+import { z } from "zod";
+import { hostEnvironment } from "./build-environment.ts";
+import { readPipSettings } from "./pip-settings.ts";
+import type { Requirements } from "./requirements.ts";
+import type { BuildSite } from "./site.ts";
+
+/** By Python, which uses the proxies and certificates that pip will use. An address may hold a password. */
+const ASK = `import base64, concurrent.futures, json, sys, urllib.error, urllib.parse, urllib.request
+asked = json.load(sys.stdin)
+
+def ask(index, name):
+    address = urllib.parse.urlsplit(index.rstrip("/") + "/" + name + "/")
+    request = urllib.request.Request(address._replace(netloc=address.netloc.rpartition("@")[2]).geturl(), method="HEAD")
+    if address.username:
+        pair = urllib.parse.unquote(address.username) + ":" + urllib.parse.unquote(address.password or "")
+        request.add_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
+    try:
+        with urllib.request.urlopen(request, timeout=15):
+            return True
+    except urllib.error.HTTPError as error:
+        return False if error.code == 404 else None
+    except (OSError, ValueError):
+        return None
+
+def look(name):
+    answers = [ask(index, name) for index in asked["indexes"]]
+    return "known" if True in answers else "unsure" if None in answers else "unknown"
+
+with concurrent.futures.ThreadPoolExecutor(8) as threads:
+    names = asked["names"]
+    print(json.dumps(dict(zip(names, threads.map(look, names)))))`;
+
+const ANSWER = z.record(z.string(), z.enum(["known", "unsure", "unknown"]));
+const PYPI = "https://pypi.org/simple";
+const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?=$|[\s[<>=!~;,])/;
+/** Longer than the slowest index takes for all of them. */
+const LIMIT_MS = 120_000;
+
+/** The packages that no index of this host has, and those for which none could be asked. */
+export type UnknownPackages = { readonly unknown: readonly string[]; readonly unsure: readonly string[] };
+
+/**
+ * Asks the indexes that pip would use whether they have the packages, by name. Nothing is downloaded. What has an
+ * address of its own, or may come from a folder, is not asked for.
+ */
+export async function unknownPackages(
+  { packages, links, flags }: Requirements,
+  site: Pick<BuildSite, "host" | "dataDir" | "keeperPython" | "signal">,
+): Promise<UnknownPackages> {
+  const { indexUrl, extraIndexUrls, findLinks, noIndex } = await readPipSettings(site.host);
+  const names = packages
+    .filter((text) => !text.includes("@"))
+    .flatMap((text) => NAME.exec(text)?.[0] ?? [])
+    .map((name) => name.toLowerCase().replaceAll(/[-_.]+/g, "-"));
+  const mayBeElsewhere = links.length + findLinks.length > 0 || noIndex || flags.includes("--no-index");
+  if (names.length === 0 || mayBeElsewhere) return { unknown: [], unsure: [] };
+  const answer = await ask({ indexes: [indexUrl ?? PYPI, ...extraIndexUrls], names }, site);
+  const those = (state: string): string[] => names.filter((name) => (answer?.[name] ?? "unsure") === state);
+  return { unknown: those("unknown"), unsure: those("unsure") };
+}
+
+async function ask(
+  question: { readonly indexes: readonly string[]; readonly names: readonly string[] },
+  site: Pick<BuildSite, "host" | "dataDir" | "keeperPython" | "signal">,
+): Promise<z.infer<typeof ANSWER> | null> {
+  const options = { env: hostEnvironment(site), timeout: LIMIT_MS, signal: site.signal };
+  const text = await new Promise<string>((resolve) => {
+    const child = execFile(site.keeperPython, ["-I", "-c", ASK], options, (error, stdout) =>
+      resolve(error ? "null" : stdout),
+    );
+    child.stdin?.on("error", () => {}); // It ended early; its exit tells.
+    child.stdin?.end(JSON.stringify(question));
+  });
+  site.signal.throwIfAborted();
+  const read = ANSWER.safeParse(JSON.parse(text));
+  return read.success ? read.data : null;
+}

@@ -1,0 +1,91 @@
+import { listed } from "./host-fit.ts";
+import type { BuildSite } from "./site.ts";
+
+/** A tool or header that a step lacked, and the Debian package that has it; null if that is not known. */
+type Missing = { readonly what: string; readonly debian: string | null };
+
+/** Headers and programs that the sources of common packages need, and their Debian packages. */
+const DEBIAN_PACKAGES: Readonly<Record<string, string>> = {
+  gcc: "build-essential",
+  cc: "build-essential",
+  "g++": "build-essential",
+  "c++": "build-essential",
+  make: "build-essential",
+  cmake: "cmake",
+  git: "git",
+  cargo: "cargo",
+  rustc: "rustc",
+  gfortran: "gfortran",
+  "pkg-config": "pkg-config",
+  pg_config: "libpq-dev",
+  mysql_config: "default-libmysqlclient-dev",
+  "Python.h": "python3-dev",
+  "libpq-fe.h": "libpq-dev",
+  "mysql.h": "default-libmysqlclient-dev",
+  "ffi.h": "libffi-dev",
+  "zlib.h": "zlib1g-dev",
+  "jpeglib.h": "libjpeg-dev",
+  "openssl/opensslv.h": "libssl-dev",
+  "libxml/xmlversion.h": "libxml2-dev",
+  "portaudio.h": "portaudio19-dev",
+  "sndfile.h": "libsndfile1-dev",
+  "gmp.h": "libgmp-dev",
+};
+
+/** How compilers, setuptools, meson and pip say that something is not there. */
+const PATTERNS: readonly RegExp[] = [
+  /fatal error: (\S+\.h(?:pp)?): No such file or directory/,
+  /fatal error: '(\S+\.h(?:pp)?)' file not found/,
+  /(?:unable to execute|No such file or directory:|command) '(?:[\w-]+-linux-gnu-)?([\w+-]+)'(?::? No such file| failed: No such file|$)/,
+  /Cannot find command '([\w+-]+)'/,
+  /\b(pg_config|mysql_config|cmake|cargo|pkg-config) (?:executable )?(?:is )?(?:not found|could not be found|not installed)/i,
+  /Unknown compiler\(s\): \[\['(cc)'/,
+];
+
+const APT =
+  /(?:^|[\s;&|("'])(?:sudo\s+)?(?:apt|apt-get|aptitude)\s+(?:-\S+\s+)*(?:install|update|upgrade)\b/m;
+
+/** Whether a command, or a script of commands, installs system packages. */
+export function usesApt(text: string): boolean {
+  return APT.test(text);
+}
+
+/** What to do instead of `apt-get` in a build's commands. */
+export function insteadOfApt(site: Pick<BuildSite, "seat">): string {
+  return (
+    "A build's commands may not install system packages. List them in [dependencies.apt], " +
+    `which needs ${needs(site)}, or name an image that has them in docker_base_image_url`
+  );
+}
+
+/** Reads an installer's lines for the first sign that a compiler, header or program is missing. */
+export class MissingTools {
+  #found: Missing | null = null;
+
+  take(line: string): void {
+    if (this.#found) return;
+    const what = PATTERNS.map((pattern) => pattern.exec(line)?.[1]).find((name) => name !== undefined);
+    if (what !== undefined) this.#found = { what, debian: DEBIAN_PACKAGES[what] ?? null };
+  }
+
+  /** What was missing and how to get it, as sentences after an error; empty if nothing was. */
+  async advice(site: BuildSite): Promise<string> {
+    if (!this.#found) return "";
+    const { what, debian } = this.#found;
+    const named = await listed("apt", site.dependencies, site).catch((): string[] => []);
+    const wanted = debian !== null && named.includes(debian) ? [debian] : debian === null ? named : [];
+    const missing = `. A package has to be compiled, and ${what} is missing`;
+    if (wanted.length > 0)
+      return `${missing}: [dependencies.apt] lists ${wanted.join(", ")}, which needs ${needs(site)}`;
+    if (debian === null)
+      return `${missing}: add its system package to [dependencies.apt], which needs ${needs(site)}`;
+    return `${missing}: add ${debian} to [dependencies.apt], which needs ${needs(site)}`;
+  }
+}
+
+/** What installs system packages where the app runs. */
+function needs({ seat }: Pick<BuildSite, "seat">): string {
+  return seat
+    ? "images to be built in the cluster (MILLRACE_REGISTRY, docs/kubernetes.md)"
+    : "podman or docker on this host (docs/images.md)";
+}

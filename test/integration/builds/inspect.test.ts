@@ -1,0 +1,64 @@
+import { readdir } from "node:fs/promises";
+import path from "node:path";
+import { expect } from "vitest";
+import { verifies } from "../../verifies.ts";
+import { buildPlace, servicePython } from "./site.ts";
+import { GREETING, testIndex, writeWheels } from "./wheels.ts";
+
+verifies("deploy.dry-run", "it says where an app would run, on what, and with which packages", async () => {
+  const place = await buildPlace();
+  const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), GREETING));
+  const toml = `
+[deployment]
+pre_build_commands = ["touch made"]
+[dependencies.pip]
+Greeting = "1.2"
+[hardware]
+cpu = 512
+`;
+  const { plan, problems, lines } = await place.inspect({}, { toml, host: place.withIndex(index.url) });
+  const { version, path: python } = await servicePython();
+  expect(problems).toEqual([]);
+  expect(plan).toEqual([
+    "run as a process of this host",
+    `use Python ${version} (${python})`,
+    "install from [dependencies.pip]: greeting==1.2",
+    "run of pre_build_commands: touch made",
+    expect.stringMatching(/^run 0 to \d+ replicas, each with 512 cores and \d/),
+  ]);
+  expect(lines).toEqual([expect.stringMatching(/^warning: cpu = 512, but this host has \d+$/)]);
+  // Nothing was installed, and no command has run.
+  expect(await place.environments()).toEqual([]);
+  const [bundle = ""] = await readdir(path.join(place.directory, "work"));
+  expect(await readdir(path.join(place.directory, "work", bundle))).toEqual(["main.py"]);
+});
+
+verifies("deploy.dry-run", "it finds every problem at once, and asks the index for names alone", async () => {
+  const place = await buildPlace();
+  const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), GREETING));
+  const toml = `
+[deployment]
+python_version = "3.99"
+[dependencies.pip]
+Greeting = "99.0"
+no-such-package-here = "latest"
+[dependencies.conda]
+cuda = "12"
+`;
+  const host = place.withIndex(index.url);
+  const found = await place.inspect({ "main.py": "def f(:\n" }, { toml, host, checksSyntax: true });
+  expect(found.problems).toEqual([
+    expect.stringMatching(/^Conda packages are not supported on this host \(cuda\)/),
+    expect.stringMatching(/^python_version = "3\.99" is not installed on this host/),
+    "[dependencies.pip]: the package index has no no-such-package-here; check its spelling",
+  ]);
+  const broken = await place.inspect({ "main.py": "def f(:\n" }, { checksSyntax: true });
+  expect(broken.problems).toEqual([expect.stringMatching(/^main\.py, line 1: SyntaxError/)]);
+  // An index that does not answer proves nothing.
+  const silent = place.withIndex("http://127.0.0.1:1/simple");
+  const pip = '[dependencies.pip]\ngreeting = "latest"\n';
+  expect(await place.inspect({}, { toml: pip, host: silent })).toMatchObject({
+    problems: [],
+    lines: ["warning: could not ask the package index for greeting"],
+  });
+});
