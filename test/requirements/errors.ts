@@ -24,7 +24,8 @@ export const ERRORS = {
     "errors.403.no-project": "A project that does not exist gets the same answer as another's.",
     "errors.404.app": "No such app is 404.",
     "errors.404.function": "No such function is 404.",
-    "errors.404.route": "An unknown route is 404; below an app that is not public, only to a token that may call it.",
+    "errors.404.route":
+      "An unknown route is 404; below an app that is not public, only to a token that may call it.",
     "errors.405": "The wrong method on a known route is 405 + Allow.",
     "errors.415.media-type": "A wrong media type is 415.",
     "errors.415.charset": "A wrong charset is 415.",
