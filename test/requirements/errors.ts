@@ -25,7 +25,8 @@ export const ERRORS = {
     "errors.404.app": "No such app is 404.",
     "errors.404.function": "No such function is 404.",
     "errors.404.function.names": "That 404 lists the functions that the app has.",
-    "errors.404.route": "An unknown route is 404; below an app that is not public, only to a token that may call it.",
+    "errors.404.route":
+      "An unknown route is 404; below an app that is not public, only to a token that may call it.",
     "errors.405": "The wrong method on a known route is 405 + Allow.",
     "errors.405.how": "A GET of a function is answered with how to call it.",
     "errors.415.media-type": "A wrong media type is 415.",
