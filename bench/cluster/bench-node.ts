@@ -39,6 +39,7 @@ export function beside(identity: Identity, self: Peer, owner: Peer | null): Othe
       retry: async () => null,
       ofRun: async () => null,
       holderOf: async () => null,
+      tellDropped: () => {},
     },
   };
 }

@@ -118,7 +118,7 @@ export class EventStream {
   cutOff(last: Piece): void {
     if (this.#response.destroyed) return;
     this.end(last, true);
-    this.#clock.after(CUT_OFF_MS, () => this.#response.destroy());
+    this.#clock.after(CUT_OFF_MS, () => this.#exchange.drop());
   }
 
   #encode(piece: Piece): Buffer {
@@ -143,7 +143,7 @@ export class EventStream {
     const sent = socket ? sentBytes(socket) : 0;
     // Without a socket, an earlier answer on the connection is still being sent.
     if (socket && sent === this.#sentBytes) {
-      this.#response.destroy();
+      this.#exchange.drop();
       return;
     }
     this.#sentBytes = sent;

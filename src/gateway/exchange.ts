@@ -29,6 +29,8 @@ export type ExchangeParts = {
   readonly onFault: OnFault;
   readonly open: OpenExchanges;
   readonly unread: UnreadAnswers;
+  /** Tells the node that passed a request on that the connection of its answer was closed here. */
+  readonly tellDropped?: (nodeId: string, requestId: string) => void;
 };
 
 /**
@@ -194,6 +196,17 @@ export class Exchange {
   breakOff(error: AppError): void {
     this.fail(error);
     this.goneListener?.onGone();
+  }
+
+  /** Closes the connection of an answer whose caller may read no more, or does not read. */
+  drop(): void {
+    this.response.destroy();
+    this.tellDropped();
+  }
+
+  /** The node that passed it on does not see that its connection is closed while it takes nothing from it. */
+  tellDropped(): void {
+    if (this.from) this.#parts.tellDropped?.(this.from.from, this.id);
   }
 
   answerJson(status: number, value: object, headers: Readonly<Record<string, string>> = {}): void {

@@ -108,6 +108,7 @@ export class Gateway {
       onFault: (exchange, error) => this.#fail(exchange, error),
       open: this.#open,
       unread: new UnreadAnswers(options.idleTimeoutMs, options.clock),
+      tellDropped: (nodeId, requestId) => options.others?.elsewhere.tellDropped(nodeId, requestId),
     };
     const bodyRoom = new BodyRoom(options.bodyRoomBytes ?? bodyRoomBytes());
     this.#proxy = new ProxyHandler({ ...options, bodyRoom });

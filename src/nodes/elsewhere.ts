@@ -30,4 +30,6 @@ export type Elsewhere = {
    * node that executes them, which may have given their app away meanwhile. Throws if one of them does not answer.
    */
   holderOf(run: RunKey): Promise<Peer | null>;
+  /** Tells the node that passed a request on that the connection of its answer was closed here. */
+  tellDropped(nodeId: string, requestId: string): void;
 };

@@ -57,7 +57,10 @@ export type JoinedNodes = {
   /** How the apps of a project do that other nodes serve; nothing of one that does not answer. */
   glances(projectId: string): Promise<readonly Glance[]>;
   /** Takes requests from others from now on, and apps. */
-  serve(work: NodeWork & Omit<Answering, "owners" | "greet">, routes: Omit<PeerRoutes, "own">): Promise<void>;
+  serve(
+    work: NodeWork & Omit<Answering, "owners" | "greet" | "onDropped">,
+    routes: Omit<PeerRoutes, "own">,
+  ): Promise<void>;
   /** Where the agents of seats elsewhere reach the other nodes. */
   seatAddresses(): readonly string[];
   /** The same of one of them; null for one that is gone, or has none. */
@@ -143,7 +146,9 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
       return asked.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
     },
     serve: async (work, routes) => {
-      listener.route({ ...routes, own: answering({ ...work, owners, greet: (peer) => talk.greet(peer) }) });
+      const onDropped = (id: string, requestId: string): void => peers.dropped.drop(id, requestId);
+      const own = answering({ ...work, owners, onDropped, greet: (peer) => talk.greet(peer) });
+      listener.route({ ...routes, own });
       await prove.with([]);
       await node.serve(work, async () => {
         await meetOthers({ roster, talk, clock, self });

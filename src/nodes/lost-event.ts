@@ -17,7 +17,8 @@ export function lostEvent(headers: readonly string[]): Buffer {
   return valueOf(headers, "content-encoding") === "gzip" ? gzipBlocks(text) : text;
 }
 
-function valueOf(headers: readonly string[], name: string): string | undefined {
+/** The value of a header; undefined if it is not there. */
+export function valueOf(headers: readonly string[], name: string): string | undefined {
   const at = headers.findIndex((field, i) => i % 2 === 0 && field.toLowerCase() === name);
   return at === -1 ? undefined : headers[at + 1];
 }

@@ -10,7 +10,8 @@ import type { HostedApp } from "../model/app-host.ts";
 import type { Peer } from "./peer.ts";
 import { BROKEN_OFF_TRAILER, MOVED_HEADER, MOVED_STATUS, hopHead } from "./hop-head.ts";
 import type { HopHead, Purpose } from "./hop-head.ts";
-import { isEvents, lostEvent } from "./lost-event.ts";
+import type { Droppable } from "./dropped.ts";
+import { isEvents, lostEvent, valueOf } from "./lost-event.ts";
 import { ONE_WRITE_BYTES, PassedAnswer } from "./passed-answer.ts";
 import type { AnswerParts } from "./passed-answer.ts";
 import { PassedBody, readWhole } from "./passed-body.ts";
@@ -46,6 +47,7 @@ export type PassageParts = AnswerParts & {
   };
 };
 
+const REQUEST_ID = "x-request-id";
 /** A body up to here is read first, and sent with the head, while there is room for it. */
 const LITTLE_BYTES = 64 * 1024;
 /** Lost with a kept connection, they are sent again: nothing has changed by them. */
@@ -76,6 +78,8 @@ export class Passage implements ConnectionUser, ResponseEvents {
   #isMoved = false;
   #isOver = true;
   #hasAnswer = false;
+  /** The answer's `X-Request-Id`. */
+  #requestId: string | null = null;
   /** The head of an answer that is a stream of events of the service's own. */
   #events: ResponseHead | null = null;
   readonly #answer: PassedAnswer;
@@ -167,11 +171,21 @@ export class Passage implements ConnectionUser, ResponseEvents {
 
   /** The caller does not read: neither does this node. */
   pause(): void {
-    if (!this.#isOver) this.#connection?.socket.pause();
+    if (this.#isOver) return;
+    this.#connection?.socket.pause();
+    this.#watch(this, true);
   }
 
   resume(): void {
-    if (!this.#isOver) this.#connection?.socket.resume();
+    if (this.#isOver) return;
+    this.#watch(this, false);
+    this.#connection?.socket.resume();
+  }
+
+  /** The other node has closed the connection, which nobody sees here while the caller does not read. */
+  abandon(): void {
+    this.#parts.response.destroy();
+    this.onGone();
   }
 
   onDrain(): void {
@@ -212,11 +226,16 @@ export class Passage implements ConnectionUser, ResponseEvents {
       },
     });
     upgrade.onTunnel(tunnel);
+    this.#requestId = valueOf(head.headers, REQUEST_ID) ?? null;
+    const droppable = { abandon: () => tunnel.destroy() };
+    this.#watch(droppable, true);
+    client.once("close", () => this.#watch(droppable, false));
     tunnel.begin(early, rest);
   }
 
   onHead(head: ResponseHead): void {
     this.#hasAnswer = true;
+    this.#requestId = valueOf(head.headers, REQUEST_ID) ?? null;
     this.#isMoved = head.status === MOVED_STATUS && head.headers[0] === MOVED_HEADER;
     if (this.#isMoved) return;
     this.#events = isEvents(head.headers) ? { ...head, headers: head.headers.slice(2) } : null;
@@ -305,9 +324,18 @@ export class Passage implements ConnectionUser, ResponseEvents {
     return this.#isReused && !this.#hasAnswer && isPlain && REPEATABLE.has(this.#parts.request.method ?? "");
   }
 
+  /** Has the other node's word end what is passed on, or no longer. */
+  #watch(answer: Droppable, isStalled: boolean): void {
+    const { dropped } = this.#parts.peers;
+    if (!this.#peer || this.#requestId === null) return;
+    if (isStalled) dropped.add(this.#peer.id, this.#requestId, answer);
+    else dropped.remove(this.#peer.id, this.#requestId, answer);
+  }
+
   #finish(passed: Passed): void {
     if (this.#isOver) return;
     this.#isOver = true;
+    this.#watch(this, false);
     this.#end(passed);
   }
 }

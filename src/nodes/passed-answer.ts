@@ -29,6 +29,7 @@ const NOTHING = Buffer.alloc(0);
 
 /** Between last words and the end of the connection: time to be read. */
 const LAST_WORD_MS = 50;
+const BREAK_OFF_MS = 1_000;
 
 /**
  * An answer of another node on its way to the caller: whatever one read brings leaves in one write, and so do several
@@ -104,6 +105,8 @@ export class PassedAnswer {
     this.#uncork();
     if (response.destroyed) return;
     response.write(last, () => clock.after(LAST_WORD_MS, () => response.destroy()));
+    // Whether or not the caller reads.
+    clock.after(BREAK_OFF_MS, () => response.destroy());
     onWritten();
   }
 

@@ -5,6 +5,7 @@ import { Connection } from "../kit/http/connection.ts";
 import type { ConnectionUser } from "../kit/http/connection.ts";
 import type { Identity } from "./authority.ts";
 import type { Peer } from "./peer.ts";
+import { Dropped } from "./dropped.ts";
 import { HeldBytes } from "./held-bytes.ts";
 import { hostOf } from "./node-name.ts";
 
@@ -27,6 +28,7 @@ type Known = {
 /** Connections to other nodes, kept from one request to the next. A peer is who its certificate says. */
 export class Peers {
   readonly held: HeldBytes;
+  readonly dropped = new Dropped();
   /** Of all connections: to read certificates and key anew costs more than a resumed handshake. */
   readonly #context: SecureContext;
   readonly #clock: Clock;

@@ -16,6 +16,7 @@ const PATHS = {
   adopt: "/nodes/adopt",
   glances: "/nodes/glances",
   holdsRun: "/nodes/holds-run",
+  dropped: "/nodes/dropped",
 } as const;
 
 /** An app that takes longer to get ready moves without being so, or later. */
@@ -37,6 +38,7 @@ const ADOPT = z.object({ appNumber: APP_NUMBER });
 const GLANCES = z.object({ projectId: z.string().max(64) });
 const RUN = z.object({ appNumber: APP_NUMBER, id: z.uuid() });
 const HOLDS = z.boolean();
+const DROPPED = z.object({ requestId: z.string().min(1).max(128) });
 const GLANCED = z
   .array(
     z.object({
@@ -60,12 +62,14 @@ export type Answering = {
   readonly glances: (projectId: string) => readonly Glance[];
   /** Whether a run is in progress here; one that has ended here is stored when it resolves. */
   readonly holdsRun: (run: RunKey) => Promise<boolean>;
+  /** That node has closed the connection of an answer to a request that this node passed on. */
+  readonly onDropped: (nodeId: string, requestId: string) => void;
   /** Rejects when the node cannot be reached from here. */
   readonly greet: (node: Peer) => Promise<void>;
 };
 
 /** Answers what other nodes say to this one. */
-export function answering({ owners, warm, glances, holdsRun, greet }: Answering) {
+export function answering({ owners, warm, glances, holdsRun, onDropped, greet }: Answering) {
   return async (from: string, path: string, value: unknown): Promise<unknown> => {
     switch (path) {
       case PATHS.hello: {
@@ -85,6 +89,9 @@ export function answering({ owners, warm, glances, holdsRun, greet }: Answering)
         return glances(read(GLANCES, value).projectId);
       case PATHS.holdsRun:
         return await holdsRun(read(RUN, value));
+      case PATHS.dropped:
+        onDropped(from, read(DROPPED, value).requestId);
+        return null;
       default:
         throw new AppError("not_found");
     }
@@ -138,6 +145,11 @@ export class NodeTalk implements Heir {
       if (error instanceof PeerRefusal) return false;
       throw error;
     }
+  }
+
+  /** The connection of an answer to a request that it passed on was closed here, whether or not it can see that. */
+  async dropped(node: Peer, requestId: string): Promise<void> {
+    await ask(this.#by, node, PATHS.dropped, { requestId });
   }
 }
 

@@ -17,7 +17,7 @@ export type WhereaboutsParts = {
   readonly owners: Owners;
   readonly roster: Roster;
   readonly self: Peer;
-  readonly talk: Pick<NodeTalk, "holdsRun">;
+  readonly talk: Pick<NodeTalk, "holdsRun" | "dropped">;
 };
 
 /** How long a call waits until it is known who has its app: longer than the lease of a node that has died. */
@@ -95,6 +95,13 @@ export class NodeWhereabouts implements Elsewhere {
       },
       silent,
     );
+  }
+
+  tellDropped(nodeId: string, requestId: string): void {
+    const { roster, talk } = this.#parts;
+    const node = roster.find(nodeId);
+    // A node that cannot be told has lost its connections to this one, or will.
+    if (node) void talk.dropped(node, requestId).catch(() => {});
   }
 
   #know(text: string, nodeId: string): void {

@@ -43,6 +43,7 @@ export const CALLERS = {
       "A WebSocket of a server app is closed with 1008 then, and cut off if it does not answer.",
     "revoked.responses": "A server's response of unknown length is cut off then.",
     "revoked.logs": "A log socket is closed with 1008 then.",
+    "revoked.unread": "What passes through another node is cut off then though its caller reads nothing.",
     "revoked.nodes": "So it is at every node, whichever of them revokes the token.",
     "revoked.waiting":
       "A request that waits for a result, or whose body comes slowly, is refused when its token has been revoked meanwhile.",

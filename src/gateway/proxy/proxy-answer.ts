@@ -117,7 +117,7 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
     const first = this.#first;
     this.#first = null;
     // Only a cut tells that what came so far is not all of it: what the app sends is its own.
-    if (this.#head.length === null) this.#hold?.(() => response.destroy());
+    if (this.#head.length === null) this.#hold?.(() => this.#exchange.drop());
     this.#open(this.#head, this.#run.timing());
     if (!first) response.flushHeaders();
     else if (!this.#hasRoom(response.write(first))) this.#flow?.pause();
@@ -136,7 +136,7 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
     if (isTaken) return true;
     const { response } = this.#exchange;
     if (this.#stall) return false;
-    this.#stall = this.#clock.after(this.#stallMs, () => response.destroy());
+    this.#stall = this.#clock.after(this.#stallMs, () => this.#exchange.drop());
     response.once("drain", () => {
       this.#stall?.cancel();
       this.#stall = null;

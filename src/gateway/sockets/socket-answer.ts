@@ -67,6 +67,7 @@ export class SocketAnswer implements RunReader {
       clock,
       onOver: (isCut) => {
         tunnels.remove(tunnel);
+        exchange.tellDropped();
         onOver(isCut);
       },
     });

@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { expect } from "vitest";
 import { WebSocket } from "ws";
 import { appId } from "../../../src/model/names.ts";
@@ -21,6 +22,10 @@ def forever():
     while True:
         yield "on"
         time.sleep(0.01)
+
+def full():
+    while True:
+        yield "x" * 100_000
 
 def hold():
     while True:
@@ -134,3 +139,24 @@ verifies(
     }
   },
 );
+
+/** Whether a listener of this machine has a connection open to that port. */
+function isOpen(url: string, port: number): boolean {
+  const hex = (number: number): string => number.toString(16).toUpperCase().padStart(4, "0");
+  const ports = `:${hex(Number(new URL(url).port))} [0-9A-F]{8}:${hex(port)}`;
+  return new RegExp(`${ports} 01 `).test(readFileSync("/proc/net/tcp", "utf8"));
+}
+
+verifies("revoked.unread", "a stream that is not read is closed through the other node too", async () => {
+  const { projectId } = nodes.first.service.owner;
+  const { other } = await nodes.sides("app");
+  const page = await callAccount(other, { apps: APPS });
+  const reader = openStream(other, "app", {}, { functionName: "full", token: page.token });
+  await reader.hasMessages(1);
+  reader.socket.pause();
+  const port = reader.socket.localPort ?? 0;
+  expect(isOpen(other.service.apiUrl, port)).toBe(true);
+  await other.service.tokens.revoke(projectId, page.accountId);
+  await until("its connection is closed", () => !isOpen(other.service.apiUrl, port));
+  reader.leave();
+});

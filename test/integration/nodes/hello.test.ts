@@ -17,6 +17,7 @@ function talking({ peers, listener }: TestNode): NodeTalk {
     warm: refuse,
     glances: refuse,
     holdsRun: refuse,
+    onDropped: refuse,
     greet: (node) => talk.greet(node),
   });
   listener.route({ api: refuse, apiUpgrade: refuse, management: refuse, managementUpgrade: refuse, own });

@@ -104,3 +104,30 @@ for (const [name, headers, isWhole] of [
     expect(passed).toEqual(["done"]);
   });
 }
+
+verifies(
+  "revoked.unread",
+  "an answer that the owner has dropped ends though its caller reads nothing",
+  async () => {
+    let isFull = false;
+    const { passedUrl, passed, front, owner } = await testHop((_, response) => {
+      response.writeHead(200, MARKED);
+      const piece = Buffer.alloc(1024 * 1024, MESSAGE);
+      const fill = (): void => {
+        while (response.write(piece));
+        isFull = true;
+        response.once("drain", fill);
+      };
+      fill();
+    });
+    const response = await answerOf(ask(passedUrl));
+    response.on("error", () => {});
+    await until("nothing more is taken", () => isFull);
+    expect(passed).toEqual([]);
+    front.peers.dropped.drop(owner.peer.id, "another-id");
+    front.peers.dropped.drop(owner.peer.id, "the-id");
+    await until("it is over", () => passed.length > 0);
+    expect(passed).toEqual(["done"]);
+    response.destroy();
+  },
+);

@@ -18,6 +18,7 @@ class Beliefs implements Elsewhere {
   find: Elsewhere["find"] = async () => null;
   ofRun: Elsewhere["ofRun"] = async () => null;
   holderOf: Elsewhere["holderOf"] = async () => null;
+  tellDropped: Elsewhere["tellDropped"] = () => {};
   /** What is to be found out after a node did not have the app; null for nothing. */
   later: () => Promise<Whereabouts | null> = async () => null;
   readonly retries: Passed[] = [];
