@@ -140,11 +140,15 @@ verifies(
   },
 );
 
-/** Whether a listener of this machine has a connection open to that port. */
-function isOpen(url: string, port: number): boolean {
-  const hex = (number: number): string => number.toString(16).toUpperCase().padStart(4, "0");
-  const ports = `:${hex(Number(new URL(url).port))} [0-9A-F]{8}:${hex(port)}`;
-  return new RegExp(`${ports} 01 `).test(readFileSync("/proc/net/tcp", "utf8"));
+type Tcp = { readonly from: number; readonly to: number; readonly isOpen: boolean; readonly unread: number };
+
+/** The TCP connections of this machine, each from both its sides. */
+function connections(): Tcp[] {
+  const line = /:([0-9A-F]{4}) [0-9A-F]{8}:([0-9A-F]{4}) (\w\w) [0-9A-F]{8}:([0-9A-F]{8})/g;
+  const hex = (text = ""): number => Number.parseInt(text, 16);
+  return [...readFileSync("/proc/net/tcp", "utf8").matchAll(line)].map(([, from, to, state, unread]) => {
+    return { from: hex(from), to: hex(to), isOpen: state === "01", unread: hex(unread) };
+  });
 }
 
 verifies("revoked.unread", "a stream that is not read is closed through the other node too", async () => {
@@ -154,9 +158,15 @@ verifies("revoked.unread", "a stream that is not read is closed through the othe
   const reader = openStream(other, "app", {}, { functionName: "full", token: page.token });
   await reader.hasMessages(1);
   reader.socket.pause();
-  const port = reader.socket.localPort ?? 0;
-  expect(isOpen(other.service.apiUrl, port)).toBe(true);
+  const { localPort: port } = reader.socket;
+  const served = Number(new URL(other.service.apiUrl).port);
+  const isOpen = (): boolean =>
+    connections().some((each) => each.from === served && each.to === port && each.isOpen);
+  await until("the other node takes nothing either", () =>
+    connections().some((each) => each.from !== port && each.unread > 256 * 1024),
+  );
+  expect(isOpen()).toBe(true);
   await other.service.tokens.revoke(projectId, page.accountId);
-  await until("its connection is closed", () => !isOpen(other.service.apiUrl, port));
+  await until("its connection is closed", () => !isOpen());
   reader.leave();
 });
