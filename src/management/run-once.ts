@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { judgeEntryName } from "../apps/bundles/entry-names.ts";
 import type { BaseImages } from "../apps/once/base-images.ts";
+import { APP_KEYS } from "../config/app-shape.ts";
 import type { Audit } from "../identity/audit.ts";
 import type { Clock } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
@@ -30,6 +31,12 @@ export type RunOnceParts = {
 const TAG = "File runs";
 const PATH = "/v3/projects/{project_id}/apps/{app_id}";
 
+/** Existing clients name the app and its hardware on every run; both come from the app's configuration here. */
+const OF_CLIENTS: ReadonlySet<string> = new Set([
+  "appName",
+  "hardware",
+  ...APP_KEYS.flatMap(({ payload }) => payload ?? []),
+]);
 /** Further ones are not worth a line. */
 const MAX_WARNINGS = 10;
 
@@ -162,7 +169,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
 function unknownMembers(query: unknown): string[] {
   const known = Object.keys(RUN_QUERY.shape);
   return Object.keys(query as object)
-    .filter((name) => !known.includes(name))
+    .filter((name) => !known.includes(name) && !OF_CLIENTS.has(name))
     .slice(0, MAX_WARNINGS)
     .map(
       (name) =>

@@ -1,5 +1,8 @@
 import { execFile } from "node:child_process";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
 import { z } from "zod";
+import { readdir } from "../../kit/files.ts";
 import { hostEnvironment } from "./build-environment.ts";
 import { readPipSettings } from "./pip-settings.ts";
 import type { Requirements } from "./requirements.ts";
@@ -42,7 +45,7 @@ export type UnknownPackages = { readonly unknown: readonly string[]; readonly un
 
 /**
  * Asks the indexes that pip would use whether they have the packages, by name. Nothing is downloaded. What has an
- * address of its own, or may come from a folder, is not asked for.
+ * address of its own, or is in a folder that pip looks into, is not asked for.
  */
 export async function unknownPackages(
   { packages, links, flags }: Requirements,
@@ -52,12 +55,35 @@ export async function unknownPackages(
   const names = packages
     .filter((text) => !text.includes("@"))
     .flatMap((text) => NAME.exec(text)?.[0] ?? [])
-    .map((name) => name.toLowerCase().replaceAll(/[-_.]+/g, "-"));
-  const mayBeElsewhere = links.length + findLinks.length > 0 || noIndex || flags.includes("--no-index");
-  if (names.length === 0 || mayBeElsewhere) return { unknown: [], unsure: [] };
-  const answer = await ask({ indexes: [indexUrl ?? PYPI, ...extraIndexUrls], names }, site);
-  const those = (state: string): string[] => names.filter((name) => (answer?.[name] ?? "unsure") === state);
-  return { unknown: those("unknown"), unsure: those("unsure") };
+    .map(normalized);
+  const folders = [...links.map(({ fullPath }) => fullPath), ...findLinks.flatMap(localFolder)];
+  const files = (await Promise.all(folders.map(filesIn))).flat();
+  const wanted = names.filter((name) => !files.some((file) => file.startsWith(`${name}-`)));
+  if (wanted.length === 0) return { unknown: [], unsure: [] };
+  const isClosed = noIndex || flags.includes("--no-index");
+  const indexes = isClosed ? [] : [indexUrl ?? PYPI, ...extraIndexUrls];
+  const answer = await ask({ indexes, names: wanted }, site);
+  // A page of links that is not on this machine is not read.
+  const isSure = findLinks.every((link) => localFolder(link).length > 0);
+  const those = (state: string): string[] => wanted.filter((name) => (answer?.[name] ?? "unsure") === state);
+  const unknown = those("unknown");
+  return isSure
+    ? { unknown, unsure: those("unsure") }
+    : { unknown: [], unsure: [...unknown, ...those("unsure")] };
+}
+
+function localFolder(link: string): string[] {
+  if (link.startsWith("file:")) return [fileURLToPath(link)];
+  return path.isAbsolute(link) ? [link] : [];
+}
+
+/** The names of the files in a folder, written as an index writes names. */
+async function filesIn(folder: string): Promise<string[]> {
+  return (await readdir(folder).catch((): string[] => [])).map(normalized);
+}
+
+function normalized(name: string): string {
+  return name.toLowerCase().replaceAll(/[-_.]+/g, "-");
 }
 
 async function ask(

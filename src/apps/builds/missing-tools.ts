@@ -30,6 +30,10 @@ const DEBIAN_PACKAGES: Readonly<Record<string, string>> = {
   "portaudio.h": "portaudio19-dev",
   "sndfile.h": "libsndfile1-dev",
   "gmp.h": "libgmp-dev",
+  "lber.h": "libldap-dev",
+  "sasl/sasl.h": "libsasl2-dev",
+  "graphviz/cgraph.h": "libgraphviz-dev",
+  "cairo.h": "libcairo2-dev",
 };
 
 /** How compilers, setuptools, meson and pip say that something is not there. */
@@ -37,6 +41,7 @@ const PATTERNS: readonly RegExp[] = [
   /fatal error: (\S+\.h(?:pp)?): No such file or directory/,
   /fatal error: '(\S+\.h(?:pp)?)' file not found/,
   /(?:unable to execute|No such file or directory:|command) '(?:[\w-]+-linux-gnu-)?([\w+-]+)'(?::? No such file| failed: No such file|$)/,
+  /\bsh: (?:\d+: )?([\w+-]+): (?:command )?not found/,
   /Cannot find command '([\w+-]+)'/,
   /\b(pg_config|mysql_config|cmake|cargo|pkg-config) (?:executable )?(?:is )?(?:not found|could not be found|not installed)/i,
   /Unknown compiler\(s\): \[\['(cc)'/,

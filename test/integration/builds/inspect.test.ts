@@ -54,6 +54,17 @@ cuda = "12"
   ]);
   const broken = await place.inspect({ "main.py": "def f(:\n" }, { checksSyntax: true });
   expect(broken.problems).toEqual([expect.stringMatching(/^main\.py, line 1: SyntaxError/)]);
+  // Folders that pip looks into count too, with and without an index.
+  const folder = path.join(place.directory, "wheels");
+  const wish = '[dependencies.pip]\ngreeting = "latest"\nno-such-package-here = "latest"\n';
+  for (const offline of [
+    { ...place.host, PIP_FIND_LINKS: folder },
+    { ...host, PIP_FIND_LINKS: folder },
+  ]) {
+    expect((await place.inspect({}, { toml: wish, host: offline })).problems).toEqual([
+      "[dependencies.pip]: the package index has no no-such-package-here; check its spelling",
+    ]);
+  }
   // An index that does not answer proves nothing.
   const silent = place.withIndex("http://127.0.0.1:1/simple");
   const pip = '[dependencies.pip]\ngreeting = "latest"\n';

@@ -22,6 +22,8 @@ async function advice(line: string, toml = "", isElsewhere = false): Promise<str
 
 /** As pip and what it runs print them. */
 const SAID: readonly (readonly [string, string])[] = [
+  ["      /bin/sh: 1: pkg-config: not found", "add pkg-config to"],
+  ["      Modules/common.h:15:10: fatal error: lber.h: No such file or directory", "add libldap-dev to"],
   ["  error: command 'gcc' failed: No such file or directory", "add build-essential to"],
   ["      error: command 'x86_64-linux-gnu-gcc' failed: No such file or directory", "add build-essential to"],
   ["error: [Errno 2] No such file or directory: 'cmake'", "add cmake to"],
