@@ -156,9 +156,18 @@ export class Tokens {
     return { token, expiresAt };
   }
 
-  /** Changes an account; false when the project has no such account, it is revoked, or would live longer. */
-  async update(projectId: string, accountId: string, change: AccountChange): Promise<boolean> {
-    return await this.#changing(accountId, this.#store.accounts.update({ id: accountId, projectId, change }));
+  /**
+   * Changes an account; false when the project has no such account, it is revoked, would live longer, or has other limits
+   * than `limitsBefore`.
+   */
+  async update(
+    projectId: string,
+    accountId: string,
+    change: AccountChange,
+    limitsBefore?: string,
+  ): Promise<boolean> {
+    const key = { id: accountId, projectId };
+    return await this.#changing(accountId, this.#store.accounts.update({ ...key, change, limitsBefore }));
   }
 
   /** Revokes an account; its tokens stop working here at once, on other nodes within a second. */

@@ -62,6 +62,8 @@ const NEW_USER_TOKEN = z.object({
     .regex(/^[^\p{Cc}\p{Cs}]*$/u, "has control characters"),
   expiresInSeconds: z.int().min(1).max(MAX_USER_TOKEN_SECONDS).default(USER_TOKEN_SECONDS),
 });
+/** Of a change of limits that meets others. */
+const TRIES = 5;
 const ROTATION = z
   .object({ ...EXPIRY_MEMBERS, overlapSeconds: z.int().min(0).max(MAX_OVERLAP_SECONDS).default(0) })
   .prefault({});
@@ -133,29 +135,34 @@ export function serviceAccountOperations({
       handle: async (call) => {
         const { project_id: projectId, id } = call.params;
         const { name, description, role } = call.body;
-        const before = await find(call.params);
-        requireSameRole(before.role, role);
-        const limits = limitsOf(call.body, role ?? before.role, storedLimits(before));
-        // Written only if the request changes them: a rename must not undo a change of the limits at the same time.
-        const callLimits = limits && JSON.stringify(limits);
-        const expiresAt = expiryOf(call.body, clock.now());
-        if (expiresAt !== null && expiresAt > before.expiresAt) throw refusal("can only become earlier");
-        const change = {
-          ...(name !== undefined && { name }),
-          ...(description !== undefined && { description }),
-          ...(role !== undefined && { role }),
-          ...(callLimits && callLimits !== before.callLimits && { callLimits }),
-          ...(expiresAt !== null && { expiresAt }),
-        };
-        if (!(await tokens.update(projectId, id, change))) throw notFound();
-        const after = { ...before, ...change };
-        await record(audit, call, {
-          action: "service-account.update",
-          target: id,
-          before: shownRow(before),
-          after: shownRow(after),
-        });
-        return listed(after);
+        // Again if the limits that a change builds on were changed at the same time.
+        for (let tries = 0; tries < TRIES; tries++) {
+          const before = await find(call.params);
+          requireSameRole(before.role, role);
+          const limits = limitsOf(call.body, role ?? before.role, storedLimits(before));
+          // Written only if the request changes them: a rename must not undo a change of the limits at the same time.
+          const callLimits = limits && JSON.stringify(limits);
+          const expiresAt = expiryOf(call.body, clock.now());
+          if (expiresAt !== null && expiresAt > before.expiresAt) throw refusal("can only become earlier");
+          const change = {
+            ...(name !== undefined && { name }),
+            ...(description !== undefined && { description }),
+            ...(role !== undefined && { role }),
+            ...(callLimits && callLimits !== before.callLimits && { callLimits }),
+            ...(expiresAt !== null && { expiresAt }),
+          };
+          const limitsBefore = "callLimits" in change ? (before.callLimits ?? undefined) : undefined;
+          if (!(await tokens.update(projectId, id, change, limitsBefore))) continue;
+          const after = { ...before, ...change };
+          await record(audit, call, {
+            action: "service-account.update",
+            target: id,
+            before: shownRow(before),
+            after: shownRow(after),
+          });
+          return listed(after);
+        }
+        throw notFound();
       },
     }),
 

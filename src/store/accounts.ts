@@ -72,14 +72,19 @@ export const accounts = {
   }),
 
   /**
-   * False when the project has no such account, or it is revoked. An expiry is never put off by this, and an account
+   * False when the project has no such account, it is revoked, or its limits are not those given as before. An expiry is never put off by this, and an account
    * of role `call` keeps that role, because its tokens may be public. An account that may do less, or for less long,
    * has invited nobody.
    */
   update: write(
     async (
       session,
-      { id, projectId, change }: AccountKey & { readonly change: AccountChange },
+      {
+        id,
+        projectId,
+        change,
+        limitsBefore,
+      }: AccountKey & { readonly change: AccountChange; readonly limitsBefore?: string | undefined },
     ): Promise<boolean> => {
       const { expiresAt, role } = change;
       if ((role !== undefined && role !== "admin") || expiresAt !== undefined) {
@@ -93,6 +98,7 @@ export const accounts = {
         .where("projectId", "=", projectId)
         .where("revokedAt", "is", null)
         .$if(expiresAt !== undefined, (query) => query.where("expiresAt", ">=", expiresAt ?? 0))
+        .$if(limitsBefore !== undefined, (query) => query.where("callLimits", "=", limitsBefore ?? ""))
         .$if(role !== undefined && role !== "call", (query) => query.where("role", "<>", "call"))
         .executeTakeFirst();
       if (result.numUpdatedRows !== 1n) return false;

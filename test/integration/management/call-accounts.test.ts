@@ -64,22 +64,27 @@ describe.each(triedKinds("sqlite"))("accounts of role call on %s", (kind) => {
     expect(Object.keys(plain.json)).not.toContain("apps");
   });
 
-  verifies("call.limits", "are not widened again by a rename at the same time", async () => {
-    const { site, token, create, change } = await openSite(kind);
-    const { json } = await create({ ...PAGE, apps: ["hello", "counter"] });
-    const { accounts } = site.store;
-    const find = accounts.find.bind(accounts);
-    const narrowAfter: typeof find = async (key) => {
-      const found = await find(key);
-      Object.assign(accounts, { find });
-      expect((await change(json.id, { apps: ["hello"] })).status).toBe(200);
-      return found;
-    };
-    Object.assign(accounts, { find: narrowAfter });
-    expect((await change(json.id, { name: "renamed" })).status).toBe(200);
-    const listed = (await site.ask("GET", PATH, { token })).json as Record<string, unknown>[];
-    expect(listed.find(({ id }) => id === json.id)).toMatchObject({ name: "renamed", apps: ["hello"] });
-  });
+  for (const [what, other] of [
+    ["a rename", { name: "renamed" }],
+    ["a change of another limit", { callsPerMinute: 5 }],
+  ] as const) {
+    verifies("call.limits", `are not widened again by ${what} at the same time`, async () => {
+      const { site, token, create, change } = await openSite(kind);
+      const { json } = await create({ ...PAGE, apps: ["hello", "counter"] });
+      const { accounts } = site.store;
+      const find = accounts.find.bind(accounts);
+      const narrowAfter: typeof find = async (key) => {
+        const found = await find(key);
+        Object.assign(accounts, { find });
+        expect((await change(json.id, { apps: ["hello"] })).status).toBe(200);
+        return found;
+      };
+      Object.assign(accounts, { find: narrowAfter });
+      expect((await change(json.id, other)).status).toBe(200);
+      const listed = (await site.ask("GET", PATH, { token })).json as Record<string, unknown>[];
+      expect(listed.find(({ id }) => id === json.id)).toMatchObject({ ...other, apps: ["hello"] });
+    });
+  }
 
   verifies("call.limits", "are refused without apps, and limits without the role", async () => {
     const { create, change } = await openSite(kind);
