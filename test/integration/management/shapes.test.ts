@@ -13,10 +13,12 @@ def run(name="you"):
     return {"hello": name}
 `;
 
+/** Of an account of role `call` alone. */
+const LIMITS = "apps functions origins callsPerMinute";
 /** The members of each 200, in the contract's own words and order. */
 const SHAPES: Record<string, string> = {
-  createServiceAccount: "id name description role projectId createdAt expiresAt token",
-  listServiceAccounts: "[] id name description role projectId createdAt expiresAt lastUsedAt revokedAt",
+  createServiceAccount: `id name description role projectId createdAt expiresAt ${LIMITS} token`,
+  listServiceAccounts: `[] id name description role projectId createdAt expiresAt ${LIMITS} lastUsedAt revokedAt`,
   listProjects: "[] id name",
   createProject: "id name",
   listApps: "[] id status createdAt updatedAt",
@@ -132,6 +134,9 @@ verifies(
 
     const account = await site.call("createServiceAccount", {}, { body: { name: "ci" } });
     const id: string = account.json.id;
+    const page = { name: "page", role: "call", apps: ["app"] };
+    const { json: caller } = await site.call("createServiceAccount", {}, { body: page });
+    await site.call("createUserToken", { id: String(caller["id"]) }, { body: { user: "ada" } });
     await site.call("listServiceAccounts");
     await site.call("updateServiceAccount", { id }, { body: { name: "ci 2", description: "for tests" } });
     await site.call("rotateServiceAccount", { id });
