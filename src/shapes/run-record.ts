@@ -41,8 +41,7 @@ export function runRecord(run: Run, app: { readonly projectId: string; readonly 
     totalResponseTimeMs: maybe(responseMs, Math.round),
     requestBytes: run.requestBytes,
     responseBytes: run.responseBytes,
-    accountId: run.accountId,
-    user: run.user,
+    ...(run.user !== null && { accountId: run.accountId, user: run.user }),
   };
 }
 

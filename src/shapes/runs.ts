@@ -35,8 +35,9 @@ export const RUN = z.object({
   totalResponseTimeMs: z.nullable(z.int()),
   requestBytes: z.nullable(z.int()),
   responseBytes: z.nullable(z.int()),
-  accountId: z.nullable(z.string()),
-  user: z.nullable(z.string()),
+  /** Of an end user's run alone. */
+  accountId: z.optional(z.nullable(z.string())),
+  user: z.optional(z.nullable(z.string())),
 });
 export type RunRecord = z.infer<typeof RUN>;
 

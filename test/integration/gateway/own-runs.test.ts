@@ -246,7 +246,7 @@ verifies("call.own-runs", "what a stronger token has run is not for a token of r
   const { json } = await site().call("app", { text: "mine" });
   for (const token of Object.values(tokens))
     for (const view of VIEWS) expect((await ask("app", json.run_id, view, token)).status).toBe(404);
-  expect((await ask("app", json.run_id, VIEWS[0]!, site().service.owner.token)).json.user).toBeNull();
+  expect((await ask("app", json.run_id, VIEWS[0]!, site().service.owner.token)).json.user).toBeUndefined();
 });
 
 verifies(

@@ -60,7 +60,7 @@ const FIELDS =
   "id projectId modelId functionName method async websocket status statusCode attempt createdAt startedAt " +
   "completedAt updatedAt containerId containerStartedAt ip region webhookEndpoint webhookStatus error " +
   "queueTimeMs runtimeMs responseTimeMs activatorQueueTimeMs containerQueueTimeMs totalQueueTimeMs " +
-  "executionTimeMs totalResponseTimeMs requestBytes responseBytes accountId user";
+  "executionTimeMs totalResponseTimeMs requestBytes responseBytes";
 
 describe("a run as callers see it", () => {
   verifies("run-record.fields", "has exactly the contract's fields, ended or waiting", () => {

@@ -45,13 +45,13 @@ export function Facts({ ids, run }: { readonly ids: RunIds; readonly run: Run })
           <span className="font-mono text-[0.9rem]">{run.containerId ?? "–"}</span>
         </Fact>
         <Fact title="Caller">{run.ip ?? "–"}</Fact>
-        <Fact title="Account">
-          <span className="font-mono text-[0.9rem]">{run.accountId ?? "–"}</span>
-        </Fact>
-        {run.user !== null && (
-          <Fact title="User">
-            <bdi>{run.user}</bdi>
-          </Fact>
+        {run.user !== undefined && (
+          <>
+            <Fact title="User">{run.user}</Fact>
+            <Fact title="Account">
+              <span className="font-mono text-[0.9rem]">{run.accountId}</span>
+            </Fact>
+          </>
         )}
         {run.webhookEndpoint !== null && (
           <Fact title="Webhook" isWide>
