@@ -12,7 +12,8 @@ const piece = (text: string): Piece => new Piece(Buffer.from(text));
 function unreadStream(clock: HandClock) {
   const request = new IncomingMessage(new Socket());
   const response = new ServerResponse(request);
-  const exchange = { request, response, from: null, openEvents: () => {} } as unknown as Exchange;
+  const drop = (): unknown => response.destroy();
+  const exchange = { request, response, from: null, openEvents: () => {}, drop } as unknown as Exchange;
   const stream = new EventStream(exchange, { isGzip: false, stallSeconds: 600, clock }, () => {});
   stream.open(null);
   return { stream, response };
