@@ -55,6 +55,7 @@ export const TRIED_BY_NAME = {
     "hosted.experimental",
     "hosted.first-failure",
     "hosted.log-switches",
+    "idempotency.clock",
     "invitation.attack",
     "listener.slow",
     "moved.backup",
@@ -89,6 +90,10 @@ export const TRIED_BY_NAME = {
     "seats.verified",
     "servers.clients",
     "show.backup",
+    "silence.connections",
+    "storage.free-pages",
+    "storage.gives-back",
+    "storage.gives-back.log",
     "webhook.start-loopback",
   ],
   faults: [

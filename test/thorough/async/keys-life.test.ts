@@ -9,7 +9,7 @@ import { testService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { ASYNC, MAIN, ONE, Site, ended, ledger, letGo } from "./site.ts";
+import { ASYNC, MAIN, ONE, Site, ended, ledger, letGo } from "../../integration/async/site.ts";
 
 const databases = testDatabases();
 const DAY_MS = 24 * 3600 * 1000;

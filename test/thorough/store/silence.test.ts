@@ -18,7 +18,7 @@ import type { TestService } from "../../support/service.ts";
 import { SilentProxy } from "../../support/silent-proxy.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { ASYNC, ended, submit } from "../async/site.ts";
+import { ASYNC, ended, submit } from "../../integration/async/site.ts";
 
 const databases = testDatabases();
 
