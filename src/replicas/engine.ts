@@ -215,6 +215,8 @@ export type Engine = {
   readonly name: string;
   /** How many replicas a seat holds; absent for any number. */
   readonly replicasPerSeat?: number;
+  /** A seat reserves part of a shared machine even without a replica, so it is kept only if the app asks for that. */
+  readonly reserves?: true;
   /** Opens a seat that is kept for `keepMs` without a replica. Nothing runs there until its first replica starts. */
   open(workload: Workload, keepMs: number, home: Home, owner: SeatOwner): Seat;
   /** Starts the server of a workload that is one. */
