@@ -14,6 +14,7 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
   return {
     version: { id, appNumber, bundleBlob, environmentBlob, environmentTag },
     projectId: app.projectId,
+    names: { app: app.name, version: `v${version.number}` },
     bundle,
     environment,
     python: pythonWish(deployment),

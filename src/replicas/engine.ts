@@ -10,6 +10,8 @@ export type Workload = {
   readonly version: Pick<Version, "id" | "appNumber" | "bundleBlob" | "environmentBlob" | "environmentTag">;
   /** Whose it is, and whose storage it sees. */
   readonly projectId: string;
+  /** The app and its version as people call them; places name what they start by it. Absent where nobody asks. */
+  readonly names?: { readonly app: string; readonly version: string };
   /** The id of the folder that holds `main.py`. */
   readonly bundle: string;
   /** The id of its packages, with the interpreter they were made for; null when it has none. */

@@ -273,9 +273,9 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#withdraw(replica);
     const isFault = !replica.isCondemned && !this.#isStopping;
     if (isFault) this.#counts.deaths += 1;
-    if (isFault)
-      this.#crashes.record(startedAt, this.#clock.monotonic(), this.#failureToStart(replica, exit));
-    this.#events.onReplicaGone(replica.id, exit);
+    const failure = isFault ? this.#failureToStart(replica, exit) : null;
+    if (isFault) this.#crashes.record(startedAt, this.#clock.monotonic(), failure);
+    this.#events.onReplicaGone(replica.id, { ...exit, initFailure: exit.initFailure ?? failure });
     const { detail, isOutOfMemory } = exit;
     const died: Outcome = { kind: "died", detail, ...(isOutOfMemory && { isOutOfMemory }) };
     for (const call of begun) this.#events.onOutcome(call, died);

@@ -28,7 +28,7 @@ def wait():
         time.sleep(0.01)
 `,
   // As little as a pod can ask for, so that all fit.
-  toml: "[hardware]\ncpu = 0.5\nmemory = 0.2\n[scaling]\nmax_replicas = 3\ncooldown = 1\ntemplate_keep = 0\n",
+  toml: "[hardware]\ncpu = 0.5\nmemory = 0.2\n[scaling]\nmax_replicas = 3\ncooldown = 1\n",
 };
 
 describe.skipIf(!TEST_CLUSTER)("apps in pods", () => {
@@ -39,7 +39,7 @@ describe.skipIf(!TEST_CLUSTER)("apps in pods", () => {
       const { on, namespace } = await podService(databases, { app: APP });
       const { json } = await on.call("app", { x: 2 ** 53 });
       expect(json.result).toMatchObject({ x: 2 ** 53 });
-      expect(json.result.host).toMatch(/^millrace-seat-/);
+      expect(json.result.host).toMatch(/^p-[a-z0-9]+-app-v1-s-/);
       await until("what it printed is in the log", () =>
         on.logs.some(({ text }) => text === "x is 9007199254740992"),
       );

@@ -48,6 +48,10 @@ export const KUBERNETES = {
     "kubernetes.quota":
       "A used-up quota is a reason to wait, told in words; pods are made once there is room.",
     "kubernetes.reasons": "Why a pod does not start, and how it ended, is told in plain words.",
+    "kubernetes.last-words":
+      "A pod that fails says why, in what its container printed last: in the build's log, the 503 and the app's log.",
+    "kubernetes.names":
+      "Pods are named and labelled by their project, app and version, and no two pods have the same name.",
     "kubernetes.shown": "An app's page says why a replica does not start, in the words of its cluster.",
     "kubernetes.ends":
       "A pod that is killed, deleted or out of memory ends its seat, and its object is removed.",
