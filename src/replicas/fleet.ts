@@ -80,9 +80,9 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     return this.ready.length === 0 ? this.#crashes.waitMs(now) : 0;
   }
 
-  /** Whether no replica is ready, and the latest one could not start. */
-  get hasFailedToStart(): boolean {
-    return this.ready.length === 0 && this.#crashes.initFailure !== null;
+  /** Why the latest replica could not start, if none is ready. */
+  get startFailure(): InitFailure | null {
+    return this.ready.length === 0 ? this.#crashes.initFailure : null;
   }
 
   /** Why a call would wait in vain now, and for how long that will be so. */

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import { makeImage, makeWorkerImage } from "../../scripts/worker-image.ts";
+import { checkKubernetes } from "../../src/cli/check-kubernetes.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
 import { testDatabases } from "../support/databases.ts";
 import { fill } from "../support/images/base-image.ts";
@@ -42,8 +43,8 @@ const clusterFolder = TEST_CLUSTER?.folder ?? null;
 
 describe.skipIf(clusterFolder === null)("a pod that fails", () => {
   verifies(
-    "kubernetes.last-words",
-    "a module that the worker image lacks is named in the build, the 503 and the app's log",
+    ["kubernetes.last-words", "kubernetes.doctor-pod"],
+    "a module that the worker image lacks is named in the build, the 503, the app's log and by doctor",
     async () => {
       await giveLameImage(clusterFolder!);
       const apps = { app: { main: MAIN, toml: TOML } };
@@ -59,6 +60,12 @@ describe.skipIf(clusterFolder === null)("a pod that fails", () => {
         /^the build's seat p-\S+-built-build-\S+ ended before it reached the service: exit code 1: .*No module named 'json'/,
       );
       expect(await site.log("built", built.buildId)).toContain(REASON);
+
+      const found = await checkKubernetes(on.settings, {});
+      expect(found.at(-1)).toMatchObject({
+        status: "fail",
+        message: expect.stringMatching(/lacks a module: No module named 'json'/) as string,
+      });
       await namespace.untilEmpty();
     },
   );

@@ -61,6 +61,10 @@ export const KUBERNETES = {
     "kubernetes.nothing-left": "When everything has ended, no object of the seats is left in the cluster.",
     "kubernetes.role": "packaging/ grants exactly the permissions that the service uses.",
     "kubernetes.doctor": "doctor asks the cluster for each permission by itself.",
+    "kubernetes.image-checked":
+      "A worker image whose Python lacks a module of the agent's is refused when it is made.",
+    "kubernetes.doctor-pod":
+      "doctor starts a pod of the worker image, and says what its Python lacks and which address it does not reach.",
     "kubernetes.document": "The commands of docs/kubernetes.md lead from nothing to a call, as they stand.",
     "helm.values":
       "Each value of the chart has a default, a schema and a row in docs/helm.md; others are refused.",

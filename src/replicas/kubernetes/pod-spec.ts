@@ -27,6 +27,8 @@ export type PodParts = {
 
 /** Where the worker image has the agent and the harness. */
 export const PYTHON_DIR = "/opt/millrace/python";
+/** What starts the agent. */
+export const AGENT_COMMAND = ["python3", "-I", `${PYTHON_DIR}/millrace_seat`];
 /** Where they are put for an image that has them not. */
 const AGENT_DIR = "/agent";
 const AGENT_SIZE = "64Mi";
@@ -109,7 +111,7 @@ export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workl
 }
 
 /** What of a seat's pod a machine needs to know. */
-function specOf(parts: PodParts, name: string, workload: Workload) {
+export function specOf(parts: PodParts, name: string, workload: Workload) {
   const { overrides } = parts;
   const sizeLimit = String(parts.maxScratchBytes);
   return {
@@ -132,7 +134,7 @@ function specOf(parts: PodParts, name: string, workload: Workload) {
     ...(workload.isBuild && { activeDeadlineSeconds: BUILD_SECONDS }),
     ...pullSecretsOf(parts, workload),
     ...(workload.image && { initContainers: [agentBringer(parts, workload)] }),
-    containers: [containerOf(parts, workload)],
+    containers: [containerOf(parts, workload)] as const,
     volumes: [
       { name: "order", secret: { secretName: name, defaultMode: 0o440 } },
       { name: "work", emptyDir: { sizeLimit } },
@@ -165,7 +167,7 @@ function containerOf(parts: PodParts, workload: Workload) {
     name: CONTAINER,
     image: imageFor(parts, workload),
     imagePullPolicy: "IfNotPresent",
-    command: ["python3", "-I", `${PYTHON_DIR}/millrace_seat`, `${ORDER_DIR}/order.json`],
+    command: [...AGENT_COMMAND, `${ORDER_DIR}/order.json`],
     workingDir: WORK_DIR,
     env: [
       { name: "HOME", value: SCRATCH_DIR },

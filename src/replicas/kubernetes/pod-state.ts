@@ -85,6 +85,8 @@ export type SeenPod = {
   readonly obstacle: string | null;
   /** How it ended; null while it may still run. A machine that is not ready is not a reason. */
   readonly end: PodEnd | null;
+  /** Its container ended without an error. The phase of its pod follows a moment later. */
+  readonly hasSucceeded: boolean;
 };
 
 export type PodEnd = { readonly kind: "memory" } | { readonly kind: "other"; readonly detail: string };
@@ -112,6 +114,7 @@ export function readPod(object: unknown): SeenPod | null {
     image: imageOf(container?.imageID ?? ""),
     obstacle: obstacleOf(status),
     end: endOf(status),
+    hasSucceeded: state?.terminated?.exitCode === 0,
   };
 }
 
