@@ -65,6 +65,26 @@ describe.skipIf(!TEST_CLUSTER)("apps in pods", () => {
     },
   );
 
+  verifies("kubernetes.orphan", "pods that no service takes over end in order", async () => {
+    const toml = "[hardware]\ncpu = 0.5\nmemory = 0.2\n";
+    const apps = { app: { main: APP.main, toml } };
+    const { on, namespace } = await podService(databases, apps, { keepSeats: true });
+    expect((await on.call("app", { x: 1 })).json.result).toMatchObject({ x: 1 });
+    await on.service.stop();
+    const phases = async (): Promise<string[]> => {
+      const pods = await namespace.list<{ status: { phase: string } }>("api/v1", "pods");
+      return pods.map(({ status }) => status.phase);
+    };
+    expect(await phases()).toEqual(["Running"]);
+    await until("it has ended", async () => !(await phases()).includes("Running"));
+    expect(await phases()).toEqual(["Succeeded"]);
+    // As docs/kubernetes.md says: deleting their owner removes all that is left.
+    const kinds = ["configmaps", "pods", "secrets", "networkpolicies"];
+    const [owner = ""] = await namespace.left(["configmaps"]);
+    await namespace.remove("api/v1", "configmaps", owner.split("/")[1] ?? "");
+    await until("nothing is left", async () => (await namespace.left(kinds)).length === 0);
+  });
+
   verifies("kubernetes.servers", "an app that is a server of its own is called in a pod", async () => {
     const runtime = 'port = 8000\nreadycheck_endpoint = "/readyz"';
     const { on, namespace } = await podService(databases, { app: serverApp({ runtime, toml: APP.toml }) });

@@ -56,6 +56,8 @@ export const KUBERNETES = {
     "kubernetes.ends":
       "A pod that is killed, deleted or out of memory ends its seat, and its object is removed.",
     "kubernetes.sweep": "Pods of a service that died are removed; those of a living one never.",
+    "kubernetes.orphan":
+      "Pods that no service takes over end as Succeeded, and go with the one object that owns them.",
     "kubernetes.adopted":
       "After kill -9 of the service under load the same pods answer, and every run ends once.",
     "kubernetes.nothing-left": "When everything has ended, no object of the seats is left in the cluster.",
