@@ -1,6 +1,14 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { createReadStream, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  createReadStream,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { cp, rename } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -131,7 +139,8 @@ function missingModules(folder: string, layers: readonly string[], needed: reado
   for (const layer of new Set(layers)) {
     const options = { encoding: "utf8", maxBuffer: MAX_LISTING_BYTES } as const;
     const listed = execFileSync("tar", ["-tf", path.join(folder, layer)], options);
-    for (const [, name = ""] of listed.matchAll(/\/python3\.\d+\/(\w+)(?:\.py|\/__init__\.py)$/gm)) found.add(name);
+    for (const [, name = ""] of listed.matchAll(/\/python3\.\d+\/(\w+)(?:\.py|\/__init__\.py)$/gm))
+      found.add(name);
   }
   return found.has("os") ? needed.filter((name) => !found.has(name)) : [];
 }

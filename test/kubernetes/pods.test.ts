@@ -218,7 +218,9 @@ describe.skipIf(!TEST_CLUSTER)("pods", () => {
 
   verifies("kubernetes.doctor", "doctor finds every permission, and the one that is missing", async () => {
     const pods = await Pods.open();
-    const { settings } = await pods.service("node-1", () => true, { MILLRACE_SEAT_URL: "https://10.0.0.5:4300" });
+    const { settings } = await pods.service("node-1", () => true, {
+      MILLRACE_SEAT_URL: "https://10.0.0.5:4300",
+    });
     const well = await checkKubernetes(settings, {});
     expect(well[0]?.status).toBe("ok");
     await pods.namespace.patch("apis/rbac.authorization.k8s.io/v1", "roles", "millrace", {

@@ -135,7 +135,10 @@ function containerOf({ containerStatuses = [] }: Status): z.infer<typeof STATUSE
 
 /** The end of a text: that of a traceback says most. */
 function lastWords(text: string): string {
-  const line = text.slice(-4 * MAX_LAST_WORDS).replaceAll(/\s+/g, " ").trim();
+  const line = text
+    .slice(-4 * MAX_LAST_WORDS)
+    .replaceAll(/\s+/g, " ")
+    .trim();
   const shown = visibleText(line.slice(-MAX_LAST_WORDS));
   return shown.length > MAX_LAST_WORDS || line.length > MAX_LAST_WORDS
     ? `…${shown.slice(1 - MAX_LAST_WORDS)}`

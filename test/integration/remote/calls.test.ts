@@ -117,12 +117,16 @@ verifies(
   },
 );
 
-verifies("seats.cold", "an app that has scaled to zero has no seat left, and the next call opens one", async () => {
-  const toml = "[scaling]\ncooldown = 0\n";
-  const { on, place } = await remoteService(databases, { app: { main: MAIN, toml } });
-  expect((await on.call("app", { x: 1 })).json.result.x).toBe(1);
-  await place.seats[0]?.exited;
-  expect(on.ready("app")).toBe(0);
-  expect((await on.call("app", { x: 2 })).json.result.x).toBe(2);
-  expect(place.seats).toHaveLength(2);
-});
+verifies(
+  "seats.cold",
+  "an app that has scaled to zero has no seat left, and the next call opens one",
+  async () => {
+    const toml = "[scaling]\ncooldown = 0\n";
+    const { on, place } = await remoteService(databases, { app: { main: MAIN, toml } });
+    expect((await on.call("app", { x: 1 })).json.result.x).toBe(1);
+    await place.seats[0]?.exited;
+    expect(on.ready("app")).toBe(0);
+    expect((await on.call("app", { x: 2 })).json.result.x).toBe(2);
+    expect(place.seats).toHaveLength(2);
+  },
+);

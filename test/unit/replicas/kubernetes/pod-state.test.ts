@@ -138,24 +138,33 @@ verifies("buildkit.reasons", "if BuildKit ends under its agent, the build is los
   expect(ended({ ...later, finishedAt: "2026-11-18T05:00:09Z" })).toBeUndefined();
 });
 
-verifies("kubernetes.last-words", "what a container printed last says why it ended, on one clean line", () => {
-  const traceback = `Traceback (most recent call last):
+verifies(
+  "kubernetes.last-words",
+  "what a container printed last says why it ended, on one clean line",
+  () => {
+    const traceback = `Traceback (most recent call last):
   File "/opt/millrace/python/millrace_seat/__main__.py", line 8, in <module>
 \u001b[31mModuleNotFoundError: No module named 'json'\u001b[0m\u0007
 `;
-  const ended = (message: string, more: object = {}) =>
-    detail(containerState({ terminated: { exitCode: 1, reason: "Error", message } }, { phase: "Failed", ...more }));
-  expect(ended(traceback)).toBe(
-    "exit code 1: Traceback (most recent call last): " +
-      'File "/opt/millrace/python/millrace_seat/__main__.py", line 8, in <module> ' +
-      "<ESC>[31mModuleNotFoundError: No module named 'json'<ESC>[0m<BEL>",
-  );
-  const long = ended(`${"x".repeat(9_000)} the end`);
-  expect(long).toMatch(/^exit code 1: …x+ the end$/);
-  expect(long?.length).toBeLessThanOrEqual(500);
-  expect(ended("\u0001".repeat(400))?.length).toBeLessThanOrEqual(500);
-  expect(ended("")).toBe("exit code 1");
-});
+    const ended = (message: string, more: object = {}) =>
+      detail(
+        containerState(
+          { terminated: { exitCode: 1, reason: "Error", message } },
+          { phase: "Failed", ...more },
+        ),
+      );
+    expect(ended(traceback)).toBe(
+      "exit code 1: Traceback (most recent call last): " +
+        'File "/opt/millrace/python/millrace_seat/__main__.py", line 8, in <module> ' +
+        "<ESC>[31mModuleNotFoundError: No module named 'json'<ESC>[0m<BEL>",
+    );
+    const long = ended(`${"x".repeat(9_000)} the end`);
+    expect(long).toMatch(/^exit code 1: …x+ the end$/);
+    expect(long?.length).toBeLessThanOrEqual(500);
+    expect(ended("\u0001".repeat(400))?.length).toBeLessThanOrEqual(500);
+    expect(ended("")).toBe("exit code 1");
+  },
+);
 
 verifies("kubernetes.last-words", "a container that fails before the agent's says why", () => {
   const message = "PermissionError: [Errno 13] Permission denied: '/agent/millrace_seat'";

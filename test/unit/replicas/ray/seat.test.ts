@@ -67,12 +67,16 @@ async function runActor(code: string, graceMs: number): Promise<[printed: string
   return [stdout, readdirSync(folder)];
 }
 
-verifies("ray.orphan", "an actor whose agent has ended ends itself, although nobody asks for it", async () => {
-  const [printed, left] = await runActor(ORPHAN, 50);
-  const [unused, afterAgent] = printed.trim().split("\n").map(Number);
-  expect([unused, left]).toEqual([60, []]);
-  expect(afterAgent).toBeLessThan(5);
-});
+verifies(
+  "ray.orphan",
+  "an actor whose agent has ended ends itself, although nobody asks for it",
+  async () => {
+    const [printed, left] = await runActor(ORPHAN, 50);
+    const [unused, afterAgent] = printed.trim().split("\n").map(Number);
+    expect([unused, left]).toEqual([60, []]);
+    expect(afterAgent).toBeLessThan(5);
+  },
+);
 
 verifies("ray.killed", "of an agent that was killed nothing is left on its node", async () => {
   expect(await runActor(ACTOR, 600_000)).toEqual(["-9\n", []]);
