@@ -62,7 +62,7 @@ verifies("kubernetes.last-words", "an app's page says why its replicas ended whe
   expect([status, json.message]).toEqual([503, expect.stringContaining(END)]);
   const { page, complaints } = await open("/apps/broken");
   await page.getByText("Could not start", { exact: true }).waitFor();
-  await page.getByText(failure, { exact: true }).waitFor();
+  await page.getByRole("paragraph").filter({ hasText: failure }).waitFor();
   expect(await faultsOfState(page)).toEqual([]);
   expect(complaints).toEqual([]);
 });
