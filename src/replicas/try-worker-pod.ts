@@ -1,4 +1,5 @@
 import type { Settings } from "../config/setting-keys.ts";
+import { ApiError } from "../host/kubernetes/api.ts";
 import type { KubernetesApi } from "../host/kubernetes/api.ts";
 import type { Clock } from "../kit/clock.ts";
 import { randomName } from "../kit/ids.ts";
@@ -43,7 +44,12 @@ export async function tryWorkerPod({ api, settings, python, addresses, clock }: 
   const parts = podPartsOf(settings, { whose: WHOSE, python, image: settings.kubernetesImage ?? "" });
   const workload = { ...buildWorkload(WISH), limits: LIMITS };
   const { name, image, pod } = checkPodOf(parts, `s-${randomName(12)}`, addresses, workload);
-  await api.ask({ method: "POST", path: api.pathOf("api/v1", "pods"), body: pod });
+  try {
+    await api.ask({ method: "POST", path: api.pathOf("api/v1", "pods"), body: pod });
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.isPassing) throw error;
+    return { kind: "wrong", image, why: `the cluster refused it: ${error.message}` };
+  }
   const path = api.pathOf("api/v1", "pods", name);
   const endsAt = clock.monotonic() + MOST_MS;
   try {

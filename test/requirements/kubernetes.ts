@@ -35,7 +35,7 @@ export const KUBERNETES = {
     "kubernetes.network":
       "Nobody connects to a pod, and it connects only where `network` of its app allows it.",
     "kubernetes.no-secrets":
-      "Nothing of an app is in its pod's spec; the order of a seat is in a secret of the pod's own.",
+      "Of an app only its name is in its pod; the order of a seat is in a secret of the pod's own.",
     "kubernetes.overrides":
       "Operators add to pods only what changes neither their walls nor what runs in them.",
     "kubernetes.grace":

@@ -64,3 +64,19 @@ verifies("kubernetes.doctor-pod", "what the pod says is told, and so is that it 
   const why = "no pod of it has ended within 60 s: its image cannot be pulled: not found";
   expect(late.tried).toEqual({ kind: "late", image: IMAGE, why });
 });
+
+verifies("kubernetes.doctor-pod", "a cluster that refuses the pod is quoted", async () => {
+  const message = 'pods "p-doctor" is forbidden: exceeded quota: few';
+  const played = await PlayedApi.open((asked) => {
+    asked.answer(403, { reason: "Forbidden", message });
+    return true;
+  });
+  const api = new KubernetesApi(played.access);
+  onTestFinished(() => api.close());
+  const trial = { api, settings: kubernetesSettings(), python: "3.12.4", addresses: [] };
+  expect(await tryWorkerPod({ ...trial, clock: new SkippingClock() })).toEqual({
+    kind: "wrong",
+    image: IMAGE,
+    why: `the cluster refused it: ${message}`,
+  });
+});
