@@ -1,6 +1,14 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { createReadStream, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  createReadStream,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { cp, rename } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -45,23 +53,31 @@ const AGENT: ImageStart = {
   Entrypoint: null,
   Cmd: ["python3", "-I", `/${TARGET}/millrace_seat`],
 };
+/** The names of all files of an image. */
+const MAX_LISTING_BYTES = 256 * 1024 * 1024;
 const REPRODUCIBLE = ["--numeric-owner", "--owner=0", "--group=0", "--mtime=@0", "--sort=name"];
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
-/** Makes an image with one more layer: the agent and the harness. What is below it has to hold a Python. */
+/**
+ * Makes an image with one more layer: the agent and the harness. What is below it has to hold a Python; throws if that
+ * lacks a module which they import.
+ */
 export async function makeWorkerImage(plan: ImagePlan): Promise<void> {
   const folder = mkdtempSync(path.join(tmpdir(), "millrace-worker-"));
   try {
     const own = await ownRoot(folder);
     if (plan.python !== undefined) compileBytecode(plan.python, own, TARGET);
-    await makeImage({ ...plan, layers: [...plan.layers, own] });
+    await makeImage({ ...plan, layers: [...plan.layers, own] }, neededModules(path.join(own, TARGET)));
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-/** Makes an image from what is in the layers. */
-export async function makeImage({ base, layers: roots, name, out, start = AGENT }: ImagePlan): Promise<void> {
+/** Makes an image from what is in the layers. Its Python, if it has one, must have those modules. */
+export async function makeImage(
+  { base, layers: roots, name, out, start = AGENT }: ImagePlan,
+  needed: readonly string[] = [],
+): Promise<void> {
   const folder = mkdtempSync(path.join(tmpdir(), "millrace-image-"));
   try {
     const { config, layers } = base === null ? blank() : unpack(base, folder);
@@ -77,6 +93,11 @@ export async function makeImage({ base, layers: roots, name, out, start = AGENT 
       User: USER,
       ...start,
     };
+    const missing = missingModules(folder, layers, needed);
+    if (missing.length > 0)
+      throw new Error(
+        `${name}: its Python lacks ${missing.join(", ")}, which the agent imports: begin from an image with the whole standard library`,
+      );
     const text = JSON.stringify(config);
     const configName = `${createHash("sha256").update(text).digest("hex")}.json`;
     writeFileSync(path.join(folder, configName), text);
@@ -94,6 +115,34 @@ export async function makeImage({ base, layers: roots, name, out, start = AGENT 
 export function compileBytecode(python: string, root: string, folder: string): void {
   const args = ["-I", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"];
   execFileSync(python, [...args, "-s", root, "-p", "/", path.join(root, folder)]);
+}
+
+/** Modules of the standard library that are no files in any Python. */
+const BUILT_IN = new Set(["atexit", "errno", "gc", "resource", "select", "sys", "time"]);
+const IMPORT = /^\s*(?:import|from) ([A-Za-z_]\w*)/gm;
+
+/** What our own packages in a folder import of the standard library. */
+function neededModules(folder: string): string[] {
+  const names = new Set<string>();
+  for (const name of PACKAGES)
+    for (const file of readdirSync(path.join(folder, name)).filter((each) => each.endsWith(".py")))
+      for (const [, module = ""] of readFileSync(path.join(folder, name, file), "utf8").matchAll(IMPORT))
+        names.add(module);
+  for (const name of [...PACKAGES, ...BUILT_IN]) names.delete(name);
+  return [...names].toSorted();
+}
+
+/** Which of those modules no Python of the layers has. Without a Python whose files can be seen, nothing is known. */
+function missingModules(folder: string, layers: readonly string[], needed: readonly string[]): string[] {
+  if (needed.length === 0) return [];
+  const found = new Set<string>();
+  for (const layer of new Set(layers)) {
+    const options = { encoding: "utf8", maxBuffer: MAX_LISTING_BYTES } as const;
+    const listed = execFileSync("tar", ["-tf", path.join(folder, layer)], options);
+    for (const [, name = ""] of listed.matchAll(/\/python3\.\d+\/(\w+)(?:\.py|\/__init__\.py)$/gm))
+      found.add(name);
+  }
+  return found.has("os") ? needed.filter((name) => !found.has(name)) : [];
 }
 
 function blank(): { config: Config; layers: string[] } {

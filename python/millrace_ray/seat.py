@@ -14,8 +14,11 @@ from millrace_seat import folder
 from millrace_seat.child import ALLOWED
 
 _AGENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent.py")
-#: How long it is there for whoever wants to start its agent, or to know how that ended.
-_LINGER_SECONDS = 60.0
+#: How long an actor waits for the order to start its agent.
+_UNUSED_SECONDS = 60.0
+#: How long an actor outlives its agent, so that a supervisor that waits for the end is answered. Without a supervisor,
+#: nobody else ends the actor.
+_LINGER_SECONDS = 3.0
 
 
 class Seat:
@@ -24,7 +27,7 @@ class Seat:
     def __init__(self) -> None:
         self._starting: asyncio.Future[asyncio.subprocess.Process] | None = None
         self._watching: asyncio.Future[int] | None = None
-        self._end = self._end_later()
+        self._end = _exit_in(_UNUSED_SECONDS)
         #: Read by the walls of the app; the agent removes it.
         self._neighbours = os.path.join(tempfile.gettempdir(), "millrace-neighbours-" + os.urandom(8).hex())
         #: The agent removes it, unless it is killed.
@@ -66,14 +69,15 @@ class Seat:
             # Before anybody hears of the end: this actor is killed then.
             await asyncio.to_thread(folder.remove, self._folder)
             _remove(self._neighbours)
-            self._end = self._end_later()
+            self._end = _exit_in(_LINGER_SECONDS)
 
-    def _end_later(self) -> threading.Timer:
-        # An actor that was made to outlive everybody has to see to its own end.
-        timer = threading.Timer(_LINGER_SECONDS, os._exit, [0])
-        timer.daemon = True
-        timer.start()
-        return timer
+
+def _exit_in(seconds: float) -> threading.Timer:
+    """Ends this process later, unless it is cancelled: a detached actor has to see to its own end."""
+    timer = threading.Timer(seconds, os._exit, [0])
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def _write_whole(path: str, text: str) -> None:

@@ -41,8 +41,9 @@ _KEEPER_SECONDS = 5.0
 _LAST_WORD_SECONDS = 2.0
 _MESSAGE_CHARS = 2_000
 
+#: Also for a seat that lost its service for good: it cleans up after itself, and its pod counts as succeeded.
 _DONE = 0
-#: It was fenced, or found no service: nothing of it counts any more.
+#: It was fenced, or never reached a service: nothing of it counts.
 _LOST = 3
 
 
@@ -110,7 +111,7 @@ class Agent:
 
     def _keep_in_touch(self, now: float) -> None:
         if self._alone_since is not None and now - self._alone_since > self._grace_seconds:
-            self._fence("no service was found for %d s" % self._grace_seconds)
+            self._give_up()
         elif self._line is None and (now >= self._retry_at or self._addresses.is_found):
             self._call(now)
         elif self._line is not None and now - self._heard_at > _SILENCE_SECONDS:
@@ -334,7 +335,16 @@ class Agent:
         else:
             self._keep_in_touch(now)
 
-    def _fence(self, why: str) -> None:
+    def _give_up(self) -> None:
+        """The grace is over. A seat that has had a service ends in order; one that never had one says what to check."""
+        if self._session is not None:
+            self._fence("no service was found for %d s" % self._grace_seconds, _DONE)
+            return
+        tried = ", ".join("%s:%d" % address for address in self._order.addresses)
+        why = "no service answered at %s for %d s; check that MILLRACE_SEAT_URL can be reached from this machine"
+        self._fence(why % (tried, self._grace_seconds))
+
+    def _fence(self, why: str, code: int = _LOST) -> None:
         """Nothing that happens here counts any more: first nobody hears of it, then it ends."""
         self._relays.close()
         if self._line is not None:
@@ -343,5 +353,5 @@ class Agent:
             os.write(2, ("millrace: the seat ends: %s\n" % why).encode())
         except OSError:
             pass  # Nobody reads it.
-        self._code = _LOST
+        self._code = code
         self._loop.stop()

@@ -33,5 +33,5 @@ function stateOf({ pool }: LiveApp): Glance["state"] {
   const states = [...pool.replicas].map(({ state }) => state);
   if (states.includes("ready")) return "ready";
   if (states.includes("starting")) return "notready";
-  return pool.hasFailedToStart ? "error" : "cold";
+  return pool.startFailure ? "error" : "cold";
 }

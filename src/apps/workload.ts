@@ -2,7 +2,7 @@ import type { Limits } from "../host/limits/limits.ts";
 import type { App, Version } from "../model/app.ts";
 import { isGpu, pythonWish } from "../model/app-config.ts";
 import type { AppConfig, BuiltImage, CustomRuntimeConfig } from "../model/app-config.ts";
-import type { Workload } from "../replicas/engine.ts";
+import type { Engine, Workload } from "../replicas/engine.ts";
 import { appVariables } from "./app-variables.ts";
 import type { SecretMap } from "../model/app.ts";
 
@@ -14,6 +14,7 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
   return {
     version: { id, appNumber, bundleBlob, environmentBlob, environmentTag },
     projectId: app.projectId,
+    names: { app: app.name, version: `v${version.number}` },
     bundle,
     environment,
     python: pythonWish(deployment),
@@ -60,6 +61,13 @@ export function limitsOf({ named, hardware }: AppConfig): Limits {
   const { cpu = null, memoryGb = null } = named ?? {};
   const memoryBytes = memoryGb === null ? null : Math.round(memoryGb * 1e9);
   return { memoryBytes, cpus: cpu, cpuShare: hardware.cpu };
+}
+
+/** How long a serving version keeps its template without a replica. A pod or an actor that has a GPU is never kept. */
+export function templateKeepMs(config: AppConfig, { reserves }: Pick<Engine, "reserves">): number {
+  if (!reserves) return config.scaling.templateKeepSeconds * 1000;
+  const seconds = cardsOf(config) === null ? config.named?.templateKeepSeconds : 0;
+  return (seconds ?? 0) * 1000;
 }
 
 function cardsOf({ hardware: { compute, gpuCount } }: AppConfig): Workload["cards"] {

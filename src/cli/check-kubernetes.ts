@@ -1,13 +1,22 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
+import type { Server } from "node:net";
 import type { Settings } from "../config/setting-keys.ts";
+import { findInterpreter } from "../host/interpreter.ts";
 import { KubernetesApi, describeTrouble } from "../host/kubernetes/api.ts";
 import { PERMISSIONS, describePermission, isAllowed } from "../host/kubernetes/permissions.ts";
-import { fail, ok } from "./finding.ts";
+import { systemClock } from "../kit/clock.ts";
+import { listenAt } from "../nodes/listen-at.ts";
+import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 
 const CHECK = "kubernetes";
 const REACH = "check the address and credentials in MILLRACE_KUBERNETES_CONFIG, and that the cluster runs";
 
-/** The cluster answers, and the service may do there all that it does; each permission is asked for by itself. */
+/**
+ * The cluster answers, and the service may do there all that it does; each permission is asked for by itself, and a pod of
+ * the worker image is tried.
+ */
 export async function checkKubernetes(settings: Settings, env: NodeJS.ProcessEnv): Promise<Finding[]> {
   if (settings.engine !== "kubernetes") return [ok(CHECK, `not used: MILLRACE_ENGINE is ${settings.engine}`)];
   let api: KubernetesApi;
@@ -22,9 +31,12 @@ export async function checkKubernetes(settings: Settings, env: NodeJS.ProcessEnv
     return [fail(CHECK, (error as Error).message, "set MILLRACE_KUBERNETES_CONFIG to a kubeconfig file")];
   }
   try {
+    const permissions = await checkPermissions(api);
+    const mayTry = permissions.every(({ status }) => status === "ok");
     return [
-      ...checkImage(settings),
-      ...(await checkPermissions(api)),
+      ...checkSettings(settings),
+      ...permissions,
+      ...(mayTry ? await checkWorker(settings, api) : []),
       ...(await checkImageBuilds(settings, builds, api.namespace)),
     ];
   } catch (error) {
@@ -54,10 +66,49 @@ async function checkImageBuilds(
   return [fail(CHECK, `namespace ${namespace} admits no pods that build images: ${refusal}`, remedy)];
 }
 
-function checkImage({ kubernetesImage }: Settings): Finding[] {
-  if (kubernetesImage !== null) return [];
-  const remedy = "set MILLRACE_KUBERNETES_IMAGE, see docs/kubernetes.md";
-  return [fail(CHECK, "no worker image is named", remedy)];
+function checkSettings({ kubernetesImage, seatUrl }: Settings): Finding[] {
+  const missing: Finding[] = [];
+  const see = "see docs/kubernetes.md";
+  if (kubernetesImage === null)
+    missing.push(fail(CHECK, "no worker image is named", `set MILLRACE_KUBERNETES_IMAGE, ${see}`));
+  if (seatUrl === null)
+    missing.push(fail(CHECK, "no address for pods is named", `set MILLRACE_SEAT_URL, ${see}`));
+  return missing;
+}
+
+/** A pod of the worker image is started: it has what the agent needs, and reaches this machine. */
+async function checkWorker(settings: Settings, api: KubernetesApi): Promise<Finding[]> {
+  const { kubernetesImage, seatUrl, seatServiceUrl, seatPort } = settings;
+  if (kubernetesImage === null || seatUrl === null) return [];
+  const { tryWorkerPod } = await import("../replicas/try-worker-pod.ts");
+  const { version: python } = await findInterpreter(settings.python);
+  // Without a service, doctor takes its place. Where that address leads which is for all services, it cannot know then.
+  const standIn = await listen(listenAt(seatUrl, seatPort));
+  const urls = standIn || seatServiceUrl === null ? [seatUrl] : [seatUrl, seatServiceUrl];
+  const addresses = urls.map((url) => new URL(url).host);
+  try {
+    const tried = await tryWorkerPod({ api, settings, python, addresses, clock: systemClock });
+    const { image } = tried;
+    if (tried.kind === "fine")
+      return [ok(CHECK, `a pod of ${image} has all that it needs, and reaches ${addresses.join(" and ")}`)];
+    const remedy = `make the image as docs/kubernetes.md says, and let pods reach ${addresses.join(" and ")}`;
+    const message = `a pod of ${image} was tried: ${tried.why}`;
+    return [tried.kind === "late" ? warn(CHECK, message, remedy) : fail(CHECK, message, remedy)];
+  } finally {
+    standIn?.close();
+  }
+}
+
+/** Takes connections and says nothing; null where a service has the port. */
+async function listen(at: { readonly host: string; readonly port: number }): Promise<Server | null> {
+  const server = createServer((socket) => socket.destroy());
+  try {
+    server.listen(at.port, at.host);
+    await once(server, "listening");
+    return server;
+  } catch {
+    return null;
+  }
 }
 
 async function checkPermissions(api: KubernetesApi): Promise<Finding[]> {

@@ -38,16 +38,19 @@ export function readAppConfig(sources: AppConfigSources): { config: AppConfig; w
   const problems = new Problems();
   const layers = layersOf(sources, problems);
   const read = <C>(keys: AppKeys<C>): C => readTable(keys, layers, sources.host, problems);
+  const deployment = read(DEPLOYMENT_KEYS);
   const hardware = read(HARDWARE_KEYS);
+  const scaling = read(SCALING_KEYS);
   const isNamed = (key: AppKey<number>): boolean => findIn(layers, key) !== undefined;
   const config: AppConfig = {
-    deployment: read(DEPLOYMENT_KEYS),
+    deployment,
     hardware,
     named: {
       cpu: isNamed(HARDWARE_KEYS.cpu) ? hardware.cpu : null,
       memoryGb: isNamed(HARDWARE_KEYS.memoryGb) ? hardware.memoryGb : null,
+      templateKeepSeconds: isNamed(SCALING_KEYS.templateKeepSeconds) ? scaling.templateKeepSeconds : null,
     },
-    scaling: read(SCALING_KEYS),
+    scaling,
     limits: read(LIMITS_KEYS),
     dependencies: readDependencies(layers, read(DEPENDENCY_PATH_KEYS), problems),
     customRuntime: readCustomRuntime(layers, read, problems),

@@ -91,6 +91,7 @@ export async function appRecord(
   const { hardware, scaling } = live?.version.config ?? {};
   return {
     ...brief(app, state, latest),
+    startFailure: live?.pool.startFailure?.message ?? null,
     hardware: hardware?.compute.join(",") ?? "CPU",
     cpu: String(hardware?.cpu ?? 0),
     memory: String(hardware?.memoryGb ?? 0),

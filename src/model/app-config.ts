@@ -2,8 +2,8 @@
 export type AppConfig = {
   readonly deployment: DeploymentConfig;
   readonly hardware: HardwareConfig;
-  /** What of the hardware the app has named itself: a limit for each replica. Absent in versions of earlier releases. */
-  readonly named?: NamedHardware;
+  /** What the app has set itself, where that differs from a default. Absent in versions of earlier releases. */
+  readonly named?: NamedValues;
   readonly scaling: ScalingConfig;
   readonly limits: LimitsConfig;
   readonly dependencies: DependenciesConfig;
@@ -66,8 +66,14 @@ export type HardwareConfig = {
   readonly region: string | null;
 };
 
-/** Null for what the app leaves to its default, which is a share and no limit. */
-type NamedHardware = { readonly cpu: number | null; readonly memoryGb: number | null };
+/** Null for what the app leaves to its default. */
+type NamedValues = {
+  /** A limit for each replica; the default is a share and no limit. */
+  readonly cpu: number | null;
+  readonly memoryGb: number | null;
+  /** Holds on every engine; the default depends on the engine. Absent in versions of earlier releases. */
+  readonly templateKeepSeconds?: number | null;
+};
 
 /** A Python that an app asks for. */
 export type PythonWish = {

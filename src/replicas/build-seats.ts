@@ -50,6 +50,7 @@ export type Builder = {
 export type BuildWish = {
   readonly buildId: string;
   readonly projectId: string;
+  readonly names?: NonNullable<Workload["names"]>;
   /** The blob of the app's own files. */
   readonly bundle: string;
   /** The Python that the app asks for; null where any will do. */

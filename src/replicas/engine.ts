@@ -10,6 +10,8 @@ export type Workload = {
   readonly version: Pick<Version, "id" | "appNumber" | "bundleBlob" | "environmentBlob" | "environmentTag">;
   /** Whose it is, and whose storage it sees. */
   readonly projectId: string;
+  /** The app and its version as people call them; places name what they start by it. Absent where nobody asks. */
+  readonly names?: { readonly app: string; readonly version: string };
   /** The id of the folder that holds `main.py`. */
   readonly bundle: string;
   /** The id of its packages, with the interpreter they were made for; null when it has none. */
@@ -217,6 +219,8 @@ export type Engine = {
   readonly name: string;
   /** How many replicas a seat holds; absent for any number. */
   readonly replicasPerSeat?: number;
+  /** A seat reserves part of a shared machine even without a replica, so it is kept only if the app asks for that. */
+  readonly reserves?: true;
   /** Opens a seat that is kept for `keepMs` without a replica. Nothing runs there until its first replica starts. */
   open(workload: Workload, keepMs: number, home: Home, owner: SeatOwner): Seat;
   /** Starts the server of a workload that is one. */

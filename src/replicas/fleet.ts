@@ -82,9 +82,9 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     return this.ready.length === 0 ? this.#crashes.waitMs(now) : 0;
   }
 
-  /** Whether no replica is ready, and the latest one could not start. */
-  get hasFailedToStart(): boolean {
-    return this.ready.length === 0 && this.#crashes.initFailure !== null;
+  /** Why the latest replica could not start, if none is ready. */
+  get startFailure(): InitFailure | null {
+    return this.ready.length === 0 ? this.#crashes.initFailure : null;
   }
 
   /** Why a call would wait in vain now, and for how long that will be so. */
@@ -275,10 +275,10 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#withdraw(replica);
     const isFault = !replica.isCondemned && !this.#isStopping;
     if (isFault) this.#counts.deaths += 1;
-    if (isFault)
-      this.#crashes.record(startedAt, this.#clock.monotonic(), this.#failureToStart(replica, exit));
+    const failure = isFault ? this.#failureToStart(replica, exit) : null;
+    if (isFault) this.#crashes.record(startedAt, this.#clock.monotonic(), failure);
     if (isFault) this.#notePort(replica, exit.initFailure?.portInUse ?? null);
-    this.#events.onReplicaGone(replica.id, exit);
+    this.#events.onReplicaGone(replica.id, { ...exit, initFailure: exit.initFailure ?? failure });
     const { detail, isOutOfMemory } = exit;
     const died: Outcome = { kind: "died", detail, ...(isOutOfMemory && { isOutOfMemory }) };
     for (const call of begun) this.#events.onOutcome(call, died);

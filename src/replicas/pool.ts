@@ -75,9 +75,9 @@ export class Pool {
     return this.slots.oldestWaitMs;
   }
 
-  /** Whether the app could not start when it was last tried. */
-  get hasFailedToStart(): boolean {
-    return this.#fleet.hasFailedToStart;
+  /** Why the app could not start when it was last tried; null if it could. */
+  get startFailure(): InitFailure | null {
+    return this.#fleet.startFailure;
   }
 
   /** Whether it could not, and is not tried again yet. */

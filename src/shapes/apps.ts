@@ -20,6 +20,8 @@ export const APP = z.object({
   maxReplicaCount: NUMERAL,
   responseGracePeriodSeconds: NUMERAL,
   status: STATUS,
+  /** Why its latest replica could not start, as long as none is ready. */
+  startFailure: z.nullish(z.string()),
   lastBuildStatus: z.nullable(z.string()),
   latestBuildId: z.nullable(z.string()),
   /** The app's own host, where `app_hosts` gives it one. */

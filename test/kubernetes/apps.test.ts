@@ -28,7 +28,7 @@ def wait():
         time.sleep(0.01)
 `,
   // As little as a pod can ask for, so that all fit.
-  toml: "[hardware]\ncpu = 0.5\nmemory = 0.2\n[scaling]\nmax_replicas = 3\ncooldown = 1\ntemplate_keep = 0\n",
+  toml: "[hardware]\ncpu = 0.5\nmemory = 0.2\n[scaling]\nmax_replicas = 3\ncooldown = 1\n",
 };
 
 describe.skipIf(!TEST_CLUSTER)("apps in pods", () => {
@@ -39,7 +39,7 @@ describe.skipIf(!TEST_CLUSTER)("apps in pods", () => {
       const { on, namespace } = await podService(databases, { app: APP });
       const { json } = await on.call("app", { x: 2 ** 53 });
       expect(json.result).toMatchObject({ x: 2 ** 53 });
-      expect(json.result.host).toMatch(/^millrace-seat-/);
+      expect(json.result.host).toMatch(/^p-[a-z0-9]+-app-v1-s-/);
       await until("what it printed is in the log", () =>
         on.logs.some(({ text }) => text === "x is 9007199254740992"),
       );
@@ -64,6 +64,26 @@ describe.skipIf(!TEST_CLUSTER)("apps in pods", () => {
       await namespace.untilEmpty();
     },
   );
+
+  verifies("kubernetes.orphan", "pods that no service takes over end in order", async () => {
+    const toml = "[hardware]\ncpu = 0.5\nmemory = 0.2\n";
+    const apps = { app: { main: APP.main, toml } };
+    const { on, namespace } = await podService(databases, apps, { keepSeats: true });
+    expect((await on.call("app", { x: 1 })).json.result).toMatchObject({ x: 1 });
+    await on.service.stop();
+    const phases = async (): Promise<string[]> => {
+      const pods = await namespace.list<{ status: { phase: string } }>("api/v1", "pods");
+      return pods.map(({ status }) => status.phase);
+    };
+    expect(await phases()).toEqual(["Running"]);
+    await until("it has ended", async () => !(await phases()).includes("Running"));
+    expect(await phases()).toEqual(["Succeeded"]);
+    // As docs/kubernetes.md says: deleting their owner removes all that is left.
+    const kinds = ["configmaps", "pods", "secrets", "networkpolicies"];
+    const [owner = ""] = await namespace.left(["configmaps"]);
+    await namespace.remove("api/v1", "configmaps", owner.split("/")[1] ?? "");
+    await until("nothing is left", async () => (await namespace.left(kinds)).length === 0);
+  });
 
   verifies("kubernetes.servers", "an app that is a server of its own is called in a pod", async () => {
     const runtime = 'port = 8000\nreadycheck_endpoint = "/readyz"';

@@ -17,7 +17,7 @@ def run():
     return [polite.word, open(os.path.join(here, "made")).read().strip(), os.uname().nodename]
 `;
 // As little as a pod can ask for, so that all fit.
-const TOML = "[hardware]\ncpu = 0.5\nmemory = 0.2\n[scaling]\ncooldown = 1\ntemplate_keep = 0\n";
+const TOML = "[hardware]\ncpu = 0.5\nmemory = 0.2\n[scaling]\ncooldown = 1\n";
 /** Builds reach what is public, and what the operator names. */
 const INDEX = { egressAllow: `${TEST_CLUSTER?.hostAddress}/32` };
 const files = (more: Record<string, string> = {}) => ({ "millrace.toml": TOML, ...more });
@@ -47,8 +47,8 @@ describe.skipIf(!TEST_CLUSTER)("builds in pods", () => {
       const [word, builtIn, runsIn] = (await site.answer("app")) as string[];
       expect([word, builtIn, runsIn]).toEqual([
         "please",
-        expect.stringMatching(/^millrace-seat-/),
-        expect.stringMatching(/^millrace-seat-/),
+        expect.stringMatching(/^p-[a-z0-9]+-app-build-s-/),
+        expect.stringMatching(/^p-[a-z0-9]+-app-v1-s-/),
       ]);
       expect(builtIn).not.toBe(runsIn);
       const second = await site.deploy("app", zip, payload);
@@ -108,7 +108,7 @@ describe.skipIf(!TEST_CLUSTER)("builds in pods", () => {
       const [pod = ""] = await namespace.left(["pods"]);
       await namespace.remove("api/v1", "pods", path.basename(pod));
       expect(await site.ended("deleted", deleted)).toBe("build_failure");
-      expect(await site.message("deleted", deleted)).toMatch(/^the build's seat millrace-seat-\S+ /);
+      expect(await site.message("deleted", deleted)).toMatch(/^the build's seat p-\S+-deleted-build-\S+ /);
       await namespace.untilEmpty();
     },
   );

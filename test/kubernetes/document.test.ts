@@ -64,7 +64,7 @@ describe.skipIf(!TEST_CLUSTER)("docs/kubernetes.md", () => {
     expect(await attempt(call)).toContain("Hello, Ada!");
     // It answers before the cluster says that it runs.
     await until("its pod is shown", async () =>
-      /^millrace-seat-\S+ +1\/1 +Running/m.test(await attempt(pods)),
+      /^p-\S+-hello-v1-\S+ +1\/1 +Running/m.test(await attempt(pods)),
     );
   });
 });

@@ -23,7 +23,7 @@ def wait():
 `;
 /** As little as a pod can ask for, so that all fit. */
 const SMALL = "[hardware]\ncpu = 0.2\nmemory = 0.2\n";
-const SCALING = "[scaling]\nmax_replicas = 3\ncooldown = 1\ntemplate_keep = 0\n";
+const SCALING = "[scaling]\nmax_replicas = 3\ncooldown = 1\n";
 const APP = { main: MAIN, toml: SMALL + SCALING };
 
 async function hostOf(on: TestService, body: object = {}): Promise<string> {
@@ -34,7 +34,7 @@ async function hostOf(on: TestService, body: object = {}): Promise<string> {
 
 describe.skipIf(!TEST_CLUSTER)("pods that come and go", () => {
   verifies(
-    ["kubernetes.scale", "kubernetes.nothing-left"],
+    ["kubernetes.scale", "kubernetes.nothing-left", "seats.cold"],
     "from nothing to three pods, and back",
     async () => {
       const { on, namespace } = await podService(databases, { app: APP });

@@ -117,7 +117,7 @@ describe.skipIf(!TEST_CLUSTER?.folder || !withHelm)("docs/helm.md", () => {
       expect(await attempt(doctor)).toMatch(/^ok +kubernetes .*: all \d+ permissions$/m);
       await attempt(deploy);
       expect(await attempt(call)).toContain("Hello, Ada!");
-      expect(await attempt(pods)).toMatch(/^millrace-seat-\S+ +1\/1 +Running/m);
+      expect(await attempt(pods)).toMatch(/^p-\S+-hello-v1-\S+ +1\/1 +Running/m);
 
       const printed = await attempt(doctor.replace("doctor", "bootstrap --json"));
       const { project_id: projectId, token } = JSON.parse(printed) as { project_id: string; token: string };
@@ -164,7 +164,7 @@ async function goesOnElsewhere(
   await services.call({ name: "Ada" });
   const seats = async (): Promise<string[]> => {
     const listed = await attempt("kubectl -n millrace get pods");
-    return [...listed.matchAll(/^(millrace-seat-\S+) +1\/1 +Running/gm)].flatMap(([, name]) => name ?? []);
+    return [...listed.matchAll(/^(p-\S+-hello-v\S+) +1\/1 +Running/gm)].flatMap(([, name]) => name ?? []);
   };
   const before = await seats();
   const [name = ""] = await services.names();

@@ -113,7 +113,7 @@ describe.skipIf(!IMAGE_REGISTRY)("images that are built in pods", () => {
     const [pod = ""] = await images.left(["pods"]);
     await images.remove("api/v1", "pods", pod.split("/")[1] ?? "");
     expect(await site.ended("deleted", deleted)).toBe("build_failure");
-    expect(await site.message("deleted", deleted)).toMatch(/^the build's seat millrace-seat-\S+ /);
+    expect(await site.message("deleted", deleted)).toMatch(/^the build's seat p-\S+-deleted-build-\S+ /);
     await images.untilEmpty();
   });
 

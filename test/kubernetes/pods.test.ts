@@ -8,6 +8,7 @@ import { systemClock } from "../../src/kit/clock.ts";
 import { KubernetesPlace } from "../../src/replicas/kubernetes/place.ts";
 import type { PlacedSeat } from "../../src/replicas/remote/seat-place.ts";
 import type { Workload } from "../../src/replicas/engine.ts";
+import { freePort } from "../support/free-port.ts";
 import { agentOf } from "../support/kubernetes/pod-process.ts";
 import { CallHome, TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";
 import { WORKLOAD, kubernetesSettings, orderFor } from "../support/kubernetes/sample.ts";
@@ -189,11 +190,39 @@ describe.skipIf(!TEST_CLUSTER)("pods", () => {
     },
   );
 
+  verifies(
+    "kubernetes.doctor-pod",
+    "doctor starts a pod of the worker image, which has to reach this machine",
+    async () => {
+      const pods = await Pods.open();
+      const { workerImage, hostAddress } = pods.namespace.cluster;
+      const env = { MILLRACE_KUBERNETES_IMAGE: workerImage, MILLRACE_SEAT_URL: `https://${hostAddress}:1` };
+      const { settings: wrong } = await pods.service("node-1", () => true, {
+        ...env,
+        MILLRACE_SEAT_PORT: String(await freePort()),
+      });
+      expect((await checkKubernetes(wrong, {})).at(-1)).toMatchObject({
+        status: "fail",
+        message: expect.stringContaining(`${hostAddress}:1 cannot be reached: `) as string,
+      });
+      const url = `https://${hostAddress}:${await freePort()}`;
+      const { settings } = await pods.service("node-2", () => true, { ...env, MILLRACE_SEAT_URL: url });
+      const well = await checkKubernetes(settings, {});
+      expect(well.map(({ status }) => status)).toEqual(["ok", "ok"]);
+      expect(well.at(-1)?.message).toBe(
+        `a pod of ${workerImage} has all that it needs, and reaches ${new URL(url).host}`,
+      );
+      await pods.namespace.untilEmpty();
+    },
+  );
+
   verifies("kubernetes.doctor", "doctor finds every permission, and the one that is missing", async () => {
     const pods = await Pods.open();
-    const { settings } = await pods.service();
+    const { settings } = await pods.service("node-1", () => true, {
+      MILLRACE_SEAT_URL: "https://10.0.0.5:4300",
+    });
     const well = await checkKubernetes(settings, {});
-    expect(well.map(({ status }) => status)).toEqual(["ok"]);
+    expect(well[0]?.status).toBe("ok");
     await pods.namespace.patch("apis/rbac.authorization.k8s.io/v1", "roles", "millrace", {
       rules: [{ apiGroups: [""], resources: ["pods"], verbs: ["create", "delete", "get", "list"] }],
     });

@@ -80,7 +80,7 @@ describe.skipIf(found === null)("load on Ray", () => {
   });
 
   verifies(["ray.figures", "ray.scale"], "from nothing to eight seats, and back", async () => {
-    const toml = `${SMALL}[scaling]\nmax_replicas = 8\ncooldown = 1\ntemplate_keep = 0\n`;
+    const toml = `${SMALL}[scaling]\nmax_replicas = 8\ncooldown = 1\n`;
     const on = await rayService(ray, databases, { app: { main: main(), toml } });
     const held: Promise<{ readonly status: number }>[] = [];
     const up = await measured(async () => {

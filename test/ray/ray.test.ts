@@ -90,6 +90,30 @@ describe.skipIf(found === null)("on Ray", () => {
     expect((await on.call("app", { x: 3 })).json.result).toBe(3);
   });
 
+  verifies("seats.cold", "an app that has scaled to zero has no actor left", async () => {
+    const on = await onRay({ app: { main: MAIN, toml: "[scaling]\ncooldown = 1\n" } });
+    expect((await on.call("app", { x: 1 })).json.result).toBe(1);
+    expect(await ray.seats()).toHaveLength(1);
+    await until("the app is cold", () => on.ready("app") === 0);
+    await until("its actor has gone", async () => (await ray.seats()).length === 0);
+    expect((await on.call("app", { x: 2 })).json.result).toBe(2);
+  });
+
+  verifies(
+    ["ray.orphan", "ray.left"],
+    "after an orderly stop of the last service, actors that were left to the next one end by themselves",
+    async () => {
+      const on = await onRay({ app: APP }, { keepSeats: true });
+      expect((await on.call("app", { x: 1 })).json.result).toBe(1);
+      const processes = await ray.seatProcesses();
+      await on.service.stop();
+      expect(await ray.supervisors()).toEqual([]);
+      expect(processes.every(isAlive)).toBe(true);
+      await until("its actor and its agent have ended", () => processes.every((pid) => !isAlive(pid)));
+      await until("Ray knows", async () => (await ray.seats()).length === 0);
+    },
+  );
+
   verifies("ray.secrets", "Ray shows nothing that is worth anything", async () => {
     const on = await onRay({ app: { main: 'import os\ndef run():\n    return os.environ["BUILD_ID"]\n' } });
     const { result } = (await on.call("app")).json;

@@ -197,6 +197,7 @@ export const TRIED_BY_NAME = {
     "kubernetes.no-lost-run",
     "kubernetes.not-ready",
     "kubernetes.nothing-left",
+    "kubernetes.orphan",
     "kubernetes.room",
     "kubernetes.same",
     "kubernetes.scale",

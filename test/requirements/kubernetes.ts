@@ -35,7 +35,7 @@ export const KUBERNETES = {
     "kubernetes.network":
       "Nobody connects to a pod, and it connects only where `network` of its app allows it.",
     "kubernetes.no-secrets":
-      "Nothing of an app is in its pod's spec; the order of a seat is in a secret of the pod's own.",
+      "Of an app only its name is in its pod; the order of a seat is in a secret of the pod's own.",
     "kubernetes.overrides":
       "Operators add to pods only what changes neither their walls nor what runs in them.",
     "kubernetes.grace":
@@ -48,15 +48,25 @@ export const KUBERNETES = {
     "kubernetes.quota":
       "A used-up quota is a reason to wait, told in words; pods are made once there is room.",
     "kubernetes.reasons": "Why a pod does not start, and how it ended, is told in plain words.",
+    "kubernetes.last-words":
+      "A pod that fails says why, in what its container printed last: in the build's log, the 503 and the app's log.",
+    "kubernetes.names":
+      "Pods are named and labelled by their project, app and version, and no two pods have the same name.",
     "kubernetes.shown": "An app's page says why a replica does not start, in the words of its cluster.",
     "kubernetes.ends":
       "A pod that is killed, deleted or out of memory ends its seat, and its object is removed.",
     "kubernetes.sweep": "Pods of a service that died are removed; those of a living one never.",
+    "kubernetes.orphan":
+      "Pods that no service takes over end as Succeeded, and go with the one object that owns them.",
     "kubernetes.adopted":
       "After kill -9 of the service under load the same pods answer, and every run ends once.",
     "kubernetes.nothing-left": "When everything has ended, no object of the seats is left in the cluster.",
     "kubernetes.role": "packaging/ grants exactly the permissions that the service uses.",
     "kubernetes.doctor": "doctor asks the cluster for each permission by itself.",
+    "kubernetes.image-checked":
+      "A worker image whose Python lacks a module of the agent's is refused when it is made.",
+    "kubernetes.doctor-pod":
+      "doctor starts a pod of the worker image, and says what its Python lacks and which address it does not reach.",
     "kubernetes.document": "The commands of docs/kubernetes.md lead from nothing to a call, as they stand.",
     "helm.values":
       "Each value of the chart has a default, a schema and a row in docs/helm.md; others are refused.",

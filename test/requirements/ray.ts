@@ -8,6 +8,8 @@ export const RAY = {
     "ray.same": "An app on Ray is called, streamed, run async, cancelled and logged as everywhere.",
     "ray.scale": "On Ray, replicas come and go with the load, each seat in an actor of its own.",
     "ray.left": "After an orderly stop no actor and no supervisor of a service is left on Ray.",
+    "ray.orphan":
+      "After an orderly stop of the last service, its actors look for another for 30 s, and are gone seconds later.",
     "ray.secrets": "Neither Ray's list of jobs nor that of actors shows a secret, a ticket or a token.",
     "ray.room": "An app that no node of the cluster has room for is told so, with what it asked for.",
     "ray.supervisor":

@@ -11,6 +11,8 @@ export const SEATS = {
       "An app in a seat elsewhere sees its variables and secrets, and none of the service's own.",
     "seats.scale":
       "Replicas of a seat elsewhere are forks of one template there, and come and go with the load.",
+    "seats.cold":
+      "When the last replica has ended, so has its seat, unless the app sets template_keep; one with a GPU is never kept.",
     "seats.packages":
       "A seat fetches bundle and environment, and fits the environment to its place and Python.",
     "seats.init-failure": "An import that fails in a seat elsewhere is told as everywhere.",

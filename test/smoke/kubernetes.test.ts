@@ -17,21 +17,21 @@ def run():
 def ticks(count):
     yield from range(count)
 `,
-  toml: "[hardware]\ncpu = 1\nmemory = 0.2\n[scaling]\ncooldown = 1\ntemplate_keep = 0\n",
+  toml: "[hardware]\ncpu = 1\nmemory = 0.2\n[scaling]\ncooldown = 1\n",
 };
 
 describe.skipIf(!TEST_CLUSTER)("Kubernetes in short", () => {
   verifies("kubernetes.smoke", "deploy, call, stream, kill a pod", async () => {
     const { on, namespace } = await podService(databases, { app: APP });
     const pod = (await on.call("app")).json.result as string;
-    expect(pod).toMatch(/^millrace-seat-/);
+    expect(pod).toMatch(/^p-[a-z0-9]+-app-v1-s-/);
     const stream = openStream(on, "app", { count: 500 }, { functionName: "ticks" });
     await stream.ended();
     expect(stream.messages).toHaveLength(500);
     process.kill(agentOf(pod), "SIGKILL");
     await until("its replica is gone", () => on.ready("app") === 0);
     const next = (await on.call("app")).json.result as string;
-    expect(next).toMatch(/^millrace-seat-/);
+    expect(next).toMatch(/^p-[a-z0-9]+-app-v1-s-/);
     expect(next).not.toBe(pod);
     await until("the app is at zero", () => on.ready("app") === 0);
     await namespace.untilEmpty();

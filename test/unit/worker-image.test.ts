@@ -1,8 +1,12 @@
-import { execFileSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { promisify } from "node:util";
 import { expect, onTestFinished } from "vitest";
 import { makeImage, makeWorkerImage } from "../../scripts/worker-image.ts";
 import { REPOSITORY } from "../support/source-files.ts";
@@ -73,3 +77,54 @@ verifies("kubernetes.image", "the Dockerfile makes the same of a Python image", 
   expect(/^WORKDIR (.*)$/m.exec(text)?.[1]).toBe(config.config["WorkingDir"]);
   expect(JSON.parse(/^CMD (.*)$/m.exec(text)?.[1] ?? "")).toEqual(config.config["Cmd"]);
 });
+
+verifies(
+  "kubernetes.image-checked",
+  "a Python that lacks a module of the agent's makes no worker image",
+  async () => {
+    const folder = scratch();
+    const library = path.join(folder, "root", "usr/lib/python3.12");
+    const told = execFileSync("python3", ["-I", "-c", "import sys; print(*sorted(sys.stdlib_module_names))"]);
+    for (const name of told.toString().trim().split(" ")) {
+      mkdirSync(path.join(library, name), { recursive: true });
+      writeFileSync(path.join(library, name, "__init__.py"), "");
+    }
+    const plan = { base: null, layers: [path.join(folder, "root")], name: "worker:1" };
+    const out = path.join(folder, "out.tar");
+    await makeWorkerImage({ ...plan, out });
+    rmSync(path.join(library, "json"), { recursive: true });
+    rmSync(path.join(library, "ssl"), { recursive: true });
+    await expect(makeWorkerImage({ ...plan, out })).rejects.toThrow(
+      "worker:1: its Python lacks json, ssl, which",
+    );
+  },
+);
+
+verifies(
+  "kubernetes.image-checked",
+  "the agent finds out what its image lacks, and what it cannot reach",
+  async () => {
+    const agent = path.join(REPOSITORY, "python/millrace_seat");
+    const check = async (...addresses: string[]): Promise<string> =>
+      await promisify(execFile)("python3", ["-I", agent, "--check", ...addresses]).then(
+        ({ stderr }) => stderr,
+        ({ stderr }: { stderr: string }) => stderr,
+      );
+    const server = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
+    onTestFinished(() => void server.close());
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    expect(await check(`127.0.0.1:${port}`)).toBe("");
+    expect(await check("127.0.0.1:1")).toMatch(/^127\.0\.0\.1:1 cannot be reached: .*refused\n$/);
+    // A Python without json, which the agent imports only later.
+    const lame = `import sys
+sys.modules["json"] = None
+sys.argv = ["agent", "--check"]
+import runpy
+runpy.run_path(${JSON.stringify(agent)}, run_name="__main__")`;
+    const { stderr } = await promisify(execFile)("python3", ["-I", "-c", lame]).catch(
+      (error: unknown) => error as { stderr: string },
+    );
+    expect(stderr).toMatch(/^the image's Python 3\.\d+ lacks a module: .*json/m);
+  },
+);

@@ -12,7 +12,7 @@ import type { PoolEvents } from "../../replicas/pool-events.ts";
 import { Seats } from "../../replicas/seats.ts";
 import type { Store } from "../../store/store.ts";
 import type { VersionFiles } from "../artifacts/version-files.ts";
-import { workloadOf } from "../workload.ts";
+import { templateKeepMs, workloadOf } from "../workload.ts";
 import type { AppSecrets } from "./app-secrets.ts";
 import { hiddenPayloads } from "./hidden-payloads.ts";
 import type { AppLogLine, LiveApp } from "./live-app.ts";
@@ -166,7 +166,7 @@ export class OpenVersion {
 
   /** How long a template is kept without a replica. */
   #keepMs({ config }: Version): number {
-    return this.#isServing ? config.scaling.templateKeepSeconds * 1000 : 0;
+    return this.#isServing ? templateKeepMs(config, this.#parts.engine) : 0;
   }
 
   #events(where: Omit<AppLogLine, keyof PoolLine>, version: Version): PoolEvents {

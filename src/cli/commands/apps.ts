@@ -78,6 +78,7 @@ async function getApp({ api, out }: Task, app: string): Promise<void> {
     fields([
       ["id", found.id],
       ["status", paintStatus(found.status)],
+      ...(found.startFailure ? [["failure", found.startFailure] as const] : []),
       ...(endpoint === null ? [] : [["endpoint", endpoint] as const]),
       ...(found.host ? [["own host", hostUrl(found.host, api.site.apiUrl)] as const] : []),
       ["build", `${found.latestBuildId ?? "none"}  ${paintStatus(found.lastBuildStatus ?? "")}`.trim()],

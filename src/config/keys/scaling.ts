@@ -132,6 +132,7 @@ export const SCALING_KEYS: AppKeys<ScalingConfig> = {
     payload: null,
     reader: duration("0s", "24h"),
     default: "15m",
-    meaning: "How long the template is kept after the last replica has ended.",
+    meaning:
+      "How long the template is kept after the last replica has ended. Pods and actors are kept only if you set it, and never if they request a GPU.",
   },
 };

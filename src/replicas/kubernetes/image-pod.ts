@@ -108,6 +108,7 @@ function toolBringer({ image }: ImagePodParts, walls: object): object {
     image,
     imagePullPolicy: "IfNotPresent",
     command: ["cp", "/usr/bin/buildctl", `${TOOLS.mountPath}/`],
+    terminationMessagePolicy: "FallbackToLogsOnError",
     resources: FEW_RESOURCES,
     securityContext: walls,
     volumeMounts: [TOOLS],

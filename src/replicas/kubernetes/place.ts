@@ -102,18 +102,19 @@ export class KubernetesPlace implements SeatPlace {
   }
 
   begin(order: SeatOrder, workload: Workload, events: SeatPlaceEvents): PlacedSeat {
-    return this.#open(order.seatId, order, workload, events);
+    return this.#open(podName(order.seatId, workload), order, workload, events);
   }
 
-  adopt({ seatId }: AdoptedSeat, workload: Workload, events: SeatPlaceEvents): PlacedSeat {
-    const seat = this.#open(seatId, null, workload, events);
+  /** By the name that the pod got when it was made, perhaps by an earlier release. */
+  adopt({ placeName }: AdoptedSeat, workload: Workload, events: SeatPlaceEvents): PlacedSeat {
+    const seat = this.#open(placeName, null, workload, events);
     const pod = this.#leftovers.take(seat.placeName);
     if (pod) seat.see(pod);
     else if (this.#hasListed && !this.#isInTrouble) seat.seeGone();
     return seat;
   }
 
-  #open(seatId: string, order: SeatOrder | null, workload: Workload, events: SeatPlaceEvents): PodSeat {
+  #open(name: string, order: SeatOrder | null, workload: Workload, events: SeatPlaceEvents): PodSeat {
     const parts = {
       pods: this.#pods,
       queue: this.#queue,
@@ -121,7 +122,7 @@ export class KubernetesPlace implements SeatPlace {
       onGone: (gone: PodSeat) => this.#forget(gone),
       onLeft: (pod: SeenPod) => this.#leftovers.see(pod),
     };
-    const seat = new PodSeat(parts, podName(seatId), order, workload, events);
+    const seat = new PodSeat(parts, name, order, workload, events);
     this.#seats.set(seat.placeName, seat);
     return seat;
   }

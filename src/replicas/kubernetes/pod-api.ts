@@ -64,9 +64,11 @@ export class PodApi {
   async create(order: SeatOrder, workload: Workload): Promise<void> {
     const { api, pod, stopped: signal } = this.#parts;
     const owner = await this.prepare();
-    const made = await this.#createPod(order, podOf(pod, owner, order, workload));
+    const name = podName(order.seatId, workload);
+    const uid = await this.#createPod(order.seatId, name, podOf(pod, owner, order, workload));
     const path = api.pathOf(CORE, "secrets");
-    await api.ask({ method: "POST", path, body: secretOf(pod, made, order), signal }).catch(unlessThere);
+    const body = secretOf(pod, { name, uid }, order);
+    await api.ask({ method: "POST", path, body, signal }).catch(unlessThere);
   }
 
   /** Ends a pod, however often that takes; true when it was not there any more, or nobody waits for it. */
@@ -105,21 +107,17 @@ export class PodApi {
     return await lastWarning(this.#parts.api, name, this.#parts.stopped);
   }
 
-  async #createPod(order: SeatOrder, body: object): Promise<string> {
+  async #createPod(seatId: string, name: string, body: object): Promise<string> {
     const { api, stopped: signal } = this.#parts;
     const answer = await api
       .ask({ method: "POST", path: api.pathOf(CORE, "pods"), body, signal })
       .catch(async (error: unknown) => {
         unlessThere(error);
         // It was made by a try whose answer was lost.
-        return await api.ask({
-          method: "GET",
-          path: api.pathOf(CORE, "pods", podName(order.seatId)),
-          signal,
-        });
+        return await api.ask({ method: "GET", path: api.pathOf(CORE, "pods", name), signal });
       });
     const made = readPod(answer);
-    if (made?.seatId !== order.seatId) throw new Error(`another pod has the name of a seat (label ${SEAT})`);
+    if (made?.seatId !== seatId) throw new Error(`another pod has the name of a seat (label ${SEAT})`);
     return made.uid;
   }
 

@@ -1,7 +1,8 @@
 import type { PodOverrides } from "../../config/pod-overrides.ts";
 import type { SeatOrder } from "../remote/seat-place.ts";
 import type { Workload } from "../engine.ts";
-import { COMPUTE, CONTAINER, NETWORK, NODE, SEAT, labelsOf, networkLabel, ownerName } from "./labels.ts";
+import { COMPUTE, CONTAINER, NETWORK, NODE, SEAT } from "./labels.ts";
+import { labelValue, labelsOf, networkLabel, ownerName, workloadLabels } from "./labels.ts";
 import type { Whose } from "./labels.ts";
 import { besideBuildKit } from "./image-pod.ts";
 import type { ImagePodParts } from "./image-pod.ts";
@@ -26,6 +27,8 @@ export type PodParts = {
 
 /** Where the worker image has the agent and the harness. */
 export const PYTHON_DIR = "/opt/millrace/python";
+/** What starts the agent. */
+export const AGENT_COMMAND = ["python3", "-I", `${PYTHON_DIR}/millrace_seat`];
 /** Where they are put for an image that has them not. */
 const AGENT_DIR = "/agent";
 const AGENT_SIZE = "64Mi";
@@ -41,6 +44,8 @@ const STORAGE_DIR = "/persistent-storage";
 const USER = 10_001;
 /** Of shared memory: what a pod has by itself is too little for PyTorch. It counts as memory. */
 const SHARED_MEMORY = "2Gi";
+/** Of every container: what it printed last says why it failed, and its log is gone with the pod. */
+const EXPLAINED = { terminationMessagePolicy: "FallbackToLogsOnError" } as const;
 /** Of every container. */
 const WALLS = {
   allowPrivilegeEscalation: false,
@@ -53,16 +58,34 @@ const RUNTIME_CLASSES = { v1: null, v2: "gvisor" } as const;
 const LEAST_MEMORY_BYTES = 32 * 1024 * 1024;
 const LEAST_CPU_MILLIS = 10;
 
-/** The name of a seat's pod, and of the secret beside it: the same however often it is asked for. */
-export function podName(seatId: string): string {
-  return `millrace-seat-${seatId}`;
+/** Of a pod's name, which is also the name of its host. */
+const MAX_NAME = 63;
+
+/**
+ * The name of a seat's pod, and of the secret beside it: the same however often it is asked for. The seat makes it unique;
+ * project, app and version tell people what runs there, as far as there is room.
+ */
+export function podName(seatId: string, { projectId, names }: Pick<Workload, "projectId" | "names">): string {
+  const room = MAX_NAME - seatId.length - 1;
+  const end = names ? `-${dnsLabel(names.version, room)}` : "";
+  const start = dnsLabel(names ? `${projectId}-${names.app}` : projectId, room - end.length);
+  return `${start}${end}-${seatId}`;
 }
 
-/** The pod that is to be a seat. Nothing of the app is in it but its size; the rest comes over the wire. */
+/** What a name may hold of a text, at most so long. */
+function dnsLabel(text: string, most: number): string {
+  return text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9-]/g, "-")
+    .slice(0, Math.max(0, most))
+    .replaceAll(/^-+|-+$/g, "");
+}
+
+/** The pod that is to be a seat. Of the app it holds only its name and size; the rest comes over the wire. */
 export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workload: Workload): object {
   const parts = workload.isBuild ? { ...given, storage: null, replicasPerSeat: 1 } : given;
   const { whose, overrides } = parts;
-  const name = podName(order.seatId);
+  const name = podName(order.seatId, workload);
   const spec = specOf(parts, name, workload);
   return {
     apiVersion: "v1",
@@ -74,6 +97,7 @@ export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workl
         ...labelsOf(whose.installationId),
         [NODE]: whose.nodeId,
         [SEAT]: order.seatId,
+        ...workloadLabels(workload),
         [NETWORK]: networkLabel(workload.network),
       },
       annotations: overrides.annotations,
@@ -87,7 +111,7 @@ export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workl
 }
 
 /** What of a seat's pod a machine needs to know. */
-function specOf(parts: PodParts, name: string, workload: Workload) {
+export function specOf(parts: PodParts, name: string, workload: Workload) {
   const { overrides } = parts;
   const sizeLimit = String(parts.maxScratchBytes);
   return {
@@ -110,7 +134,7 @@ function specOf(parts: PodParts, name: string, workload: Workload) {
     ...(workload.isBuild && { activeDeadlineSeconds: BUILD_SECONDS }),
     ...pullSecretsOf(parts, workload),
     ...(workload.image && { initContainers: [agentBringer(parts, workload)] }),
-    containers: [containerOf(parts, workload)],
+    containers: [containerOf(parts, workload)] as const,
     volumes: [
       { name: "order", secret: { secretName: name, defaultMode: 0o440 } },
       { name: "work", emptyDir: { sizeLimit } },
@@ -122,16 +146,16 @@ function specOf(parts: PodParts, name: string, workload: Workload) {
   };
 }
 
-/** The secret that holds a seat's order. It goes when the pod goes. */
-export function secretOf({ whose }: PodParts, podUid: string, order: SeatOrder): object {
-  const name = podName(order.seatId);
+/** The secret that holds a seat's order. It has the name of the pod, and goes when the pod goes. */
+export function secretOf({ whose }: PodParts, pod: { name: string; uid: string }, order: SeatOrder): object {
+  const { name, uid } = pod;
   return {
     apiVersion: "v1",
     kind: "Secret",
     metadata: {
       name,
       labels: { ...labelsOf(whose.installationId), [NODE]: whose.nodeId, [SEAT]: order.seatId },
-      ownerReferences: [ownerOf("Pod", name, podUid)],
+      ownerReferences: [ownerOf("Pod", name, uid)],
     },
     immutable: true,
     stringData: { "order.json": JSON.stringify(order) },
@@ -143,13 +167,14 @@ function containerOf(parts: PodParts, workload: Workload) {
     name: CONTAINER,
     image: imageFor(parts, workload),
     imagePullPolicy: "IfNotPresent",
-    command: ["python3", "-I", `${PYTHON_DIR}/millrace_seat`, `${ORDER_DIR}/order.json`],
+    command: [...AGENT_COMMAND, `${ORDER_DIR}/order.json`],
     workingDir: WORK_DIR,
     env: [
       { name: "HOME", value: SCRATCH_DIR },
       // The agent keeps the app's files there.
       { name: "TMPDIR", value: WORK_DIR },
     ],
+    ...EXPLAINED,
     resources: resourcesOf(parts, workload),
     securityContext: WALLS,
     volumeMounts: [
@@ -173,6 +198,7 @@ for name in os.listdir("${PYTHON_DIR}"):
     image: workerImage(parts, workload),
     imagePullPolicy: "IfNotPresent",
     command: ["python3", "-I", "-c", copy],
+    ...EXPLAINED,
     resources: resourcesOf(parts, { ...workload, cards: null }),
     securityContext: WALLS,
     volumeMounts: [{ name: "agent", mountPath: AGENT_DIR }],
@@ -247,14 +273,6 @@ function placementOf({ cards, containerRuntime }: Workload, { spec }: PodOverrid
     ...(runtimeClassName !== null && { runtimeClassName }),
     ...(machines && { affinity: machines, tolerations: [...tolerations, forCards] }),
   };
-}
-
-/** What a label may hold. */
-function labelValue(name: string): string {
-  return name
-    .replaceAll(/[^A-Za-z0-9._-]/g, "-")
-    .slice(0, 63)
-    .replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, "");
 }
 
 function ownerOf(kind: string, name: string, uid: string): object {

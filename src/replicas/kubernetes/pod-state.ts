@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import { describeRunOut } from "../../host/limits/limits.ts";
 import type { Limits } from "../../host/limits/limits.ts";
 import { describeExit } from "../../host/start-kept.ts";
+import { visibleText } from "../../model/visible-text.ts";
 import type { Exit } from "../engine.ts";
 import { BUILDKIT, CONTAINER, NODE, SEAT } from "./labels.ts";
 
@@ -14,11 +15,13 @@ export const words = z.pipe(
 );
 const id = z.string().check(z.maxLength(253));
 
+/** What a container wrote last, on one line without control characters. An app's own image may write anything there. */
+const LAST_WORDS = z.pipe(z.string(), z.transform(lastWords));
 const WAITING = z.object({ reason: z.optional(words), message: z.optional(words) });
 const TERMINATED = z.object({
   exitCode: z.int(),
   reason: z.optional(words),
-  message: z.optional(words),
+  message: z.optional(LAST_WORDS),
   finishedAt: z.nullish(words),
 });
 const STATE = z.object({
@@ -26,20 +29,12 @@ const STATE = z.object({
   running: z.nullish(z.object({ startedAt: z.nullish(words) })),
   terminated: z.nullish(TERMINATED),
 });
-/** What a container printed at its end, of which the last words tell most. */
-const LAST_WORDS = z.pipe(
-  z.string(),
-  z.transform((text) => text.trim().slice(-MAX_LAST_WORDS)),
-);
-const LAST_STATE = z.object({
-  terminated: z.nullish(z.extend(TERMINATED, { message: z.optional(LAST_WORDS) })),
-});
 const STATUSES = z
   .array(
     z.object({
       name: words,
       state: z.optional(STATE),
-      lastState: z.optional(LAST_STATE),
+      lastState: z.optional(STATE),
       imageID: z.optional(words),
     }),
   )
@@ -90,6 +85,8 @@ export type SeenPod = {
   readonly obstacle: string | null;
   /** How it ended; null while it may still run. A machine that is not ready is not a reason. */
   readonly end: PodEnd | null;
+  /** Its container ended without an error. The phase of its pod follows a moment later. */
+  readonly hasSucceeded: boolean;
 };
 
 export type PodEnd = { readonly kind: "memory" } | { readonly kind: "other"; readonly detail: string };
@@ -117,6 +114,7 @@ export function readPod(object: unknown): SeenPod | null {
     image: imageOf(container?.imageID ?? ""),
     obstacle: obstacleOf(status),
     end: endOf(status),
+    hasSucceeded: state?.terminated?.exitCode === 0,
   };
 }
 
@@ -133,6 +131,18 @@ function imageOf(id: string): string | null {
 /** The agent's container. The cluster lists them by name, and may have added its own. */
 function containerOf({ containerStatuses = [] }: Status): z.infer<typeof STATUSES>[number] | undefined {
   return containerStatuses.find(({ name }) => name === CONTAINER);
+}
+
+/** The end of a text: that of a traceback says most. */
+function lastWords(text: string): string {
+  const line = text
+    .slice(-4 * MAX_LAST_WORDS)
+    .replaceAll(/\s+/g, " ")
+    .trim();
+  const shown = visibleText(line.slice(-MAX_LAST_WORDS));
+  return shown.length > MAX_LAST_WORDS || line.length > MAX_LAST_WORDS
+    ? `…${shown.slice(1 - MAX_LAST_WORDS)}`
+    : shown;
 }
 
 /** The end of a pod as that of a process. */
@@ -172,20 +182,24 @@ function obstacleOf(status: Status): string | null {
 
 function endOf(status: Status): PodEnd | null {
   const { phase, reason, message } = status;
-  const terminated = containerOf(status)?.state?.terminated;
+  const own = containerOf(status)?.state?.terminated;
   // A container that the cluster has added may keep its pod from ending.
-  if (phase !== "Failed" && phase !== "Succeeded" && !terminated) return endBeside(status);
+  if (phase !== "Failed" && phase !== "Succeeded" && !own) return endBeside(status);
+  const terminated = own ?? failedBefore(status);
   // The cluster ended it: evicted, preempted, lost with its machine.
   if (reason) return { kind: "other", detail: join(plain(reason), message) };
   if (!terminated) return { kind: "other", detail: `its pod ended as ${phase}` };
   if (terminated.reason === "OOMKilled") return { kind: "memory" };
   const isOwn = terminated.reason === "Error" || terminated.reason === "Completed";
   const detail = describeExit(terminated.exitCode, null);
-  return {
-    kind: "other",
-    detail:
-      isOwn || !terminated.reason ? detail : join(plain(terminated.reason), terminated.message ?? detail),
-  };
+  if (isOwn || !terminated.reason) return { kind: "other", detail: join(detail, terminated.message) };
+  return { kind: "other", detail: join(plain(terminated.reason), terminated.message ?? detail) };
+}
+
+/** How the container failed that runs before the agent's. */
+function failedBefore({ initContainerStatuses = [] }: Status): z.infer<typeof TERMINATED> | undefined {
+  const ends = initContainerStatuses.flatMap(({ state }) => state?.terminated ?? []);
+  return ends.find(({ exitCode }) => exitCode !== 0);
 }
 
 /** BuildKit has ended under its agent: what it was building is lost, though the cluster starts it again. */

@@ -107,7 +107,7 @@ export class BuildSeat implements Guest, Builder {
       { onPhase: () => {}, onError: (error) => events.onError(error) },
     );
     this.#placed.exited
-      .then((exit) => this.#lost(`ended: ${describeEnd(exit)}`))
+      .then((exit) => this.#lost(this.#describeEnd(exit)))
       .catch((error: unknown) => events.onError(error));
     this.#starting = [
       clock.every(LOOK_MS, () => this.#look()),
@@ -315,6 +315,14 @@ export class BuildSeat implements Guest, Builder {
     this.#waiting = this.#clock.after(graceMs, late);
   }
 
+  /** With what to do about it, where the place does not say so. */
+  #describeEnd({ detail, initFailure, isOutOfMemory }: Exit): string {
+    if (initFailure) return `ended: ${initFailure.message}`;
+    if (isOutOfMemory) return `ended: ${detail}; set a larger hardware.memory`;
+    if (this.secretHash !== null) return `ended: ${detail}; deploy again`;
+    return `ended before it reached the service: ${detail}; deploy again, or find out more with millrace doctor`;
+  }
+
   #lost(how: string): void {
     this.#over(new BuildSeatLost(`the build's seat ${this.#placed.placeName} ${how}`));
   }
@@ -331,12 +339,6 @@ export class BuildSeat implements Guest, Builder {
     this.#ended.reject(end);
     this.#open?.end.reject(end);
   }
-}
-
-/** With what to do about it, where the place does not say so. */
-function describeEnd({ detail, initFailure, isOutOfMemory }: Exit): string {
-  if (initFailure) return initFailure.message;
-  return isOutOfMemory ? `${detail}; set a larger hardware.memory` : `${detail}; deploy again`;
 }
 
 function isCut(error: unknown): boolean {

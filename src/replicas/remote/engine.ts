@@ -15,6 +15,7 @@ export function remoteEngine(host: ProcessHost, remote: RemoteParts): Engine {
   return {
     name: remote.place.name,
     replicasPerSeat: remote.replicasPerSeat ?? 1,
+    reserves: true,
     open: (workload, keepMs, home, owner) => new ProcessSeat(parts, workload, keepMs, home, owner),
     serve: (workload, events) => startRemoteServer(remote, workload, host.ports, host.clock, events),
   };

@@ -83,8 +83,8 @@ function wishOf(
   if (workload.server && place.isShared) return null;
   const { appNumber, id: versionId } = workload.version;
   const variables = Object.entries(workload.variables).toSorted(([one], [other]) => (one < other ? -1 : 1));
-  // Folders are another node's; the blobs of the version are the same files.
-  const what = { ...workload, variables, bundle: null, environment: null };
+  // Folders are another node's; the blobs of the version are the same files. Names change nothing of what runs.
+  const what = { ...workload, names: undefined, variables, bundle: null, environment: null };
   const around = walls?.(workload, 0).asked ?? null;
   const held = folders ? [folders] : [];
   const content = JSON.stringify([GENERATION, place.name, replicasPerSeat, storage, around, what, ...held]);

@@ -8,10 +8,21 @@ import { verifies } from "../../verifies.ts";
 
 const REASON = "its pod has no machine yet: 0/2 nodes are available: 2 Insufficient memory.";
 
+const END = "exit code 1: ModuleNotFoundError: No module named 'json'";
+/** Whether what is asked of the engine ends at once, as a pod whose image is broken. */
+let isBroken = false;
+
 /** An engine elsewhere that has no room: what is asked of it waits until nobody wants it any more. */
 function fullEngine(host: ProcessHost): Engine {
   const open = (): Seat => ({
     start: () => {
+      if (isBroken)
+        return {
+          exited: Promise.resolve({ detail: END, initFailure: null }),
+          kill: () => {},
+          vitals: () => null,
+          usage: async () => null,
+        };
       const { promise: exited, resolve } = Promise.withResolvers<Exit>();
       const kill = (): void => resolve({ detail: "stopped before it started", initFailure: null });
       return { exited, kill, vitals: () => null, usage: async () => null, obstacle: () => REASON };
@@ -24,7 +35,7 @@ function fullEngine(host: ProcessHost): Engine {
 }
 
 const { service, open } = sharedDashboard(
-  { hello: { main: "def run():\n    return 1\n" } },
+  { hello: { main: "def run():\n    return 1\n" }, broken: { main: "def run():\n    return 1\n" } },
   {},
   { engine: fullEngine },
 );
@@ -42,4 +53,16 @@ verifies("kubernetes.shown", "an app's page says why a replica does not start", 
   expect(complaints).toEqual([]);
   leaving.abort();
   await call;
+});
+
+verifies("kubernetes.last-words", "an app's page says why its replicas ended when they started", async () => {
+  isBroken = true;
+  const { status, json } = await service().call("broken");
+  const failure = `The app's process ended while it started (${END}).`;
+  expect([status, json.message]).toEqual([503, expect.stringContaining(END)]);
+  const { page, complaints } = await open("/apps/broken");
+  await page.getByText("Could not start", { exact: true }).waitFor();
+  await page.getByRole("paragraph").filter({ hasText: failure }).waitFor();
+  expect(await faultsOfState(page)).toEqual([]);
+  expect(complaints).toEqual([]);
 });

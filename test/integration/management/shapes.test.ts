@@ -24,7 +24,7 @@ const SHAPES: Record<string, string> = {
   listApps: "[] id status createdAt updatedAt",
   getApp:
     "id createdAt updatedAt hardware cpu memory gpuCount cooldownPeriodSeconds minReplicaCount maxReplicaCount " +
-    "responseGracePeriodSeconds status lastBuildStatus latestBuildId host",
+    "responseGracePeriodSeconds status startFailure lastBuildStatus latestBuildId host",
   beginDeploy: "buildId status uploadUrl keyName internalEndpoint dashboardUrl",
   getBuild: "id status createdAt updatedAt",
   listBuildLogs: "logs status",

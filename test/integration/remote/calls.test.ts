@@ -95,7 +95,7 @@ verifies(
   ["seats.scale"],
   "replicas of a seat are forks of one template there; they come and go with the load",
   async () => {
-    const toml = "[scaling]\nmax_replicas = 3\ncooldown = 1\n";
+    const toml = '[scaling]\nmax_replicas = 3\ncooldown = 1\ntemplate_keep = "15m"\n';
     const { on, place, folder } = await remoteService(databases, { app: { main: MAIN, toml } });
     await on.call("app");
     const bundle = await bundleIn(folder);
@@ -111,8 +111,22 @@ verifies(
     const pids = (await Promise.all(held)).map(({ json }) => json.result);
     expect(new Set(pids).size).toBe(3);
     await until("the idle ones have gone", () => on.ready("app") === 0);
-    // The template is kept: the next start is a fork, in the same seat.
+    // The app has its template kept: the next start is a fork, in the same seat.
     expect((await on.call("app", { x: 9 })).json.result.x).toBe(9);
     expect(place.seats).toHaveLength(1);
+  },
+);
+
+verifies(
+  "seats.cold",
+  "an app that has scaled to zero has no seat left, and the next call opens one",
+  async () => {
+    const toml = "[scaling]\ncooldown = 0\n";
+    const { on, place } = await remoteService(databases, { app: { main: MAIN, toml } });
+    expect((await on.call("app", { x: 1 })).json.result.x).toBe(1);
+    await place.seats[0]?.exited;
+    expect(on.ready("app")).toBe(0);
+    expect((await on.call("app", { x: 2 })).json.result.x).toBe(2);
+    expect(place.seats).toHaveLength(2);
   },
 );

@@ -25,7 +25,7 @@ def wait():
     while True:
         time.sleep(0.01)
 `;
-const ALONE = `[hardware]\ncpu = ${CPUS}\nmemory = 1\n[scaling]\nmax_replicas = 1\ncooldown = 0\ntemplate_keep = 0\n`;
+const ALONE = `[hardware]\ncpu = ${CPUS}\nmemory = 1\n[scaling]\nmax_replicas = 1\ncooldown = 0\n`;
 const TWO = `[hardware]\ncpu = 1\nmemory = 0.5\n[scaling]\nmax_replicas = 2\ncooldown = 0\n`;
 
 /** A pod of the same image with a Python that does nothing but call; gives how long that took. */

@@ -24,7 +24,7 @@ describe.skipIf(!TEST_CLUSTER)("many pods", () => {
     ["kubernetes.eight", "kubernetes.nothing-left"],
     "from nothing to eight pods on all machines, and back",
     async () => {
-      const toml = `${SMALL}[scaling]\nmax_replicas = ${PODS}\ncooldown = 1\ntemplate_keep = 0\n`;
+      const toml = `${SMALL}[scaling]\nmax_replicas = ${PODS}\ncooldown = 1\n`;
       const { on, namespace } = await podService(databases, { app: { main: WAIT, toml } });
       const machines = await machinesOf();
       const startedAt = Date.now();

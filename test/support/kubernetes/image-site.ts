@@ -17,7 +17,6 @@ cpu = 0.5
 memory = 0.2
 [scaling]
 cooldown = 1
-template_keep = 0
 `;
 const TOML = `[runtime.custom]\ndockerfile_path = "Dockerfile"\nport = ${PORT}\n${SMALL}`;
 

@@ -89,7 +89,7 @@ export class PlayedPlace {
   /** Goes on with a pod of another service. */
   adopt(seatId: string): BegunSeat {
     const told: string[] = [];
-    const adopted = { seatId, placeName: `millrace-seat-${seatId}` };
+    const adopted = { seatId, placeName: `p-1-${seatId}` };
     const seat = this.place.adopt(adopted, WORKLOAD, {
       onPhase: (phase) => told.push(phase),
       onError: (error) => told.push(`error: ${(error as Error).message}`),

@@ -48,7 +48,7 @@ export function shownPod(
 ): object {
   return {
     metadata: {
-      name: `millrace-seat-${seatId}`,
+      name: `p-1-${seatId}`,
       uid: `uid-${seatId}`,
       resourceVersion: version,
       ...metadata,

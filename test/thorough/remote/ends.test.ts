@@ -133,7 +133,7 @@ verifies(
     place.isDeaf = true;
     proxy.reset();
     expect((await held).status).toBe(502);
-    expect((await seat?.exited)?.detail).toBe("exit code 3");
+    expect((await seat?.exited)?.detail).toBe("exit code 0");
     expect(place.words.join("")).toContain("no service was found");
     const [pid = 0] = await holding(on.directory, "a");
     expect(isAlive(pid)).toBe(false);

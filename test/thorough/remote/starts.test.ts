@@ -93,6 +93,9 @@ verifies("seats.ticket", "a wrong ticket opens nothing; a right one opens once",
   expect((await on.call("app", { x: 3 })).json.result).toBe(3);
   const [wrong, right] = place.seats;
   expect((await wrong?.exited)?.detail).toBe("exit code 3");
+  expect(place.words.join("")).toMatch(
+    /no service answered at \S+:\d+ for 1 s; check that MILLRACE_SEAT_URL/,
+  );
   if (!right) throw new Error("there is a second seat");
   expect(await say(right.order, `millrace 1 seat ${right.order.ticket}`)).toBe("");
   const made = "0".repeat(32);

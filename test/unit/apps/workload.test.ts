@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
-import { workloadOf } from "../../../src/apps/workload.ts";
+import { templateKeepMs, workloadOf } from "../../../src/apps/workload.ts";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import type { App, Version } from "../../../src/model/app.ts";
+import { verifies } from "../../verifies.ts";
 
 const APP: App = {
   number: 1,
@@ -38,4 +39,20 @@ test("a workload names folders by ids, and no path of any machine is in it", () 
     variables: { APP_NAME: "app", PROJECT_ID: "p-one", BUILD_ID: "version", KEY: "value" },
   });
   expect(JSON.stringify(workload)).not.toMatch(/"\//);
+});
+
+verifies("seats.cold", "only an app that asks for it has an idle pod kept, and never one with a GPU", () => {
+  const keepMs = (text: string, engine: { readonly reserves?: true }): number => {
+    const toml = { text, fileName: "millrace.toml" };
+    return templateKeepMs(readAppConfig({ toml, host: { cpuCount: 2 } }).config, engine);
+  };
+  const [here, elsewhere] = [{}, { reserves: true }] as const;
+  expect([keepMs("", here), keepMs("", elsewhere)]).toEqual([900_000, 0]);
+  const named = '[scaling]\ntemplate_keep = "15m"\n';
+  expect([keepMs(named, here), keepMs(named, elsewhere)]).toEqual([900_000, 900_000]);
+  const withGpu = `${named}[hardware]\ncompute = "T4"\n`;
+  expect([keepMs(withGpu, here), keepMs(withGpu, elsewhere)]).toEqual([900_000, 0]);
+  // Versions of earlier releases do not say what was named.
+  const { named: _, ...earlier } = readAppConfig({ host: { cpuCount: 2 } }).config;
+  expect(templateKeepMs(earlier, elsewhere)).toBe(0);
 });

@@ -41,7 +41,7 @@ verifies(
           recordPayloads: "all",
         },
         hardware: { cpu: 2, memoryGb: 4, compute: ["CPU"], gpuCount: 0, provider: null, region: null },
-        named: { cpu: null, memoryGb: null },
+        named: { cpu: null, memoryGb: null, templateKeepSeconds: null },
         scaling: {
           minReplicas: 0,
           maxReplicas: 4,
@@ -196,7 +196,7 @@ verifies(
         provider: "aws",
         region: "us-east-1",
       },
-      named: { cpu: 0.5, memoryGb: 16 },
+      named: { cpu: 0.5, memoryGb: 16, templateKeepSeconds: 0 },
       scaling: {
         minReplicas: 1,
         maxReplicas: 2000,

@@ -64,7 +64,7 @@ test("every configuration field of a deploy payload is read", () => {
       deploymentInitializationTimeoutSeconds: 61,
     },
     hardware: { cpu: 1.5, memoryGb: 2.5, compute: ["X"], gpuCount: 1, provider: "aws", region: "eu" },
-    named: { cpu: 1.5, memoryGb: 2.5 },
+    named: { cpu: 1.5, memoryGb: 2.5, templateKeepSeconds: null },
     scaling: {
       minReplicas: 1,
       maxReplicas: 7,

@@ -1,7 +1,7 @@
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import type { ScalingConfig } from "../../../src/model/app-config.ts";
 import type { Call } from "../../../src/replicas/call.ts";
-import type { InitFailure } from "../../../src/replicas/engine.ts";
+import type { Exit, InitFailure } from "../../../src/replicas/engine.ts";
 import { Fleet } from "../../../src/replicas/fleet.ts";
 import { newFleetCounts } from "../../../src/replicas/fleet-counts.ts";
 import { functionReplicas } from "../../../src/replicas/function-replicas.ts";
@@ -19,6 +19,8 @@ export class FleetByHand {
   readonly counts = newFleetCounts();
   readonly failures: InitFailure[] = [];
   readonly exits: string[] = [];
+  /** Why each replica that has ended could not start; null where it did, or where nothing is known. */
+  readonly told: (string | null)[] = [];
   demand = { calls: 0, arrivals: 0 };
   readonly seats: HandSeats;
   readonly fleet: Fleet<Call, Replica>;
@@ -39,7 +41,10 @@ export class FleetByHand {
       onReturned: () => {},
       onAwake: () => {},
       onInitFailure: (failure: InitFailure) => void this.failures.push(failure),
-      onReplicaGone: (_: string, { detail }: { detail: string }) => void this.exits.push(detail),
+      onReplicaGone: (_: string, { detail, initFailure }: Exit) => {
+        this.exits.push(detail);
+        this.told.push(initFailure?.message ?? null);
+      },
       onLog: () => {},
       onError: (error: unknown) => {
         throw error;

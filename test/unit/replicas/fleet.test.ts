@@ -257,6 +257,8 @@ describe("a replica that ends of its own accord", () => {
     expect(site.failures).toMatchObject([
       { message: "The app's process ended while it started (exit code 1)." },
     ]);
+    // So that it is in the app's log, too.
+    expect(site.told).toEqual([null, "The app's process ended while it started (exit code 1)."]);
   });
 
   test("with another one ready keeps nobody waiting, and is no failure to start", async () => {

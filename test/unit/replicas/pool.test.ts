@@ -198,7 +198,7 @@ describe("an app that cannot start", () => {
     // A quarter of a second after the first time, and a fifth of that more at most.
     site.clock.advance(300);
     expect([site.pool.isHeldBack, site.pool.slots.backlogRoom]).toEqual([false, 1]);
-    expect(site.pool.hasFailedToStart).toBe(true);
+    expect(site.pool.startFailure).not.toBeNull();
     const again = site.submit();
     expect([again.outcome, site.seats.started.length]).toEqual([null, 2]);
     const started = site.pool.started(1, NEVER);

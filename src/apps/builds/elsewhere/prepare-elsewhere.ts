@@ -46,7 +46,8 @@ export async function prepareElsewhere(
   const { containerRuntime } = config.deployment;
   const memoryGb = config.named?.memoryGb ?? null;
   const memoryBytes = memoryGb === null ? null : Math.round(memoryGb * 1e9);
-  const wish = { buildId, projectId, bundle, python: pythonWish(config.deployment), memoryBytes };
+  const names = { app: config.deployment.name ?? "app", version: "build" };
+  const wish = { buildId, projectId, names, bundle, python: pythonWish(config.deployment), memoryBytes };
   const making = { ...wish, python: null, image: null, containerRuntime: null, buildsImage: true } as const;
   const make = async (): Promise<BuiltImage | null> =>
     plan &&

@@ -5,7 +5,7 @@ import { until } from "../../../support/until.ts";
 import { verifies } from "../../../verifies.ts";
 
 const RUNNING = containerState({ running: {} }, { phase: "Running" });
-const POD_A = "/api/v1/namespaces/apps/pods/millrace-seat-a";
+const POD_A = "/api/v1/namespaces/apps/pods/p-1-a";
 
 verifies("kubernetes.outage", "a list that began before a pod was made ends nothing of it", async () => {
   const played = await PlayedPlace.open();
@@ -35,7 +35,7 @@ verifies("kubernetes.ends", "one that may have been made is removed when nobody 
   asked.kill();
   made.cut();
   const gone = await played.nextInTime();
-  expect([gone.method, gone.path.endsWith("millrace-seat-b")]).toEqual(["DELETE", true]);
+  expect([gone.method, gone.path.endsWith("p-1-b")]).toEqual(["DELETE", true]);
   gone.answer(404, {});
   await asked.exited;
 });
@@ -103,7 +103,7 @@ verifies(
     expect(played.preparations).toBe(before + 1);
     played.isPreparable = true;
     const made = await played.nextInTime();
-    expect(made.body).toMatchObject({ metadata: { name: "millrace-seat-b" } });
+    expect(made.body).toMatchObject({ metadata: { name: "p-1-b" } });
   },
 );
 
@@ -125,7 +125,7 @@ verifies("kubernetes.adopted", "one that is taken over while it is looked up sta
   await new Promise((resolve) => setImmediate(resolve));
   played.begin("b");
   const next = await played.next();
-  expect([next.method, next.body]).toMatchObject(["POST", { metadata: { name: "millrace-seat-b" } }]);
+  expect([next.method, next.body]).toMatchObject(["POST", { metadata: { name: "p-1-b" } }]);
   expect(seat.obstacle()).toBeNull();
 });
 

@@ -16,7 +16,7 @@ const QUOTA = {
 verifies("kubernetes.ends", "a pod is made with its secret, tells its phases, and its end", async () => {
   const played = await PlayedPlace.open();
   const { seat, told } = played.begin("a");
-  expect(seat.placeName).toBe("millrace-seat-a");
+  expect(seat.placeName).toBe("p-1-a");
   await played.make("a", shownPod("a"));
   await played.tell("MODIFIED", shownPod("a", SCHEDULED));
   await played.tell("MODIFIED", shownPod("a", RUNNING));
@@ -28,7 +28,7 @@ verifies("kubernetes.ends", "a pod is made with its secret, tells its phases, an
   expect(await seat.exited).toEqual({ detail: "exit code 1", initFailure: null });
   // What has ended is removed.
   const removed = await played.next();
-  expect([removed.method, removed.path]).toEqual(["DELETE", "/api/v1/namespaces/apps/pods/millrace-seat-a"]);
+  expect([removed.method, removed.path]).toEqual(["DELETE", "/api/v1/namespaces/apps/pods/p-1-a"]);
   removed.answer(404, { reason: "NotFound" });
 });
 
@@ -69,7 +69,7 @@ verifies(
     expect(seat.obstacle()).toContain("the Kubernetes API cannot be reached");
     (await played.nextInTime()).answer(409, { reason: "AlreadyExists" });
     const looked = await played.next();
-    expect([looked.method, looked.path]).toEqual(["GET", "/api/v1/namespaces/apps/pods/millrace-seat-a"]);
+    expect([looked.method, looked.path]).toEqual(["GET", "/api/v1/namespaces/apps/pods/p-1-a"]);
     looked.answer(200, shownPod("a"));
     const secret = await played.next();
     expect(secret.body).toMatchObject({ metadata: { ownerReferences: [{ kind: "Pod", uid: "uid-a" }] } });
@@ -89,7 +89,7 @@ verifies("kubernetes.ends", "one that was deleted before it had its secret is no
   expect((await seat.exited).detail).toBe("its pod was deleted");
   played.begin("b");
   const next = await played.nextInTime();
-  expect(next.body).toMatchObject({ metadata: { name: "millrace-seat-b" } });
+  expect(next.body).toMatchObject({ metadata: { name: "p-1-b" } });
 });
 
 verifies("kubernetes.ends", "what the cluster refuses for good is told with its words", async () => {
@@ -159,7 +159,7 @@ verifies("kubernetes.sweep", "pods of a dead service go, those of a living one s
   dead.add("node-3");
   played.clock.skip(5_000);
   const removed = await played.next();
-  expect([removed.method, removed.path]).toEqual(["DELETE", "/api/v1/namespaces/apps/pods/millrace-seat-b"]);
+  expect([removed.method, removed.path]).toEqual(["DELETE", "/api/v1/namespaces/apps/pods/p-1-b"]);
   // Never one that has its name by then.
   expect(removed.body).toMatchObject({ preconditions: { uid: "uid-b" } });
   removed.answer(200, {});
@@ -167,7 +167,7 @@ verifies("kubernetes.sweep", "pods of a dead service go, those of a living one s
   seat.kill();
   // The next request is that one's: nobody else was touched.
   const last = await played.next();
-  expect(last.path).toBe("/api/v1/namespaces/apps/pods/millrace-seat-c");
+  expect(last.path).toBe("/api/v1/namespaces/apps/pods/p-1-c");
   last.answer(404, {});
   await seat.exited;
 });
@@ -182,7 +182,7 @@ verifies("kubernetes.sweep", "the last service to stop removes what dead ones ha
   played.place.leaveNothing();
   const closing = played.place.close();
   const removed = await played.next();
-  expect(removed.path).toBe("/api/v1/namespaces/apps/pods/millrace-seat-a");
+  expect(removed.path).toBe("/api/v1/namespaces/apps/pods/p-1-a");
   removed.answer(200, {});
   // It would wait for any other.
   await closing;
@@ -198,20 +198,20 @@ verifies(
     const { seat, told } = played.adopt("a");
     expect(told).toEqual(["scheduled", "pulled"]);
     const swept = await played.nextInTime();
-    expect(swept.path).toBe("/api/v1/namespaces/apps/pods/millrace-seat-c");
+    expect(swept.path).toBe("/api/v1/namespaces/apps/pods/p-1-c");
     swept.answer(200, {});
     await played.tell("DELETED", ofDead("c", RUNNING));
     const ended = containerState({ terminated: { exitCode: 3, reason: "Error" } }, { phase: "Failed" });
     await played.expireWatch([ofDead("a", RUNNING), ofDead("b", ended)]);
     const next = await played.nextInTime();
-    expect(next.path).toBe("/api/v1/namespaces/apps/pods/millrace-seat-b");
+    expect(next.path).toBe("/api/v1/namespaces/apps/pods/p-1-b");
     next.answer(200, {});
     await played.tell("DELETED", ofDead("b", ended));
     await played.expireWatch([ofDead("a", RUNNING)]);
     // It ends as one of its own does.
     seat.kill();
     const last = await played.next();
-    expect([last.method, last.path]).toEqual(["DELETE", "/api/v1/namespaces/apps/pods/millrace-seat-a"]);
+    expect([last.method, last.path]).toEqual(["DELETE", "/api/v1/namespaces/apps/pods/p-1-a"]);
     last.answer(404, {});
     expect((await seat.exited).detail).toBe("ended");
   },
@@ -234,7 +234,7 @@ verifies(
     // Until nobody has it any more, though it has our label.
     known.clear();
     const swept = await played.nextInTime();
-    expect(swept.path).toBe("/api/v1/namespaces/apps/pods/millrace-seat-b");
+    expect(swept.path).toBe("/api/v1/namespaces/apps/pods/p-1-b");
     swept.answer(200, {});
   },
 );
@@ -248,7 +248,7 @@ verifies("kubernetes.reasons", "why a pod cannot be set up is read from the clus
   await played.tell("MODIFIED", shownPod("a", settingUp));
   const asked = await played.nextInTime();
   expect([asked.method, asked.path]).toEqual(["GET", "/api/v1/namespaces/apps/events"]);
-  expect(asked.query.get("fieldSelector")).toBe("involvedObject.name=millrace-seat-a,type=Warning");
+  expect(asked.query.get("fieldSelector")).toBe("involvedObject.name=p-1-a,type=Warning");
   const warning = (reason: string, message: string, second: number) => ({
     reason,
     message,

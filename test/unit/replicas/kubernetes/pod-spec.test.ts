@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { podPartsOf } from "../../../../src/replicas/kubernetes/pod-parts.ts";
-import { podOf, secretOf } from "../../../../src/replicas/kubernetes/pod-spec.ts";
+import { podName, podOf, secretOf } from "../../../../src/replicas/kubernetes/pod-spec.ts";
 import type { PodParts } from "../../../../src/replicas/kubernetes/pod-spec.ts";
 import type { Workload } from "../../../../src/replicas/engine.ts";
 import { readSettings } from "../../../../src/config/settings.ts";
@@ -49,7 +49,7 @@ verifies("kubernetes.walls", "the restricted profile, and nothing of the cluster
 verifies("kubernetes.no-secrets", "neither variables nor ticket nor ids of the app are in the pod", () => {
   const text = JSON.stringify(pod());
   for (const secret of ["s3cret", "API_KEY", "ticket-of", "BEGIN"]) expect(text).not.toContain(secret);
-  const secret = secretOf(parts(), "pod-uid", orderFor("s1")) as {
+  const secret = secretOf(parts(), { name: pod().metadata.name, uid: "pod-uid" }, orderFor("s1")) as {
     metadata: { name: string; ownerReferences: object[] };
     stringData: Record<string, string>;
   };
@@ -210,3 +210,46 @@ verifies(
     expect(JSON.stringify(pod())).not.toContain('"agent"');
   },
 );
+
+verifies("kubernetes.names", "a pod has the names of its project, app and version", () => {
+  const names = { app: "hello", version: "v12" };
+  const { metadata } = pod({ projectId: "p-abcdefgh", names });
+  expect(metadata.name).toBe("p-abcdefgh-hello-v12-s1");
+  expect(metadata.labels).toMatchObject({
+    "millrace.dev/project": "p-abcdefgh",
+    "millrace.dev/app": "hello",
+    "millrace.dev/version": "v12",
+    "millrace.dev/seat": "s1",
+  });
+  // A pod that doctor tries has no app.
+  expect(pod().metadata.name).toBe("p-1-s1");
+});
+
+verifies("kubernetes.names", "however long its parts are, the name fits and differs from any other", () => {
+  const VALID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+  const LABEL = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
+  const apps = ["a", "a".repeat(63), `${"a".repeat(30)}-${"b".repeat(32)}`, "Odd_Name."];
+  const projects = ["p-1", `p-${"z".repeat(40)}`];
+  const seats = ["s-abcdefghijkl", "s-abcdefghijkm", "6f9619ff-8b86-d011-b42d-00cf4fc964ff"];
+  for (const app of apps)
+    for (const projectId of projects) {
+      const workload = { projectId, names: { app, version: "v123456" } };
+      const found = seats.map((seatId) => podName(seatId, workload));
+      for (const name of found) expect(name).toMatch(VALID);
+      expect(new Set(found).size).toBe(seats.length);
+      const { labels } = pod(workload).metadata;
+      for (const value of Object.values(labels)) expect(value).toMatch(LABEL);
+    }
+});
+
+verifies("kubernetes.last-words", "every container leaves what it printed last if it fails", () => {
+  const image = "registry.example/app:1";
+  const building = { isBuild: true, buildsImage: true } as const;
+  const registry = { MILLRACE_REGISTRY: "registry.example/millrace" };
+  const all = [pod(), pod({ image }), pod(building, registry)].flatMap(({ spec }) => [
+    ...spec.containers,
+    ...((spec["initContainers"] as object[] | undefined) ?? []),
+  ]);
+  expect(all).toHaveLength(6);
+  for (const each of all) expect(each).toMatchObject({ terminationMessagePolicy: "FallbackToLogsOnError" });
+});

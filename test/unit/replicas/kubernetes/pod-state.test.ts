@@ -76,7 +76,7 @@ verifies("kubernetes.reasons", "of several containers the agent's own counts", (
 
 verifies("kubernetes.reasons", "what is no pod of ours is passed over", () => {
   const good = shownPod("s") as { metadata: { labels: object } };
-  expect(readPod(good)).toMatchObject({ name: "millrace-seat-s", seatId: "s", nodeId: "node-1" });
+  expect(readPod(good)).toMatchObject({ name: "p-1-s", seatId: "s", nodeId: "node-1" });
   const bad: unknown[] = [null, 7, {}, { ...good, metadata: { ...good.metadata, labels: {} } }];
   bad.push(shownPod("s", { conditions: "many" }), shownPod("x".repeat(300)));
   for (const object of bad) expect(readPod(object)).toBeNull();
@@ -111,7 +111,7 @@ verifies("buildkit.reasons", "what BuildKit said last is why its pod does not st
     initContainerStatuses: [{ name: "buildkitd", state: { waiting }, lastState }],
   });
   expect(crashing).toMatch(
-    /^a container of it ends again and again: x+ rootlesskit: .*operation not permitted$/,
+    /^a container of it ends again and again: …x+ rootlesskit: .*operation not permitted$/,
   );
   expect(crashing?.length).toBeLessThanOrEqual(500);
 });
@@ -136,4 +136,45 @@ verifies("buildkit.reasons", "if BuildKit ends under its agent, the build is los
   expect(ended(later, { terminated: later })).toBe("BuildKit ended (killed by SIGKILL)");
   // It took a few tries to start.
   expect(ended({ ...later, finishedAt: "2026-11-18T05:00:09Z" })).toBeUndefined();
+});
+
+verifies(
+  "kubernetes.last-words",
+  "what a container printed last says why it ended, on one clean line",
+  () => {
+    const traceback = `Traceback (most recent call last):
+  File "/opt/millrace/python/millrace_seat/__main__.py", line 8, in <module>
+\u001b[31mModuleNotFoundError: No module named 'json'\u001b[0m\u0007
+`;
+    const ended = (message: string, more: object = {}) =>
+      detail(
+        containerState(
+          { terminated: { exitCode: 1, reason: "Error", message } },
+          { phase: "Failed", ...more },
+        ),
+      );
+    expect(ended(traceback)).toBe(
+      "exit code 1: Traceback (most recent call last): " +
+        'File "/opt/millrace/python/millrace_seat/__main__.py", line 8, in <module> ' +
+        "<ESC>[31mModuleNotFoundError: No module named 'json'<ESC>[0m<BEL>",
+    );
+    const long = ended(`${"x".repeat(9_000)} the end`);
+    expect(long).toMatch(/^exit code 1: …x+ the end$/);
+    expect(long?.length).toBeLessThanOrEqual(500);
+    expect(ended("\u0001".repeat(400))?.length).toBeLessThanOrEqual(500);
+    expect(ended("")).toBe("exit code 1");
+  },
+);
+
+verifies("kubernetes.last-words", "a container that fails before the agent's says why", () => {
+  const message = "PermissionError: [Errno 13] Permission denied: '/agent/millrace_seat'";
+  const status = {
+    phase: "Failed",
+    initContainerStatuses: [
+      { name: "mesh", state: { terminated: { exitCode: 0 } } },
+      { name: "agent", state: { terminated: { exitCode: 1, reason: "Error", message } } },
+    ],
+    containerStatuses: [{ name: "seat", state: { waiting: { reason: "PodInitializing" } } }],
+  };
+  expect(detail(status)).toBe(`exit code 1: ${message}`);
 });

@@ -28,7 +28,30 @@ asyncio.run(live())
 os._exit(0)
 `;
 
-verifies("ray.killed", "of an agent that was killed nothing is left on its node", async () => {
+/** An actor whose agent finds no service, and that no supervisor asks about. It prints when it means to end itself. */
+const ORPHAN = `
+import asyncio, json, sys, threading
+
+class Timer(threading.Timer):
+    def __init__(self, seconds, *rest):
+        print(seconds, flush=True)
+        super().__init__(seconds, *rest)
+
+threading.Timer = Timer
+sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
+from millrace_ray.seat import Seat
+
+async def live():
+    seat = Seat()
+    await seat.learn([])
+    await seat.start(json.loads(sys.argv[1]))
+    await asyncio.Event().wait()
+
+asyncio.run(live())
+`;
+
+/** Runs the code of an actor in a folder of its own; gives what it printed, and what it left there. */
+async function runActor(code: string, graceMs: number): Promise<[printed: string, left: string[]]> {
   const folder = mkdtempSync(path.join(tmpdir(), "seat-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const { certificate } = makeAuthority({ name: "Test", from: new Date(0), until: NO_END });
@@ -37,9 +60,24 @@ verifies("ray.killed", "of an agent that was killed nothing is left on its node"
     addresses: ["127.0.0.1:1"],
     authority: certificate,
     ticket: "0".repeat(32),
-    graceMs: 600_000,
+    graceMs,
   };
   const env = { ...process.env, TMPDIR: folder };
-  const { stdout } = await promisify(execFile)("python3", ["-c", ACTOR, JSON.stringify(order)], { env });
-  expect([stdout, readdirSync(folder)]).toEqual(["-9\n", []]);
+  const { stdout } = await promisify(execFile)("python3", ["-c", code, JSON.stringify(order)], { env });
+  return [stdout, readdirSync(folder)];
+}
+
+verifies(
+  "ray.orphan",
+  "an actor whose agent has ended ends itself, although nobody asks for it",
+  async () => {
+    const [printed, left] = await runActor(ORPHAN, 50);
+    const [unused, afterAgent] = printed.trim().split("\n").map(Number);
+    expect([unused, left]).toEqual([60, []]);
+    expect(afterAgent).toBeLessThan(5);
+  },
+);
+
+verifies("ray.killed", "of an agent that was killed nothing is left on its node", async () => {
+  expect(await runActor(ACTOR, 600_000)).toEqual(["-9\n", []]);
 });

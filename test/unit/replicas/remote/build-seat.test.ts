@@ -214,6 +214,18 @@ verifies("elsewhere.lost", "what keeps it from starting is told, and at last fai
   expect(placed.kills).toBe(1);
 });
 
+verifies(
+  ["elsewhere.lost", "kubernetes.last-words"],
+  "a pod that ends before its agent has called fails the build with what it said last",
+  async () => {
+    const { ended, seat } = await playedBuild();
+    ended.resolve({ detail: "exit code 1: No module named 'json'", initFailure: null });
+    await expect(seat.ground).rejects.toThrow(
+      "the build's seat pod-1 ended before it reached the service: exit code 1: No module named 'json'; deploy again, or find out more with millrace doctor",
+    );
+  },
+);
+
 verifies("elsewhere.lost", "a pod that ends, or is not heard of, fails the build in words", async () => {
   const killed = await playedBuild();
   await killed.begin();

@@ -48,6 +48,13 @@ export function Facts({
         <Fact title="Last build">{app ? <LastBuild app={app} /> : <Skeleton className="h-5 w-28" />}</Fact>
         <Fact title="Hardware">{app ? hardwareOf(app) : <Skeleton className="h-4 w-36" />}</Fact>
         <Fact title="Scaling">{app ? scalingOf(app) : <Skeleton className="h-4 w-36" />}</Fact>
+        {app?.startFailure && (
+          <div className="min-w-0 sm:col-span-2 xl:col-span-4">
+            <Fact title="Could not start">
+              <p className="min-w-0 wrap-anywhere">{app.startFailure}</p>
+            </Fact>
+          </div>
+        )}
         {app?.host && (
           <Fact title="Own host">
             <code className="min-w-0 font-mono text-[0.9rem] wrap-anywhere">{app.host}</code>
