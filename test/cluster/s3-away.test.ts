@@ -15,13 +15,13 @@ const PAD_BYTES = 1_500_000;
 
 const bucket = testBucket();
 
-const BLOWS: readonly { name: string; begin(way: SilentProxy): void }[] = [
-  { name: "falls silent", begin: (way) => way.fallSilent() },
-  { name: "refuses", begin: (way) => way.reset() },
+const BLOWS: readonly (readonly [name: string, begin: (way: SilentProxy) => void])[] = [
+  ["falls silent", (way) => way.fallSilent()],
+  ["refuses", (way) => way.reset()],
 ];
 
 describe.skipIf(bucket === null)("a bucket", () => {
-  for (const { name, begin } of BLOWS) {
+  for (const [name, begin] of BLOWS) {
     verifies(
       "cluster.s3-away",
       `${name} for ${AWAY_MS / 1_000} s, under load with large results: nothing accepted is lost`,

@@ -178,7 +178,7 @@ for (const rung of RUNGS) {
         const heard = new Set<string>();
         const get = async (path = "") => await site.call(app, "", { method: "GET", functionName: path });
         const { pool } = site.apps.get(app)!;
-        await until(`three of ${name} are ready`, () => pool.readyCount === 3 || pool.hasFailedToStart);
+        await until(`three of ${name} are ready`, () => pool.readyCount === 3 || pool.startFailure !== null);
         for (let turn = 0; turn < 3; turn++) {
           const { status, text } = await get();
           expect({ name, status }).toEqual({ name, status: 200 });
