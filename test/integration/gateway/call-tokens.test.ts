@@ -196,8 +196,11 @@ verifies(
     const owners = async (token: string | null): Promise<unknown[]> => {
       const { status, json } = await site().call("open", {}, { token });
       expect(status).toBe(200);
-      const { json: record } = await site().ofRun("open", json.run_id);
-      return [record.accountId, record.user];
+      const { service, apps } = site();
+      await service.settle();
+      const appNumber = apps.get("open")?.app.number ?? 0;
+      const run = await service.store.runs.find({ appNumber, id: json.run_id });
+      return [run?.accountId, run?.user];
     };
     expect(await owners(null)).toEqual([null, null]);
     expect(await owners("no.such.token")).toEqual([null, null]);
