@@ -10,7 +10,7 @@ import { KillableService } from "../../support/killable-service.ts";
 import { testService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
-import { millrace, modeOf } from "./saved.ts";
+import { millrace, modeOf } from "../../integration/backup/saved.ts";
 
 const databases = testDatabases();
 

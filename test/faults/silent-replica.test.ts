@@ -1,15 +1,15 @@
 import { existsSync, readFileSync } from "node:fs";
 import { expect } from "vitest";
-import { ROUND_MS } from "../../../src/replicas/pulse.ts";
-import { bundleFile, ended, recordOf, submit } from "../../integration/async/site.ts";
-import { HandClock, SkippingClock } from "../../support/clocks.ts";
-import { HOLDING_APP } from "../../support/holding-app.ts";
-import { testPool } from "../../support/pool.ts";
-import type { TestCall, TestPool } from "../../support/pool.ts";
-import { isAlive, parentOf } from "../../support/process-tree.ts";
-import { WITHOUT_WALLS, testService } from "../../support/service.ts";
-import { until } from "../../support/until.ts";
-import { verifies } from "../../verifies.ts";
+import { ROUND_MS } from "../../src/replicas/pulse.ts";
+import { bundleFile, ended, recordOf, submit } from "../integration/async/site.ts";
+import { HandClock, SkippingClock } from "../support/clocks.ts";
+import { HOLDING_APP } from "../support/holding-app.ts";
+import { testPool } from "../support/pool.ts";
+import type { TestCall, TestPool } from "../support/pool.ts";
+import { isAlive, parentOf } from "../support/process-tree.ts";
+import { WITHOUT_WALLS, testService } from "../support/service.ts";
+import { until } from "../support/until.ts";
+import { verifies } from "../verifies.ts";
 
 /** Some of its C code keeps the interpreter: `PyDLL` and `re` do not let go of it. */
 const MAIN = `${HOLDING_APP}

@@ -10,8 +10,8 @@ import { testService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { APPS, LISTENERS, place } from "./both.ts";
-import type { Listener } from "./both.ts";
+import { APPS, LISTENERS, place } from "../../integration/listeners/both.ts";
+import type { Listener } from "../../integration/listeners/both.ts";
 
 const LIMITS = { maxConnections: 8, maxConnectionsPerAddress: 3 };
 /** Some of the thousands of addresses that are this machine. */

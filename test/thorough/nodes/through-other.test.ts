@@ -9,9 +9,9 @@ import { openStream } from "../../support/stream-reader.ts";
 import { until } from "../../support/until.ts";
 import { zipOf } from "../../support/zip.ts";
 import { verifies } from "../../verifies.ts";
-import { ended, recordOf, submit } from "../async/site.ts";
-import { Tail } from "../logs/site.ts";
-import { pair } from "./pair.ts";
+import { ended, recordOf, submit } from "../../integration/async/site.ts";
+import { Tail } from "../../integration/logs/site.ts";
+import { pair } from "../../integration/nodes/pair.ts";
 
 const MAIN = `
 import time

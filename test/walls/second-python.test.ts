@@ -9,16 +9,16 @@ import {
 } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import { hostPythonBehind, hostPythons } from "../../../src/host/host-pythons.ts";
-import { findInterpreter } from "../../../src/host/interpreter.ts";
-import { testService } from "../../support/service.ts";
-import { copyPython } from "../../support/walls/copied-python.ts";
-import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
-import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
-import { verifies } from "../../verifies.ts";
-import { buildPlace, servicePython } from "../builds/site.ts";
-import type { BuildPlace } from "../builds/site.ts";
-import { OnceClient } from "../once/site.ts";
+import { hostPythonBehind, hostPythons } from "../../src/host/host-pythons.ts";
+import { findInterpreter } from "../../src/host/interpreter.ts";
+import { testService } from "../support/service.ts";
+import { copyPython } from "../support/walls/copied-python.ts";
+import { TRIED_RUNGS } from "../support/walls/tried-rungs.ts";
+import { onlyUpTo, requireOffered } from "../support/walls/walled.ts";
+import { verifies } from "../verifies.ts";
+import { buildPlace, servicePython } from "../integration/builds/site.ts";
+import type { BuildPlace } from "../integration/builds/site.ts";
+import { OnceClient } from "../integration/once/site.ts";
 
 /** A command that tells which interpreter it gets by each name. */
 const TELL = `for name in python python3; do $name -c 'import sys; print(sys.version.split()[0], sys.base_prefix)'; done`;

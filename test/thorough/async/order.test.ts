@@ -10,7 +10,7 @@ import type { TestService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { MAIN, ONE, Site, bundleFile, ended, ledger, letGo, submit } from "./site.ts";
+import { MAIN, ONE, Site, bundleFile, ended, ledger, letGo, submit } from "../../integration/async/site.ts";
 
 const HOLD = { functionName: "hold" };
 const APP = { main: MAIN, toml: ONE };

@@ -3,14 +3,14 @@ import { readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { expect } from "vitest";
-import { dice } from "../../support/dice.ts";
-import { FAULT_LENGTH } from "../../support/fault-length.ts";
-import { descriptorsOf } from "../../support/process-tree.ts";
-import { serveApps } from "../../support/serve-apps.ts";
-import type { ServedApps } from "../../support/serve-apps.ts";
-import { until } from "../../support/until.ts";
-import { StreamReader } from "../../support/stream-reader.ts";
-import { verifies } from "../../verifies.ts";
+import { dice } from "../support/dice.ts";
+import { FAULT_LENGTH } from "../support/fault-length.ts";
+import { descriptorsOf } from "../support/process-tree.ts";
+import { serveApps } from "../support/serve-apps.ts";
+import type { ServedApps } from "../support/serve-apps.ts";
+import { until } from "../support/until.ts";
+import { StreamReader } from "../support/stream-reader.ts";
+import { verifies } from "../verifies.ts";
 
 /** The ledger: a line when a generator is entered, unless it is cancelled in that moment, and one from its finally. */
 const ASYNC = `
