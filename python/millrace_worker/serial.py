@@ -8,7 +8,8 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from time import perf_counter
+from contextlib import suppress
+from time import perf_counter, sleep
 from typing import Any
 
 from . import frames
@@ -20,6 +21,8 @@ from .logs import CURRENT_RUN, finish_lines
 from .replica import Replica
 
 _CANCEL_SIGNAL = signal.SIGRTMIN + 5
+_REPEATS = 100
+_REPEAT_SECONDS = 0.02
 
 
 class Serial:
@@ -116,6 +119,20 @@ class Serial:
         if self._streaming == call_id and self._credit:
             self._credit.cancel()
         if self._current == call_id:
+            signal.pthread_kill(self._main, _CANCEL_SIGNAL)
+            with suppress(RuntimeError):  # The app may have used up the threads that it may have.
+                threading.Thread(target=self._repeat, args=(call_id,), daemon=True).start()
+
+    def _repeat(self, call_id: int) -> None:
+        """Sends the signal again until it was acted on.
+
+        One that arrives just before a system call that waits, such as that of `time.sleep`, is only noted. The next one
+        interrupts the wait.
+        """
+        for _ in range(_REPEATS):
+            sleep(_REPEAT_SECONDS)
+            if self._current != call_id:
+                return
             signal.pthread_kill(self._main, _CANCEL_SIGNAL)
 
     def _on_cancel_signal(self, _number: int, _frame: Any) -> None:
