@@ -8,11 +8,25 @@ import { readPipSettings } from "./pip-settings.ts";
 import type { Requirements } from "./requirements.ts";
 import type { BuildSite } from "./site.ts";
 
-/** By Python, which uses the proxies and certificates that pip will use. An address may hold a password. */
+/**
+ * By Python, which uses the proxies and certificates that pip will use. An address may hold a password; null stands for
+ * pip's own default.
+ */
 const ASK = `import base64, concurrent.futures, json, sys, urllib.error, urllib.parse, urllib.request
 asked = json.load(sys.stdin)
 
+def default_index():
+    try:
+        from pip._internal.models.index import PyPI
+        return PyPI.simple_url
+    except Exception:
+        return None
+
+indexes = [index or default_index() for index in asked["indexes"]]
+
 def ask(index, name):
+    if index is None:
+        return None
     address = urllib.parse.urlsplit(index.rstrip("/") + "/" + name + "/")
     request = urllib.request.Request(address._replace(netloc=address.netloc.rpartition("@")[2]).geturl(), method="HEAD")
     if address.username:
@@ -27,7 +41,7 @@ def ask(index, name):
         return None
 
 def look(name):
-    answers = [ask(index, name) for index in asked["indexes"]]
+    answers = [ask(index, name) for index in indexes]
     return "known" if True in answers else "unsure" if None in answers else "unknown"
 
 with concurrent.futures.ThreadPoolExecutor(8) as threads:
@@ -35,7 +49,6 @@ with concurrent.futures.ThreadPoolExecutor(8) as threads:
     print(json.dumps(dict(zip(names, threads.map(look, names)))))`;
 
 const ANSWER = z.record(z.string(), z.enum(["known", "unsure", "unknown"]));
-const PYPI = "https://pypi.org/simple";
 const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?=$|[\s[<>=!~;,])/;
 /** Longer than the slowest index takes for all of them. */
 const LIMIT_MS = 120_000;
@@ -61,7 +74,7 @@ export async function unknownPackages(
   const wanted = names.filter((name) => !files.some((file) => file.startsWith(`${name}-`)));
   if (wanted.length === 0) return { unknown: [], unsure: [] };
   const isClosed = noIndex || flags.includes("--no-index");
-  const indexes = isClosed ? [] : [indexUrl ?? PYPI, ...extraIndexUrls];
+  const indexes = isClosed ? [] : [indexUrl, ...extraIndexUrls];
   const answer = await ask({ indexes, names: wanted }, site);
   // A page of links that is not on this machine is not read.
   const isSure = findLinks.every((link) => localFolder(link).length > 0);
@@ -87,7 +100,7 @@ function normalized(name: string): string {
 }
 
 async function ask(
-  question: { readonly indexes: readonly string[]; readonly names: readonly string[] },
+  question: { readonly indexes: readonly (string | null)[]; readonly names: readonly string[] },
   site: Pick<BuildSite, "host" | "dataDir" | "keeperPython" | "signal">,
 ): Promise<z.infer<typeof ANSWER> | null> {
   const options = { env: hostEnvironment(site), timeout: LIMIT_MS, signal: site.signal };
