@@ -2,7 +2,7 @@ import type { BlobStore } from "../blobs/blob-store.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Seal } from "../kit/seal.ts";
-import type { BuildSeats } from "../replicas/build-seats.ts";
+import type { BuildSeats } from "../engines/build-seats.ts";
 import { VersionFiles } from "./artifacts/version-files.ts";
 import type { BuildHost, ImageHost } from "./builds/site.ts";
 import { Catalog } from "./catalog.ts";

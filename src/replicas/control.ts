@@ -1,10 +1,11 @@
 import type { Socket } from "node:net";
 import type { Call } from "./call.ts";
 import type { CallTable } from "./call-table.ts";
-import { BadFrame, FrameReader } from "./frame-reader.ts";
+import { FrameReader } from "./frame-reader.ts";
 import { FRAME, packFrame } from "./frames.ts";
 import { callMove, controlMove, frameName } from "./wire-order.ts";
 import type { ControlPhase } from "./wire-order.ts";
+import { BadFrame } from "../engines/protocol.ts";
 
 /** How much may wait for a replica to read, and to answer: many times what any load causes. */
 const MAX_UNREAD_BYTES = 256 * 1024;

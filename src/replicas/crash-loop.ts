@@ -1,5 +1,5 @@
 import { backoffMs } from "../kit/backoff.ts";
-import type { InitFailure } from "./engine.ts";
+import type { InitFailure } from "../engines/engine.ts";
 
 const BASE_MS = 250;
 const MAX_MS = 30_000;

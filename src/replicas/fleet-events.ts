@@ -1,9 +1,9 @@
 import type { Clock } from "../kit/clock.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
-import type { Exit, InitFailure, Usage } from "./engine.ts";
+import type { Exit, InitFailure, Usage } from "../engines/engine.ts";
 import type { FleetCounts } from "./fleet-counts.ts";
-import type { PrintedLine } from "./log-lines.ts";
+import type { PrintedLine } from "../engines/log-lines.ts";
 import type { Allowance } from "./meter.ts";
 import type { SlotReplica } from "./slots/capacity.ts";
 import type { Demand } from "./slots/slots.ts";

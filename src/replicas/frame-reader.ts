@@ -1,9 +1,6 @@
 import { GrowingBytes } from "../kit/growing-bytes.ts";
 import { HEAD_BYTES } from "./frames.ts";
 
-/** The other side does not speak the protocol; the text is ours and short, and may be shown. */
-export class BadFrame extends Error {}
-
 /** Each piece of a frame larger than this is shown as it arrives, so that it can be checked bit by bit. */
 export const LARGE_BYTES = 256 * 1024;
 

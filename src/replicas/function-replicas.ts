@@ -1,6 +1,6 @@
 import type { AppConfig } from "../model/app-config.ts";
 import type { Call } from "./call.ts";
-import type { Started } from "./engine.ts";
+import type { Started } from "../engines/engine.ts";
 import type { ReplicaSource } from "./fleet-events.ts";
 import type { PoolParts } from "./pool-events.ts";
 import { Replica } from "./replica.ts";

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { HardwareConfig, ScalingConfig } from "../model/app-config.ts";
-import type { Usage } from "./engine.ts";
+import type { Usage } from "../engines/engine.ts";
 import { Window } from "./slots/window.ts";
 
 const READINGS_AN_INTERVAL = 10;

@@ -1,9 +1,9 @@
 import type { Clock } from "../kit/clock.ts";
-import type { Exit } from "./engine.ts";
+import type { Exit } from "../engines/engine.ts";
 import type { FleetCounts } from "./fleet-counts.ts";
 import type { FunctionSignature } from "../model/app.ts";
-import type { Home } from "./home.ts";
-import type { PrintedLine } from "./log-lines.ts";
+import type { Home } from "../engines/home.ts";
+import type { PrintedLine } from "../engines/log-lines.ts";
 import type { Seats } from "./seats.ts";
 
 /** What a pool is made of. */

@@ -1,8 +1,8 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Call } from "./call.ts";
-import type { Exit } from "./engine.ts";
+import type { Exit } from "../engines/engine.ts";
 import type { ReplicaEvents } from "./fleet-events.ts";
-import type { PayloadLimits } from "./wire-limits.ts";
+import type { PayloadLimits } from "../engines/protocol.ts";
 
 /** What is learned from a replica that takes its calls by the wire. */
 export type WireReplicaEvents = Omit<ReplicaEvents<Call>, "onGone" | "onSingle" | "onLeaving"> & {

@@ -4,18 +4,18 @@ import { releaseBytes } from "../kit/release-bytes.ts";
 import { within } from "../kit/within.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Call, CallHolder } from "./call.ts";
-import type { Exit, InitFailure, Started, Usage } from "./engine.ts";
+import type { Exit, InitFailure, Started, Usage } from "../engines/engine.ts";
 import { CallTable } from "./call-table.ts";
 import { Control } from "./control.ts";
 import type { FleetReplica } from "./fleet-events.ts";
-import { BadFrame } from "./frame-reader.ts";
 import { packCalls } from "./frames.ts";
 import type { PackedCall } from "./frames.ts";
-import type { ConnectionKind } from "./home.ts";
-import { LAST_LINES_MS, readLogLines } from "./log-lines.ts";
-import { Pulse } from "./pulse.ts";
+import type { ConnectionKind } from "../engines/home.ts";
+import { LAST_LINES_MS, readLogLines } from "../engines/log-lines.ts";
+import { Pulse } from "../engines/pulse.ts";
 import type { ReplicaParts, WireReplicaEvents } from "./replica-events.ts";
 import { WireInbox } from "./wire-inbox.ts";
+import { BadFrame } from "../engines/protocol.ts";
 
 const WORN_AT = 2 ** 32 - 2 ** 20;
 /** How far the report of a process's end may lag behind the end of its wire, or the other way round. */

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Engine, ReplicaStart, Seat, SeatEvents, ServerEvents, Started } from "./engine.ts";
-import type { StartedServer, Workload } from "./engine.ts";
-import type { Home } from "./home.ts";
+import type { Engine, ReplicaStart, Seat, SeatEvents, ServerEvents, Started } from "../engines/engine.ts";
+import type { StartedServer, Workload } from "../engines/engine.ts";
+import type { Home } from "../engines/home.ts";
 
 const NEVER_STARTED: Started & StartedServer = {
   exited: Promise.resolve({ detail: "stopped before it started", initFailure: null }),

@@ -4,14 +4,15 @@ import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome, Unsendable } from "../model/outcome.ts";
 import type { Call, Chunk } from "./call.ts";
 import type { CallTable } from "./call-table.ts";
-import type { InitFailure } from "./engine.ts";
-import { BadFrame, FrameReader } from "./frame-reader.ts";
+import type { InitFailure } from "../engines/engine.ts";
+import { FrameReader } from "./frame-reader.ts";
 import { FRAME, HEAD_BYTES, INITIAL_CREDIT_BYTES } from "./frames.ts";
-import { parseFailure, parseHello, parseInitFailure, parseMs, parseResult } from "./messages.ts";
-import { WIRE_LIMITS } from "./wire-limits.ts";
-import type { PayloadLimits } from "./wire-limits.ts";
+import { parseFailure, parseMs, parseResult } from "./messages.ts";
 import { callMove, frameName, wireMove } from "./wire-order.ts";
 import type { WirePhase } from "./wire-order.ts";
+import { BadFrame, WIRE_LIMITS } from "../engines/protocol.ts";
+import { parseHello, parseInitFailure } from "../engines/hello.ts";
+import type { PayloadLimits } from "../engines/protocol.ts";
 
 /** What a replica has said, in an order that is legal. */
 export type WireEvents = {

@@ -1,3 +1,4 @@
+import type { Moves } from "../engines/protocol.ts";
 import { FRAME } from "./frames.ts";
 
 /** A replica's connections: before its hello, after it, and after it has said that the app cannot start. */
@@ -12,13 +13,7 @@ export type ControlPhase = "quiet" | "asked";
  */
 export type CallPhase = "handed" | "begun" | "streaming" | "over";
 
-/** A template: it imports, then it forks or is a replica itself. */
-export type TemplatePhase = "importing" | "forking" | "ordinary" | "failed";
-
 type FrameName = keyof typeof FRAME;
-type Moves<Phase extends string, Word extends string> = Readonly<
-  Record<Phase, Readonly<Partial<Record<Word, Phase>>>>
->;
 
 /** What a replica may say of itself, on the wire. */
 export const WIRE_MOVES: Moves<WirePhase, FrameName> = {
@@ -46,14 +41,6 @@ export const CALL_MOVES: Moves<CallPhase, FrameName> = {
   begun: { RESULT: "over", FAILED: "over", CANCELLED: "over", STREAM: "streaming", BEGUN: "begun" },
   streaming: { CHUNK: "streaming", END: "over", FAILED: "over", CANCELLED: "over", BEGUN: "streaming" },
   over: {},
-};
-
-/** What a template may say. Whether it forks it says with `ready`. */
-export const TEMPLATE_MOVES: Moves<TemplatePhase, "ready" | "failed" | "forked" | "exited"> = {
-  importing: { ready: "forking", failed: "failed" },
-  forking: { forked: "forking", exited: "forking" },
-  ordinary: {},
-  failed: {},
 };
 
 const NAMES = new Map<number, string>(Object.entries(FRAME).map(([name, type]) => [type, name]));

@@ -7,6 +7,7 @@ export const LAYERS = [
   ["model", "client"],
   ["config", "shapes"],
   ["host"],
+  ["engines"],
   ["store", "replicas", "blobs"],
   ["nodes"],
   ["runs", "apps", "identity"],
@@ -19,6 +20,7 @@ const LAYER_OF = new Map<string, number>(
   LAYERS.flatMap((rooms, layer) => rooms.map((room) => [room, layer])),
 );
 const MAX_LINES = 500;
+const KNOWS_ENGINES: ReadonlySet<string> = new Set(["engines", "main.ts", "cli"]);
 
 function roomOf(path: string): string {
   return path.split("/")[1] ?? "";
@@ -44,12 +46,12 @@ export function layerFaults(files: SourceFiles): string[] {
   return faults;
 }
 
-/** Imports of an engine's own files from outside `replicas`: only `main.ts`, which chooses it, may know which there is. */
+/** Imports of an engine's own files from outside `engines`: only `main.ts`, which chooses one, and the commands that look after clusters may know which there are. */
 export function engineFaults(files: SourceFiles): string[] {
   return [...importGraph(files)]
-    .filter(([path]) => roomOf(path) !== "replicas" && roomOf(path) !== "main.ts")
+    .filter(([path]) => !KNOWS_ENGINES.has(roomOf(path)))
     .flatMap(([path, targets]) => targets.map((target) => ({ path, target })))
-    .filter(({ target }) => /^src\/replicas\/(?:process|container|remote|kubernetes|ray)\//.test(target))
+    .filter(({ target }) => /^src\/engines\/(?:local|container|agent|kubernetes|ray)\//.test(target))
     .map(({ path, target }) => `${path} knows an engine: ${target}`);
 }
 

@@ -138,13 +138,11 @@ describe("the rules find planted faults", () => {
 
   test("an import of an engine's own files is found", () => {
     const files = planted({
-      "src/main.ts": 'import { engine } from "./replicas/process/engine.ts";\n',
-      "src/apps/build.ts": 'import { engine } from "../replicas/process/engine.ts";\n',
-      "src/replicas/process/engine.ts": "export const engine = 1;\n",
+      "src/main.ts": 'import { engine } from "./engines/local/engine.ts";\n',
+      "src/apps/build.ts": 'import { engine } from "../engines/local/engine.ts";\n',
+      "src/engines/local/engine.ts": "export const engine = 1;\n",
     });
-    expect(engineFaults(files)).toEqual([
-      "src/apps/build.ts knows an engine: src/replicas/process/engine.ts",
-    ]);
+    expect(engineFaults(files)).toEqual(["src/apps/build.ts knows an engine: src/engines/local/engine.ts"]);
   });
 
   test("an import by which slots learn of the wire is found, of a type too", () => {

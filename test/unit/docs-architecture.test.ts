@@ -40,7 +40,7 @@ function scriptsNamed(text: string): string[] {
 /** The rooms of the table under "Rooms and layers", lowest layer first; a row out of order is an empty layer. */
 function layersOf(text: string): string[][] {
   const section = text.split(/^## /m).find((part) => part.startsWith("Rooms and layers")) ?? "";
-  const rows = [...section.matchAll(/^\| (\d) \| ([^|]+) \|/gm)].toReversed();
+  const rows = [...section.matchAll(/^\| (\d+) \| ([^|]+) \|/gm)].toReversed();
   return rows.map(([, layer, rooms = ""], place) =>
     Number(layer) === place ? [...rooms.matchAll(/`([^`]+)`/g)].map(([, room = ""]) => room) : [],
   );

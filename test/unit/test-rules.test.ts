@@ -134,7 +134,7 @@ const ALLOWED: readonly Allowance[] = [
     why: "looks as often as it can, for a state that passes: the work that it looks at takes many more turns",
   },
   {
-    file: "test/unit/replicas/log-lines.test.ts",
+    file: "test/unit/engines/log-lines.test.ts",
     rule: "sleep",
     why: "counts the turns that others get: nothing waits for it",
   },

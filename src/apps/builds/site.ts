@@ -5,7 +5,7 @@ import type { AppLimits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { AppWalls } from "../../host/walls/app-walls.ts";
 import type { BlobStore } from "../../blobs/blob-store.ts";
-import type { BuildSeats, Builder } from "../../replicas/build-seats.ts";
+import type { BuildSeats, Builder } from "../../engines/build-seats.ts";
 import type { EnvironmentBlob } from "../../store/version-blobs.ts";
 import type { RegistryAuth } from "./images/registry-auth.ts";
 import type { DependenciesConfig } from "../../model/app-config.ts";

@@ -1,5 +1,5 @@
 import type { FunctionSignature, Version } from "../../model/app.ts";
-import type { InitFailure } from "../../replicas/engine.ts";
+import type { InitFailure } from "../../engines/engine.ts";
 import type { OpenVersion } from "./open-version.ts";
 
 /** What became of the start of a version's first replica. */

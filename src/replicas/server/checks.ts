@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
-import type { ServerPlace } from "../engine.ts";
+import type { ServerPlace } from "../../engines/engine.ts";
 import { get } from "../../kit/node-http.ts";
 
 type Address = { readonly host: string; readonly port: number; readonly path?: string };

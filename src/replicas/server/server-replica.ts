@@ -6,7 +6,7 @@ import type { CustomRuntimeConfig } from "../../model/app-config.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Call, CallHolder } from "../call.ts";
 import { CallTable } from "../call-table.ts";
-import type { Exit, InitFailure, ServerPlace, StartedServer, Usage } from "../engine.ts";
+import type { Exit, InitFailure, ServerPlace, StartedServer, Usage } from "../../engines/engine.ts";
 import type { FleetReplica, ReplicaEvents } from "../fleet-events.ts";
 import { checkServer, checkStart } from "./checks.ts";
 import { Connections } from "./connections.ts";

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
-import type { Engine, Exit, Seat } from "../../../src/replicas/engine.ts";
-import type { ProcessHost } from "../../../src/replicas/process/host.ts";
-import { processEngine } from "../../../src/replicas/process/engine.ts";
+import type { Engine, Exit, Seat } from "../../../src/engines/engine.ts";
+import type { ProcessHost } from "../../../src/engines/local/host.ts";
+import { processEngine } from "../../../src/engines/local/engine.ts";
 import { faultsOfState } from "../../support/axe.ts";
 import { sharedDashboard } from "../../support/dashboard-site.ts";
 import { verifies } from "../../verifies.ts";

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { parseHello } from "../../../src/replicas/messages.ts";
 import { read, schemaOf } from "../../support/harness-signatures.ts";
 import { findPythons } from "../../support/pythons.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
+import { parseHello } from "../../../src/engines/hello.ts";
 
 const PYTHON = "python3";
 const INTEGER = { type: "integer" };

@@ -6,7 +6,7 @@ import { expect, onTestFinished } from "vitest";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import type { AppLimits } from "../../../src/host/limits/limits.ts";
 import { runKept } from "../../../src/host/run-kept.ts";
-import { KEPT_SERVER_CODE } from "../../../src/replicas/process/server/server-code.ts";
+import { KEPT_SERVER_CODE } from "../../../src/engines/local/server/server-code.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { until } from "../../support/until.ts";

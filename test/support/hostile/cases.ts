@@ -1,5 +1,5 @@
 import { FRAME } from "../../../src/replicas/frames.ts";
-import type { ConnectionKind } from "../../../src/replicas/home.ts";
+import type { ConnectionKind } from "../../../src/engines/home.ts";
 import { frame, inPieces, mutateFrames, mutateJson } from "./mutate.ts";
 import type { Random } from "./random.ts";
 

@@ -2,7 +2,7 @@
 import { connect } from "node:net";
 import type { Socket } from "node:net";
 import { FRAME } from "../../../src/replicas/frames.ts";
-import type { ConnectionKind } from "../../../src/replicas/home.ts";
+import type { ConnectionKind } from "../../../src/engines/home.ts";
 import { anyFrames } from "../any-frames.ts";
 import { answer, askedBack, opening, pinged } from "./cases.ts";
 import type { HostileTickets, Plan, Step } from "./cases.ts";

@@ -4,7 +4,7 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { Bell } from "../../../src/kit/bell.ts";
-import type { ClusterAccess } from "../../../src/host/kubernetes/cluster-access.ts";
+import type { ClusterAccess } from "../../../src/engines/kubernetes/cluster-access.ts";
 import { MAIL_CERTIFICATE, MAIL_KEY } from "../mail-certificate.ts";
 import { until } from "../until.ts";
 

@@ -1,9 +1,9 @@
 import { pino } from "pino";
 import { onTestFinished } from "vitest";
-import { KubernetesApi } from "../../../src/host/kubernetes/api.ts";
+import { KubernetesApi } from "../../../src/engines/kubernetes/api.ts";
 import { Bell } from "../../../src/kit/bell.ts";
-import { KubernetesPlace } from "../../../src/replicas/kubernetes/place.ts";
-import type { PlacedSeat } from "../../../src/replicas/remote/seat-place.ts";
+import { KubernetesPlace } from "../../../src/engines/kubernetes/place.ts";
+import type { PlacedSeat } from "../../../src/engines/agent/seat-place.ts";
 import { SkippingClock } from "../clocks.ts";
 import { until } from "../until.ts";
 import { PlayedApi } from "./played-api.ts";

@@ -1,7 +1,7 @@
 import { readSettings } from "../../../src/config/settings.ts";
 import type { Settings } from "../../../src/config/setting-keys.ts";
-import type { Workload } from "../../../src/replicas/engine.ts";
-import type { SeatOrder } from "../../../src/replicas/remote/seat-place.ts";
+import type { Workload } from "../../../src/engines/engine.ts";
+import type { SeatOrder } from "../../../src/engines/agent/seat-place.ts";
 
 /** Settings of a service whose engine is a cluster. */
 export function kubernetesSettings(env: Readonly<Record<string, string>> = {}): Settings {

@@ -1,18 +1,18 @@
 import { spawn } from "node:child_process";
-import type { ImageBuilds } from "../../../src/replicas/build-seats.ts";
+import type { ImageBuilds } from "../../../src/engines/build-seats.ts";
 import type { ChildProcess } from "node:child_process";
 import path from "node:path";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
 import { describeExit } from "../../../src/host/start-kept.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
-import type { Exit, Workload } from "../../../src/replicas/engine.ts";
+import type { Exit, Workload } from "../../../src/engines/engine.ts";
 import type {
   AdoptedSeat,
   PlacedSeat,
   SeatOrder,
   SeatPlace,
   SeatPlaceEvents,
-} from "../../../src/replicas/remote/seat-place.ts";
+} from "../../../src/engines/agent/seat-place.ts";
 import { isAlive } from "../process-tree.ts";
 
 const AGENT = path.join(PYTHON_DIR, "millrace_seat");

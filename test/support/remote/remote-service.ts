@@ -8,7 +8,7 @@ import { assertNothingLeft } from "../leak-check.ts";
 import { testService } from "../service.ts";
 import type { TestApp, TestService, TestServiceOptions } from "../service.ts";
 import { until } from "../until.ts";
-import type { ImageBuilds } from "../../../src/replicas/build-seats.ts";
+import type { ImageBuilds } from "../../../src/engines/build-seats.ts";
 import { LocalPlace } from "./local-place.ts";
 
 export type RemoteService = {

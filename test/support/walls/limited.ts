@@ -8,9 +8,9 @@ import type { LimitName } from "../../../src/host/limits/limits.ts";
 import { RUNGS } from "../../../src/host/walls/rung.ts";
 import type { Rung } from "../../../src/host/walls/rung.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
-import type { Engine } from "../../../src/replicas/engine.ts";
-import { processEngine } from "../../../src/replicas/process/engine.ts";
-import type { ProcessHost } from "../../../src/replicas/process/host.ts";
+import type { Engine } from "../../../src/engines/engine.ts";
+import { processEngine } from "../../../src/engines/local/engine.ts";
+import type { ProcessHost } from "../../../src/engines/local/host.ts";
 
 /** What a replica's memory can be limited by. */
 export const MEANS = ["control groups", "watcher"] as const;

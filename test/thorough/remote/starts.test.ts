@@ -10,7 +10,7 @@ import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { expect, onTestFinished } from "vitest";
 import { testDatabases } from "../../support/databases.ts";
 import { remoteService } from "../../support/remote/remote-service.ts";
-import type { SeatOrder } from "../../../src/replicas/remote/seat-place.ts";
+import type { SeatOrder } from "../../../src/engines/agent/seat-place.ts";
 import { testService } from "../../support/service.ts";
 import { findPythons } from "../../support/pythons.ts";
 import { LocalPlace } from "../../support/remote/local-place.ts";

@@ -2,13 +2,13 @@ import { PassThrough } from "node:stream";
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { Control } from "../../../src/replicas/control.ts";
-import { BadFrame } from "../../../src/replicas/frame-reader.ts";
 import { FRAME } from "../../../src/replicas/frames.ts";
 import { anyFrames } from "../../support/any-frames.ts";
 import { frame } from "../../support/hostile/mutate.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { callsInHand } from "./calls-in-hand.ts";
+import { BadFrame } from "../../../src/engines/protocol.ts";
 
 function controlWithCalls() {
   const socket = new PassThrough({ highWaterMark: 1 });

@@ -1,7 +1,7 @@
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import type { ScalingConfig } from "../../../src/model/app-config.ts";
 import type { Call } from "../../../src/replicas/call.ts";
-import type { Exit, InitFailure } from "../../../src/replicas/engine.ts";
+import type { Exit, InitFailure } from "../../../src/engines/engine.ts";
 import { Fleet } from "../../../src/replicas/fleet.ts";
 import { newFleetCounts } from "../../../src/replicas/fleet-counts.ts";
 import { functionReplicas } from "../../../src/replicas/function-replicas.ts";

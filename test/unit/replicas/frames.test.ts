@@ -1,8 +1,9 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { BadFrame, FrameReader, LARGE_BYTES } from "../../../src/replicas/frame-reader.ts";
+import { FrameReader, LARGE_BYTES } from "../../../src/replicas/frame-reader.ts";
 import { FRAME, HEAD_BYTES, packCalls, packFrame } from "../../../src/replicas/frames.ts";
 import { anyFrames } from "../../support/any-frames.ts";
+import { BadFrame } from "../../../src/engines/protocol.ts";
 
 type Seen = { readonly type: number; readonly callId: number; readonly payload: string };
 

@@ -7,11 +7,11 @@ import path from "node:path";
 import { onTestFinished } from "vitest";
 import { Bell } from "../../../src/kit/bell.ts";
 import type { Call } from "../../../src/replicas/call.ts";
-import type { Exit, ReplicaStart, Started, Usage, Vitals } from "../../../src/replicas/engine.ts";
+import type { Exit, ReplicaStart, Started, Usage, Vitals } from "../../../src/engines/engine.ts";
 import { FrameReader } from "../../../src/replicas/frame-reader.ts";
 import { FRAME, HEAD_BYTES } from "../../../src/replicas/frames.ts";
-import { Home } from "../../../src/replicas/home.ts";
-import type { ConnectionKind } from "../../../src/replicas/home.ts";
+import { Home } from "../../../src/engines/home.ts";
+import type { ConnectionKind } from "../../../src/engines/home.ts";
 import type { Seats } from "../../../src/replicas/seats.ts";
 import { until } from "../../support/until.ts";
 

@@ -1,13 +1,9 @@
 import { expect, test } from "vitest";
-import { BadFrame } from "../../../src/replicas/frame-reader.ts";
-import {
-  parseFailure,
-  parseHello,
-  parseInitFailure,
-  parseTemplateMessage,
-} from "../../../src/replicas/messages.ts";
-import { WIRE_LIMITS } from "../../../src/replicas/wire-limits.ts";
+import { parseFailure } from "../../../src/replicas/messages.ts";
 import { verifies } from "../../verifies.ts";
+import { BadFrame, WIRE_LIMITS } from "../../../src/engines/protocol.ts";
+import { parseHello, parseInitFailure } from "../../../src/engines/hello.ts";
+import { parseTemplateMessage } from "../../../src/engines/templates/template.ts";
 
 const PARAMETER = { name: "n", kind: "named", required: true, annotation: "int", default: null };
 const RUN = {

@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
-import type { Usage } from "../../../src/replicas/engine.ts";
+import type { Usage } from "../../../src/engines/engine.ts";
 import { Meter } from "../../../src/replicas/meter.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { verifies } from "../../verifies.ts";

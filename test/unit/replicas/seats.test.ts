@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Engine, Exit, ReplicaStart, SeatOwner, Workload } from "../../../src/replicas/engine.ts";
-import type { Home } from "../../../src/replicas/home.ts";
+import type { Engine, Exit, ReplicaStart, SeatOwner, Workload } from "../../../src/engines/engine.ts";
+import type { Home } from "../../../src/engines/home.ts";
 import { Seats } from "../../../src/replicas/seats.ts";
 
 const WORKLOAD: Workload = {

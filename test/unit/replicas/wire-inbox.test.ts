@@ -1,13 +1,13 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { BadFrame, LARGE_BYTES } from "../../../src/replicas/frame-reader.ts";
+import { LARGE_BYTES } from "../../../src/replicas/frame-reader.ts";
 import { FRAME, INITIAL_CREDIT_BYTES } from "../../../src/replicas/frames.ts";
 import { WireInbox } from "../../../src/replicas/wire-inbox.ts";
-import { WIRE_LIMITS } from "../../../src/replicas/wire-limits.ts";
 import { HELLO } from "../../support/hostile/cases.ts";
 import { frame } from "../../support/hostile/mutate.ts";
 import { verifies } from "../../verifies.ts";
 import { callsInHand } from "./calls-in-hand.ts";
+import { BadFrame, WIRE_LIMITS } from "../../../src/engines/protocol.ts";
 
 const LIMITS = { maxResultBytes: 2 * LARGE_BYTES, maxChunkBytes: LARGE_BYTES + 100 };
 const MS = Buffer.alloc(8);

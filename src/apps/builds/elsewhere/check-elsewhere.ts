@@ -1,6 +1,6 @@
 import type { AppConfig } from "../../../model/app-config.ts";
 import { PROJECT_ID } from "../../../model/names.ts";
-import type { ImageBuilds } from "../../../replicas/build-seats.ts";
+import type { ImageBuilds } from "../../../engines/build-seats.ts";
 import { BuildError } from "../build-error.ts";
 import { insideBundle } from "../bundle-files.ts";
 import { listed, requireEntrypoint } from "../host-fit.ts";

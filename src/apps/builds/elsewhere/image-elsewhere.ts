@@ -2,7 +2,7 @@ import path from "node:path";
 import { z } from "zod";
 import { realpath } from "../../../kit/files.ts";
 import type { AppConfig, BuiltImage } from "../../../model/app-config.ts";
-import type { BuildGround, Builder, ImageBuilds } from "../../../replicas/build-seats.ts";
+import type { BuildGround, Builder, ImageBuilds } from "../../../engines/build-seats.ts";
 import { BuildError } from "../build-error.ts";
 import type { BuildSite } from "../site.ts";
 import { installPackages } from "../images/dockerfile.ts";

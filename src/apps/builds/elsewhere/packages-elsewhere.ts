@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { KeptEnd } from "../../../host/run-kept.ts";
 import { realpath } from "../../../kit/files.ts";
-import type { BuildGround } from "../../../replicas/build-seats.ts";
+import type { BuildGround } from "../../../engines/build-seats.ts";
 import { environmentElsewhere } from "../build-environment.ts";
 import { BuildError } from "../build-error.ts";
 import { PROBE, pipInstaller, readProbe } from "../installer.ts";

@@ -10,7 +10,7 @@ import { Unpackable } from "../../../kit/tar/pack-folder.ts";
 import { repack } from "../../../kit/tar/repack.ts";
 import type { Repacking } from "../../../kit/tar/repack.ts";
 import { NoRoom, unpackFolder } from "../../../kit/tar/unpack-folder.ts";
-import type { Builder } from "../../../replicas/build-seats.ts";
+import type { Builder } from "../../../engines/build-seats.ts";
 import { LIMITS, roomBytes } from "../../artifacts/fetch-version.ts";
 import { makeFolder } from "../../bundles/place-folder.ts";
 import { BLOB_RECORD } from "../blob-record.ts";

@@ -7,7 +7,7 @@ import { compileBundle } from "../../../../src/apps/builds/compile-bundle.ts";
 import { bringBundleBack } from "../../../../src/apps/builds/elsewhere/take-folders.ts";
 import type { BuildSite, Elsewhere } from "../../../../src/apps/builds/site.ts";
 import { TarWriter } from "../../../../src/kit/tar/write.ts";
-import type { Builder } from "../../../../src/replicas/build-seats.ts";
+import type { Builder } from "../../../../src/engines/build-seats.ts";
 import { verifies } from "../../../verifies.ts";
 
 /** A seat whose agent is the app's own image: it sends that archive, and prints those lines. */

@@ -1,0 +1,91 @@
+import type { Socket } from "node:net";
+import type { Clock, Timer } from "../../kit/clock.ts";
+import { LineCutter } from "../../kit/line-cutter.ts";
+import { MAX_LINE_BYTES } from "./seat-messages.ts";
+import { BadFrame } from "../protocol.ts";
+
+/** Each side gives a sign of life so often, and takes the other for gone after a silence of three. */
+const BEAT_MS = 2_000;
+const SILENCE_MS = 3 * BEAT_MS;
+/** For a last word, to one that may have stopped reading. */
+const LAST_WORD_MS = 5_000;
+/** What is said to an agent is little, but for its first message. */
+const MAX_UNREAD_BYTES = 32 * 1024 * 1024;
+
+export type LineEvents<Heard> = {
+  onMessage(message: Heard): void;
+  /** It broke the protocol; it ends next. */
+  onFault(fault: string): void;
+  onError(error: unknown): void;
+  /** It has ended, or nothing came for too long. Once. */
+  onEnded(): void;
+};
+
+/** What both sides of a line say, whatever else they say. */
+export type Beat = { readonly beat: Record<string, never> };
+
+/**
+ * The connection that a seat's agent and its service talk on, or what supervises seats and its service: lines of JSON,
+ * and beats. `read` takes a line for a message, and throws `BadFrame` for what may not come, or not now.
+ */
+export class SeatLine<Heard, Said> {
+  readonly #socket: Socket;
+  readonly #clock: Clock;
+  readonly #events: LineEvents<Heard>;
+  readonly #beats: Timer;
+  readonly #silence: Timer;
+  readonly #cutter: LineCutter;
+  #isOver = false;
+
+  constructor(socket: Socket, clock: Clock, read: (line: Buffer) => Heard, events: LineEvents<Heard>) {
+    this.#socket = socket;
+    this.#clock = clock;
+    this.#events = events;
+    this.#cutter = new LineCutter({ maxBytes: MAX_LINE_BYTES }, (line, isPiece) => {
+      if (isPiece) throw new BadFrame(`a line of more than ${MAX_LINE_BYTES} bytes`);
+      events.onMessage(read(line));
+    });
+    this.#beats = clock.every(BEAT_MS, () => this.say({ beat: {} }));
+    this.#silence = clock.after(SILENCE_MS, () => this.close());
+    socket.on("close", () => this.close());
+    socket.on("data", (data: Buffer) => this.#read(data));
+    socket.resume();
+  }
+
+  say(message: Said | Beat): void {
+    if (this.#isOver) return;
+    this.#socket.write(`${JSON.stringify(message)}\n`);
+    if (this.#socket.writableLength > MAX_UNREAD_BYTES) this.close();
+  }
+
+  /** Ends it; with a last word, behind that. */
+  close(lastWord?: Said): void {
+    if (this.#isOver) return;
+    if (lastWord) this.say(lastWord);
+    this.#isOver = true;
+    this.#beats.cancel();
+    this.#silence.cancel();
+    if (lastWord) this.#part();
+    else this.#socket.destroy();
+    this.#events.onEnded();
+  }
+
+  #part(): void {
+    const late = this.#clock.after(LAST_WORD_MS, () => this.#socket.destroy());
+    this.#socket.once("close", () => late.cancel());
+    this.#socket.end(() => this.#socket.destroy());
+  }
+
+  #read(data: Buffer): void {
+    if (this.#isOver) return;
+    this.#silence.restart();
+    try {
+      this.#cutter.push(data);
+      this.#cutter.cut(() => !this.#isOver);
+    } catch (error) {
+      if (error instanceof BadFrame) this.#events.onFault(error.message);
+      else this.#events.onError(error);
+      this.close();
+    }
+  }
+}

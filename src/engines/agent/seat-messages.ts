@@ -1,0 +1,235 @@
+import { z } from "zod";
+import type { BuildFolder } from "../build-seats.ts";
+import type { ThreadVitals, Usage, Vitals } from "../engine.ts";
+import { FOLDERS } from "./seat-limits.ts";
+import type { AskedLimits, ToldEnd } from "./seat-limits.ts";
+import { SEAT_LEVELS } from "./seat-walls.ts";
+import type { AskedWalls } from "./seat-walls.ts";
+import { BadFrame, orderedReader, parseMessage } from "../protocol.ts";
+import type { Moves } from "../protocol.ts";
+
+/** Of one message of an agent: a line that its harness printed, or why it failed. */
+export const MAX_LINE_BYTES = 64 * 1024;
+
+/** Where an agent is: what it may say next follows from that. */
+type SeatPhase =
+  | "greeting"
+  | "fetching"
+  | "starting"
+  | "running"
+  | "hired"
+  | "preparing"
+  | "building"
+  | "over";
+
+type SeatWord =
+  | "hello"
+  | "fetched"
+  | "started"
+  | "exited"
+  | "failed"
+  | "beat"
+  | "printed"
+  | "seen"
+  | "leaving"
+  | "adopted"
+  | "listening"
+  | "ready"
+  | "done";
+
+/** What an agent may say on a connection. On the next one it says again what has happened so far. */
+export const SEAT_MOVES: Moves<SeatPhase, SeatWord> = {
+  greeting: { hello: "fetching" },
+  fetching: { fetched: "starting", failed: "over", exited: "over", beat: "fetching" },
+  starting: { started: "running", failed: "over", exited: "over", beat: "starting" },
+  running: {
+    exited: "over",
+    beat: "running",
+    leaving: "running",
+    adopted: "running",
+    printed: "running",
+    seen: "running",
+    listening: "running",
+  },
+  // A seat in which an environment is built.
+  hired: { hello: "preparing" },
+  preparing: { ready: "building", failed: "over", exited: "over", beat: "preparing" },
+  building: { done: "building", printed: "building", exited: "over", beat: "building" },
+  // The last line may still be read from a pipe, and a look be answered, when the end has been told.
+  over: { beat: "over", leaving: "over", printed: "over", seen: "over", listening: "over", done: "over" },
+};
+
+const MAX_EXIT_CODE = 255;
+/** A start may wait for a machine to be bought. */
+const MAX_START_MS = 100_000_000;
+const MAX_LOOKS = 2 ** 31;
+const MAX_ORDERS = 1_000_000;
+const MAX_THREADS = 64;
+/** More milliseconds and bytes than any machine has; sums of many are exact. */
+const MAX_AMOUNT = 2 ** 44;
+/** Of a connection: an agent passes on a quarter of that of each stream, in its whole life. */
+const MAX_PRINTED_CHARS = 1024 * 1024;
+
+const empty = z.strictObject({});
+const amount = z.number().min(0).max(MAX_AMOUNT);
+const since = z.strictObject({ ms: z.number().min(0).max(MAX_START_MS) });
+/** A whole path in a seat. */
+const path = z.string().max(4_096).startsWith("/");
+const usage = z
+  .strictObject({ cpu_ms: amount, resident_bytes: amount })
+  .transform((u): Usage => ({ cpuMs: u.cpu_ms, residentBytes: u.resident_bytes }));
+
+const vitals = z
+  .strictObject({
+    at_ms: amount,
+    is_stopped: z.boolean(),
+    threads: z.array(z.tuple([z.int().min(0), amount, z.boolean()])).max(MAX_THREADS),
+  })
+  .transform((v): Vitals => ({ atMs: v.at_ms, isStopped: v.is_stopped, threads: threadsOf(v.threads) }));
+
+const walls = z.strictObject({ level: z.enum(SEAT_LEVELS), gap: z.string().max(2_000).nullable() });
+const listening = z
+  .strictObject({ is: z.boolean(), is_fixed: z.boolean(), is_open: z.boolean() })
+  .transform((l) => ({ isListening: l.is, isFixed: l.is_fixed, isOpen: l.is_open }));
+
+const done = z
+  .strictObject({
+    id: z.int().min(1).max(MAX_ORDERS),
+    code: z.int().min(0).max(MAX_EXIT_CODE),
+    is_out_of_memory: z.boolean(),
+    problem: z.string().max(4_000).nullable(),
+  })
+  .transform(({ is_out_of_memory, ...rest }) => ({ ...rest, isOutOfMemory: is_out_of_memory }));
+
+const MESSAGE = z.union([
+  z.strictObject({ beat: empty }),
+  z.strictObject({ hello: z.strictObject({ python: z.string().max(32), tag: z.string().max(200) }) }),
+  z.strictObject({ fetched: since }),
+  z.strictObject({ started: since.extend({ walls: walls.nullable() }) }),
+  z.strictObject({ failed: z.strictObject({ message: z.string().max(4_000) }) }),
+  z.strictObject({
+    exited: z
+      .strictObject({
+        code: z.int().min(0).max(MAX_EXIT_CODE),
+        is_out_of_memory: z.boolean(),
+        full: z.enum(FOLDERS).optional(),
+      })
+      .transform((e): ToldEnd => ({ code: e.code, isOutOfMemory: e.is_out_of_memory, full: e.full ?? null })),
+  }),
+  z.strictObject({
+    printed: z.strictObject({ stream: z.enum(["stdout", "stderr"]), text: z.string() }),
+  }),
+  z.strictObject({
+    seen: z.strictObject({
+      id: z.int().min(0).max(MAX_LOOKS),
+      usage: usage.nullable(),
+      vitals: vitals.nullable(),
+      out_of_memory: z.int().min(0).max(MAX_LOOKS),
+    }),
+  }),
+  z.strictObject({ leaving: empty }),
+  z.strictObject({ adopted: empty }),
+  z.strictObject({ listening }),
+  z.strictObject({ ready: z.strictObject({ folder: path, python: path }) }),
+  z.strictObject({ done }),
+]);
+
+/** What an agent says of its seat. */
+export type SeatMessage = z.infer<typeof MESSAGE>;
+
+/** What an agent saw of a process. */
+export type Seen = Extract<SeatMessage, { readonly seen: unknown }>["seen"];
+
+/** Where the app's own server takes connections: on the port that is in its code; from other machines too. */
+export type Listening = Extract<SeatMessage, { readonly listening: unknown }>["listening"];
+
+function threadsOf(threads: readonly [number, number, boolean][]): Map<number, ThreadVitals> {
+  return new Map(threads.map(([id, usedMs, isRunnable]) => [id, { usedMs, isRunnable }]));
+}
+
+/** Reads one line of an agent; throws `BadFrame` for anything that no agent says. */
+export function parseSeatMessage(line: Buffer): SeatMessage {
+  return parseMessage(MESSAGE, line, "agent");
+}
+
+/** Reads the lines of one connection of an agent, in an order that is checked: of one that runs an app, or that builds. */
+export function seatReader(first: "greeting" | "hired" = "greeting"): (line: Buffer) => SeatMessage {
+  const read = orderedReader(parseSeatMessage, SEAT_MOVES, first);
+  // What a build prints is counted for each order.
+  let left = first === "hired" ? Number.POSITIVE_INFINITY : MAX_PRINTED_CHARS;
+  return (line) => {
+    const message = read(line);
+    if ("printed" in message) left -= message.printed.text.length + 1;
+    if (left < 0) throw new BadFrame("more printed lines than an agent passes on");
+    return message;
+  };
+}
+
+/** What a service tells an agent to do. */
+export type Sitting = {
+  /** Hashes of blobs. */
+  readonly bundle: string;
+  readonly environment: string | null;
+  /** Where the project's storage is in such places. */
+  readonly storage: string;
+  readonly variables: Readonly<Record<string, string>>;
+  /** What the app is to live behind; null where its place is that. */
+  readonly walls: AskedWalls | null;
+  /** What it is held to; null where its place does that. */
+  readonly limits: AskedLimits | null;
+  /** What the harness is told, but for what the agent fills in. */
+  readonly order: unknown;
+  /** The app's own server in place of the harness; null for none. */
+  readonly server: {
+    readonly command: readonly string[];
+    readonly port: number;
+    /** The one that its author wrote, which may be in its code. */
+    readonly authored: number;
+    /** For what it prints. */
+    readonly ticket: string;
+  } | null;
+  /** Nothing of the app runs: the agent does what it is ordered to. */
+  readonly build?: true;
+};
+
+/** Something that an agent is to do in a seat in which an environment is built, one after the other. */
+export type BuildOrder =
+  /** Run a program in the bundle's folder, with those files beside it. */
+  | {
+      readonly run: {
+        readonly id: number;
+        readonly program: string;
+        readonly args: readonly string[];
+        readonly env: Readonly<Record<string, string>>;
+        readonly files: Readonly<Record<string, string>>;
+      };
+    }
+  /** Send a folder, on a connection that shows this ticket. */
+  | { readonly give: { readonly id: number; readonly what: BuildFolder; readonly ticket: string } }
+  /** Fetch an environment that was built before. */
+  | { readonly bring: { readonly id: number; readonly blob: string } };
+
+/** By what an agent and a service know each other from then on. */
+export type Session = {
+  readonly secret: string;
+  readonly fence: number;
+  readonly grace_ms: number;
+  readonly addresses: readonly string[];
+  readonly sit: Sitting;
+};
+
+/** What a service says. */
+export type ServiceMessage =
+  | BuildOrder
+  | { readonly session: Session }
+  | { readonly beat: Record<string, never> }
+  | { readonly look: { readonly id: number; readonly pid: number } }
+  /** Connect the app's own server with a connection that shows this ticket. */
+  | { readonly dial: { readonly ticket: string } }
+  /** Where services are now. */
+  | { readonly services: { readonly addresses: readonly string[] } }
+  /** Have the app's own server end by itself. */
+  | { readonly ask: Record<string, never> }
+  | { readonly end: Record<string, never> }
+  | { readonly fenced: Record<string, never> }
+  | { readonly elsewhere: { readonly address: string } };

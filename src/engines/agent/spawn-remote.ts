@@ -1,0 +1,23 @@
+import type { Exit } from "../engine.ts";
+import { orderOf } from "../local/spawn.ts";
+import type { Spawn, StartedProcess } from "../local/spawn.ts";
+import { seatFor } from "./find-seat.ts";
+import { refused, whatIsMissing } from "./refusals.ts";
+import type { RemoteParts } from "./remote-parts.ts";
+
+/** Starts templates and replicas in seats elsewhere: an agent there fetches the app, starts it and passes on what it says. */
+export function spawnRemote(parts: RemoteParts): Spawn {
+  return (start, clock, events) => {
+    const failure = whatIsMissing(start.workload);
+    if (failure !== null) return over(refused(failure));
+    const { workload, folders, tickets } = start;
+    const order: unknown = JSON.parse(orderOf(workload, { ...folders, bundle: "" }, "", tickets));
+    return seatFor(parts, { workload, order, server: null }, clock, events).process;
+  };
+}
+
+/** One that has not been started. */
+function over(exit: Exit): StartedProcess {
+  const exited = Promise.resolve(exit);
+  return { exited, kill: () => {}, vitals: () => null, usage: async () => null, residentBytes: () => 0 };
+}

@@ -1,0 +1,149 @@
+import { randomUUID } from "node:crypto";
+import type { ContainerTool } from "../../host/containers/container-tool.ts";
+import { readImageRecord } from "../../host/containers/image-record.ts";
+import { startContainer } from "../../host/containers/start-container.ts";
+import type { ContainerStart, Mount, StartedContainer } from "../../host/containers/start-container.ts";
+import { describeRunOut } from "../../host/limits/limits.ts";
+import { describeExit } from "../../host/start-kept.ts";
+import { unkeptByContainers } from "../../host/walls/network.ts";
+import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
+import type { Clock } from "../../kit/clock.ts";
+import { pause } from "../../kit/pause.ts";
+import type { Exit, InitFailure, SeatEvents, Workload } from "../engine.ts";
+import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
+import { foldersOf } from "../local/folders.ts";
+import { notEnforced } from "../local/what-is-missing.ts";
+import type { ContainerHost } from "./host.ts";
+
+/** What of a container is not the same for every app. */
+export type ContainerParts = Pick<ContainerStart, "program" | "args" | "port" | "input"> & {
+  readonly variables: Readonly<Record<string, string>>;
+  readonly mounts: readonly Mount[];
+};
+
+/** Where an app's container sees its project's storage, and where it keeps temporary files. */
+const STORAGE = "/persistent-storage";
+const SCRATCH = "/tmp";
+/** What the original calls them. */
+const RUNTIMES = { v1: "runc", v2: "runsc" } as const;
+/** How the tool tells that it could not start the container at all. */
+const NOT_STARTED = 125;
+
+/** How often a container that starts is asked for its first process. */
+const LOOK_MS = 50;
+
+/** An app's container that was started. */
+export type AppContainer = {
+  readonly container: StartedContainer;
+  readonly exited: Promise<Exit>;
+  /** Calls that with its first process as soon as there is one. */
+  onBorn(act: (pid: number) => void): void;
+};
+
+/**
+ * Starts a container of an app's image, held to its limits; what it prints is told as lines. Gives how it has ended
+ * where it may not or cannot start.
+ */
+export async function startAppContainer(
+  host: ContainerHost,
+  workload: Workload,
+  parts: ContainerParts,
+  { onLog, onError }: Pick<SeatEvents, "onLog" | "onError">,
+): Promise<AppContainer | Exit> {
+  const { containers, dataDir, storage, limits, clock } = host;
+  const folders = foldersOf(workload, dataDir);
+  const image = readImageRecord(folders.environment);
+  const found = await containers.find();
+  if (!("tool" in found)) return failed(`its image needs podman or docker, and ${found.lack}`);
+  if (!image) return failed("its image is missing: run `millrace doctor --repair`, or deploy the app again");
+  const gap = unkeptByContainers(workload.network, host.network);
+  if (gap?.isRefused) return ended(notEnforced(gap.message));
+  const refusal = limits?.refusal(folders.storage) ?? null;
+  if (refusal !== null) return failed(refusal);
+  const { projectId } = workload;
+  const user = storage.userOf(projectId);
+  const scratch = makeScratch(dataDir, user);
+  const container = await startContainer(containers, found.tool, {
+    projectId,
+    id: randomUUID(),
+    image: image.id,
+    ...parts,
+    variables: {
+      PYTHONUNBUFFERED: "1",
+      HOME: SCRATCH,
+      HF_HOME: `${STORAGE}/.cache/huggingface`,
+      ...parts.variables,
+      PERSISTENT_STORAGE: STORAGE,
+    },
+    mounts: [{ from: folders.storage, to: STORAGE }, { from: scratch, to: SCRATCH }, ...parts.mounts],
+    user,
+    limits: workload.limits,
+    runtime: runtimeFor(workload, found.tool),
+    hasNetwork: workload.network !== false,
+  }).catch(async (error: unknown) => {
+    await removeScratch(scratch);
+    throw error;
+  });
+  for (const name of ["stdout", "stderr"] as const)
+    readLogLines(container[name], name, onLog, { owner: projectId }).catch(onError);
+  if (container.withheld.length > 0)
+    onLog({ stream: "stderr", text: withheldText(container.withheld), runId: null });
+  let excess: string | null = null;
+  let unwatch = (): void => {};
+  const born = firstProcess(container, clock);
+  const begin = async (): Promise<void> => {
+    if ((await born) === 0) return;
+    const written = { scratch: [scratch, ...(await container.written())], storage: folders.storage };
+    const end = limits?.watch(written, (why) => {
+      excess = why;
+      container.end();
+    });
+    if (hasEnded) end?.();
+    else if (end) unwatch = end;
+  };
+  let hasEnded = false;
+  begin().catch(onError);
+  const exited = container.exited.then(async ({ code, isOutOfMemory }): Promise<Exit> => {
+    hasEnded = true;
+    unwatch();
+    await removeScratch(scratch);
+    clock.after(LAST_LINES_MS, () => [container.stdout, container.stderr].forEach((pipe) => pipe.destroy()));
+    if (excess !== null) return { detail: excess, initFailure: null };
+    if (isOutOfMemory)
+      return { detail: describeRunOut(workload.limits), initFailure: null, isOutOfMemory: true };
+    const detail = code === NOT_STARTED ? `${found.tool.kind} could not start it` : describeExit(code, null);
+    return { detail, initFailure: null };
+  });
+  const onBorn = (act: (pid: number) => void): void => void born.then((pid) => pid > 0 && act(pid), onError);
+  return { container, exited, onBorn };
+}
+
+/** 0 where it has ended before there was one. */
+async function firstProcess(container: StartedContainer, clock: Clock): Promise<number> {
+  let hasEnded = false;
+  void container.exited.then(() => (hasEnded = true));
+  for (;;) {
+    const pid = await container.pid();
+    if (pid > 0 || hasEnded) return pid;
+    await pause(clock, LOOK_MS);
+  }
+}
+
+/** Null for the tool's own choice. */
+function runtimeFor({ containerRuntime }: Workload, { runtimes }: ContainerTool): "runc" | "runsc" | null {
+  const runtime = containerRuntime && RUNTIMES[containerRuntime];
+  return runtime !== null && runtimes.includes(runtime) ? runtime : null;
+}
+
+function withheldText(names: readonly string[]): string {
+  return `millrace: ${names.join(", ")}: the container engine goes by that name itself, so that only a short value of one line can be passed on`;
+}
+
+function failed(why: string): Exit {
+  const message = `The app cannot start: ${why}.`;
+  return ended({ message, traceback: message });
+}
+
+function ended(initFailure: InitFailure): Exit {
+  return { detail: initFailure.message, initFailure };
+}

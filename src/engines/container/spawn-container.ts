@@ -1,0 +1,110 @@
+import path from "node:path";
+import { PYTHON_DIR } from "../../config/package-files.ts";
+import { readImageRecord } from "../../host/containers/image-record.ts";
+import type { StartedContainer } from "../../host/containers/start-container.ts";
+import { residentBelow } from "../../host/process-tree.ts";
+import { parentOf } from "../../host/proc-stat.ts";
+import type { Exit, SeatEvents, Started } from "../engine.ts";
+import type { Door, Home } from "../home.ts";
+import { hold } from "../local/limited.ts";
+import { orderOf } from "../local/spawn.ts";
+import type { ProcessStart, Spawn, StartedProcess } from "../local/spawn.ts";
+import { usageOf } from "../local/usage.ts";
+import { ProcessLook } from "../local/vitals.ts";
+import { startAppContainer } from "./app-container.ts";
+import { HostPids } from "./host-pids.ts";
+import type { ContainerHost } from "./host.ts";
+
+/** Where a container of functions finds the harness, its app and its way home. */
+const HARNESS = "/opt/millrace/python";
+const BUNDLE = "/cortex";
+const DOOR = "/run/millrace";
+const START = `import sys; sys.path[:1] = [${JSON.stringify(HARNESS)}]; from millrace_worker.start import main; main()`;
+
+const look = new ProcessLook();
+
+/** Starts templates and replicas in containers of their app's image; each calls home by a door of its own. */
+export function spawnContainer(host: ContainerHost, home: Home): Spawn {
+  return (start, _clock, events) => new SpawnedContainer(host, home, start, events).process;
+}
+
+class SpawnedContainer {
+  readonly process: StartedProcess;
+  readonly #host: ContainerHost;
+  readonly #home: Home;
+  readonly #start: ProcessStart;
+  readonly #events: Pick<SeatEvents, "onLog" | "onError">;
+  readonly #pids = new HostPids();
+  #container: StartedContainer | null = null;
+  #isKilled = false;
+
+  constructor(
+    host: ContainerHost,
+    home: Home,
+    start: ProcessStart,
+    events: Pick<SeatEvents, "onLog" | "onError">,
+  ) {
+    this.#host = host;
+    this.#home = home;
+    this.#start = start;
+    this.#events = events;
+    const { limits, workload } = start;
+    const exited = this.#live();
+    this.process = {
+      exited,
+      kill: () => {
+        this.#isKilled = true;
+        this.#container?.end();
+      },
+      vitals: (pid) => look.at(this.#pids.of(pid), this.#pids.first),
+      usage: async (pid) => await usageOf(this.#pids.of(pid), this.#pids.first),
+      residentBytes: () => residentBelow(parentOf(this.#pids.first)),
+      holdFork: () =>
+        limits && {
+          ...hold(limits, workload.limits, { why: null }),
+          ancestor: this.#pids.first,
+          hostPid: (pid) => this.#pids.of(pid),
+        },
+    } satisfies Started & StartedProcess;
+  }
+
+  async #live(): Promise<Exit> {
+    const door = await this.#home.openDoor();
+    try {
+      return await this.#run(door);
+    } catch (error) {
+      return { detail: (error as Error).message, initFailure: null };
+    } finally {
+      await door.close();
+    }
+  }
+
+  async #run(door: Door): Promise<Exit> {
+    const { workload, folders, tickets } = this.#start;
+    if (this.#isKilled) return { detail: "stopped before it started", initFailure: null };
+    const python = readImageRecord(folders.environment)?.python ?? "python3";
+    const address = path.join(DOOR, path.basename(door.address));
+    const started = await startAppContainer(
+      this.#host,
+      workload,
+      {
+        program: python,
+        args: ["-c", START],
+        port: null,
+        input: `${orderOf(workload, { ...folders, bundle: BUNDLE }, address, tickets)}\n`,
+        mounts: [
+          { from: PYTHON_DIR, to: HARNESS, isReadOnly: true },
+          // It may call there, and put nothing beside it.
+          { from: path.dirname(door.address), to: DOOR, isReadOnly: true },
+        ],
+        variables: workload.variables,
+      },
+      this.#events,
+    );
+    if (!("container" in started)) return started;
+    this.#container = started.container;
+    if (this.#isKilled) started.container.end();
+    started.onBorn((pid) => (this.#pids.first = pid));
+    return await started.exited;
+  }
+}

@@ -1,0 +1,230 @@
+import type { Settings } from "../../config/setting-keys.ts";
+import { ApiError, describeTrouble } from "./api.ts";
+import type { KubernetesApi } from "./api.ts";
+import { Watch } from "./watch.ts";
+import type { Clock, Timer } from "../../kit/clock.ts";
+import type { Log } from "../../kit/log.ts";
+import { within } from "../../kit/within.ts";
+import type { ImageBuilds } from "../build-seats.ts";
+import type { Workload } from "../engine.ts";
+import type { AdoptedSeat, PlacedSeat, SeatOrder, SeatPlace, SeatPlaceEvents } from "../agent/seat-place.ts";
+import { INSTALLATION } from "./labels.ts";
+import type { Whose } from "./labels.ts";
+import { Leftovers } from "./leftovers.ts";
+import type { Held } from "./leftovers.ts";
+import { PodApi } from "./pod-api.ts";
+import { podPartsOf } from "./pod-parts.ts";
+import { PodQueue } from "./pod-queue.ts";
+import { PodSeat } from "./pod-seat.ts";
+import { imageTools } from "./image-pod.ts";
+import { PYTHON_DIR, podName } from "./pod-spec.ts";
+import { readPod } from "./pod-state.ts";
+import type { SeenPod } from "./pod-state.ts";
+
+export type KubernetesParts = {
+  readonly settings: Settings;
+  /** Closed with the place. */
+  readonly api: KubernetesApi;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly whose: Whose;
+  /** The Python of apps that ask for none, such as 3.12.4. */
+  readonly python: string;
+  /** Where agents call: `host:port`. */
+  readonly seatAddresses: readonly string[];
+  /** Whether a living service of the installation holds that pod; true where that cannot be told. */
+  readonly isHeld: (pod: Held) => boolean;
+  /** Which of those seats anybody has, or may still take over; absent where none can be. */
+  readonly known?: (seatIds: readonly string[]) => Promise<ReadonlySet<string>>;
+};
+
+const SWEEP_MS = 5_000;
+/** In a sweep, of pods that take long to be set up. */
+const MAX_QUESTIONS = 4;
+/** For what is being removed when the service stops; the next one sweeps what is left. */
+const LAST_MS = 5_000;
+
+/** Seats that are pods. What runs goes on while the cluster's API does not answer. */
+export class KubernetesPlace implements SeatPlace {
+  readonly name = "kubernetes";
+  readonly builds = true;
+  readonly images: ImageBuilds | null;
+  readonly #parts: KubernetesParts;
+  readonly #api: KubernetesApi;
+  readonly #pods: PodApi;
+  readonly #queue: PodQueue;
+  readonly #leftovers: Leftovers;
+  readonly #stopped = new AbortController();
+  /** By the names of their pods. */
+  readonly #seats = new Map<string, PodSeat>();
+  /** Those that a list has to have, unless they are gone. */
+  #listed: readonly PodSeat[] = [];
+  #watch: Watch | null = null;
+  #sweeper: Timer | null = null;
+  #lastSweep: Promise<void> | null = null;
+  #isInTrouble = false;
+  #hasListed = false;
+  #onEmpty: (() => void) | null = null;
+
+  private constructor(parts: KubernetesParts, image: string) {
+    const { settings, clock, log } = parts;
+    const { signal } = this.#stopped;
+    this.#parts = parts;
+    this.#api = parts.api;
+    const pod = podPartsOf(settings, { ...parts, image });
+    const { images } = pod;
+    this.images = images && { registry: images.registry, tools: imageTools(images, PYTHON_DIR) };
+    this.#pods = new PodApi({
+      api: this.#api,
+      clock,
+      stopped: signal,
+      onRefused: ({ message }) => log.warn({ detail: message }, "Kubernetes refuses to remove a pod"),
+      pod,
+      policies: { ...settings, seatAddresses: parts.seatAddresses },
+    });
+    this.#queue = new PodQueue(clock, signal);
+    this.#leftovers = new Leftovers({
+      // One of our own that is not ours any more was taken over, and its label is all that is left of us.
+      isHeld: (pod) => pod.nodeId !== parts.whose.nodeId && parts.isHeld(pod),
+      known: parts.known ?? (async () => new Set<string>()),
+      remove: ({ name, uid }) => this.#pods.remove(name, uid),
+    });
+  }
+
+  /** Throws where the cluster refuses us. One that does not answer now is waited for later. */
+  static async open(parts: KubernetesParts): Promise<KubernetesPlace> {
+    const { kubernetesImage } = parts.settings;
+    if (kubernetesImage === null)
+      throw new Error("MILLRACE_ENGINE=kubernetes needs MILLRACE_KUBERNETES_IMAGE, the worker image");
+    const place = new KubernetesPlace(parts, kubernetesImage);
+    await place.#start();
+    return place;
+  }
+
+  begin(order: SeatOrder, workload: Workload, events: SeatPlaceEvents): PlacedSeat {
+    return this.#open(podName(order.seatId, workload), order, workload, events);
+  }
+
+  /** By the name that the pod got when it was made, perhaps by an earlier release. */
+  adopt({ placeName }: AdoptedSeat, workload: Workload, events: SeatPlaceEvents): PlacedSeat {
+    const seat = this.#open(placeName, null, workload, events);
+    const pod = this.#leftovers.take(seat.placeName);
+    if (pod) seat.see(pod);
+    else if (this.#hasListed && !this.#isInTrouble) seat.seeGone();
+    return seat;
+  }
+
+  #open(name: string, order: SeatOrder | null, workload: Workload, events: SeatPlaceEvents): PodSeat {
+    const parts = {
+      pods: this.#pods,
+      queue: this.#queue,
+      now: () => this.#parts.clock.now(),
+      onGone: (gone: PodSeat) => this.#forget(gone),
+      onLeft: (pod: SeenPod) => this.#leftovers.see(pod),
+    };
+    const seat = new PodSeat(parts, name, order, workload, events);
+    this.#seats.set(seat.placeName, seat);
+    return seat;
+  }
+
+  leaveNothing(): void {
+    this.#sweeper?.cancel();
+    this.#lastSweep = this.#sweep(true);
+  }
+
+  /** Lets the cluster take what is being removed, then lets go of it. */
+  async close(): Promise<void> {
+    this.#sweeper?.cancel();
+    const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
+    if (this.#seats.size === 0) this.#onEmpty?.();
+    await within(LAST_MS, Promise.all([empty, this.#lastSweep]), this.#parts.clock);
+    this.#stopped.abort();
+    await this.#watch?.stop();
+    this.#api.close();
+  }
+
+  async #start(): Promise<void> {
+    const { log, clock } = this.#parts;
+    try {
+      await this.#pods.prepare();
+    } catch (error) {
+      if (error instanceof ApiError && !error.isPassing) {
+        this.#api.close();
+        const { address, namespace } = this.#api;
+        throw new Error(`Kubernetes at ${address}, namespace ${namespace}: ${error.message}`, {
+          cause: error,
+        });
+      }
+      log.warn({ detail: describeTrouble(error) }, "starting without Kubernetes; it is tried again");
+    }
+    const path = this.#api.pathOf("api/v1", "pods");
+    const labelSelector = `${INSTALLATION}=${this.#parts.whose.installationId}`;
+    this.#watch = new Watch(
+      { api: this.#api, clock, path, labelSelector },
+      {
+        onListing: () => (this.#listed = [...this.#seats.values()].filter(({ isThere }) => isThere)),
+        onList: (objects) => this.#takeAll(objects),
+        onChange: (change, object) => this.#take(change, object),
+        onTrouble: (error) => this.#tellTrouble(error),
+      },
+    );
+    this.#sweeper = clock.every(SWEEP_MS, () => {
+      for (const seat of this.#stuck()) void seat.askWhy();
+      void this.#sweep(false);
+    });
+  }
+
+  async #sweep(isLast: boolean): Promise<void> {
+    await this.#leftovers.sweep(isLast).catch((error: unknown) => {
+      this.#parts.log.error({ err: error }, "could not look for pods that were left behind");
+    });
+  }
+
+  /** Where many are, they mostly are for the same reason. */
+  #stuck(): readonly PodSeat[] {
+    return [...this.#seats.values()].filter(({ isStuck }) => isStuck).slice(0, MAX_QUESTIONS);
+  }
+
+  #takeAll(objects: readonly unknown[]): void {
+    const pods = objects.flatMap((object) => readPod(object) ?? []);
+    const names = new Set(pods.map(({ name }) => name));
+    for (const pod of pods) this.#see(pod);
+    for (const seat of this.#listed) if (!names.has(seat.placeName)) seat.seeGone();
+    this.#leftovers.keepOnly(names);
+    this.#hasListed = true;
+  }
+
+  #take(change: "ADDED" | "MODIFIED" | "DELETED", object: unknown): void {
+    const pod = readPod(object);
+    if (pod === null) return;
+    if (change === "DELETED") this.#seeGone(pod);
+    else this.#see(pod);
+  }
+
+  #see(pod: SeenPod): void {
+    const seat = this.#seats.get(pod.name);
+    if (seat) seat.see(pod);
+    else this.#leftovers.see(pod);
+  }
+
+  #seeGone({ name }: SeenPod): void {
+    this.#leftovers.seeGone(name);
+    this.#seats.get(name)?.seeGone();
+  }
+
+  #forget(seat: PodSeat): void {
+    if (!this.#seats.delete(seat.placeName)) return;
+    // Whoever removes the object that owns the pods removes them all, and more would follow them.
+    if (!seat.isKilled) this.#pods.forget();
+    if (this.#seats.size === 0) this.#onEmpty?.();
+  }
+
+  /** Once when it begins, and once when it ends. */
+  #tellTrouble(error: unknown): void {
+    const { log } = this.#parts;
+    if (error === null && this.#isInTrouble) log.info("the Kubernetes API answers again");
+    if (error !== null && !this.#isInTrouble)
+      log.warn({ detail: describeTrouble(error) }, "cannot watch the pods; what runs goes on");
+    this.#isInTrouble = error !== null;
+  }
+}

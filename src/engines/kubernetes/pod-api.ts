@@ -1,0 +1,160 @@
+import { ApiError } from "./api.ts";
+import type { KubernetesApi } from "./api.ts";
+import { backoffMs } from "../../kit/backoff.ts";
+import type { Clock } from "../../kit/clock.ts";
+import { insist } from "../../kit/insist.ts";
+import type { Workload } from "../engine.ts";
+import type { SeatOrder } from "../agent/seat-place.ts";
+import { SEAT, labelsOf, ownerName } from "./labels.ts";
+import { networkPolicies } from "./network-policies.ts";
+import type { PolicyParts } from "./network-policies.ts";
+import { podName, podOf, secretOf } from "./pod-spec.ts";
+import type { PodParts } from "./pod-spec.ts";
+import { readPod } from "./pod-state.ts";
+import { lastWarning } from "./pod-warnings.ts";
+
+export type PodApiParts = {
+  readonly api: KubernetesApi;
+  readonly clock: Clock;
+  readonly pod: PodParts;
+  readonly policies: Omit<PolicyParts, "installationId">;
+  /** Nothing is tried again after that. */
+  readonly stopped: AbortSignal;
+  /** The cluster refuses to remove a pod, which is tried again. */
+  readonly onRefused: (error: ApiError) => void;
+};
+
+const CORE = "api/v1";
+const NETWORKING = "apis/networking.k8s.io/v1";
+const APPLY = {
+  contentType: "application/apply-patch+yaml",
+  query: { fieldManager: "millrace", force: "true" },
+};
+/** A pod that is to end at once gets a second: with none, the cluster forgets it before it has ended. */
+const KILL_SECONDS = 1;
+const FIRST_WAIT_MS = 300;
+const LONGEST_WAIT_MS = 5_000;
+
+/** What is done with objects of the cluster. */
+export class PodApi {
+  readonly #parts: PodApiParts;
+  #owner: Promise<string> | null = null;
+
+  constructor(parts: PodApiParts) {
+    this.#parts = parts;
+  }
+
+  /** Makes what all pods need, unless it is there: the object that owns them, and the policies of their network. */
+  async prepare(): Promise<string> {
+    this.#owner ??= this.#prepare();
+    try {
+      return await this.#owner;
+    } catch (error) {
+      this.#owner = null;
+      throw error;
+    }
+  }
+
+  /** Somebody may have removed it: it is made anew before the next pod. */
+  forget(): void {
+    this.#owner = null;
+  }
+
+  /** Makes the pod of a seat and its secret. May be called again if it failed: there is never a second pod. */
+  async create(order: SeatOrder, workload: Workload): Promise<void> {
+    const { api, pod, stopped: signal } = this.#parts;
+    const owner = await this.prepare();
+    const name = podName(order.seatId, workload);
+    const uid = await this.#createPod(order.seatId, name, podOf(pod, owner, order, workload));
+    const path = api.pathOf(CORE, "secrets");
+    const body = secretOf(pod, { name, uid }, order);
+    await api.ask({ method: "POST", path, body, signal }).catch(unlessThere);
+  }
+
+  /** Ends a pod, however often that takes; true when it was not there any more, or nobody waits for it. */
+  async remove(name: string, uid?: string): Promise<boolean> {
+    const { api, clock, stopped } = this.#parts;
+    const body = {
+      apiVersion: "v1",
+      kind: "DeleteOptions",
+      gracePeriodSeconds: KILL_SECONDS,
+      ...(uid !== undefined && { preconditions: { uid } }),
+    };
+    const path = api.pathOf(CORE, "pods", name);
+    let wasTold = false;
+    const isThere = await insist(
+      async () => {
+        await api.ask({ method: "DELETE", path, body, signal: stopped });
+        return true;
+      },
+      {
+        clock,
+        gapMs: (failures) => backoffMs(failures, FIRST_WAIT_MS, LONGEST_WAIT_MS),
+        goesOn: (error) => {
+          if (isGone(error) || stopped.aborted) return false;
+          if (!wasTold && error instanceof ApiError && !error.isPassing) this.#parts.onRefused(error);
+          wasTold = true;
+          return true;
+        },
+        signal: stopped,
+      },
+    );
+    return isThere === null;
+  }
+
+  /** What the cluster has last warned of a pod, for people; null where nothing is known. */
+  async lastWarning(name: string): Promise<string | null> {
+    return await lastWarning(this.#parts.api, name, this.#parts.stopped);
+  }
+
+  async #createPod(seatId: string, name: string, body: object): Promise<string> {
+    const { api, stopped: signal } = this.#parts;
+    const answer = await api
+      .ask({ method: "POST", path: api.pathOf(CORE, "pods"), body, signal })
+      .catch(async (error: unknown) => {
+        unlessThere(error);
+        // It was made by a try whose answer was lost.
+        return await api.ask({ method: "GET", path: api.pathOf(CORE, "pods", name), signal });
+      });
+    const made = readPod(answer);
+    if (made?.seatId !== seatId) throw new Error(`another pod has the name of a seat (label ${SEAT})`);
+    return made.uid;
+  }
+
+  async #prepare(): Promise<string> {
+    const { api, pod, policies, stopped: signal } = this.#parts;
+    const { installationId } = pod.whose;
+    const name = ownerName(installationId);
+    const owner = await api.ask({
+      method: "PATCH",
+      path: api.pathOf(CORE, "configmaps", name),
+      ...APPLY,
+      body: {
+        apiVersion: "v1",
+        kind: "ConfigMap",
+        metadata: { name, labels: labelsOf(installationId) },
+        data: {
+          about: "Owns all that this installation of Millrace has here. Delete it to remove all of that.",
+        },
+      },
+      signal,
+    });
+    const uid = (owner as { metadata?: { uid?: unknown } } | null)?.metadata?.uid;
+    if (typeof uid !== "string") throw new Error("the Kubernetes API made an object without a uid");
+    for (const policy of networkPolicies({ ...policies, installationId }, uid)) {
+      const path = api.pathOf(NETWORKING, "networkpolicies", policy.name);
+      await api.ask({ method: "PATCH", path, ...APPLY, body: policy.object, signal });
+    }
+    return uid;
+  }
+}
+
+/** Passes over an object that is there already. */
+function unlessThere(error: unknown): void {
+  if (!(error instanceof ApiError && error.reason === "AlreadyExists")) throw error;
+}
+
+/** A pod of that name is another one by now, or none. */
+function isGone(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 404 || error.status === 409);
+}

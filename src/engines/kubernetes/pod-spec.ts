@@ -1,0 +1,280 @@
+import type { PodOverrides } from "../../config/pod-overrides.ts";
+import type { SeatOrder } from "../agent/seat-place.ts";
+import type { Workload } from "../engine.ts";
+import { COMPUTE, CONTAINER, NETWORK, NODE, SEAT } from "./labels.ts";
+import { labelValue, labelsOf, networkLabel, ownerName, workloadLabels } from "./labels.ts";
+import type { Whose } from "./labels.ts";
+import { besideBuildKit } from "./image-pod.ts";
+import type { ImagePodParts } from "./image-pod.ts";
+
+/** What the pods of an installation have in common. */
+export type PodParts = {
+  readonly whose: Whose;
+  /** The worker image; `{python}` stands for a version such as 3.12. */
+  readonly image: string;
+  /** The Python of apps that ask for none, such as 3.12. */
+  readonly python: string;
+  readonly requestFactor: number;
+  /** Each has as much as its app asks for. */
+  readonly replicasPerSeat: number;
+  readonly maxScratchBytes: number;
+  /** The claim for the storage of projects; null for none. */
+  readonly storage: string | null;
+  readonly overrides: PodOverrides;
+  /** How images are built, and where they are; null where none are. */
+  readonly images: (ImagePodParts & { readonly registry: string }) | null;
+};
+
+/** Where the worker image has the agent and the harness. */
+export const PYTHON_DIR = "/opt/millrace/python";
+/** What starts the agent. */
+export const AGENT_COMMAND = ["python3", "-I", `${PYTHON_DIR}/millrace_seat`];
+/** Where they are put for an image that has them not. */
+const AGENT_DIR = "/agent";
+const AGENT_SIZE = "64Mi";
+/** A service ends its builds before that; should it be gone, what an app's own image holds may not end itself. */
+const BUILD_SECONDS = 4 * 60 * 60;
+const ORDER_DIR = "/run/millrace";
+/** The agent keeps bundle and environment there. */
+const WORK_DIR = "/work";
+const SCRATCH_DIR = "/tmp";
+/** Where an app finds its project's storage. */
+const STORAGE_DIR = "/persistent-storage";
+/** The user of the worker image. */
+const USER = 10_001;
+/** Of shared memory: what a pod has by itself is too little for PyTorch. It counts as memory. */
+const SHARED_MEMORY = "2Gi";
+/** Of every container: what it printed last says why it failed, and its log is gone with the pod. */
+const EXPLAINED = { terminationMessagePolicy: "FallbackToLogsOnError" } as const;
+/** Of every container. */
+const WALLS = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ["ALL"] },
+};
+/** What `container_runtime` is called in a cluster; the first is what it has by itself. */
+const RUNTIME_CLASSES = { v1: null, v2: "gvisor" } as const;
+/** Nothing fits into less: the agent and the harness themselves take that. */
+const LEAST_MEMORY_BYTES = 32 * 1024 * 1024;
+const LEAST_CPU_MILLIS = 10;
+
+/** Of a pod's name, which is also the name of its host. */
+const MAX_NAME = 63;
+
+/**
+ * The name of a seat's pod, and of the secret beside it: the same however often it is asked for. The seat makes it unique;
+ * project, app and version tell people what runs there, as far as there is room.
+ */
+export function podName(seatId: string, { projectId, names }: Pick<Workload, "projectId" | "names">): string {
+  const room = MAX_NAME - seatId.length - 1;
+  const end = names ? `-${dnsLabel(names.version, room)}` : "";
+  const start = dnsLabel(names ? `${projectId}-${names.app}` : projectId, room - end.length);
+  return `${start}${end}-${seatId}`;
+}
+
+/** What a name may hold of a text, at most so long. */
+function dnsLabel(text: string, most: number): string {
+  return text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9-]/g, "-")
+    .slice(0, Math.max(0, most))
+    .replaceAll(/^-+|-+$/g, "");
+}
+
+/** The pod that is to be a seat. Of the app it holds only its name and size; the rest comes over the wire. */
+export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workload: Workload): object {
+  const parts = workload.isBuild ? { ...given, storage: null, replicasPerSeat: 1 } : given;
+  const { whose, overrides } = parts;
+  const name = podName(order.seatId, workload);
+  const spec = specOf(parts, name, workload);
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name,
+      labels: {
+        ...overrides.labels,
+        ...labelsOf(whose.installationId),
+        [NODE]: whose.nodeId,
+        [SEAT]: order.seatId,
+        ...workloadLabels(workload),
+        [NETWORK]: networkLabel(workload.network),
+      },
+      annotations: overrides.annotations,
+      ownerReferences: [ownerOf("ConfigMap", ownerName(whose.installationId), ownerUid)],
+    },
+    spec:
+      parts.images && workload.buildsImage
+        ? besideBuildKit(spec, parts.images, { resources: resourcesOf(parts, workload), walls: WALLS })
+        : spec,
+  };
+}
+
+/** What of a seat's pod a machine needs to know. */
+export function specOf(parts: PodParts, name: string, workload: Workload) {
+  const { overrides } = parts;
+  const sizeLimit = String(parts.maxScratchBytes);
+  return {
+    ...overrides.spec,
+    ...placementOf(workload, overrides),
+    // A seat that has ended is replaced by another, and never comes back as itself.
+    restartPolicy: "Never",
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    terminationGracePeriodSeconds: graceOf(workload, overrides),
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: USER,
+      runAsGroup: USER,
+      fsGroup: USER,
+      // Else some clusters go through every file of a claim at each start.
+      fsGroupChangePolicy: "OnRootMismatch",
+      seccompProfile: { type: "RuntimeDefault" },
+    },
+    ...(workload.isBuild && { activeDeadlineSeconds: BUILD_SECONDS }),
+    ...pullSecretsOf(parts, workload),
+    ...(workload.image && { initContainers: [agentBringer(parts, workload)] }),
+    containers: [containerOf(parts, workload)] as const,
+    volumes: [
+      { name: "order", secret: { secretName: name, defaultMode: 0o440 } },
+      { name: "work", emptyDir: { sizeLimit } },
+      { name: "scratch", emptyDir: { sizeLimit } },
+      { name: "storage", ...storageOf(parts, sizeLimit) },
+      { name: "shared-memory", emptyDir: { medium: "Memory", sizeLimit: SHARED_MEMORY } },
+      ...(workload.image ? [{ name: "agent", emptyDir: { sizeLimit: AGENT_SIZE } }] : []),
+    ],
+  };
+}
+
+/** The secret that holds a seat's order. It has the name of the pod, and goes when the pod goes. */
+export function secretOf({ whose }: PodParts, pod: { name: string; uid: string }, order: SeatOrder): object {
+  const { name, uid } = pod;
+  return {
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: {
+      name,
+      labels: { ...labelsOf(whose.installationId), [NODE]: whose.nodeId, [SEAT]: order.seatId },
+      ownerReferences: [ownerOf("Pod", name, uid)],
+    },
+    immutable: true,
+    stringData: { "order.json": JSON.stringify(order) },
+  };
+}
+
+function containerOf(parts: PodParts, workload: Workload) {
+  return {
+    name: CONTAINER,
+    image: imageFor(parts, workload),
+    imagePullPolicy: "IfNotPresent",
+    command: [...AGENT_COMMAND, `${ORDER_DIR}/order.json`],
+    workingDir: WORK_DIR,
+    env: [
+      { name: "HOME", value: SCRATCH_DIR },
+      // The agent keeps the app's files there.
+      { name: "TMPDIR", value: WORK_DIR },
+    ],
+    ...EXPLAINED,
+    resources: resourcesOf(parts, workload),
+    securityContext: WALLS,
+    volumeMounts: [
+      { name: "order", mountPath: ORDER_DIR, readOnly: true },
+      { name: "work", mountPath: WORK_DIR },
+      { name: "scratch", mountPath: SCRATCH_DIR },
+      { name: "storage", mountPath: STORAGE_DIR, ...(parts.storage && { subPath: workload.projectId }) },
+      { name: "shared-memory", mountPath: "/dev/shm" },
+      ...(workload.image ? [{ name: "agent", mountPath: PYTHON_DIR, readOnly: true }] : []),
+    ],
+  };
+}
+
+/** Brings agent and harness from the worker image to where the app's own image will find them. */
+function agentBringer(parts: PodParts, workload: Workload): object {
+  const copy = `import os, shutil
+for name in os.listdir("${PYTHON_DIR}"):
+    shutil.copytree("${PYTHON_DIR}/" + name, "${AGENT_DIR}/" + name)`;
+  return {
+    name: "agent",
+    image: workerImage(parts, workload),
+    imagePullPolicy: "IfNotPresent",
+    command: ["python3", "-I", "-c", copy],
+    ...EXPLAINED,
+    resources: resourcesOf(parts, { ...workload, cards: null }),
+    securityContext: WALLS,
+    volumeMounts: [{ name: "agent", mountPath: AGENT_DIR }],
+  };
+}
+
+/** The image that a workload runs in. */
+function imageFor(parts: PodParts, workload: Workload): string {
+  return workload.image ?? workerImage(parts, workload);
+}
+
+function workerImage({ image, python }: PodParts, workload: Workload): string {
+  const [major, minor] = (workload.python?.version ?? python).split(".");
+  return image.replaceAll("{python}", `${major}.${minor}`);
+}
+
+/** What it may use is hard; what it reserves is a part of that. */
+function resourcesOf({ requestFactor, replicasPerSeat }: PodParts, { limits, cards }: Workload): object {
+  const { memoryBytes, cpus, cpuShare } = limits;
+  const millis = (amount: number): string =>
+    `${Math.max(LEAST_CPU_MILLIS, Math.round(amount * replicasPerSeat * 1000))}m`;
+  const bytes = (amount: number): string =>
+    String(Math.max(LEAST_MEMORY_BYTES, Math.round(amount * replicasPerSeat)));
+  const gpus = cards && { "nvidia.com/gpu": String(cards.count * replicasPerSeat) };
+  return {
+    limits: {
+      ...(cpus !== null && { cpu: millis(cpus) }),
+      ...(memoryBytes !== null && { memory: bytes(memoryBytes) }),
+      ...gpus,
+    },
+    requests: {
+      cpu: millis((cpus ?? cpuShare) * requestFactor),
+      ...(memoryBytes !== null && { memory: bytes(memoryBytes * requestFactor) }),
+      ...gpus,
+    },
+  };
+}
+
+/** Without a claim it is gone with the pod, and no larger than its other folders: it is on the machine's own disk. */
+function storageOf({ storage }: PodParts, sizeLimit: string): object {
+  return storage === null ? { emptyDir: { sizeLimit } } : { persistentVolumeClaim: { claimName: storage } };
+}
+
+/** Its longest call, but no longer than an operator lets a drained machine wait. */
+function graceOf({ graceMs }: Workload, { spec }: PodOverrides): number {
+  const most = spec["terminationGracePeriodSeconds"] as number | undefined;
+  return Math.min(Math.ceil(graceMs / 1000), most ?? Number.POSITIVE_INFINITY);
+}
+
+/** What opens the registry, for images that were built there. */
+function pullSecretsOf({ images, overrides }: PodParts, { image }: Workload): object {
+  if (!images?.secret || !image?.startsWith(`${images.registry}/`)) return {};
+  const given = (overrides.spec["imagePullSecrets"] as unknown[] | undefined) ?? [];
+  return { imagePullSecrets: [...given, { name: images.secret }] };
+}
+
+/** On machines with one of its cards, and in its sandbox. */
+function placementOf({ cards, containerRuntime }: Workload, { spec }: PodOverrides): object {
+  const runtimeClassName = containerRuntime && RUNTIME_CLASSES[containerRuntime];
+  const machines = cards && {
+    nodeAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: {
+        nodeSelectorTerms: [
+          { matchExpressions: [{ key: COMPUTE, operator: "In", values: cards.names.map(labelValue) }] },
+        ],
+      },
+    },
+  };
+  const tolerations = (spec["tolerations"] as unknown[] | undefined) ?? [];
+  const forCards = { key: "nvidia.com/gpu", operator: "Exists", effect: "NoSchedule" };
+  return {
+    ...(runtimeClassName !== null && { runtimeClassName }),
+    ...(machines && { affinity: machines, tolerations: [...tolerations, forCards] }),
+  };
+}
+
+function ownerOf(kind: string, name: string, uid: string): object {
+  return { apiVersion: "v1", kind, name, uid };
+}

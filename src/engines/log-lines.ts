@@ -1,0 +1,48 @@
+import type { Readable } from "node:stream";
+import { LineCutter } from "../kit/line-cutter.ts";
+import type { LogStream } from "../model/log-line.ts";
+import { RUN_ID } from "../model/names.ts";
+import { readPaced } from "../host/read-paced.ts";
+import type { PaceOptions } from "../host/read-paced.ts";
+import { WIRE_LIMITS } from "./protocol.ts";
+
+/** One line that a replica printed. */
+export type PrintedLine = {
+  readonly stream: LogStream;
+  readonly text: string;
+  /** The run that printed it, where Python could tell; null for raw descriptor output. */
+  readonly runId: string | null;
+};
+
+const TAG_START = "\x1e";
+const TAG_END = "\x1f";
+/** How long what a process printed is read after its end; all it started has ended with it. */
+export const LAST_LINES_MS = 10_000;
+
+/** Reads a process's stdout or stderr to its end, line by line, as fast as the pace allows. */
+export async function readLogLines(
+  stream: Readable,
+  name: PrintedLine["stream"],
+  onLine: (line: PrintedLine) => void,
+  options: PaceOptions = {},
+): Promise<void> {
+  /** The run of a line of which a piece has been handed on; null between lines. */
+  let cut: { readonly runId: string | null } | null = null;
+  const cutter = new LineCutter({ maxBytes: WIRE_LIMITS.lineBytes }, (bytes, isPiece) => {
+    const text = bytes.toString("utf8");
+    // The tag stands in front of the first piece only.
+    const line: PrintedLine = cut ? { stream: name, text, runId: cut.runId } : parseLine(text, name);
+    cut = isPiece ? { runId: line.runId } : null;
+    onLine(line);
+  });
+  await readPaced(stream, cutter, options);
+}
+
+/** The tag comes from the app's own output: what is no run's id is no tag of ours, and nothing remembers it. */
+function parseLine(text: string, stream: PrintedLine["stream"]): PrintedLine {
+  const line = text.endsWith("\r") ? text.slice(0, -1) : text;
+  const end = line.startsWith(TAG_START) ? line.indexOf(TAG_END) : -1;
+  if (end === -1) return { stream, text: line, runId: null };
+  const tag = line.slice(1, end);
+  return { stream, text: line.slice(end + 1), runId: RUN_ID.test(tag) ? tag : null };
+}

@@ -1,0 +1,176 @@
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+import type { RaySettings } from "../../config/ray-keys.ts";
+import { readText, sendPatiently } from "../../host/patient-request.ts";
+
+/** Between two bytes, and until the first: a dashboard that says nothing is taken for gone. */
+const SILENCE_MS = 30_000;
+/** For a whole answer, however slowly it comes. */
+const ANSWER_MS = 120_000;
+/** The log of a job is the longest. */
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+const MAX_WORDS = 500;
+
+/** Where a job is, in Ray's own words. */
+const JOB = z.object({
+  status: z.enum(["PENDING", "RUNNING", "STOPPED", "SUCCEEDED", "FAILED"]),
+  message: z.string().nullish(),
+});
+const VERSION = z.object({ ray_version: z.string().max(100) });
+const LOGS = z.object({ logs: z.string() });
+
+export type Job = {
+  readonly isOver: boolean;
+  /** Ray's own, for people. */
+  readonly message: string;
+};
+
+/** What is run as a job. Whoever sees the dashboard sees all of it. */
+export type NewJob = { readonly id: string; readonly command: string; readonly package: string };
+
+/** Ray has refused a request. */
+export class RayRefusal extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.name = "RayRefusal";
+    this.status = status;
+  }
+
+  /** It does not know us. */
+  get isUnauthorized(): boolean {
+    return this.status === 401 || this.status === 403;
+  }
+}
+
+/**
+ * The Jobs API of a Ray cluster, bounded in time and size. Nothing is repeated here. Not by `fetch`: the dashboard takes
+ * its headers for a browser's, and answers 405.
+ */
+export class JobsApi {
+  readonly address: string;
+  readonly #token: () => string | null;
+  readonly #answerMs: number;
+
+  constructor(address: string, token: () => string | null, answerMs = ANSWER_MS) {
+    this.address = address;
+    this.#token = token;
+    this.#answerMs = answerMs;
+  }
+
+  /** Of Ray, such as 2.60.0. */
+  async version(): Promise<string> {
+    return VERSION.parse(await this.#ask("GET", "/api/version")).ray_version;
+  }
+
+  /** Makes sure that the cluster has the files of a job, by the name of their archive. */
+  async bring(name: string, archive: Buffer): Promise<void> {
+    const path = `/api/packages/gcs/${encodeURIComponent(name)}`;
+    if ((await this.#seek("GET", path)) === null) await this.#ask("PUT", path, archive);
+  }
+
+  async submit(job: NewJob): Promise<void> {
+    await this.#ask("POST", "/api/jobs/", {
+      submission_id: job.id,
+      entrypoint: job.command,
+      runtime_env: { working_dir: `gcs://${job.package}` },
+      metadata: { name: "millrace supervisor" },
+    });
+  }
+
+  /** Null for a job that Ray does not know. */
+  async look(id: string): Promise<Job | null> {
+    const found = await this.#seek("GET", pathOf(id));
+    if (found === null) return null;
+    const { status, message } = JOB.parse(found);
+    return { isOver: status !== "PENDING" && status !== "RUNNING", message: words(message ?? status) };
+  }
+
+  /** All that it has printed; empty for a job that Ray does not know. */
+  async log(id: string): Promise<string> {
+    const found = await this.#seek("GET", `${pathOf(id)}/logs`);
+    return found === null ? "" : LOGS.parse(found).logs;
+  }
+
+  /** Ends a job; one that is over, or unknown, is none the worse. */
+  async stop(id: string): Promise<void> {
+    await this.#seek("POST", `${pathOf(id)}/stop`);
+  }
+
+  /** The same as `#ask`, with null for what is not there. */
+  async #seek(method: string, path: string): Promise<unknown> {
+    try {
+      return await this.#ask(method, path);
+    } catch (error) {
+      if (error instanceof RayRefusal && error.status === 404) return null;
+      throw error;
+    }
+  }
+
+  async #ask(method: string, path: string, body?: unknown): Promise<unknown> {
+    const url = new URL(`${this.address}${path}`);
+    const { request } = process.getBuiltinModule(url.protocol === "https:" ? "node:https" : "node:http");
+    const token = this.#token();
+    const isBytes = Buffer.isBuffer(body);
+    const sent = request(url, {
+      method,
+      headers: {
+        accept: "application/json",
+        ...(body !== undefined && {
+          "content-type": isBytes ? "application/octet-stream" : "application/json",
+        }),
+        ...(token !== null && { authorization: `Bearer ${token}` }),
+      },
+      agent: false,
+      timeout: SILENCE_MS,
+    });
+    const given = body === undefined || isBytes ? body : JSON.stringify(body);
+    const answer = await sendPatiently(sent, given, { silenceMs: SILENCE_MS, wholeMs: this.#answerMs });
+    const text = await readText(answer, MAX_ANSWER_BYTES, "Ray");
+    const { statusCode = 0 } = answer;
+    if (statusCode < 200 || statusCode > 299) throw new RayRefusal(statusCode, refusalOf(statusCode, text));
+    return parse(text);
+  }
+}
+
+/** The API of the cluster that the settings name. Throws where they name none. */
+export function openJobsApi({ rayAddress, rayToken, rayTokenFile }: RaySettings): JobsApi {
+  if (rayAddress === null)
+    throw new Error("engine = ray needs MILLRACE_RAY_ADDRESS, the address of the Ray dashboard");
+  return new JobsApi(rayAddress, () =>
+    rayTokenFile === null ? rayToken : readFileSync(rayTokenFile, "utf8").trim(),
+  );
+}
+
+/** For people, what went wrong with a request. */
+export function describeRayTrouble(error: unknown): string {
+  if (error instanceof RayRefusal) return error.message;
+  return words(`Ray cannot be reached: ${(error as Error).message}`);
+}
+
+function pathOf(id: string): string {
+  return `/api/jobs/${encodeURIComponent(id)}`;
+}
+
+function refusalOf(status: number, text: string): string {
+  if (status === 401 || status === 403)
+    return "Ray refused the token: set MILLRACE_RAY_TOKEN or MILLRACE_RAY_TOKEN_FILE";
+  // A Python traceback, whose last line says what it was.
+  const said = text.trim().split("\n").at(-1) ?? "";
+  return words(`Ray answered ${status}${said === "" ? "" : `: ${said}`}`);
+}
+
+/** An upload is answered with nothing. */
+function parse(text: string): unknown {
+  if (text === "") return {};
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error("Ray answered with no JSON", { cause: error });
+  }
+}
+
+function words(text: string): string {
+  return text.slice(0, MAX_WORDS);
+}

@@ -1,0 +1,56 @@
+import { z } from "zod";
+import type { SeatOrder } from "../agent/seat-place.ts";
+import { orderedReader, parseMessage } from "../protocol.ts";
+import type { Moves } from "../protocol.ts";
+
+type Phase = "greeting" | "serving";
+
+/** What a supervisor may say on a connection. On the next one it says again what has become of the seats it is asked for. */
+const MOVES: Moves<Phase, string> = {
+  greeting: { hello: "serving", beat: "greeting" },
+  serving: { beat: "serving", waiting: "serving", begun: "serving", ended: "serving" },
+};
+
+const MAX_EXIT_CODE = 255;
+const seat = z.string().regex(/^s-[a-z0-9]{12}$/);
+const why = z.string().max(500);
+
+const MESSAGE = z.union([
+  z.strictObject({ beat: z.strictObject({}) }),
+  z.strictObject({ hello: z.strictObject({ ray: z.string().max(100), python: z.string().max(32) }) }),
+  z.strictObject({ waiting: z.strictObject({ seat, why }) }),
+  z.strictObject({ begun: z.strictObject({ seat }) }),
+  z.strictObject({
+    ended: z
+      .strictObject({
+        seat,
+        code: z.int().min(0).max(MAX_EXIT_CODE).nullable(),
+        why: why.nullable(),
+        is_out_of_memory: z.boolean(),
+      })
+      .transform(({ is_out_of_memory, ...rest }) => ({ ...rest, isOutOfMemory: is_out_of_memory })),
+  }),
+]);
+
+/** What a supervisor says of its seats. */
+export type SupervisorMessage = z.infer<typeof MESSAGE>;
+
+/** How an actor came to its end: by its agent's code, or why without one. */
+export type SeatEnd = Extract<SupervisorMessage, { readonly ended: unknown }>["ended"];
+
+/** Reads the lines of one connection of a supervisor, in an order that is checked. */
+export function supervisorReader(): (line: Buffer) => SupervisorMessage {
+  return orderedReader((line) => parseMessage(MESSAGE, line, "supervisor"), MOVES, "greeting");
+}
+
+/** What an actor reserves, by Ray's names: cores, bytes, cards, and resources of the cluster's own. */
+export type Needs = Readonly<Record<string, number>>;
+
+/** What a service says: first all seats that it has, then the rest. */
+export type SupervisorOrder =
+  | { readonly keep: { readonly seats: readonly string[] } }
+  | { readonly find: { readonly seat: string; readonly namespace: string } }
+  | { readonly begin: { readonly seat: string; readonly order: SeatOrder; readonly needs: Needs } }
+  | { readonly end: { readonly seat: string } }
+  | { readonly forget: { readonly seat: string } }
+  | { readonly leave: Record<string, never> };

@@ -1,0 +1,164 @@
+import type { Settings } from "../config/setting-keys.ts";
+import type { Containers } from "../host/containers/containers.ts";
+import { guestEnforcement } from "../host/limits/guest-limits.ts";
+import type { AppLimits, Enforcement } from "../host/limits/limits.ts";
+import type { NetworkWall } from "../host/walls/network.ts";
+import type { StandingWalls } from "../host/walls/standing-walls.ts";
+import type { Lifecycle } from "../kit/lifecycle.ts";
+import type { Log } from "../kit/log.ts";
+import { SpanCounts } from "../kit/span-counts.ts";
+import type { BuildSeats } from "./build-seats.ts";
+import { containerEngine } from "./container/engine.ts";
+import type { Engine } from "./engine.ts";
+import type { Home } from "./home.ts";
+import { processEngine } from "./local/engine.ts";
+import type { ProcessHost } from "./local/host.ts";
+import { Ports } from "./local/server/ports.ts";
+import { buildSeats } from "./agent/build-seats.ts";
+import { remoteEngine } from "./agent/engine.ts";
+import { folderLimits } from "./agent/seat-limits.ts";
+import { SeatListener } from "./agent/seat-listener.ts";
+import type { SeatListenerParts } from "./agent/seat-listener.ts";
+import type { SeatPlace } from "./agent/seat-place.ts";
+import { SeatWallReport, guestWalls, heldElsewhere } from "./agent/seat-walls.ts";
+import type { Blobs } from "./agent/send-blob.ts";
+import type { PlaceParts } from "./start-place.ts";
+
+/** How long an agent that has lost its service looks for one, and how long a service waits for it. */
+const SEAT_GRACE_MS = 30_000;
+/** From a warm machine to one that pulls a large image. */
+const START_BOUNDS_MS = [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000];
+/** Where pods and actors have a project's storage. */
+const STORAGE = "/persistent-storage";
+
+/** How agents of seats elsewhere reach this service and the others, and whose their places are. */
+type SeatHome = Pick<SeatListenerParts, "identity" | "host" | "port" | "records"> &
+  Pick<PlaceParts, "whose" | "isHeld" | "known"> & {
+    /** `host:port`, when it listens on that port. */
+    readonly addressFor: (port: number) => string;
+    /** Whether no other service lives. */
+    readonly isAlone: () => boolean;
+    /** Of the other services. */
+    readonly others: () => readonly string[];
+  };
+
+type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
+  readonly limits: AppLimits;
+  readonly settings: Settings;
+  readonly home: Home;
+  readonly blobs: Blobs | null;
+  readonly containers: Containers;
+  readonly log: Log;
+  /** In place of the usual engine of this machine; absent for that. */
+  readonly engine?: ((host: ProcessHost) => Engine) | undefined;
+  /** Where replicas run that are not on this machine; absent for what the settings say. */
+  readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number } | undefined;
+  /** Prepares for those; throws where the installation cannot have any. */
+  readonly seatHome: () => Promise<SeatHome>;
+  /** This machine's interpreter. */
+  readonly python: { readonly path: string; readonly version: string };
+};
+
+type StartedEngine = {
+  readonly engine: Engine;
+  readonly seats: {
+    /** How long seats elsewhere took to reach each phase of their start. */
+    readonly seatStarts: ReadonlyMap<string, SpanCounts>;
+    /** The weakest walls around an app elsewhere; null while none has run, or where it is not seats that raise them. */
+    readonly seatWalls: () => StandingWalls | null;
+  };
+  /** Where the agents of seats elsewhere reach this service; absent where there are none. */
+  readonly reached: { readonly seatAddress?: string };
+  /** The last service stops: seats elsewhere are left to the next one from now on, or all of them end. */
+  readonly leaveSeats: () => void;
+  /** What apps are held to where they run, as far as this service can tell before they do. */
+  readonly held: { readonly network: NetworkWall; readonly enforcement: Enforcement };
+  /** Where environments are built that are not for this machine; null where all are. */
+  readonly builds: BuildSeats | null;
+};
+
+/** Makes the engine that apps run on. */
+export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<StartedEngine> {
+  const { settings, containers, engine = processEngine, seats, home, blobs, clock, log, python } = parts;
+  const { dataDir, serverPorts } = settings;
+  const host = { ...parts, dataDir, python: python.path, ports: new Ports(serverPorts) };
+  const seatStarts = new Map<string, SpanCounts>();
+  const held = { network: parts.network, enforcement: parts.limits.enforcement };
+  if (!seats && settings.engine === "process") {
+    const engineHere = containerEngine(host, containers, engine(host));
+    const none = { seatStarts, seatWalls: () => null };
+    return { engine: engineHere, seats: none, reached: {}, held, builds: null, leaveSeats: () => {} };
+  }
+  const seatHome = await parts.seatHome();
+  if (!blobs) throw new Error("replicas on other machines are fetched from blobs, and there are none");
+  const place = seats?.place ?? (await openPlace({ ...parts, ...seatHome, python: python.version }));
+  const walls = place.isShared ? guestWalls(settings, parts.network, place.name) : null;
+  const onError = (error: unknown): void => log.error({ err: error }, "could not serve a seat");
+  const listener = await life.start(
+    "listener for seats",
+    async () => {
+      try {
+        return await SeatListener.listen({ ...seatHome, home, blobs, clock, onError, usher: place.usher });
+      } catch (error) {
+        // What it watches would keep the process alive behind the message.
+        await place.close?.();
+        throw error;
+      }
+    },
+    (started) => started.close(),
+  );
+  const seatAddress = seatHome.addressFor(listener.port);
+  const addresses = () => [seatAddress, ...seatHome.others()];
+  const graceMs = seats?.graceMs ?? SEAT_GRACE_MS;
+  const { authority } = listener;
+  await life.start(
+    "place for seats",
+    () => place.openAt?.({ address: seatAddress, authority, graceMs }),
+    async () => await place.close?.(),
+  );
+  // A place that was given holds any number of them.
+  const replicasPerSeat = seats ? Number.POSITIVE_INFINITY : settings.replicasPerSeat;
+  const onPhase = (phase: string, ms: number): void => {
+    const spans = seatStarts.get(phase) ?? new SpanCounts(START_BOUNDS_MS);
+    seatStarts.set(phase, spans);
+    spans.add(ms);
+  };
+  let isLeft = false;
+  const seating = { place, replicasPerSeat, listener, addresses, graceMs, storage: STORAGE };
+  const remote = { ...seating, onPhase, isLeft: () => isLeft };
+  const report = new SeatWallReport((standing) => tellWalls(standing, place.name, log));
+  const onWalls = (standing: StandingWalls): void => report.hear(standing);
+  return {
+    engine: remoteEngine(
+      host,
+      walls ? { ...remote, walls, onWalls, folders: folderLimits(settings) } : remote,
+    ),
+    seats: { seatStarts, seatWalls: () => report.weakest },
+    reached: { seatAddress },
+    leaveSeats: () => {
+      isLeft = settings.keepSeats;
+      if (!isLeft && seatHome.isAlone()) place.leaveNothing?.();
+    },
+    held: walls
+      ? {
+          network: heldElsewhere(parts.network, settings),
+          enforcement: guestEnforcement(settings, place.name),
+        }
+      : held,
+    builds: place.builds ? buildSeats(seating, settings.kubernetesBuildWaitMs, clock, onError) : null,
+  };
+}
+
+function tellWalls({ level, gap }: StandingWalls, place: string, log: Log): void {
+  if (level === "none")
+    log.warn({ detail: gap }, `apps on ${place} have no walls: each can do whatever its user there can`);
+  else if (gap !== null)
+    log.warn({ isolation: level, detail: gap }, `apps on ${place} can connect to whatever listens there`);
+  else log.info({ isolation: level }, `apps on ${place} live behind walls`);
+}
+
+/** Read only where it is needed: it takes a tenth of a second. */
+async function openPlace(parts: PlaceParts): Promise<SeatPlace> {
+  const { startPlace } = await import("./start-place.ts");
+  return await startPlace(parts);
+}

@@ -1,0 +1,39 @@
+import type { Settings } from "../config/setting-keys.ts";
+import { KubernetesApi } from "./kubernetes/api.ts";
+import { findCluster } from "./kubernetes/find-cluster.ts";
+import { imagesApart } from "./kubernetes/images-apart.ts";
+import { KubernetesPlace } from "./kubernetes/place.ts";
+import type { KubernetesParts } from "./kubernetes/place.ts";
+import { RayPlace } from "./ray/place.ts";
+import type { SeatPlace } from "./agent/seat-place.ts";
+
+export type PlaceParts = Omit<KubernetesParts, "api" | "seatAddresses">;
+
+/** Opens the place on other machines that the settings name; whoever opens it at an address closes it. */
+export async function startPlace(parts: PlaceParts): Promise<SeatPlace> {
+  const { settings } = parts;
+  if (settings.engine === "ray") return await RayPlace.open(parts);
+  const seatAddresses = [addressOf(settings)];
+  const access = findCluster(settings, process.env);
+  const open = async (namespace: string): Promise<KubernetesPlace> => {
+    const api = new KubernetesApi({ ...access, namespace });
+    return await KubernetesPlace.open({ ...parts, api, seatAddresses });
+  };
+  const place = await open(access.namespace);
+  const apart = settings.registry === null ? null : settings.buildkitNamespace;
+  if (apart === null || apart === access.namespace) return place;
+  try {
+    return imagesApart(place, await open(apart));
+  } catch (error) {
+    await place.close();
+    throw error;
+  }
+}
+
+/** Nobody can guess by which address a pod reaches this machine. */
+function addressOf({ seatUrl }: Settings): string {
+  if (seatUrl !== null) return new URL(seatUrl).host;
+  throw new Error(
+    "MILLRACE_ENGINE=kubernetes needs MILLRACE_SEAT_URL, by which pods reach this service, such as https://10.0.0.5:4300",
+  );
+}

@@ -1,0 +1,113 @@
+import type { Socket } from "node:net";
+import type { AppPython } from "../../host/app-python.ts";
+import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
+import type { Home } from "../home.ts";
+import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
+import { foldersOf } from "../local/folders.ts";
+import type { ProcessHost } from "../local/host.ts";
+import type { IdleTemplates } from "./idle-templates.ts";
+import type { Spawn, StartedProcess, Tickets } from "../local/spawn.ts";
+import { startLater } from "./start-later.ts";
+import { TemplateLine } from "./template-line.ts";
+
+/** What the seats of a machine share. */
+export type SeatParts = ProcessHost & {
+  readonly idle: IdleTemplates;
+  readonly spawn: Spawn;
+  /** What an app's processes run on, or why they may not run here. */
+  readonly interpreterOf: (workload: Workload) => AppPython | Promise<AppPython | InitFailure>;
+};
+
+/**
+ * A seat on this machine. Its first start makes a template, and all its replicas are forks of that; a template that
+ * may not fork becomes the replica it was started for.
+ */
+export class ProcessSeat implements Seat {
+  readonly #parts: SeatParts;
+  readonly #workload: Workload;
+  readonly #keepMs: number;
+  readonly #home: Home;
+  readonly #owner: SeatOwner;
+  /** The template, or the one replica. */
+  #process: StartedProcess | null = null;
+  #line: TemplateLine | null = null;
+
+  constructor(parts: SeatParts, workload: Workload, keepMs: number, home: Home, owner: SeatOwner) {
+    this.#parts = parts;
+    this.#workload = workload;
+    this.#keepMs = keepMs;
+    this.#home = home;
+    this.#owner = owner;
+  }
+
+  start(replica: ReplicaStart): Started {
+    if (!this.#workload.mayFork) return this.#spawn({ replica: replica.ticket });
+    this.#line ??= this.#newLine(replica.ticket);
+    return this.#line.start(replica);
+  }
+
+  keepFor(keepMs: number): void {
+    this.#line?.keepFor(keepMs);
+  }
+
+  leave(): void {
+    this.#line?.detach();
+  }
+
+  async close(): Promise<void> {
+    this.#line?.stop();
+    this.#process?.kill();
+    await this.#process?.exited;
+  }
+
+  #newLine(replicaTicket: string): TemplateLine {
+    const { clock, idle } = this.#parts;
+    const logs: Socket[] = [];
+    const owner = this.#owner;
+    const { projectId } = this.#workload;
+    const ticket = this.#home.expect((kind, socket, pid) => {
+      if (kind === "template") line.template.attach(socket, pid);
+      else if (kind === "stdout" || kind === "stderr") {
+        logs.push(socket);
+        readLogLines(socket, kind, (text) => owner.onLog(text), { owner: projectId }).catch(
+          (error: unknown) => owner.onError(error),
+        );
+      } else socket.destroy();
+    });
+    const process = this.#spawn({ template: ticket, replica: replicaTicket });
+    const close = (): void => logs.forEach((socket) => socket.destroy());
+    void process.exited.then(({ isLeft }) => (isLeft ? close() : clock.after(LAST_LINES_MS, close)));
+    const line: TemplateLine = new TemplateLine(process, clock, idle, this.#keepMs, {
+      ...owner,
+      onReady: () => this.#home.forget(ticket),
+    });
+    return line;
+  }
+
+  #spawn(tickets: Tickets): StartedProcess {
+    const {
+      python: own,
+      dataDir,
+      rung,
+      reads = [],
+      network,
+      storage,
+      spawn,
+      clock,
+      interpreterOf,
+    } = this.#parts;
+    const { limits = null } = this.#parts;
+    const workload = this.#workload;
+    const { address } = this.#home;
+    const folders = foldersOf(workload, dataDir);
+    const user = storage.userOf(workload.projectId);
+    const walls = rung && { rung, python: own, dataDir, reads, network, user };
+    const start = (python: AppPython) =>
+      spawn({ python, workload, folders, walls, limits, address, tickets }, clock, this.#owner);
+    const python = interpreterOf(workload);
+    const process = "program" in python ? start(python) : startLater(python, start);
+    this.#process = process;
+    void process.exited.then(() => this.#owner.onEnded());
+    return process;
+  }
+}

@@ -1,0 +1,218 @@
+import type { Clock, Timer } from "../../kit/clock.ts";
+import type { Exit, ReplicaStart, SeatOwner, Started } from "../engine.ts";
+import type { IdleTemplates } from "./idle-templates.ts";
+import { limited } from "../local/limited.ts";
+import type { StartedProcess } from "../local/spawn.ts";
+import { Template } from "./template.ts";
+
+/** A start whose process does not exist yet: the template is not ready, or has not forked. */
+type Waiting = {
+  readonly replica: ReplicaStart;
+  /** Called again if the first start came to nothing. */
+  readonly begin: (started: Started) => void;
+  /** Nobody wants it any more. */
+  readonly isKilled: () => boolean;
+};
+
+/** What a seat's owner learns from a line and does for it; `onReady` when the app was imported, or could not be. */
+export type LineEvents = Omit<SeatOwner, "onLog" | "onEnded"> & { onReady(): void };
+
+/**
+ * One template, the starts that wait for it and the replicas that it forks.
+ *
+ * importing → forking → over (kept too long, died, or was found dead when it was to fork); importing → over, when the template may not fork or
+ * nobody waits for it any more.
+ */
+export class TemplateLine {
+  readonly #process: StartedProcess;
+  readonly #clock: Clock;
+  readonly #idle: IdleTemplates;
+  readonly #events: LineEvents;
+  readonly template: Template;
+  #keepMs: number;
+  #isForking = false;
+  /** It gets no more replicas. */
+  #isDetached = false;
+  #isOver = false;
+  #waiting: Waiting[] = [];
+  /** Those that the template was told to fork, while their processes live. */
+  readonly #forked = new Map<string, Waiting>();
+  #retireTimer: Timer | null = null;
+
+  /** `process` imports the app; it is kept for `keepMs` without a replica, as long as there is memory for it. */
+  constructor(
+    process: StartedProcess,
+    clock: Clock,
+    idle: IdleTemplates,
+    keepMs: number,
+    events: LineEvents,
+  ) {
+    this.#process = process;
+    this.#clock = clock;
+    this.#idle = idle;
+    this.#keepMs = keepMs;
+    this.#events = events;
+    void process.leaving?.then(() => this.#giveWay());
+    this.template = new Template(process, clock, {
+      onReady: (forks) => {
+        process.noteImported?.();
+        events.onReady();
+        if (forks) this.#startForking();
+        else this.#startOrdinary();
+      },
+      onIdle: () => this.#keep(),
+      onFault: (fault) => events.onFault(fault),
+      onDead: (why, unborn) => this.#leaveBehind(why, unborn),
+      onLost: () => {
+        idle.remove(this);
+        this.#finish();
+      },
+      onError: (error) => events.onError(error),
+      onGone: (exit) => {
+        events.onReady();
+        this.#lose(exit);
+      },
+    });
+  }
+
+  start(replica: ReplicaStart): Started {
+    this.#retireTimer?.cancel();
+    this.#idle.remove(this);
+    const { started, waiting } = this.#prepare(replica);
+    if (this.#isForking) this.#fork(waiting);
+    else this.#waiting.push(waiting);
+    return started;
+  }
+
+  /** For how long it is kept without a replica from now on. */
+  keepFor(keepMs: number): void {
+    this.#keepMs = keepMs;
+    if (this.#isForking && !this.template.hasChildren) this.#keep();
+  }
+
+  /** No more replicas of it: it ends with the last one that it has. */
+  detach(): void {
+    this.#isDetached = true;
+    if (this.#isForking) this.#retire();
+  }
+
+  stop(): void {
+    this.#retireTimer?.cancel();
+  }
+
+  /** Its place is about to end. */
+  #giveWay(): void {
+    this.#events.onOver();
+    this.detach();
+  }
+
+  #prepare(replica: ReplicaStart): { started: Started; waiting: Waiting } {
+    let begun: Started | null = null;
+    let isKilled = false;
+    const { promise: exited, resolve } = Promise.withResolvers<Exit>();
+    const waiting: Waiting = {
+      replica,
+      begin: (started) => {
+        begun = started;
+        // Of one that was begun again only the last counts.
+        void started.exited.then((exit) => begun === started && resolve(exit));
+      },
+      isKilled: () => isKilled,
+    };
+    const giveUp = (): void => {
+      if (!this.#waiting.includes(waiting)) return;
+      this.#waiting = this.#waiting.filter((other) => other !== waiting);
+      resolve({ detail: "stopped before it started", initFailure: null });
+      // Nobody waits for the import any more.
+      if (this.#waiting.length === 0) this.#end();
+    };
+    const kill = (): void => {
+      isKilled = true;
+      if (begun) begun.kill();
+      else giveUp();
+    };
+    const vitals = (pid: number) => begun?.vitals(pid) ?? null;
+    const usage = async (pid: number) => (await begun?.usage(pid)) ?? null;
+    const obstacle = () => (begun ?? this.#process).obstacle?.() ?? null;
+    const confine = (pid: number) => begun?.confine?.(pid) ?? null;
+    const judge = (exit: Exit) => begun?.judge?.(exit) ?? exit;
+    const { leaving } = this.#process;
+    const started = { exited, kill, vitals, usage, obstacle, confine, judge, ...(leaving && { leaving }) };
+    return { started, waiting };
+  }
+
+  #startForking(): void {
+    this.#isForking = true;
+    for (const waiting of this.#take()) this.#fork(waiting);
+  }
+
+  #fork(waiting: Waiting): void {
+    const { replica, begin } = waiting;
+    this.#forked.set(replica.id, waiting);
+    const held = this.#process.holdFork?.() ?? null;
+    const plain = this.template.fork(replica);
+    const explained = plain.exited.then(async (exit) => (await this.#process.explain?.(exit)) ?? exit);
+    const forked = held ? limited(plain, held) : { ...plain, exited: explained };
+    void forked.exited.then(() => this.#forked.delete(replica.id));
+    begin(forked);
+  }
+
+  /** The template is dead: what it has not forked starts elsewhere, what it has goes on. */
+  #leaveBehind(why: string, unborn: readonly string[]): void {
+    this.#events.onSilence(why);
+    this.#idle.remove(this);
+    this.#finish();
+    for (const { replica, begin, isKilled } of unborn.flatMap((id) => this.#forked.get(id) ?? []))
+      if (!isKilled()) begin(this.#events.elsewhere(replica));
+  }
+
+  /** The template's process is the first replica; the others start beside it. */
+  #startOrdinary(): void {
+    this.#events.onSingle();
+    this.#finish();
+    const [first, ...others] = this.#take();
+    first?.begin(this.#process);
+    for (const { replica, begin } of others) begin(this.#events.elsewhere(replica));
+  }
+
+  #lose(exit: Exit): void {
+    this.#idle.remove(this);
+    this.#finish();
+    const exited = Promise.resolve(exit);
+    const gone = { exited, kill: () => {}, vitals: () => null, usage: async () => null };
+    for (const { begin } of this.#take()) begin(gone);
+  }
+
+  #keep(): void {
+    if (this.#isDetached) {
+      this.#retire();
+      return;
+    }
+    this.#retireTimer?.cancel();
+    this.#retireTimer = this.#clock.after(this.#keepMs, () => this.#retire());
+    this.#idle.add(this, this.#process.residentBytes(), () => this.#retire());
+  }
+
+  #retire(): void {
+    if (!this.template.hasChildren) this.#end();
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#finish();
+    this.#idle.remove(this);
+    void this.template.close();
+  }
+
+  #finish(): void {
+    this.#isOver = true;
+    this.#retireTimer?.cancel();
+    this.#events.onOver();
+  }
+
+  #take(): Waiting[] {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    return waiting;
+  }
+}

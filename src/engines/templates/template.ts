@@ -1,0 +1,285 @@
+import { z } from "zod";
+import type { Socket } from "node:net";
+import { KEEPER_GRACE_MS } from "../../host/end-keeper.ts";
+import { describeExit } from "../../host/start-kept.ts";
+import type { Clock } from "../../kit/clock.ts";
+import { LineCutter } from "../../kit/line-cutter.ts";
+import { within } from "../../kit/within.ts";
+import type { Exit, InitFailure, ReplicaStart, Started } from "../engine.ts";
+import { Pulse } from "../pulse.ts";
+import { Rounds } from "../rounds.ts";
+import { functions, initFailure, pid } from "../hello.ts";
+import { BadFrame, WIRE_LIMITS, parseJson } from "../protocol.ts";
+import type { Moves } from "../protocol.ts";
+
+const MAX_EXIT_CODE = 255;
+const REASON_CHARS = 1_000;
+const { nameChars } = WIRE_LIMITS;
+const LAST_WORDS_MS = 500;
+/** How long a process may live on after it closed its connection: a keeper has to end all it left behind. */
+const END_PATIENCE_MS = 5_000;
+
+/** What a template says, one JSON object per line. */
+const templateMessage = z.union([
+  z.object({
+    ready: z.object({
+      pid,
+      forks: z.boolean(),
+      reason: z.string().max(REASON_CHARS).nullable(),
+      functions,
+    }),
+  }),
+  z.object({ failed: initFailure }),
+  z.object({ forked: z.object({ id: z.string().max(nameChars) }) }),
+  z.object({
+    exited: z.object({ id: z.string().max(nameChars), code: z.int().min(0).max(MAX_EXIT_CODE) }),
+  }),
+]);
+type TemplateMessage = z.output<typeof templateMessage>;
+
+/** A line of a template. */
+export function parseTemplateMessage(line: Buffer): TemplateMessage {
+  return parseJson("a line", templateMessage, line);
+}
+
+/** A template: it imports, then it forks or is a replica itself. */
+type TemplatePhase = "importing" | "forking" | "ordinary" | "failed";
+
+/** What a template may say. Whether it forks it says with `ready`. */
+const TEMPLATE_MOVES: Moves<TemplatePhase, "ready" | "failed" | "forked" | "exited"> = {
+  importing: { ready: "forking", failed: "failed" },
+  forking: { forked: "forking", exited: "forking" },
+  ordinary: {},
+  failed: {},
+};
+
+/** What a template's owner learns from it. */
+export type TemplateEvents = {
+  /** It has imported the app; `forks` says whether it may give birth or serves itself. */
+  onReady(forks: boolean): void;
+  /** Its last replica has ended. */
+  onIdle(): void;
+  /** It broke the protocol, and is being ended. */
+  onFault(fault: string): void;
+  /** It is dead, and forks nothing any more; these it was told to fork and did not. Once. */
+  onDead(why: string, unborn: readonly string[]): void;
+  /** Its connection has closed: it is ending, and forks nothing any more. */
+  onLost(): void;
+  /** An error of our own met while it was listened to; it is being ended. */
+  onError(error: unknown): void;
+  /** Its process is gone, and with it every replica it forked. */
+  onGone(exit: Exit): void;
+};
+
+/** A process that has imported the app and forks replicas of it. */
+export class Template {
+  readonly #process: Started;
+  readonly #clock: Clock;
+  readonly #events: TemplateEvents;
+  readonly #children = new Map<string, (exit: Exit) => void>();
+  readonly #cutter = new LineCutter({ maxBytes: WIRE_LIMITS.helloBytes }, (line, isPiece) => {
+    if (isPiece) throw new BadFrame(`a line of more than ${WIRE_LIMITS.helloBytes} bytes`);
+    this.#hear(parseTemplateMessage(line));
+  });
+  /** Those that it was told to fork and has not. */
+  readonly #unborn = new Set<string>();
+  /** Felt while it owes a fork: its word for that is its sign of life. */
+  readonly #pulse: Pulse;
+  readonly #rounds: Rounds;
+  #pid = 0;
+  #hostPid: number | null = null;
+  #isDead = false;
+  #phase: TemplatePhase = "importing";
+  #home: Socket | null = null;
+  #initFailure: InitFailure | null = null;
+  #isAccused = false;
+  #isClosing = false;
+  readonly #homeClosed = Promise.withResolvers<void>();
+
+  constructor(process: Started, clock: Clock, events: TemplateEvents) {
+    this.#process = process;
+    this.#clock = clock;
+    this.#events = events;
+    this.#pulse = new Pulse({
+      ask: () => {},
+      look: () => process.vitals(this.#pid),
+      onSilence: () => {},
+      onDead: (why) => this.#giveUp(why),
+    });
+    this.#rounds = new Rounds(clock, () => this.#pulse.feel());
+    this.#outlive().catch((error: unknown) => events.onError(error));
+  }
+
+  get hasChildren(): boolean {
+    return this.#children.size > 0;
+  }
+
+  /** Takes the connection the template talks on, with the id that the host knows its process by, if that was told. */
+  attach(socket: Socket, pid: number | null = null): void {
+    this.#home = socket;
+    this.#hostPid = pid;
+    socket.once("close", () => {
+      this.#homeClosed.resolve();
+      this.#lose().catch((error: unknown) => this.#events.onError(error));
+    });
+    socket.on("data", (data: Buffer) => {
+      if (this.#isAccused) return;
+      try {
+        this.#cutter.push(data);
+        this.#cutter.cut(() => !this.#isAccused);
+      } catch (error) {
+        this.#accuse(error);
+      }
+    });
+    socket.resume();
+  }
+
+  /** Forks one replica, which calls home with `ticket`. */
+  fork({ id, ticket }: ReplicaStart): Started {
+    const exited = new Promise<Exit>((resolve) => this.#children.set(id, resolve));
+    this.#say({ fork: { id, ticket } });
+    if (this.#unborn.size === 0) this.#expectWord();
+    this.#unborn.add(id);
+    let isAsked = false;
+    const kill = (): void => {
+      if (isAsked) return;
+      isAsked = true;
+      this.#end(id, exited);
+    };
+    const obstacle = () => (this.#unborn.has(id) ? "the app's template has not answered" : null);
+    const vitals = (pid: number) => this.#process.vitals(pid);
+    const usage = (pid: number) => this.#process.usage(pid);
+    return { exited, kill, vitals, usage, obstacle };
+  }
+
+  /** Ends it and everything below it. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    this.#process.kill();
+    await this.#process.exited;
+  }
+
+  /** First by its keeper, then bypassing the keeper; if the template does not obey, together with the template. */
+  #end(replicaId: string, exited: Promise<Exit>): void {
+    if (this.#isDead) {
+      // It cannot report an end, and killing it would kill its living replicas: what is left goes with the last one.
+      this.#bury(replicaId, { detail: "stopped together with its dead template", initFailure: null });
+      return;
+    }
+    this.#say({ kill: replicaId });
+    const steps = [
+      this.#clock.after(KEEPER_GRACE_MS, () => this.#say({ end: replicaId })),
+      this.#clock.after(2 * KEEPER_GRACE_MS, () => this.#process.kill()),
+    ];
+    void exited.finally(() => {
+      for (const step of steps) step.cancel();
+    });
+  }
+
+  #say(message: object): void {
+    this.#home?.write(`${JSON.stringify(message)}\n`);
+  }
+
+  #hear(message: TemplateMessage): void {
+    if ("ready" in message) {
+      this.#move("ready");
+      const { forks, pid } = message.ready;
+      this.#pid = this.#hostPid ?? pid;
+      if (!forks) this.#phase = "ordinary";
+      this.#events.onReady(forks);
+    } else if ("failed" in message) {
+      this.#move("failed");
+      this.#initFailure = message.failed;
+    } else if ("forked" in message) {
+      this.#move("forked");
+      this.#hearOf(message.forked.id);
+    } else {
+      this.#move("exited");
+      const { id, code } = message.exited;
+      // A template that was found dead and wakes up may still fork what it was told to. Those replicas are ignored.
+      if (!this.#children.has(id) && this.#isDead) return;
+      if (!this.#children.has(id)) throw new BadFrame(`"exited" for a replica that it never forked`);
+      this.#bury(id, { detail: describeExit(code, null), initFailure: null });
+    }
+  }
+
+  #move(word: "ready" | "failed" | "forked" | "exited"): void {
+    const next = TEMPLATE_MOVES[this.#phase][word];
+    if (!next) throw new BadFrame(`"${word}" out of turn`);
+    this.#phase = next;
+  }
+
+  #bury(replicaId: string, exit: Exit): void {
+    const resolve = this.#children.get(replicaId);
+    this.#children.delete(replicaId);
+    resolve?.(exit);
+    if (this.#children.size > 0) return;
+    if (this.#isDead) this.#process.kill();
+    else this.#events.onIdle();
+  }
+
+  /** It was just asked for a fork: the next round is the first of its silence. */
+  #expectWord(): void {
+    this.#pulse.hear();
+    this.#pulse.feel();
+    this.#pulse.feel();
+    this.#rounds.start();
+  }
+
+  #hearOf(replicaId: string): void {
+    if (!this.#unborn.delete(replicaId) && !this.#isDead)
+      throw new BadFrame(`"forked" for a replica that it was not told to fork`);
+    this.#rounds.stop();
+    if (this.#unborn.size > 0) this.#expectWord();
+  }
+
+  /** It is stopped, or hangs. It is ended as soon as no replica would end with it. */
+  #giveUp(why: string): void {
+    this.#isDead = true;
+    this.#rounds.stop();
+    const unborn = [...this.#unborn];
+    this.#unborn.clear();
+    this.#events.onDead(why, unborn);
+    for (const replicaId of unborn) {
+      this.#children.get(replicaId)?.({ detail: why, initFailure: null });
+      this.#children.delete(replicaId);
+    }
+    if (this.#children.size === 0) this.#process.kill();
+  }
+
+  #accuse(error: unknown): void {
+    if (this.#isAccused) return;
+    this.#isAccused = true;
+    if (error instanceof BadFrame) this.#events.onFault(error.message);
+    else this.#events.onError(error);
+    this.#home?.destroy();
+    this.#process.kill();
+  }
+
+  /** Its connection has closed: it is ending, or is a replica now; one that stays would never hear another word. */
+  async #lose(): Promise<void> {
+    if (this.#phase === "ordinary" || this.#isAccused) return;
+    // Its replicas, which end with it, may be noticed before its own end is.
+    if (this.#phase === "forking" && !this.#isDead && !this.#isClosing) this.#events.onLost();
+    const exit = await within(END_PATIENCE_MS, this.#process.exited, this.#clock);
+    if (!exit && !this.#isClosing) this.#accuse(new BadFrame("it closed its connection"));
+  }
+
+  async #outlive(): Promise<void> {
+    const exit = await this.#process.exited;
+    // Why it could not import the app may still be unread.
+    await within(LAST_WORDS_MS, this.#homeClosed.promise, this.#clock);
+    this.#leave(exit);
+  }
+
+  #leave(exit: Exit): void {
+    this.#rounds.stop();
+    this.#isClosing = true;
+    // From elsewhere its end may never come by itself.
+    this.#home?.destroy();
+    for (const resolve of this.#children.values())
+      resolve({ detail: "its template ended", initFailure: null });
+    this.#children.clear();
+    this.#events.onGone({ ...exit, initFailure: exit.initFailure ?? this.#initFailure });
+  }
+}
