@@ -1,4 +1,3 @@
-import { VERSION } from "../config/release.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { sideBySide } from "../kit/side-by-side.ts";
@@ -118,11 +117,6 @@ export class Owners {
   get isSure(): boolean {
     const { lease } = this.#parts;
     return lease.isHeld && this.#comparedAt >= lease.heldSince;
-  }
-
-  /** Whether all living nodes are of this release, so that each knows what this one writes. */
-  get isOfOneRelease(): boolean {
-    return this.#parts.roster.isOfOneRelease(VERSION);
   }
 
   /** Whether it is for this node to do what one node does for all. */
