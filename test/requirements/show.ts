@@ -53,7 +53,7 @@ export const SHOW = {
     "upgrade.frozen": "A released migration never changes.",
     "upgrade.whole": "A migration that fails leaves the database as it was.",
     "upgrade.unreleased":
-      "A data directory, database or archive from before the first release is refused, unchanged, with the commit that reads it.",
+      "Data from before the first release is refused, unchanged, with the commit that can still read it.",
     "doctor.cuda":
       "Where there is an NVIDIA GPU, doctor starts CUDA behind the isolation of apps, and names what stops it.",
     "doctor.schema": "doctor compares the schema with what it should be, and names what is missing.",

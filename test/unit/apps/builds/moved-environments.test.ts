@@ -113,7 +113,7 @@ verifies(
   "builds.bounded-reading",
   "whatever a build that was cut short has left, the next start neither waits for it nor fails",
   async () => {
-    const pipe = moved({ ready: "" });
+    const pipe = moved({ ready: OLD });
     execFileSync("mkfifo", [path.join(pipe.folder, "bin", "activate")]);
     expect(await settleMovedEnvironments(pipe.dataDir)).toBe(1);
     const link = moved({});
