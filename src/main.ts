@@ -36,7 +36,7 @@ import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
 import { ownDetails } from "./nodes/own-details.ts";
 import type { RunKey } from "./model/run.ts";
-import type { Others } from "./nodes/elsewhere.ts";
+import type { Others } from "./nodes/forward/whereabouts.ts";
 import type { PeerRoutes } from "./nodes/peer-listener.ts";
 import { Home } from "./replicas/home.ts";
 import type { Engine } from "./replicas/engine.ts";

@@ -4,8 +4,8 @@ import { BadResponse } from "../kit/http/fields.ts";
 import { ResponseParser } from "../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../kit/http/response-parser.ts";
 import { KeptBody } from "../kit/kept-body.ts";
-import type { Peer } from "./peer.ts";
-import { ownHead } from "./hop-head.ts";
+import type { Peer } from "./peers.ts";
+import { ownHead } from "./forward/hop-head.ts";
 import type { Peers } from "./peers.ts";
 
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;

@@ -7,7 +7,7 @@ import type { RunKey } from "../model/run.ts";
 import { ask } from "./ask.ts";
 import type { Heir } from "./moves.ts";
 import type { Owners } from "./owners.ts";
-import type { Peer } from "./peer.ts";
+import type { Peer } from "./peers.ts";
 import type { Peers } from "./peers.ts";
 
 const PATHS = {

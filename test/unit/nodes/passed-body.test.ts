@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import { connect } from "node:net";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { readWhole } from "../../../src/nodes/passed-body.ts";
+import { readWhole } from "../../../src/nodes/forward/passage.ts";
 
 const HEAD = "POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 5\r\n\r\n";
 
