@@ -201,6 +201,7 @@ async function readValue(request: IncomingMessage): Promise<unknown> {
   const bytes = Number(request.headers["content-length"] ?? Number.NaN);
   if (!(bytes <= MAX_OWN_BYTES)) throw new AppError("body_too_large");
   const body = await readWhole(request, bytes);
+  request.resume();
   try {
     return JSON.parse(body?.toString() ?? "");
   } catch {

@@ -52,7 +52,8 @@ export function lockDirectory(dataDir: string): DirectoryLock {
   };
 }
 
-function requireReleased(dataDir: string): void {
+/** Throws `UnreleasedFormat` if the directory has a SQLite database from before the first release; changes nothing. */
+export function requireReleased(dataDir: string): void {
   const file = join(dataDir, DATABASE_FILE);
   if (existsSync(file) && isUnreleased(migrationsIn(file)))
     throw new UnreleasedFormat(`the database ${file}`);

@@ -13,6 +13,7 @@ import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Client } from "pg";
 import { expect, onTestFinished } from "vitest";
+import { backup } from "../../../src/cli/backup.ts";
 import { checkDatabase } from "../../../src/cli/checks.ts";
 import { restore } from "../../../src/cli/restore.ts";
 import { storage } from "../../../src/cli/storage.ts";
@@ -78,6 +79,7 @@ for (const end of ["stopped", "killed"] as const) {
       const settings = testSettings({ dataDir, apiPort: 0, basePort: 0 });
       await expect(startService(settings, { log: createLog("silent") })).rejects.toThrow(REFUSAL);
       await expect(storage({ dataDir })).rejects.toThrow(REFUSAL);
+      await expect(backup(path.join(scratch(), "a.tar"), { dataDir })).rejects.toThrow(REFUSAL);
       expect(contentOf(dataDir)).toEqual(before);
     },
   );
