@@ -44,7 +44,7 @@ export async function prepareElsewhere(
     elsewhere.blobs.put(packFolder(bundleDir), signal),
   );
   const { containerRuntime } = config.deployment;
-  const memoryGb = config.named?.memoryGb ?? null;
+  const { memoryGb } = config.named;
   const memoryBytes = memoryGb === null ? null : Math.round(memoryGb * 1e9);
   const names = { app: config.deployment.name ?? "app", version: "build" };
   const wish = { buildId, projectId, names, bundle, python: pythonWish(config.deployment), memoryBytes };
