@@ -97,7 +97,8 @@ class Reading {
     folder: string,
   ): Promise<void> {
     const line: RequirementLine = readRequirement(text);
-    const problem = (why: string): void => void this.problems.push(`${where}: "${withoutPassword(text)}" ${why}`);
+    const problem = (why: string): void =>
+      void this.problems.push(`${where}: "${withoutPassword(text)}" ${why}`);
     if (line.kind === "refused") problem(line.why);
     else if (line.kind === "flag") this.flags.add(line.flag);
     else if (line.kind === "package")

@@ -126,10 +126,13 @@ async function restartAffected(task: Task<SecretFlags>, done: string): Promise<s
   if (!first) return restarted;
   const [name, { detail }] = first;
   const which = failures.map(([app, { message }]) => `${app} could not be restarted: ${message}`);
-  throw new CliFailure([done, ...(restarted.length > 0 ? [restartedText(restarted)] : []), ...which].join("; "), {
-    ...detail,
-    hint: `fix the app or the secret (millrace logs ${name} shows why), then millrace restart ${name}`,
-  });
+  throw new CliFailure(
+    [done, ...(restarted.length > 0 ? [restartedText(restarted)] : []), ...which].join("; "),
+    {
+      ...detail,
+      hint: `fix the app or the secret (millrace logs ${name} shows why), then millrace restart ${name}`,
+    },
+  );
 }
 
 async function appsWithReplicas({ api }: Task): Promise<string[]> {

@@ -85,7 +85,9 @@ verifies("cli.run", "a function of a file is called with the data, whatever kind
   const missing = await client.run("run", "job/job.py::nope");
   expect([missing.code, missing.stdout]).toEqual([
     1,
-    expect.stringContaining("there is no function nope in this file; it has add, count, countdown, wait, fail, slow"),
+    expect.stringContaining(
+      "there is no function nope in this file; it has add, count, countdown, wait, fail, slow",
+    ),
   ]);
 });
 
