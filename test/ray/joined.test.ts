@@ -1,6 +1,6 @@
-import { isAlive } from "../support/process-tree.ts";
 import { afterAll, describe, expect } from "vitest";
 import { testDatabases } from "../support/databases.ts";
+import { isAlive } from "../support/process-tree.ts";
 import { MachineApart, canStandApart } from "../support/ray/machine-apart.ts";
 import { RayCluster } from "../support/ray/ray-cluster.ts";
 import { rayService } from "../support/ray/ray-service.ts";
