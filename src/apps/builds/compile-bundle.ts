@@ -74,8 +74,7 @@ const MISTAKE = z.object({
 });
 type Mistake = z.infer<typeof MISTAKE>;
 
-/** How a deploy goes on in spite of a file that does not parse. */
-const FLAG = "--disable-syntax-check";
+const ADVICE = "Fix it or exclude the file, or deploy with --disable-syntax-check";
 
 /**
  * Throws a `BuildError` that names each Python file which does not parse, and where, if the deploy asks for that. It
@@ -85,9 +84,7 @@ export async function checkSyntax(python: string, site: BuildSite): Promise<void
   if (!site.checksSyntax) return;
   const mistakes = (await told(python, [PARSE], site)) ?? [];
   if (mistakes.length === 0) return;
-  const named = mistakes.slice(0, MAX_NAMED).map(describe);
-  const { message } = severalProblems(named, (text) => site.say(text, "stderr"));
-  throw new BuildError(`${message}. Fix it or exclude the file, or deploy with ${FLAG}`);
+  throw severalProblems(mistakes.map(describe), (text) => site.say(text, "stderr"), ADVICE);
 }
 
 /**
