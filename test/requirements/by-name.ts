@@ -235,6 +235,7 @@ export const TRIED_BY_NAME = {
     "kubernetes.not-ready",
     "kubernetes.nothing-left",
     "kubernetes.orphan",
+    "kubernetes.restart",
     "kubernetes.room",
     "kubernetes.same",
     "kubernetes.scale",

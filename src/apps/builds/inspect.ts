@@ -7,7 +7,7 @@ import { atSite } from "./build.ts";
 import type { BuildInput } from "./build.ts";
 import { choosePython } from "./choose-python.ts";
 import { readCommands } from "./commands.ts";
-import { checkSyntax, requireMain } from "./compile-bundle.ts";
+import { checkSyntax, checkSyntaxForImage, requireMain } from "./compile-bundle.ts";
 import { checkElsewhere } from "./elsewhere/check-elsewhere.ts";
 import { checkHost } from "./host-fit.ts";
 import type { ImageWish } from "./images/wanted-image.ts";
@@ -43,9 +43,10 @@ class Inspecting implements Inspection {
   }
 
   async run(): Promise<void> {
-    const { config } = this.#input;
+    const { config, python } = this.#input;
     const isImage = await this.#place();
-    if (!isImage) await this.#python();
+    if (isImage) await this.#judge(() => checkSyntaxForImage(python, this.#site));
+    else await this.#python();
     await this.#packages(config);
     await this.#commands(config);
     const { cpu, memoryGb } = config.hardware;

@@ -61,7 +61,8 @@ export async function prepareElsewhere(
   const running = { ...wish, image: built?.reference ?? image, containerRuntime };
   return await inSeat(running, site, elsewhere, async ({ seat, ground }) => {
     const isOwn = running.image !== null;
-    const build = new ElsewhereBuild(config, ground, isOwn, { ...site, seat }, elsewhere);
+    const packagesBy = images === null ? {} : ({ packagesBy: "apt" } as const);
+    const build = new ElsewhereBuild(config, ground, isOwn, { ...site, ...packagesBy, seat }, elsewhere);
     const environment = await build.run();
     const pinned = running.image === null ? null : asItRan(running.image, ground, site);
     return { environment, ...made, ...(pinned && { built: pinned }) };
