@@ -1,7 +1,13 @@
 import { describe, expect } from "vitest";
 import { testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
-import { isReady, killApiServer, killMachine, machinesOf, mayKill } from "../support/kubernetes/control-plane.ts";
+import {
+  isReady,
+  killApiServer,
+  killMachine,
+  machinesOf,
+  mayKill,
+} from "../support/kubernetes/control-plane.ts";
 import { agentOf } from "../support/kubernetes/pod-process.ts";
 import { SPREAD, podEnvironment, podService, usedMachines } from "../support/kubernetes/pod-service.ts";
 import { TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";

@@ -95,6 +95,10 @@ describe.skipIf(!TEST_CLUSTER?.folder || !withHelm)("docs/helm.md", () => {
       const database = await SilentProxy.open(databaseUrl ?? "", hostAddress);
       const { port } = readKubeconfig(kubeconfig).server;
       const api = await SilentProxy.openTo(Number(port), hostAddress);
+      // This cluster has no names, by which pods of apps would find the Service of seats.
+      const made = new ServicePods(namespace, "", "");
+      const way = await lastingWay(hostAddress, async () => await made.address(), 4300);
+      const config = { MILLRACE_SEAT_SERVICE_URL: way };
       const keys = { AWS_ACCESS_KEY_ID: "unused", AWS_SECRET_ACCESS_KEY: "unused" };
       const { folder, attempt } = terminal({ DATABASE_URL: database.url, ...keys });
       const values = {
@@ -102,6 +106,7 @@ describe.skipIf(!TEST_CLUSTER?.folder || !withHelm)("docs/helm.md", () => {
         workerImage: namespace.cluster.workerImage,
         resources: { requests: { cpu: "10m", memory: "64Mi" }, limits: { memory: "1Gi" } },
         blobs: { claim: "blobs" },
+        config,
         // This cluster has no address for its own API that pods reach.
         extraEnv: [{ name: "MILLRACE_KUBERNETES_CONFIG", value: "/etc/cluster/config" }],
         extraVolumes: [{ name: "cluster", configMap: { name: "cluster" } }],
@@ -125,7 +130,7 @@ describe.skipIf(!TEST_CLUSTER?.folder || !withHelm)("docs/helm.md", () => {
       const before = await services.names();
       expect(before).toHaveLength(2);
       // A new variable makes new pods.
-      write({ config: { MILLRACE_LOG_LEVEL: "warn" } });
+      write({ config: { ...config, MILLRACE_LOG_LEVEL: "warn" } });
       let isOver = false;
       const updated = attempt(upgrade).finally(() => (isOver = true));
       // Each throws if it is not answered.
@@ -139,10 +144,9 @@ describe.skipIf(!TEST_CLUSTER?.folder || !withHelm)("docs/helm.md", () => {
         return (await services.names()).every((name) => !before.includes(name));
       });
 
-      await goesOnElsewhere(services, hostAddress, attempt, async (way) => {
-        write({ replicas: 1, config: { MILLRACE_SEAT_SERVICE_URL: way } });
-        await attempt(upgrade);
-      });
+      write({ replicas: 1 });
+      await attempt(upgrade);
+      await goesOnElsewhere(services, attempt);
 
       await attempt(uninstall);
       await attempt(remove);
@@ -155,11 +159,8 @@ describe.skipIf(!TEST_CLUSTER?.folder || !withHelm)("docs/helm.md", () => {
 /** The only service is lost, and the next one has another address: it goes on in the pods of apps. */
 async function goesOnElsewhere(
   services: ServicePods,
-  hostAddress: string,
   attempt: (command: string) => Promise<string>,
-  reduce: (way: string) => Promise<void>,
 ): Promise<void> {
-  await reduce(await lastingWay(hostAddress, async () => await services.address(), 4300));
   await until("there is one service", async () => (await services.names()).length === 1);
   await services.call({ name: "Ada" });
   const seats = async (): Promise<string[]> => {

@@ -36,7 +36,10 @@ esac
   await writeFile(path.join(folder, "podman"), script, { mode: 0o755 });
   const host = { ...place.host, PATH: `${folder}:${place.host["PATH"]}` };
   const containers = new Containers({ containerEngine: "podman", dataDir: place.dataDir }, host);
-  return { options: { host, images: { containers, baseImage: "debian:12" } }, asked: () => existsSync(trace) };
+  return {
+    options: { host, images: { containers, baseImage: "debian:12" } },
+    asked: () => existsSync(trace),
+  };
 }
 
 verifies(
