@@ -45,13 +45,13 @@ type Config = {
 
 const REPOSITORY = path.join(import.meta.dirname, "..");
 /** What the image holds of ours; the same as in packaging/worker/Dockerfile. */
-const PACKAGES = ["millrace_seat", "millrace_worker"];
+const PACKAGES = ["millrace_agent", "millrace_worker"];
 const TARGET = "opt/millrace/python";
 const USER = "10001:10001";
 const AGENT: ImageStart = {
   WorkingDir: "/work",
   Entrypoint: null,
-  Cmd: ["python3", "-I", `/${TARGET}/millrace_seat`],
+  Cmd: ["python3", "-I", `/${TARGET}/millrace_agent`],
 };
 /** The names of all files of an image. */
 const MAX_LISTING_BYTES = 256 * 1024 * 1024;

@@ -201,7 +201,7 @@ test("the messages of an agent are those that are shown, and both sides understa
   expect(shown.toSorted()).toEqual(named("to the agent").toSorted());
   const legal = new Set(Object.values(SEAT_MOVES).flatMap((moves) => Object.keys(moves)));
   expect([...legal].toSorted()).toEqual(shown.toSorted());
-  const [, moves = ""] = /^_MOVES = \{\n(.*?)^\}/ms.exec(read("python/millrace_seat/line.py")) ?? [];
+  const [, moves = ""] = /^_MOVES = \{\n(.*?)^\}/ms.exec(read("python/millrace_agent/line.py")) ?? [];
   const heard = new Set([...moves.matchAll(/"(\w+)": "/g)].map(([, name = ""]) => name));
   expect([...heard].toSorted()).toEqual(named("from the agent").toSorted());
 });
