@@ -45,7 +45,7 @@ type Config = {
 
 const REPOSITORY = path.join(import.meta.dirname, "..");
 /** What the image holds of ours; the same as in packaging/worker/Dockerfile. */
-const PACKAGES = ["millrace_agent", "millrace_worker"];
+const PACKAGES = ["millrace_agent", "millrace_walls", "millrace_worker"];
 const TARGET = "opt/millrace/python";
 const USER = "10001:10001";
 const AGENT: ImageStart = {

@@ -10,7 +10,7 @@ import sys
 
 from .order import read_address
 
-_PACKAGES = ("millrace_agent", "millrace_worker")
+_PACKAGES = ("millrace_agent", "millrace_walls", "millrace_worker")
 _CONNECT_SECONDS = 5.0
 #: Only for types: nothing of it is needed where the agent runs.
 _UNUSED = {"typing"}

@@ -21,6 +21,7 @@ _MOVES = {
     "seated": {
         "beat": "seated",
         "look": "seated",
+        "where": "seated",
         "dial": "seated",
         "services": "seated",
         "ask": "seated",

@@ -87,8 +87,8 @@ class AgentProcess implements Agent {
       detached: true,
     });
     const { stdin, stdout, stderr } = child;
-    const channel = child.stdio[CHANNEL] as Socket | null;
     // Without descriptors left it has no pipes, whatever its type says.
+    const channel = (child.stdio as ChildProcess["stdio"] | undefined)?.[CHANNEL] as Socket | null;
     if (!stdin || !stdout || !stderr || !channel) {
       child.once("error", () => {});
       throw new Error("no descriptors are left");

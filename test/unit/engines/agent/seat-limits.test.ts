@@ -157,7 +157,7 @@ for pid in (*forks.values(), keeper):
 `;
 
 verifies(
-  "seats.limits.memory",
+  ["seats.limits.memory", "walls.limits.memory.unmapped"],
   "files in memory count that nothing has mapped, and in parts for those that share them",
   () => {
     expect(python(HOLDERS)).toEqual(["filler"]);
