@@ -132,6 +132,7 @@ export class NodeCrowd {
       release: "0.0.0",
       runs: 0,
       startedAt: this.clock.now(),
+      managementAddresses: [],
     };
     const clock = new OwnClock(this.clock);
     const store = this.world.store();

@@ -66,7 +66,16 @@ export async function measureStatements(
 
 async function renew(store: Store, owner: string): Promise<void> {
   const capacity = { cpus: 8, memoryBytes: 32e9 };
-  const said = { name: owner, home: owner, labels: {}, capacity, release: "0.0.0", runs: 0, startedAt: 0 };
+  const said = {
+    name: owner,
+    home: owner,
+    labels: {},
+    capacity,
+    release: "0.0.0",
+    runs: 0,
+    startedAt: 0,
+    managementAddresses: [],
+  };
   await store.nodes.renew({
     owner,
     leaseMs: LEASE_MS,

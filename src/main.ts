@@ -14,6 +14,7 @@ import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
 import { followIdentity } from "./identity/follow-changes.ts";
 import { identityParts } from "./identity/identity-parts.ts";
+import type { Hash } from "./identity/passwords.ts";
 import { openInstallation } from "./identity/installation.ts";
 import { operatorRequests } from "./identity/operator-requests.ts";
 import type { OperatorRequests } from "./identity/operator-requests.ts";
@@ -35,7 +36,7 @@ import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
 import { ownDetails } from "./nodes/own-details.ts";
 import type { RunKey } from "./model/run.ts";
-import type { Others } from "./nodes/elsewhere.ts";
+import type { Others } from "./nodes/forward/whereabouts.ts";
 import type { PeerRoutes } from "./nodes/peer-listener.ts";
 import { Home } from "./engines/home.ts";
 import type { Engine } from "./engines/engine.ts";
@@ -96,6 +97,8 @@ export type ServiceOptions = {
   readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number };
   /** The other nodes; a test that plays them uses it. */
   readonly others?: Others;
+  /** Hashes passwords in place of scrypt; a test that has many takes a cheaper one. */
+  readonly hashPassword?: Hash;
   /** The time of everything but what runs in threads and in Python; a test moves it. */
   readonly clock?: Clock;
 };
@@ -204,7 +207,10 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     () => openMailer(settings, { clock, log }),
     async (started) => await started?.stop(),
   );
-  const identity = identityParts({ ...installation, post: mailer && { mailer, baseUrl: ownUrl } }, clock);
+  const identity = identityParts(
+    { ...installation, post: mailer && { mailer, baseUrl: ownUrl }, hashPassword: options.hashPassword },
+    clock,
+  );
   const shared = { reserve, others, owners, clock };
   const listening = listenerLimits(settings, log);
   const management: Management = await life.start(

@@ -3,8 +3,8 @@ import { systemClock } from "../../src/kit/clock.ts";
 import { Seal } from "../../src/kit/seal.ts";
 import { Authority } from "../../src/nodes/authority.ts";
 import type { Identity } from "../../src/nodes/authority.ts";
-import type { Others } from "../../src/nodes/elsewhere.ts";
-import type { Peer } from "../../src/nodes/peer.ts";
+import type { Others } from "../../src/nodes/forward/whereabouts.ts";
+import type { Peer } from "../../src/nodes/peers.ts";
 import { Peers } from "../../src/nodes/peers.ts";
 
 type Secret = { readonly masterKey: string; readonly authority: string };
@@ -29,13 +29,12 @@ export async function benchIdentity(secret: string): Promise<Identity> {
 }
 
 /** Where every app is: at that peer; with null nowhere but here. */
-export function beside(identity: Identity, self: Peer, owner: Peer | null): Others {
+export function beside(identity: Identity, owner: Peer | null): Others {
   const place = owner && ({ kind: "there", peer: owner } as const);
   return {
     peers: new Peers(identity, systemClock),
     elsewhere: {
-      self,
-      find: async () => place,
+      settle: async () => place,
       retry: async () => null,
       ofRun: async () => null,
       holderOf: async () => null,

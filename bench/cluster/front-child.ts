@@ -1,7 +1,7 @@
 import { readSettings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
-import type { Peer } from "../../src/nodes/peer.ts";
+import type { Peer } from "../../src/nodes/peers.ts";
 import { endWithParent } from "../child-side.ts";
 import { benchIdentity, beside } from "./bench-node.ts";
 
@@ -14,7 +14,7 @@ const { settings } = readSettings({
   flags: { dataDir, apiPort: "0", basePort: "0", maxConnections: "10000", isolation: "none" },
   env: {},
 });
-const others = beside(await benchIdentity(secret), owner, owner);
+const others = beside(await benchIdentity(secret), owner);
 const service = await startService(settings, { log: createLog("silent"), others });
 endWithParent(() => service.stop());
 console.log(JSON.stringify({ url: service.apiUrl }));

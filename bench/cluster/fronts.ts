@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
-import type { Peer } from "../../src/nodes/peer.ts";
+import type { Peer } from "../../src/nodes/peers.ts";
 import { startChild, withOpenFiles } from "../processes.ts";
 import type { Child } from "../processes.ts";
 import { makeScratchDir } from "../scratch.ts";

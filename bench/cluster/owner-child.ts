@@ -17,7 +17,7 @@ const { settings } = readSettings({
   flags: { dataDir, apiPort: "0", basePort: "0", maxConnections: "10000", isolation: "none" },
   env: {},
 });
-const service = await startService(settings, { log, others: beside(identity, peer, null) });
+const service = await startService(settings, { log, others: beside(identity, null) });
 endWithParent(() => service.stop());
 listener.route({ ...service.peerRoutes, own: async () => null });
 const { app } = await service.install(folder);

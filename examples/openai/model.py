@@ -6,6 +6,8 @@ import pathlib
 import random
 import re
 
+from tools import text_of
+
 LONGEST = 16  # Tokens it looks back.
 QUESTION, ANSWER, END = "Q:", "A:", "\n"
 
@@ -23,7 +25,7 @@ LOWER = [token.lower() for token in TOKENS]
 def prompt_of(messages):
     """A conversation in the form that the text has, up to where the answer begins."""
     lines = [
-        f"{ANSWER if message.get('role') == 'assistant' else QUESTION} {message.get('content') or ''}{END}"
+        f"{ANSWER if message.get('role') == 'assistant' else QUESTION} {text_of(message)}{END}"
         for message in messages
         if message.get("role") != "system"
     ]

@@ -143,10 +143,12 @@ def asked_in(body):
 
 
 def has_text(message):
-    """A message whose content is text; one that called a tool may have none."""
+    """A message whose content is text, in one piece or in parts; one that called a tool may have none."""
     if not isinstance(message, dict):
         return False
     content = message.get("content")
+    if isinstance(content, list):
+        return all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in content)
     return isinstance(content, str) or (content is None and "tool_calls" in message)
 
 

@@ -10,6 +10,10 @@ if sys.argv[1:2] == ["--check"]:
 
     check.main(sys.argv[2:])
 
-from millrace_agent.start import main
+try:
+    from millrace_agent.start import main
+except ImportError as error:
+    # One line instead of a traceback: it is quoted in build logs and in answers to callers.
+    sys.exit("Python %d.%d lacks a module that the agent needs: %s" % (*sys.version_info[:2], error))
 
 main()

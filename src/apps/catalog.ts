@@ -1,6 +1,5 @@
 import { AppError, noSuchFunction } from "../model/errors.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
-import type { LimitsConfig } from "../model/app-config.ts";
 import type { App, AppRetention, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
 import type { Glance } from "../model/glance.ts";
 import type { Outcome } from "../model/outcome.ts";
@@ -165,9 +164,7 @@ export class Catalog {
 
   /** How much of an app's lines is kept. */
   maxLogBytes(appNumber: number): number {
-    const limits: Partial<LimitsConfig> = this.byNumber(appNumber)?.version.config.limits ?? {};
-    // Versions of earlier releases do not say.
-    return limits.maxLogBytes ?? DEFAULT_LOG_BYTES;
+    return this.byNumber(appNumber)?.version.config.limits.maxLogBytes ?? DEFAULT_LOG_BYTES;
   }
 
   /** Where runs of an app go now; null for an app that takes none. */

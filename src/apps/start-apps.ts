@@ -48,7 +48,6 @@ export async function startApps(parts: AppsParts, life: Lifecycle) {
     onAppLog?.(line);
   };
   const secrets = new Secrets(store, seal, clock);
-  if (parts.appHosts !== null) await store.apps.labelHosts();
   const files = await life.start(
     "files of versions",
     async () => {

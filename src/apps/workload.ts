@@ -57,8 +57,7 @@ function entrypointOf({ entrypoint }: CustomRuntimeConfig, built: BuiltImage | u
 
 /** What an app's processes may use: what its configuration names is hard. */
 export function limitsOf({ named, hardware }: AppConfig): Limits {
-  // Versions of earlier releases have named nothing.
-  const { cpu = null, memoryGb = null } = named ?? {};
+  const { cpu, memoryGb } = named;
   const memoryBytes = memoryGb === null ? null : Math.round(memoryGb * 1e9);
   return { memoryBytes, cpus: cpu, cpuShare: hardware.cpu };
 }
@@ -66,7 +65,7 @@ export function limitsOf({ named, hardware }: AppConfig): Limits {
 /** How long a serving version keeps its template without a replica. A pod or an actor that has a GPU is never kept. */
 export function templateKeepMs(config: AppConfig, { reserves }: Pick<Engine, "reserves">): number {
   if (!reserves) return config.scaling.templateKeepSeconds * 1000;
-  const seconds = cardsOf(config) === null ? config.named?.templateKeepSeconds : 0;
+  const seconds = cardsOf(config) === null ? config.named.templateKeepSeconds : 0;
   return (seconds ?? 0) * 1000;
 }
 

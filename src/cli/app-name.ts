@@ -10,9 +10,9 @@ export function asAppName(folder: string): string {
 }
 
 /** What to say of a name that no app can have. */
-export function badName(name: string): Error {
+export function badName(name: string, option = "--name"): Error {
   return usage(
     `${JSON.stringify(name)} is not a valid app name: use up to 63 lower-case letters, digits and inner hyphens`,
-    "choose another with --name",
+    `choose another with ${option}`,
   );
 }

@@ -20,8 +20,8 @@ export type Manifest = {
   readonly data_dir: string;
 };
 
-/** The form of archive that this release writes and reads. */
-export const FORMAT = 1;
+/** The form of archive that this release writes and reads; 1 was that of versions before the first release. */
+export const FORMAT = 2;
 export const MANIFEST_NAME = "manifest.json";
 
 /** Entries of the data directory that are not in an archive, or not in this form. */

@@ -9,7 +9,7 @@ import { MASTER_KEY, masterKeyPath } from "../identity/master-key.ts";
 import { createFile } from "../kit/byte-file.ts";
 import { SealedSink } from "../kit/sealed-file/write.ts";
 import { TarWriter } from "../kit/tar/write.ts";
-import { lockDirectory } from "../store/directory-lock.ts";
+import { lockDirectory, requireReleased } from "../store/directory-lock.ts";
 import { DATABASE_FILE, copyDatabase } from "../store/upkeep.ts";
 import { FORMAT, MANIFEST_NAME, addDataDirectory } from "./archive.ts";
 import { storageArchiver } from "./archive-storage.ts";
@@ -35,6 +35,7 @@ export async function backup(file: string, flags: ServeFlags): Promise<void> {
     throw new Error("the archive cannot be inside the directory it backs up");
   if (!existsSync(path.join(dataDir, "owner-token")) || !existsSync(masterKeyPath(settings)))
     throw new Error(`${dataDir} is not a Millrace data directory`);
+  requireReleased(dataDir);
   const passphrase = await wantedPassphrase(flags);
   const odd: Oddities = { leftOut: [], changed: [] };
   const partial = `${target}.partial`;

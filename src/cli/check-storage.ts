@@ -15,7 +15,7 @@ export async function checkStorage(
   report: DatabaseReport | Error | null,
   settings: Settings,
 ): Promise<Finding[]> {
-  if (report === null || report instanceof Error || report.amounts === null) return [];
+  if (report === null || report instanceof Error) return [];
   const { runs, payloadBytes, logBytes, builds, deliveries } = report.amounts;
   const bounded = [
     { name: "runs", used: runs, key: "maxRuns", text: String },

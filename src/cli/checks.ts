@@ -6,6 +6,7 @@ import type { Settings } from "../config/setting-keys.ts";
 import { MASTER_KEY } from "../identity/master-key.ts";
 import { DiskReserve } from "../kit/disk-reserve.ts";
 import { missingObjects, schemaState } from "../store/schema-state.ts";
+import { UnreleasedFormat } from "../store/unreleased.ts";
 import { DATABASE_FILE } from "../store/upkeep.ts";
 import type { DatabaseReport } from "../store/database-report.ts";
 import { fail, ok, warn } from "./finding.ts";
@@ -67,23 +68,17 @@ export function checkLock(holder: Holder, pid: string | null): Finding {
 /** The file is sound and of a release that this one can go on from. */
 export function checkDatabase(report: DatabaseReport | Error | null): Finding[] {
   if (report === null) return [warn("database", "no database yet", "the first start creates it")];
+  if (report instanceof UnreleasedFormat)
+    return [fail("database", report.message, "see Upgrade in docs/operations.md")];
   if (report instanceof Error) {
     return [fail("database", report.message, "if it cannot be repaired, see Restore in docs/operations.md")];
   }
   return [checkFile(report), checkSchema(report)];
 }
 
-function checkFile({ problems: [problem], bytesToRewrite = null }: DatabaseReport): Finding {
-  const check = "database";
-  if (problem !== undefined)
-    return fail(check, `damaged: ${problem}`, "stop the service and restore the last backup");
-  if (bytesToRewrite === null) return ok(check, "sound");
-  const room = `${Math.ceil(bytesToRewrite / 1e6)} MB free`;
-  return warn(
-    check,
-    "intact, but from an earlier release: it does not return free space to the disk",
-    `make sure that the data directory has ${room}, then start the service: it rewrites the database and logs the outcome`,
-  );
+function checkFile({ problems: [problem] }: DatabaseReport): Finding {
+  if (problem === undefined) return ok("database", "sound");
+  return fail("database", `damaged: ${problem}`, "stop the service and restore the last backup");
 }
 
 function checkSchema(report: DatabaseReport): Finding {

@@ -34,7 +34,7 @@ def _millrace_call():
         asyncio.run(drain(result))
     elif inspect.isawaitable(result):
         show(asyncio.run(result))
-    elif inspect.isgenerator(result):
+    elif hasattr(result, "__next__"):
         for item in result:
             show(item)
     else:

@@ -211,8 +211,19 @@ const UNSAFE_PODMAN =
   "let only those deploy whom you trust with this host; or update podman to 5.3.2 or newer, or unset MILLRACE_CONTAINER_ENGINE";
 
 /** What builds and runs the images of apps that need one. */
-export async function checkImages({ containerEngine }: Settings, env: NodeJS.ProcessEnv): Promise<Finding> {
+export async function checkImages(
+  { containerEngine, engine, registry }: Settings,
+  env: NodeJS.ProcessEnv,
+): Promise<Finding> {
   const check = "images";
+  if (engine === "kubernetes")
+    return registry === null
+      ? warn(
+          check,
+          "apps with a Dockerfile cannot be deployed: MILLRACE_REGISTRY is unset",
+          "if apps need images, have them built in the cluster: see docs/kubernetes.md",
+        )
+      : ok(check, `built in the cluster, for ${registry}`);
   const found = await findContainerTool(containerEngine, env);
   if ("tool" in found) {
     const { kind, version, isRootless, runtimes } = found.tool;

@@ -11,6 +11,7 @@ import { isPlain } from "../kit/tar/inside.ts";
 import { TarReader } from "../kit/tar/read.ts";
 import type { TarEntry } from "../kit/tar/read.ts";
 import { openStore } from "../store/store.ts";
+import { UnreleasedFormat } from "../store/unreleased.ts";
 import { inspectDatabase } from "../store/upkeep.ts";
 import { FORMAT, MANIFEST_NAME, mayLead } from "./archive.ts";
 import type { Manifest } from "./archive.ts";
@@ -132,6 +133,7 @@ async function readManifest(name: string, { content, sizeBytes }: TarEntry): Pro
   const parts: Buffer[] = [];
   for await (const part of content) parts.push(part);
   const manifest = JSON.parse(Buffer.concat(parts).toString()) as Manifest;
+  if (manifest.format < FORMAT) throw new UnreleasedFormat("the archive");
   if (manifest.format !== FORMAT)
     throw new BadTar("it was written by a newer release; restore it with that release");
   return manifest;

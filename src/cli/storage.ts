@@ -7,6 +7,7 @@ import type { Settings } from "../config/setting-keys.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
 import { schemaState } from "../store/schema-state.ts";
 import { openStore } from "../store/store.ts";
+import { UnreleasedFormat, isUnreleased } from "../store/unreleased.ts";
 import { DATABASE_FILE } from "../store/upkeep.ts";
 import { askService } from "./ask-service.ts";
 import { CliFailure } from "./failure.ts";
@@ -32,7 +33,9 @@ async function lookAlone(settings: Settings): Promise<StorageReport> {
   try {
     const store = await openStore({ ...settings, isReadOnly: true });
     try {
-      const state = schemaState({ migrations: await store.meta.migrations() });
+      const migrations = await store.meta.migrations();
+      if (isUnreleased(migrations)) throw new UnreleasedFormat("the database");
+      const state = schemaState({ migrations });
       if (state !== "current") throw otherRelease(state);
       // No service runs, and so no app: there is nobody to be careful of.
       return await storageReport(store, settings, null);

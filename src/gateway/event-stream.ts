@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { RunTiming } from "../runs/live-run.ts";
-import { BROKEN_OFF_TRAILER } from "../nodes/hop-head.ts";
+import { BROKEN_OFF_TRAILER } from "../nodes/forward/hop-head.ts";
 import { STREAM_TYPE } from "../runs/response.ts";
 import type { Exchange } from "./exchange.ts";
 import { GzipMember, gzipBlocks } from "../kit/gzip-member.ts";

@@ -1,8 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { AppError } from "../model/errors.ts";
-import { EVENTS_HEADER } from "../nodes/hop-head.ts";
-import { answerMoved } from "../nodes/pass-on.ts";
+import { EVENTS_HEADER, answerMoved } from "../nodes/forward/hop-head.ts";
 import type { FromPeer } from "../nodes/peer-listener.ts";
 import type { RunTiming } from "../runs/live-run.ts";
 import { msText, respondError } from "../runs/response.ts";

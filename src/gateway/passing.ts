@@ -3,10 +3,9 @@ import type { Clock } from "../kit/clock.ts";
 import type { Tunnel } from "../kit/websocket/tunnel.ts";
 import { AppError } from "../model/errors.ts";
 import type { RunKey } from "../model/run.ts";
-import type { Others } from "../nodes/elsewhere.ts";
-import { passOn } from "../nodes/pass-on.ts";
-import { Passage } from "../nodes/passage.ts";
-import type { Peer } from "../nodes/peer.ts";
+import type { Others } from "../nodes/forward/whereabouts.ts";
+import { Passage, passOn } from "../nodes/forward/passage.ts";
+import type { Peer } from "../nodes/peers.ts";
 import type { Exchange } from "./exchange.ts";
 import type { AppRoute } from "./route.ts";
 
@@ -41,7 +40,7 @@ export class Passing {
   /** Has the request answered by whoever has its app, which may be this node: then `serve` does. */
   async handle(errand: Errand, serve: Serve): Promise<void> {
     const { exchange, route, first } = errand;
-    const place = await this.#parts.elsewhere.find(route, exchange.from ? "node" : "caller");
+    const place = await this.#parts.elsewhere.settle(route, exchange.from ? "node" : "caller");
     if (place?.kind !== "there") return await serve(first);
     if (exchange.from) return exchange.answerMoved();
     return await this.#counted(this.#pass(errand, place.peer, serve));

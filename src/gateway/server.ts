@@ -11,7 +11,7 @@ import type { Log } from "../kit/log.ts";
 import { ServerResponse } from "../kit/node-http.ts";
 import { AppError } from "../model/errors.ts";
 import { noRoom } from "../model/raw-refusal.ts";
-import type { Others } from "../nodes/elsewhere.ts";
+import type { Others } from "../nodes/forward/whereabouts.ts";
 import type { FromPeer, PeerRoutes } from "../nodes/peer-listener.ts";
 import { DocumentHandler } from "./app-document.ts";
 import type { HostParts } from "./app-hosts.ts";

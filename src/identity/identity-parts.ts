@@ -11,6 +11,7 @@ import { MailQuota } from "./mail-quota.ts";
 import { Operators } from "./operators.ts";
 import { PasswordLinks } from "./password-links.ts";
 import { Passwords } from "./passwords.ts";
+import type { Hash } from "./passwords.ts";
 import { People, ensureSetup } from "./people.ts";
 import { Sessions } from "./sessions.ts";
 import { SignInThrottle } from "./throttle.ts";
@@ -22,16 +23,15 @@ type IdentitySources = {
   readonly tokens: Tokens;
   /** Null if the installation sends no mail. */
   readonly post: Post | null;
-  /** Cheaper ones, for tests. */
-  readonly passwords?: Passwords;
+  /** A cheaper one, for tests. */
+  readonly hashPassword?: Hash | undefined;
 };
 
 /** Who may ask for what, beyond tokens. */
-export function identityParts({ store, seal, tokens, post, ...given }: IdentitySources, clock: Clock) {
+export function identityParts({ store, seal, tokens, post, hashPassword }: IdentitySources, clock: Clock) {
   const sessions = new Sessions({ store, tokens, clock });
   const links = new Links(seal, clock);
-  const saltOf = async (email: string) => await store.people.saltOf(email);
-  const passwords = given.passwords ?? new Passwords({ seal, saltOf, clock });
+  const passwords = new Passwords({ seal, clock, hash: hashPassword });
   const throttle = new SignInThrottle(clock);
   const quota = new MailQuota(clock);
   const people = new People({ store, tokens, sessions, passwords, links, throttle, clock });

@@ -8,13 +8,11 @@ import { steady } from "../kit/steady-clock.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
 import type { Lane } from "../store/operation.ts";
 import type { UpgradeWait } from "../store/postgres/upgrade.ts";
-import type { RewriteStep } from "../store/sqlite/vacuum.ts";
 import { openStore } from "../store/store.ts";
 import type { Store } from "../store/store.ts";
-import { withMasterKey } from "./check-master-key.ts";
+import { checkMasterKey } from "./check-master-key.ts";
 import { KeyRing } from "./key-ring.ts";
 import { masterKeyPath, openMasterKey } from "./master-key.ts";
-import { takeOverPasswords } from "./old-passwords.ts";
 import { ensureOwner } from "./owner.ts";
 import type { Owner } from "./owner.ts";
 import { Tokens } from "./tokens.ts";
@@ -43,19 +41,6 @@ export async function openInstallation(
       log?.error({ lane }, "the database does not answer; requests that need it are refused until it does");
     else log?.info({ lane }, "the database answers again");
   };
-  const onRewrite = (rewrite: RewriteStep): void => {
-    if (rewrite.step === "begun")
-      log?.info(
-        { bytes: rewrite.bytes },
-        "rewriting the database once, so that it can return free space to the disk",
-      );
-    else if (rewrite.step === "ended") log?.info("the database has been rewritten");
-    else
-      log?.warn(
-        { detail: rewrite.reason },
-        "could not rewrite the database, so it returns no free space to the disk; the next start tries again",
-      );
-  };
   const onUpgrade = (migrations: readonly string[]): void =>
     log?.info({ migrations }, "migrating the database to this release's schema; this can take a while");
   const onUpgradeWait = (reason: UpgradeWait): void =>
@@ -66,15 +51,12 @@ export async function openInstallation(
     );
   const store = await life.start(
     "store",
-    async () =>
-      aroundStore(await openStore({ ...settings, clock, onSilence, onRewrite, onUpgrade, onUpgradeWait })),
+    async () => aroundStore(await openStore({ ...settings, clock, onSilence, onUpgrade, onUpgradeWait })),
     (opened) => opened.close(),
   );
   const seal = new Seal(openMasterKey(settings));
-  const keys = await withMasterKey(store, seal, masterKeyPath(settings), async () => {
-    await takeOverPasswords(store, seal);
-    return await KeyRing.open(store, seal, clock);
-  });
+  await checkMasterKey(store, seal, masterKeyPath(settings));
+  const keys = await KeyRing.open(store, seal, clock);
   const instanceId = await store.meta.setIfAbsent({ key: "instance_id", value: randomUUID() });
   // By a clock that cannot be set: a wrong date must not void every token, nor bring an old one back.
   const tokens = new Tokens({

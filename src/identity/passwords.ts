@@ -19,13 +19,12 @@ const BUSY_WAIT_MS = 5_000;
 type Cost = { readonly N: number; readonly r: number; readonly p: number };
 /** Turns a password into what is compared. */
 export type Hash = (password: string, salt: Buffer, cost: Cost) => Promise<Buffer>;
-type Salt = Cost & { readonly salt: string };
 
 type PasswordParts = {
   readonly seal: Seal;
   readonly clock: Clock;
-  /** What `keptSalt` wrote of that address, if it did. */
-  readonly saltOf: (email: string) => Promise<string | null>;
+  /** scrypt if absent. */
+  readonly hash?: Hash | undefined;
 };
 
 /**
@@ -34,55 +33,32 @@ type PasswordParts = {
  * have it, and whether anybody has, the work is the same.
  */
 export class Passwords {
-  readonly #parts: PasswordParts;
-  readonly #cost: Cost;
+  readonly #seal: Seal;
   readonly #hashNow: Hash;
   readonly #lane: FairLane;
 
-  constructor(parts: PasswordParts, cost: Cost = COST, hash: Hash = scryptHash) {
-    this.#parts = parts;
-    this.#cost = cost;
+  constructor({ seal, clock, hash = scryptHash }: PasswordParts) {
+    this.#seal = seal;
     this.#hashNow = hash;
-    this.#lane = new FairLane(LANE, parts.clock);
+    this.#lane = new FairLane(LANE, clock);
   }
 
   /** For a caller at that network address; throws `too_many_requests` if too many are waiting. */
   async key(email: string, password: string, ip: string): Promise<Buffer> {
-    const { seal, saltOf } = this.#parts;
-    const kept = await saltOf(email);
-    const { salt, ...cost } =
-      kept === null ? { ...this.#cost, salt: ownSalt(seal, email) } : readSalt(JSON.parse(kept) as Salt);
-    return markHash(seal, email, await this.#hash(password, salt, cost, ip));
+    const salt = this.#seal.mark(Buffer.from(email), "people/salt").subarray(0, SALT_BYTES);
+    return this.#seal.mark(await this.#hash(password, salt, ip), `people/sign-in/${email}`);
   }
 
-  async #hash(password: string, salt: Buffer, cost: Cost, ip: string): Promise<Buffer> {
+  async #hash(password: string, salt: Buffer, ip: string): Promise<Buffer> {
     const leave = await this.#lane.enter(addressKey(ip));
     if (!leave) throw tooMany(BUSY_WAIT_MS);
     try {
       // The same letters in another composition are the same password.
-      return await this.#hashNow(password.normalize("NFKC"), salt, cost);
+      return await this.#hashNow(password.normalize("NFKC"), salt, COST);
     } finally {
       leave();
     }
   }
-}
-
-/** The key that stands for a hash of an address's password. */
-export function markHash(seal: Seal, email: string, hash: Buffer): Buffer {
-  return seal.mark(hash, `people/sign-in/${email}`);
-}
-
-/** What is stored for an address whose salt is not derived from it. */
-export function keptSalt({ N, r, p, salt }: Salt): string {
-  return JSON.stringify({ N, r, p, salt });
-}
-
-function readSalt({ N, r, p, salt }: Salt) {
-  return { N, r, p, salt: Buffer.from(salt, "base64") };
-}
-
-function ownSalt(seal: Seal, email: string): Buffer {
-  return seal.mark(Buffer.from(email), "people/salt").subarray(0, SALT_BYTES);
 }
 
 /** By scrypt. */

@@ -2,7 +2,7 @@ import { randomUUID, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
 import type { Membership } from "../store/memberships.ts";
-import type { NewPerson, Person } from "../store/people.ts";
+import type { Person } from "../store/people.ts";
 import type { Store } from "../store/store.ts";
 import { CHALLENGE } from "./bearer.ts";
 import type { Links } from "./links.ts";
@@ -102,7 +102,7 @@ export class People {
   }
 
   /** A person to be stored, with that address and password; nobody has proven the address. */
-  async newPerson({ email, password, ip }: Credentials): Promise<NewPerson> {
+  async newPerson({ email, password, ip }: Credentials): Promise<Person> {
     const now = this.#parts.clock.now();
     const address = normal(email);
     return {

@@ -100,9 +100,8 @@ export async function appRecord(
     minReplicaCount: String(scaling?.minReplicas ?? 0),
     maxReplicaCount: String(scaling?.maxReplicas ?? 0),
     responseGracePeriodSeconds: String(scaling?.responseGracePeriodSeconds ?? 0),
-    // What an earlier release deployed has no build.
-    lastBuildStatus: latest?.status ?? (app.currentVersionId === null ? null : "success"),
-    latestBuildId: latest?.id ?? app.currentVersionId,
+    lastBuildStatus: latest?.status ?? null,
+    latestBuildId: latest?.id ?? null,
     host: hostOf(app, appHosts),
   };
 }

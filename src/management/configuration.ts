@@ -75,9 +75,8 @@ function tableOf<C extends object>(keys: AppKeys<C>, now: C, deployed = now): Co
   }));
 }
 
-/** What an earlier release stored may lack a key of today. */
 function valueIn(table: object, field: string): ConfigValue {
-  return (table as Readonly<Record<string, ConfigValue | undefined>>)[field] ?? null;
+  return (table as Readonly<Record<string, ConfigValue>>)[field] ?? null;
 }
 
 function packagesOf(kind: (typeof DEPENDENCY_KINDS)[number], { dependencies }: AppConfig): ConfigEntry {

@@ -2,8 +2,8 @@
 export type AppConfig = {
   readonly deployment: DeploymentConfig;
   readonly hardware: HardwareConfig;
-  /** What the app has set itself, where that differs from a default. Absent in versions of earlier releases. */
-  readonly named?: NamedValues;
+  /** What the app has set itself, where that differs from a default. */
+  readonly named: NamedValues;
   readonly scaling: ScalingConfig;
   readonly limits: LimitsConfig;
   readonly dependencies: DependenciesConfig;
@@ -71,8 +71,8 @@ type NamedValues = {
   /** A limit for each replica; the default is a share and no limit. */
   readonly cpu: number | null;
   readonly memoryGb: number | null;
-  /** Holds on every engine; the default depends on the engine. Absent in versions of earlier releases. */
-  readonly templateKeepSeconds?: number | null;
+  /** Holds on every engine; the default depends on the engine. */
+  readonly templateKeepSeconds: number | null;
 };
 
 /** A Python that an app asks for. */
@@ -86,9 +86,8 @@ export type PythonWish = {
 /** The Python that a version of an app asks for; null where any will do. */
 export function pythonWish({
   pythonVersion,
-  // Versions of earlier releases do not say.
-  pythonVersionStrict = false,
-}: Pick<DeploymentConfig, "pythonVersion"> & Partial<DeploymentConfig>): PythonWish | null {
+  pythonVersionStrict,
+}: Pick<DeploymentConfig, "pythonVersion" | "pythonVersionStrict">): PythonWish | null {
   return pythonVersion === null ? null : { version: pythonVersion, isStrict: pythonVersionStrict };
 }
 

@@ -7,8 +7,6 @@ export type HostedApp = { readonly projectId: string; readonly appName: string }
 /** The maximum length of a DNS label (RFC 1035). */
 const MAX_LABEL_CHARS = 63;
 const SEPARATOR = "--";
-/** If project id and app name are longer than this together, the label is hashed. */
-export const MAX_PLAIN_CHARS = MAX_LABEL_CHARS - SEPARATOR.length;
 /** How much of the app's name a hashed label keeps, so that it stays readable. */
 const NAME_CHARS = 40;
 /** 100 bits, so that collisions cannot be constructed. */

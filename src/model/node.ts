@@ -12,8 +12,8 @@ export type NodeDetails = {
   readonly startedAt: number;
   /** Where agents of seats elsewhere reach it, as `host:port`; absent where it has none. */
   readonly seatAddress?: string;
-  /** Where its management API may be reached from other machines, as `address:port`; absent for an earlier release. */
-  readonly managementAddresses?: readonly string[];
+  /** Where its management API may be reached from other machines, as `address:port`. */
+  readonly managementAddresses: readonly string[];
 };
 
 /** What its machine has. */

@@ -68,7 +68,7 @@ export type Run = {
   readonly replicaId: string | null;
   readonly replicaStartedAt: number | null;
   readonly ip: string | null;
-  /** Of its caller; null for a call without a token, and for runs of releases that did not store it. */
+  /** Of its caller; null for a call without a token. */
   readonly accountId: string | null;
   readonly user: string | null;
   readonly webhookEndpoint: string | null;

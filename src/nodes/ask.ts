@@ -4,8 +4,8 @@ import { BadResponse } from "../kit/http/fields.ts";
 import { ResponseParser } from "../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../kit/http/response-parser.ts";
 import { KeptBody } from "../kit/kept-body.ts";
-import type { Peer } from "./peer.ts";
-import { ownHead } from "./hop-head.ts";
+import type { Peer } from "./peers.ts";
+import { ownHead } from "./forward/hop-head.ts";
 import type { Peers } from "./peers.ts";
 
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
@@ -13,8 +13,6 @@ const PATIENCE_MS = 5_000;
 
 /** A node did not answer, or refused: the message says which of it. */
 export class PeerFailure extends Error {}
-/** It answered, and refused. */
-export class PeerRefusal extends PeerFailure {}
 
 /** How to ask: for how long to wait, and whether on a connection that is made for it, and closed after it. */
 export type Asking = { readonly patienceMs?: number; readonly isFresh?: boolean };
@@ -110,7 +108,7 @@ class Question implements ConnectionUser, ResponseEvents {
     if (!connection) return;
     const text = this.#kept.whole()?.toString() ?? "";
     if (this.#status !== 200) {
-      this.#fail(`it answered ${this.#status}: ${text.slice(0, 200)}`, PeerRefusal);
+      this.#fail(`it answered ${this.#status}: ${text.slice(0, 200)}`);
       return;
     }
     this.#connection = null;
@@ -125,13 +123,13 @@ class Question implements ConnectionUser, ResponseEvents {
     }
   }
 
-  #fail(why: string, Failure = PeerFailure): void {
+  #fail(why: string): void {
     const connection = this.#connection;
     if (!connection) return;
     this.#connection = null;
     this.#late?.cancel();
     connection.user = null;
     connection.socket.destroy();
-    this.#reject(new Failure(`node ${this.#peer.id}: ${why}`));
+    this.#reject(new PeerFailure(`node ${this.#peer.id}: ${why}`));
   }
 }

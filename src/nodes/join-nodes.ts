@@ -10,7 +10,7 @@ import type { NodeDetails, ServiceNode } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
 import { Authority } from "./authority.ts";
 import type { Changes } from "./changes.ts";
-import type { Elsewhere } from "./elsewhere.ts";
+import type { Elsewhere } from "./forward/whereabouts.ts";
 import type { NetworkWall } from "../host/walls/network.ts";
 import { NodeLease } from "./lease.ts";
 import { listenAt } from "./listen-at.ts";
@@ -26,7 +26,7 @@ import { PeerPulse } from "./peer-pulse.ts";
 import { Peers } from "./peers.ts";
 import { NodeTalk, answering } from "./talk.ts";
 import type { Answering } from "./talk.ts";
-import { NodeWhereabouts } from "./whereabouts.ts";
+import { NodeWhereabouts } from "./forward/whereabouts.ts";
 
 export type JoinParts = Pick<NodeSettings, "nodeUrl" | "nodePort"> & {
   readonly store: Store;

@@ -1,7 +1,7 @@
 import type { Clock } from "../kit/clock.ts";
 import { pause } from "../kit/pause.ts";
 import { LEASE_MS } from "./lease.ts";
-import type { Peer } from "./peer.ts";
+import type { Peer } from "./peers.ts";
 import type { Roster } from "./roster.ts";
 import type { NodeTalk } from "./talk.ts";
 

@@ -78,7 +78,7 @@ export class Neighbours {
 
 /** As the node says, and where the other nodes reach it. */
 function addressesOf({ url, details }: ServiceNode, ownPort: number): string[] {
-  const told = (details.managementAddresses ?? []).filter((address) => ADDRESS.test(address));
+  const told = details.managementAddresses.filter((address) => ADDRESS.test(address));
   const port = told[0]?.slice(told[0].lastIndexOf(":") + 1) ?? String(ownPort);
   const host = new URL(url).hostname;
   return isIP(host.replace(/^\[|\]$/g, "")) === 0 ? told : [...told, `${host}:${port}`];

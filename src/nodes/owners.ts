@@ -1,4 +1,3 @@
-import { VERSION } from "../config/release.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { sideBySide } from "../kit/side-by-side.ts";
@@ -120,11 +119,6 @@ export class Owners {
     return lease.isHeld && this.#comparedAt >= lease.heldSince;
   }
 
-  /** Whether all living nodes are of this release, so that each knows what this one writes. */
-  get isOfOneRelease(): boolean {
-    return this.#parts.roster.isOfOneRelease(VERSION);
-  }
-
   /** Whether it is for this node to do what one node does for all. */
   get isFirst(): boolean {
     const { roster, lease } = this.#parts;
@@ -137,8 +131,10 @@ export class Owners {
    * more. `isSent`: a node has sent the caller here.
    */
   async settle(place: AppPlace, isSent: boolean): Promise<Holder | null> {
-    const { lease, roster, predecessors } = this.#parts;
-    const { appNumber, owner, fence, isAlive } = place;
+    const { lease, roster } = this.#parts;
+    const { appNumber, owner, fence } = place;
+    const found = await this.locate(place, isSent);
+    if (found?.kind !== "here") return found;
     if (owner === lease.id) {
       if (this.#isLeaving && !this.#apps.has(appNumber)) {
         // It was given to this node as it left. If it has been given away since that was read, this does nothing.
@@ -146,19 +142,25 @@ export class Owners {
         return null;
       }
       await this.#apps.serve([{ appNumber, fence }]);
-      return { kind: "here" };
+      return found;
     }
+    // No node is left to have it: the caller is told that this one stops.
+    if (this.#isLeaving && !winnerOf(appNumber, roster.takers)) return found;
+    return (await this.#take([appNumber])).length > 0 ? found : null;
+  }
+
+  /** The same without taking it: who has the app, or is to take it. */
+  async locate({ appNumber, owner, isAlive }: AppPlace, isSent: boolean): Promise<Holder | null> {
+    const { lease, roster, predecessors } = this.#parts;
+    if (owner === lease.id) return { kind: "here" };
     if (owner !== null && isAlive && !predecessors.includes(owner)) {
       if (!roster.find(owner)) await roster.look();
       const node = roster.find(owner);
       return node ? { kind: "there", peer: node } : null;
     }
     const winner = winnerOf(appNumber, roster.takers);
-    // Nobody is left to have it: who calls is told that this node stops.
-    if (!winner && this.#isLeaving) return { kind: "here" };
-    if (winner && winner.id !== lease.id && !isSent) return { kind: "there", peer: winner };
-    const isTaken = (await this.#take([appNumber])).length > 0;
-    return isTaken ? { kind: "here" } : null;
+    const isOurs = isSent || !winner || winner.id === lease.id;
+    return isOurs ? { kind: "here" } : { kind: "there", peer: winner };
   }
 
   /** Takes those of the apps that nobody has and that are for us to take. */

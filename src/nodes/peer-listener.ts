@@ -8,10 +8,10 @@ import { Strangers, connectionKey } from "../kit/listener/strangers.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { Identity } from "./authority.ts";
-import { takeHop } from "./hop-head.ts";
-import type { Hop } from "./hop-head.ts";
+import { takeHop } from "./forward/hop-head.ts";
+import type { Hop } from "./forward/hop-head.ts";
 import { nodeOf } from "./node-name.ts";
-import { readWhole } from "./passed-body.ts";
+import { readWhole } from "./forward/passage.ts";
 
 /** A request that another node has passed on. */
 export type FromPeer = Hop & {
@@ -201,6 +201,7 @@ async function readValue(request: IncomingMessage): Promise<unknown> {
   const bytes = Number(request.headers["content-length"] ?? Number.NaN);
   if (!(bytes <= MAX_OWN_BYTES)) throw new AppError("body_too_large");
   const body = await readWhole(request, bytes);
+  request.resume();
   try {
     return JSON.parse(body?.toString() ?? "");
   } catch {

@@ -3,11 +3,12 @@ import type { ConnectionOptions, SecureContext } from "node:tls";
 import type { Clock } from "../kit/clock.ts";
 import { Connection } from "../kit/http/connection.ts";
 import type { ConnectionUser } from "../kit/http/connection.ts";
+import type { ServiceNode } from "../model/node.ts";
 import type { Identity } from "./authority.ts";
-import type { Peer } from "./peer.ts";
-import { Dropped } from "./dropped.ts";
-import { HeldBytes } from "./held-bytes.ts";
 import { hostOf } from "./node-name.ts";
+
+/** Another node, as far as one has to know it to reach it. */
+export type Peer = Pick<ServiceNode, "id" | "url">;
 
 /** For a connection and its handshake. */
 const CONNECT_MS = 2_000;
@@ -15,6 +16,11 @@ const CONNECT_MS = 2_000;
 const MAX_IDLE = 256;
 /** Finds out that a machine is gone while nothing is under way; ten more questions follow, a second apart. */
 const KEEP_ALIVE_MS = 5_000;
+
+/** So many that other nodes have dropped are remembered, for answers that are still being read from the connection. */
+const MAX_REMEMBERED = 10_000;
+/** Of callers' bodies. */
+const MAX_HELD_BYTES = 64 * 1024 * 1024;
 
 /** What is kept of one peer. */
 type Known = {
@@ -132,4 +138,73 @@ export class Peers {
     this.#known.set(peer.id, fresh);
     return fresh;
   }
+}
+
+/**
+ * How much of callers' bodies is held here on its way to other nodes. Callers have shown no token yet, and may be many:
+ * when there is no room left, a body is read only when its node asks for it.
+ */
+export class HeldBytes {
+  readonly #maxBytes: number;
+  #bytes = 0;
+
+  constructor(maxBytes = MAX_HELD_BYTES) {
+    this.#maxBytes = maxBytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get hasRoom(): boolean {
+    return this.#bytes < this.#maxBytes;
+  }
+
+  /** Holds so many more, or less. */
+  add(bytes: number): void {
+    this.#bytes += bytes;
+  }
+}
+
+/** What this node passes on, and can end on its own. */
+export type Droppable = { abandon(): void };
+
+/**
+ * Answers of other nodes whose callers do not read. While nothing is taken from the connection to that node, nobody sees
+ * that it was closed there: because the caller may read no more, or has not read for too long. So the other node says it.
+ */
+class Dropped {
+  readonly #stalled = new Map<string, Set<Droppable>>();
+  readonly #dropped = new Set<string>();
+
+  /** Nothing is taken of that answer for now. `requestId`: its `X-Request-Id`. */
+  add(nodeId: string, requestId: string, answer: Droppable): void {
+    const key = keyOf(nodeId, requestId);
+    if (this.#dropped.has(key)) return answer.abandon();
+    const stalled = this.#stalled.get(key);
+    if (stalled) stalled.add(answer);
+    else this.#stalled.set(key, new Set([answer]));
+  }
+
+  remove(nodeId: string, requestId: string, answer: Droppable): void {
+    const key = keyOf(nodeId, requestId);
+    const stalled = this.#stalled.get(key);
+    stalled?.delete(answer);
+    if (stalled?.size === 0) this.#stalled.delete(key);
+  }
+
+  /** The other node has closed that answer's connection. */
+  drop(nodeId: string, requestId: string): void {
+    const key = keyOf(nodeId, requestId);
+    const [oldest] = this.#dropped;
+    if (oldest !== undefined && this.#dropped.size >= MAX_REMEMBERED) this.#dropped.delete(oldest);
+    this.#dropped.add(key);
+    const stalled = this.#stalled.get(key) ?? [];
+    this.#stalled.delete(key);
+    for (const answer of stalled) answer.abandon();
+  }
+}
+
+function keyOf(nodeId: string, requestId: string): string {
+  return `${nodeId} ${requestId}`;
 }

@@ -23,7 +23,6 @@ const LOOK_MS = 1_000;
 export class Roster {
   readonly #parts: RosterParts;
   #nodes: readonly ServiceNode[] = [];
-  #strangerCount = 0;
   #timer: Timer | null = null;
   #looking: Promise<void> | null = null;
 
@@ -45,11 +44,6 @@ export class Roster {
     return this.#nodes.find((node) => node.id === id);
   }
 
-  /** Whether all that live are of that release. */
-  isOfOneRelease(release: string): boolean {
-    return this.#strangerCount === 0 && this.#nodes.every(({ details }) => details.release === release);
-  }
-
   async start(): Promise<void> {
     await this.#look();
     this.#timer = this.#parts.clock.every(LOOK_MS, () => void this.look());
@@ -69,10 +63,9 @@ export class Roster {
 
   async #look(): Promise<void> {
     const { store, lease, onDeaths, onChange, onGone } = this.#parts;
-    const { living, strangerCount, deadCount } = await store.nodes.list();
+    const { living, deadCount } = await store.nodes.list();
     const before = this.#nodes;
     this.#nodes = living;
-    this.#strangerCount = strangerCount;
     if (keyOf(living) !== keyOf(before)) onChange();
     for (const node of before) if (!this.find(node.id)) onGone(node);
     if (deadCount > 0 && lease.mayJudge) onDeaths();

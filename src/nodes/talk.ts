@@ -4,10 +4,10 @@ import { AppError } from "../model/errors.ts";
 import type { Glance } from "../model/glance.ts";
 import type { ServiceNode } from "../model/node.ts";
 import type { RunKey } from "../model/run.ts";
-import { PeerRefusal, ask } from "./ask.ts";
+import { ask } from "./ask.ts";
 import type { Heir } from "./moves.ts";
 import type { Owners } from "./owners.ts";
-import type { Peer } from "./peer.ts";
+import type { Peer } from "./peers.ts";
 import type { Peers } from "./peers.ts";
 
 const PATHS = {
@@ -131,20 +131,8 @@ export class NodeTalk implements Heir {
 
   /** Whether a run is in progress there; one that has ended there is stored when it resolves. */
   async holdsRun(node: Peer, { appNumber, id }: RunKey): Promise<boolean> {
-    try {
-      const answer = await ask(
-        this.#by,
-        node,
-        PATHS.holdsRun,
-        { appNumber, id },
-        { patienceMs: HOLDS_RUN_MS },
-      );
-      return read(HOLDS, answer);
-    } catch (error) {
-      // Nodes of earlier releases do not know the question.
-      if (error instanceof PeerRefusal) return false;
-      throw error;
-    }
+    const patience = { patienceMs: HOLDS_RUN_MS };
+    return read(HOLDS, await ask(this.#by, node, PATHS.holdsRun, { appNumber, id }, patience));
   }
 
   /** The connection of an answer to a request that it passed on was closed here, whether or not it can see that. */

@@ -18,8 +18,6 @@ export type LargePayloadsParts = {
   readonly store: Pick<Store, "runBlobs">;
   readonly clock: Clock;
   readonly log: Log;
-  /** Whether every node knows that a payload may lie in a blob: one of the release before does not. */
-  readonly isKnownToAll: () => boolean;
   /** Whether it is for this node to remove what no run names. */
   readonly isFirst: () => boolean;
 };
@@ -89,7 +87,7 @@ export class LargePayloads {
 
   /** Whether these bytes are to lie in a blob. */
   isLarge(bytes: Uint8Array | null): bytes is Uint8Array {
-    return bytes !== null && bytes.length > LARGE_BYTES && this.#parts.isKnownToAll();
+    return bytes !== null && bytes.length > LARGE_BYTES;
   }
 
   /** Stores bytes, durably. Throws `storage_unavailable` if the store cannot take them now. */

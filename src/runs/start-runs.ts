@@ -80,12 +80,11 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   // Deliveries are due, and keys count, by a clock that cannot be set: a wrong date neither delays nor repeats one.
   const steadyClock = steady(clock);
   const isFirst = (): boolean => owners?.isFirst ?? true;
-  const isKnownToAll = (): boolean => owners?.isOfOneRelease ?? true;
   const { payloadBlobs: blobs } = parts;
   const place = blobs && (await PayloadPlace.open(blobs, store));
   const large = await life.start(
     "large payloads",
-    () => blobs && place && new LargePayloads({ blobs, place, store, clock, log, isKnownToAll, isFirst }),
+    () => blobs && place && new LargePayloads({ blobs, place, store, clock, log, isFirst }),
     async (started) => await started?.stop(),
   );
   large?.start();

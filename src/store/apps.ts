@@ -1,7 +1,7 @@
 import type { Selectable } from "kysely";
 import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { App } from "../model/app.ts";
-import { MAX_PLAIN_CHARS, hashedLabel } from "../model/app-host.ts";
+import { hashedLabel } from "../model/app-host.ts";
 import type { HostedApp } from "../model/app-host.ts";
 import { requireApp } from "./app-owners.ts";
 import type { AppHolder } from "./app-owners.ts";
@@ -64,20 +64,6 @@ export const apps = {
       .where("hostLabel", "is not", null)
       .where("deletedAt", "is", null)
       .execute();
-  }),
-
-  /** Sets the label of apps that a service of an earlier release has created. */
-  labelHosts: write(async ({ db, sql }): Promise<void> => {
-    const rows = await db
-      .selectFrom("apps")
-      .select(["number", "projectId", "name as appName"])
-      .where("hostLabel", "is", null)
-      .where(sql<boolean>`length(project_id) + length(name) > ${MAX_PLAIN_CHARS}`)
-      .execute();
-    for (const { number, ...app } of rows) {
-      const hostLabel = hashedLabel(app);
-      await db.updateTable("apps").set({ hostLabel }).where("number", "=", number).execute();
-    }
   }),
 
   /** The apps of every project, by number. */

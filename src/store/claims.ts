@@ -9,7 +9,7 @@ import { endQueued, finishClaims, packFinished, packQueuedEnd } from "./final-ru
 import { isAlive } from "./leases.ts";
 import { packedWrite, read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
-import { ELSEWHERE, PAYLOAD_COLUMNS, payloadFromRow } from "./payloads.ts";
+import { PAYLOAD_COLUMNS, payloadFromRow } from "./payloads.ts";
 import { removeTranscripts } from "./removal.ts";
 import { nameBlob } from "./run-blobs.ts";
 import { RUN_COLUMNS, runFromRow } from "./run-columns.ts";
@@ -239,13 +239,12 @@ export const claims = {
     if (numUpdatedRows === 0n) return;
     await db
       .updateTable("payloads")
-      .set(blob ? { input: ELSEWHERE, inputBlob: blob.hash, inputBytes: blob.bytes } : { input })
+      .set(blob ? { inputBlob: blob.hash, inputBytes: blob.bytes } : { input })
       .where("appNumber", "=", appNumber)
       .where("id", "=", uuidBytes(id))
       .execute();
     if (blob) await nameBlob(session, { appNumber, id, hash: blob.hash });
-    const bytes = blob ? ELSEWHERE.length + blob.bytes : (input?.length ?? 0);
-    await addUsage(session, { runs: 0, bytes });
+    await addUsage(session, { runs: 0, bytes: blob?.bytes ?? input?.length ?? 0 });
   }),
 
   /** Ends a run that nobody holds. False when it is not queued any more. */

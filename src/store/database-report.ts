@@ -5,15 +5,13 @@ import type { StoredAmounts } from "./stored-amounts.ts";
 export type DatabaseReport = {
   /** Faults of the file, in SQLite's words. */
   readonly problems: readonly string[];
-  /** SQLite: the space that the next start needs to rewrite the file, so that it can return free space. */
-  readonly bytesToRewrite?: number | null;
   /** SQLite: room inside the file, which the next writes fill. */
   readonly freeBytes?: number;
   /** The names of those it has been through. */
   readonly migrations: readonly string[];
   /** Its tables, each with its columns, and its indexes, in the form of `SCHEMA_OBJECTS`. */
   readonly objects: readonly string[];
-  /** What each version was made into, folders named from the data directory on; none of an earlier schema. */
+  /** What each version was made into, folders named from the data directory on. */
   readonly versions: readonly {
     readonly app: string;
     readonly number: number;
@@ -24,9 +22,8 @@ export type DatabaseReport = {
     readonly environment: string | null;
     readonly python: PythonWish | null;
   }[];
-  /** How much there is; null for an earlier schema. */
-  readonly amounts: StoredAmounts | null;
-  /** Postgres: the services of the installation whose lease stands; absent for an earlier schema. */
+  readonly amounts: StoredAmounts;
+  /** Postgres: the services of the installation whose lease stands. */
   readonly nodes?: readonly { readonly name: string; readonly url: string; readonly home: string }[];
   /** A time that cannot be in the future: of the newest run, or by the server's clock; null if there is none. */
   readonly newestAt: number | null;

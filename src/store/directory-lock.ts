@@ -1,6 +1,9 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { pathToFileURL } from "node:url";
+import { UnreleasedFormat, isUnreleased } from "./unreleased.ts";
+import { DATABASE_FILE } from "./upkeep.ts";
 
 /** Another process has the data directory. */
 export class DirectoryInUseError extends Error {
@@ -21,10 +24,12 @@ export type DirectoryLock = { release(): void };
 
 /**
  * Makes this process the only one that uses the data directory, made if there is none; throws
- * `DirectoryInUseError` when another one does. The lock is an exclusive SQLite transaction that is never
- * committed: the kernel frees it with the process, so none is left behind by a crash.
+ * `DirectoryInUseError` when another one does. Throws `UnreleasedFormat` for a directory from before the first release,
+ * and changes nothing in it. The lock is an exclusive SQLite transaction that is never committed: the kernel frees it
+ * with the process, so none is left behind by a crash.
  */
 export function lockDirectory(dataDir: string): DirectoryLock {
+  requireReleased(dataDir);
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const holderPath = join(dataDir, "lock.pid");
   // Nothing else may open lock.db: closing any descriptor of a file frees a process's locks on it.
@@ -45,6 +50,32 @@ export function lockDirectory(dataDir: string): DirectoryLock {
       database.close();
     },
   };
+}
+
+/** Throws `UnreleasedFormat` if the directory has a SQLite database from before the first release; changes nothing. */
+export function requireReleased(dataDir: string): void {
+  const file = join(dataDir, DATABASE_FILE);
+  if (existsSync(file) && isUnreleased(migrationsIn(file)))
+    throw new UnreleasedFormat(`the database ${file}`);
+}
+
+/** Empty if the file is new or cannot be read; opening it for use tells why. */
+function migrationsIn(file: string): string[] {
+  const url = pathToFileURL(file);
+  // Without a log nobody has the file open, and SQLite would make one in order to read it. A log is read and kept: a
+  // connection that cannot write does not fold it in.
+  if (!existsSync(`${file}-wal`)) url.searchParams.set("immutable", "1");
+  try {
+    const database = new DatabaseSync(url, { readOnly: true });
+    try {
+      const rows = database.prepare("select name from migrations").all();
+      return rows.map(({ name }) => String(name));
+    } finally {
+      database.close();
+    }
+  } catch {
+    return [];
+  }
 }
 
 function isBusy(error: unknown): boolean {

@@ -2,7 +2,7 @@ import { noteChange } from "./changes.ts";
 import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
 import { isTaken, prove } from "./people.ts";
-import type { NewPerson } from "./people.ts";
+import type { Person } from "./people.ts";
 import { lockProject } from "./project-lock.ts";
 import type { InvitationsTable, MembershipsTable } from "./schema-people.ts";
 
@@ -109,7 +109,7 @@ export const invitations = {
   signUp: write(
     async (
       session,
-      { person, ...secret }: Secret & { readonly person: NewPerson },
+      { person, ...secret }: Secret & { readonly person: Person },
     ): Promise<Joined | "taken" | null> => {
       const open = await findOpen(session, secret);
       if (!open) return null;

@@ -22,8 +22,6 @@ type NodeRow = {
 
 export type ListedNodes = {
   readonly living: readonly ServiceNode[];
-  /** Services that live and are no nodes, of a release that knew none. */
-  readonly strangerCount: number;
   readonly deadCount: number;
 };
 
@@ -53,7 +51,7 @@ export const nodes = {
     return now;
   }),
 
-  /** Those whose lease stands, by id; how many services there are besides; and how many whose lease has passed. */
+  /** Nodes whose lease stands, by id, and how many leases have expired. */
   list: read(async ({ db, databaseNow }): Promise<ListedNodes> => {
     const rows = await db
       .selectFrom("owners")
@@ -63,7 +61,7 @@ export const nodes = {
     const standing = rows.filter(({ leaseMs }) => leaseMs > 0);
     const living = standing.flatMap(nodeOf);
     const deadCount = rows.length - standing.length;
-    return { living, strangerCount: standing.length - living.length, deadCount };
+    return { living, deadCount };
   }),
 
   /** Asks a node whose lease stands to leave, or to stay after all; false when there is none of that id. */
@@ -93,7 +91,7 @@ export const nodes = {
   }),
 };
 
-/** Nothing of a service of a release that knew no nodes, or that says of itself what no node does. */
+/** Empty for a service without nodes, and for details that no node writes. */
 function nodeOf({ id, url, details: text, leavingAt, leaseMs }: NodeRow): ServiceNode[] {
   const details = url === null || text === null ? null : readDetails(text);
   return url && details ? [{ id, url, details, isLeaving: leavingAt !== null, leaseMs }] : [];
@@ -102,8 +100,8 @@ function nodeOf({ id, url, details: text, leavingAt, leaseMs }: NodeRow): Servic
 function readDetails(text: string): NodeDetails | null {
   try {
     const details = JSON.parse(text) as NodeDetails;
-    const { name, home, release, capacity, labels, seatAddress = "" } = details;
-    const texts = [name, home, release, seatAddress, ...Object.values(labels)];
+    const { name, home, release, capacity, labels, managementAddresses, seatAddress = "" } = details;
+    const texts = [name, home, release, seatAddress, ...managementAddresses, ...Object.values(labels)];
     const isSound = texts.every((each) => typeof each === "string") && capacity.cpus > 0;
     return isSound ? details : null;
   } catch {

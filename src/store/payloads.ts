@@ -13,12 +13,6 @@ type RunWithPayload = { readonly run: Run; readonly payload: Payload };
 /** Payloads as columns, with the blobs that they name. */
 export type PackedPayloads = { readonly rows: ColumnBatch; readonly blobs: ColumnBatch | null };
 
-/**
- * In the column of an input that lies in a blob: no arguments, so that a service of the release before, which knows
- * nothing of blobs, does not execute the run without any.
- */
-export const ELSEWHERE = Buffer.from("this input lies in a blob");
-
 const SOURCES = {
   numbers: {
     appNumber: ({ run }) => run.appNumber,
@@ -38,7 +32,7 @@ const WITH_BLOBS = {
   numbers: { ...SOURCES.numbers, inputBytes: ({ payload }) => payload.inputBlob?.bytes ?? null },
   texts: { ...SOURCES.texts, inputBlob: ({ payload }) => payload.inputBlob?.hash ?? null },
   uuids: SOURCES.uuids,
-  blobs: { ...SOURCES.blobs, input: ({ payload }) => (payload.inputBlob ? ELSEWHERE : payload.input) },
+  blobs: SOURCES.blobs,
 } as const satisfies ColumnSources<RunWithPayload>;
 
 // Compiles only while every column has a source.
@@ -95,7 +89,7 @@ export function payloadFromRow(row: { [Name in keyof PayloadRow]: PayloadRow[Nam
   if (!row.inputBlob && !row.resultBlob) return payload;
   return {
     ...payload,
-    ...(row.inputBlob && { input: null, inputBlob: blobOf(row.inputBlob, row.inputBytes) }),
+    ...(row.inputBlob && { inputBlob: blobOf(row.inputBlob, row.inputBytes) }),
     ...(row.resultBlob && { resultBlob: blobOf(row.resultBlob, row.resultBytes) }),
   };
 }

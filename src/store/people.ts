@@ -6,9 +6,6 @@ import type { PeopleTable } from "./schema-people.ts";
 /** Somebody who signs in. Of their password, only the key that finds them is stored. */
 export type Person = Readonly<PeopleTable>;
 
-/** A person as they are made: by the first sign-up, by an invitation. */
-export type NewPerson = Omit<Person, "sealedPassword"> & { readonly signInKey: Uint8Array };
-
 /** `stale`: the person was changed meanwhile. `taken`: somebody else signs in with that address and password. */
 export type PersonChange = "changed" | "stale" | "taken";
 
@@ -23,15 +20,6 @@ type Change = {
   readonly updatedAt: number;
 };
 
-/** A password in the form of an earlier release, converted to a key. */
-type TakenOver = {
-  readonly id: string;
-  readonly email: string;
-  readonly signInKey: Uint8Array;
-  /** How the address's passwords are salted from now on. */
-  readonly kept: string;
-};
-
 /** That mail to an address reaches a person. */
 export type Proof = { readonly id: string; readonly email: string; readonly now: number };
 
@@ -43,7 +31,7 @@ export const people = {
   }),
 
   /** Stores the first person as owner of every project; false when somebody was first. */
-  insertFirst: write(async (session, person: NewPerson): Promise<boolean> => {
+  insertFirst: write(async (session, person: Person): Promise<boolean> => {
     const { db } = session;
     // The key is taken once, also by two who come at the same moment.
     const claim = await db
@@ -114,7 +102,7 @@ export const people = {
     const result = await session.db
       .updateTable("people")
       // Always later than before: a link that was made for the old password knows the old time.
-      .set({ signInKey, sealedPassword: null, updatedAt: Math.max(now, updatedAt + 1) })
+      .set({ signInKey, updatedAt: Math.max(now, updatedAt + 1) })
       .where("id", "=", id)
       .where("updatedAt", "=", updatedAt)
       .executeTakeFirst();
@@ -140,43 +128,6 @@ export const people = {
 
   /** Gives the address to that person alone: the latest proof wins. False if it is no longer theirs. */
   prove: write(async (session, proof: Proof): Promise<boolean> => await prove(session, proof, true)),
-
-  /** People whose password is still stored in the form of an earlier release. */
-  listOld: read(
-    async ({ db }): Promise<Person[]> =>
-      await db
-        .selectFrom("people")
-        .selectAll()
-        .where("sealedPassword", "is not", null)
-        .where("signInKey", "is", null)
-        .execute(),
-  ),
-
-  /** Stores the key of somebody whose password was kept the old way, and their address's salt. */
-  takeOver: write(async ({ db }, { id, email, signInKey, kept }: TakenOver): Promise<void> => {
-    await db
-      .insertInto("signInSalts")
-      .values({ email, kept })
-      .onConflict((conflict) => conflict.doNothing())
-      .execute();
-    await db
-      .updateTable("people")
-      .set({ signInKey, sealedPassword: null })
-      .where("id", "=", id)
-      .where("email", "=", email)
-      .where("signInKey", "is", null)
-      .execute();
-  }),
-
-  /** How the address's passwords are salted; null where that follows from the address itself. */
-  saltOf: read(async ({ db }, email: string): Promise<string | null> => {
-    const row = await db
-      .selectFrom("signInSalts")
-      .select("kept")
-      .where("email", "=", email)
-      .executeTakeFirst();
-    return row?.kept ?? null;
-  }),
 };
 
 /** Whether somebody else signs in with that. Until the transaction ends, nobody else can start to. */

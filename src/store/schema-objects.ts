@@ -21,7 +21,7 @@ const TABLES: Readonly<Record<string, string>> = {
   owners: "details id lease_until leaving_at url",
   payloads:
     "app_number content_type id input input_blob input_bytes is_bare result result_blob result_bytes sealed_secret",
-  people: "created_at email id proven_at sealed_password sign_in_key updated_at",
+  people: "created_at email id proven_at sign_in_key updated_at",
   projects: "created_at id name",
   run_blobs: "app_number hash id",
   runs: "account_id app_number attempt caller_user completed_at created_at error_code error_message error_traceback fence function_name id interruptions ip is_async is_web_socket method owner queue_ms replica_id replica_started_at request_bytes response_bytes response_ms run_ms started_at state status_code updated_at version_id webhook_endpoint webhook_state",
@@ -30,7 +30,6 @@ const TABLES: Readonly<Record<string, string>> = {
   service_accounts:
     "call_limits created_at description expires_at id last_used_at name project_id revoked_at role",
   sessions: "created_at expires_at family_hash id kind person_id previous_hash refreshed_at secret_hash",
-  sign_in_salts: "email kept",
   signing_keys: "created_at id public_jwk retired_at sealed_private",
   tokens: "account_id created_at expires_at jti_hash revoked_at",
   transcripts: "app_number bytes event_count first_event id",

@@ -9,18 +9,9 @@ export type PeopleTable = {
   /** When its holder showed that mail to it reaches them; unique among those. */
   provenAt: number | null;
   /** By address and password together a person is found; says nothing of either. */
-  signInKey: Uint8Array | null;
-  /** Of releases before there were invitations; null once it was taken over into the key. */
-  sealedPassword: Uint8Array | null;
+  signInKey: Uint8Array;
   createdAt: number;
   updatedAt: number;
-};
-
-export type SignInSaltsTable = {
-  /** One that somebody had before there were keys: its passwords were salted at random. */
-  email: string;
-  /** Salt and cost, as JSON. */
-  kept: string;
 };
 
 export type InvitationsTable = {

@@ -6,7 +6,6 @@ import type {
   MembershipsTable,
   PeopleTable,
   SessionsTable,
-  SignInSaltsTable,
 } from "./schema-people.ts";
 
 /**
@@ -37,7 +36,6 @@ export type Schema = {
   tokens: TokensTable;
   signingKeys: SigningKeysTable;
   people: PeopleTable;
-  signInSalts: SignInSaltsTable;
   invitations: InvitationsTable;
   memberships: MembershipsTable;
   sessions: SessionsTable;
@@ -273,8 +271,7 @@ export type LogLinesTable = {
 
 export type ServiceAccountsTable = {
   id: string;
-  /** Null in no row: people have a table of their own. */
-  projectId: string | null;
+  projectId: string;
   name: string;
   description: string | null;
   role: Role;

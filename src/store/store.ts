@@ -7,7 +7,6 @@ import { callsThrough, operationNamed } from "./operations.ts";
 import type { Calls } from "./operations.ts";
 import type { Backend, Lane } from "./operation.ts";
 import type { UpgradeReports } from "./postgres/upgrade.ts";
-import type { RewriteStep } from "./sqlite/vacuum.ts";
 import type { DatabaseFile } from "./storage-fault.ts";
 
 /**
@@ -47,8 +46,6 @@ type StoreOptions = WatchOptions &
     readonly databaseDirectUrl?: string | null;
     /** The database is read as it is, and nothing of it changed; nobody else may have it open. */
     readonly isReadOnly?: boolean;
-    /** A database of an earlier release is written anew, which may take minutes. */
-    readonly onRewrite?: (step: RewriteStep) => void;
   };
 
 type WatchOptions = {
@@ -161,7 +158,6 @@ async function openBackend({
   databaseDirectUrl = null,
   dataDir,
   isReadOnly = false,
-  onRewrite,
   onUpgrade,
   onUpgradeWait,
 }: StoreOptions): Promise<Backend> {
@@ -171,5 +167,5 @@ async function openBackend({
   }
   if (isReadOnly) return await (await import("./sqlite/look.ts")).lookAtSqlite(dataDir);
   const { openSqlite } = await import("./sqlite/open.ts");
-  return await openSqlite(dataDir, onRewrite);
+  return await openSqlite(dataDir);
 }

@@ -8,8 +8,6 @@ export type StoredAmounts = {
   readonly deliveries: number;
 };
 
-/** The first schema that counts all of it. */
-const SINCE = "0012-log-shares";
 const QUERY = `
   select (select coalesce(sum(runs), 0) from usage) as runs,
     (select coalesce(sum(bytes), 0) from usage) as payloads,
@@ -17,12 +15,10 @@ const QUERY = `
     (select count(*) from builds) as builds,
     (select count(*) from deliveries) as deliveries`;
 
-/** Reads how much a database of this release holds; null for one of an earlier release. */
+/** Reads how much a database holds. */
 export async function storedAmounts(
-  migrations: readonly string[],
   ask: (query: string) => Promise<readonly unknown[]> | readonly unknown[],
-): Promise<StoredAmounts | null> {
-  if (!migrations.includes(SINCE)) return null;
+): Promise<StoredAmounts> {
   const [row] = (await ask(QUERY)) as readonly Record<string, number | string>[];
   // Postgres gives sums and counts as text.
   const amount = (name: string): number => Number(row?.[name] ?? 0);

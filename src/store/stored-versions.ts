@@ -2,27 +2,20 @@ import type { DatabaseReport } from "./database-report.ts";
 import { pythonWish } from "../model/app-config.ts";
 import type { AppConfig } from "../model/app-config.ts";
 
-/** The first schema that names folders from the data directory on. */
-const SINCE = "0011-places";
-/** The first that knows of blobs. */
-const WITH_BLOBS = "0016-blobs";
-const IS_STORED = `case when versions.bundle_blob is not null
-    and (versions.environment is null or versions.environment_blob is not null) then 1 else 0 end`;
-const query = (isStored: string): string => `
+const QUERY = `
   select apps.project_id || '-' || apps.name as app, versions.number as number,
     case when apps.current_version_id = versions.id then 1 else 0 end as current,
     versions.bundle_dir as bundle, versions.environment as environment, versions.config as config,
-    ${isStored} as stored
+    case when versions.bundle_blob is not null
+      and (versions.environment is null or versions.environment_blob is not null) then 1 else 0 end as stored
   from versions join apps on apps.number = versions.app_number
   where apps.deleted_at is null order by 1, 2`;
 
-/** Reads what a database of this release says of its versions; of an earlier one, nothing. */
+/** Reads what a database says of its versions. */
 export async function storedVersions(
-  migrations: readonly string[],
   ask: (query: string) => Promise<readonly unknown[]> | readonly unknown[],
 ): Promise<DatabaseReport["versions"]> {
-  if (!migrations.includes(SINCE)) return [];
-  const rows = (await ask(query(migrations.includes(WITH_BLOBS) ? IS_STORED : "0"))) as readonly Row[];
+  const rows = (await ask(QUERY)) as readonly Row[];
   return rows.map(({ app, number, current, bundle, environment, config, stored }) => ({
     app,
     number: Number(number),

@@ -56,7 +56,7 @@ verifies(
     const store = await openStore(database);
     const place = await PayloadPlace.open(blobs, store);
     const given = { blobs, place, store, clock: systemClock, log: createLog("silent") };
-    const large = new LargePayloads({ ...given, isKnownToAll: () => true, isFirst: () => true });
+    const large = new LargePayloads({ ...given, isFirst: () => true });
     await large.collect();
     await store.close();
     expect(await agedBlobs(blobs)).toEqual(kept);

@@ -75,6 +75,31 @@ describe.each(tools)("$kind", (tool) => {
   });
 
   verifies(
+    ["deploy.syntax", "deploy.compiler"],
+    "Python files are read before the image is built, and what a step lacks is named",
+    async () => {
+      const { site } = await serviceWith(tool);
+      const why = async (dockerfile: string, files: Record<string, string> = {}) => {
+        const { buildId, status } = await site.deploy("app", zip({ Dockerfile: dockerfile, ...files }), {
+          ...AS_SERVER,
+          disableSyntaxCheck: false,
+        });
+        return [status, await site.message("app", buildId)];
+      };
+      expect(await why(DOCKERFILE, { "server.py": SERVER, "lib/old.py": "print 'hello'\n" })).toEqual([
+        "build_failure",
+        expect.stringMatching(/^lib\/old\.py, line 1: SyntaxError: .* --disable-syntax-check$/),
+      ]);
+      expect(await why(`FROM ${BASE_IMAGE}\nRUN gcc --version\n`)).toEqual([
+        "build_failure",
+        expect.stringMatching(
+          /\. gcc is missing in the image: have the Dockerfile install build-essential before this step$/,
+        ),
+      ]);
+    },
+  );
+
+  verifies(
     "images.registry-auth",
     "a registry is opened by what the client sends, and by nothing else",
     async () => {

@@ -1,4 +1,4 @@
-import { cpSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, statSync, symlinkSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import { Command, MILLRACE, scratchDirectory } from "../support/command-line.ts";
@@ -16,11 +16,11 @@ const databases = testDatabases();
 /** What the document has one type, in that order. */
 const COMMANDS = [
   "kubectl apply -f packaging/kubernetes/role.yaml",
-  "packaging/kubernetes/kubeconfig.sh > millrace.kubeconfig",
-  "millrace doctor",
-  "millrace serve",
-  "millrace deploy examples/hello --yes",
-  "millrace call hello name=Ada",
+  "(umask 077 && packaging/kubernetes/kubeconfig.sh > millrace.kubeconfig)",
+  "bin/millrace doctor",
+  "bin/millrace serve",
+  "bin/millrace deploy examples/hello --yes",
+  "bin/millrace call hello name=Ada",
   "kubectl get pods -n millrace",
 ];
 
@@ -32,7 +32,8 @@ describe.skipIf(!TEST_CLUSTER)("docs/kubernetes.md", () => {
     const folder = scratchDirectory();
     for (const name of ["packaging", "examples"])
       cpSync(path.join(REPOSITORY, name), path.join(folder, name), { recursive: true });
-    symlinkSync(MILLRACE, path.join(folder, "millrace"));
+    mkdirSync(path.join(folder, "bin"));
+    symlinkSync(MILLRACE, path.join(folder, "bin", "millrace"));
     writeKubectl(folder);
     const { databaseUrl } = await databases.fresh("postgres");
     const { seatUrl, kubernetesImage } = await podFlags(namespace);
@@ -53,6 +54,7 @@ describe.skipIf(!TEST_CLUSTER)("docs/kubernetes.md", () => {
       await tryCommand(command, { cwd: folder, env });
     await attempt(apply);
     await attempt(kubeconfig);
+    expect(statSync(path.join(folder, "millrace.kubeconfig")).mode & 0o077).toBe(0);
     expect(await attempt(doctor)).toMatch(/^ok +kubernetes .*: all \d+ permissions$/m);
     const service = new Command(MILLRACE, ["serve"], { cwd: folder, env });
     onTestFinished(async () => {

@@ -1,9 +1,9 @@
 import { describe, expect } from "vitest";
 import { testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
-import { isReady, killApiServer, killMachine, mayKill } from "../support/kubernetes/control-plane.ts";
+import { isReady, killApiServer, killMachine, machinesOf, mayKill } from "../support/kubernetes/control-plane.ts";
 import { agentOf } from "../support/kubernetes/pod-process.ts";
-import { podEnvironment, podService } from "../support/kubernetes/pod-service.ts";
+import { SPREAD, podEnvironment, podService, usedMachines } from "../support/kubernetes/pod-service.ts";
 import { TEST_CLUSTER, TestNamespace } from "../support/kubernetes/real-cluster.ts";
 import type { TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
@@ -35,15 +35,17 @@ async function hostOf(on: TestService, body: object = {}): Promise<string> {
 describe.skipIf(!TEST_CLUSTER)("pods that come and go", () => {
   verifies(
     ["kubernetes.scale", "kubernetes.nothing-left", "seats.cold"],
-    "from nothing to three pods, and back",
+    "from nothing to three pods on all machines, and back",
     async () => {
-      const { on, namespace } = await podService(databases, { app: APP });
+      const { on, namespace } = await podService(databases, { app: APP }, SPREAD);
       expect(await namespace.left()).toEqual([]);
       const waiting = await Promise.all(
         Array.from({ length: 3 }, () => on.call("app", {}, { functionName: "wait", suffix: "?async=true" })),
       );
       await until("three pods are ready", () => on.ready("app") === 3);
       expect(await namespace.left(["pods"])).toHaveLength(3);
+      const machines = await machinesOf();
+      expect(await usedMachines(namespace)).toHaveLength(Math.min(3, machines.length));
       for (const { json } of waiting) await on.ofRun("app", json.run_id, "cancel", { method: "POST" });
       await until("none is left", () => on.ready("app") === 0);
       await namespace.untilEmpty();
@@ -54,7 +56,7 @@ describe.skipIf(!TEST_CLUSTER)("pods that come and go", () => {
     ["kubernetes.ends", "kubernetes.no-lost-run"],
     "a pod is killed, and another deleted, while runs are under way: every run ends",
     async () => {
-      const { on, namespace } = await podService(databases, { app: APP });
+      const { on, namespace } = await podService(databases, { app: APP }, SPREAD);
       const runs: string[] = [];
       const submit = async (): Promise<void> => {
         for (let n = 0; n < 6; n += 1) {

@@ -25,7 +25,7 @@ const withHelm = hasHelm();
 const COMMANDS = [
   "kubectl create namespace millrace",
   "kubectl label namespace millrace pod-security.kubernetes.io/enforce=restricted",
-  "openssl rand -base64 32 > master.key",
+  "(umask 077 && openssl rand -base64 32 > master.key)",
   'kubectl -n millrace create secret generic millrace --from-literal=database-url="$DATABASE_URL" --from-file=master-key=master.key --from-literal=access-key-id="$AWS_ACCESS_KEY_ID" --from-literal=secret-access-key="$AWS_SECRET_ACCESS_KEY"',
   "helm install millrace packaging/helm/millrace -n millrace -f values.yaml --wait",
   "kubectl -n millrace exec deploy/millrace -- bin/millrace doctor",

@@ -99,6 +99,35 @@ describe.skipIf(!IMAGE_REGISTRY)("images that are built in pods", () => {
     },
   );
 
+  verifies(
+    ["deploy.syntax", "deploy.compiler"],
+    "Python files are read before the image is built, and what a step lacks is named",
+    async () => {
+      const { site, images } = await buildingImages(databases);
+      const why = async (dockerfile: string, files: Record<string, string> = {}) => {
+        const payload = { disableSyntaxCheck: false };
+        const { buildId, status } = await site.deploy("app", withDockerfile(dockerfile, files), payload);
+        return [status, await site.message("app", buildId), await site.log("app", buildId)];
+      };
+      const [status, message, log] = await why(DOCKERFILE, { "lib/old.py": "print 'hello'\n" });
+      expect([status, message]).toEqual([
+        "build_failure",
+        expect.stringMatching(
+          /^lib\/old\.py, line 1: SyntaxError: .*, as Python 3\.\S+ reads it .* --disable-syntax-check$/,
+        ),
+      ]);
+      expect(log).not.toContain("building the image");
+      expect(await why(`FROM ${BASE}\nUSER 0\nRUN gcc --version\n`)).toEqual([
+        "build_failure",
+        expect.stringMatching(
+          /^the image could not be built: .*\. gcc is missing in the image: have the Dockerfile install build-essential before this step$/,
+        ),
+        expect.any(String),
+      ]);
+      await images.untilEmpty();
+    },
+  );
+
   verifies(["buildkit.left", "buildkit.reasons"], "what ends a build early leaves nothing", async () => {
     const { site, images } = await buildingImages(databases);
     const begin = async (app: string): Promise<string> => {

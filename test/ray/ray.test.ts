@@ -1,4 +1,4 @@
-import { cpSync, symlinkSync } from "node:fs";
+import { symlinkSync } from "node:fs";
 import { readdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { afterAll, describe, expect, onTestFinished } from "vitest";
@@ -12,7 +12,6 @@ import { RayCluster } from "../support/ray/ray-cluster.ts";
 import { rayService } from "../support/ray/ray-service.ts";
 import type { TestApp, TestService } from "../support/service.ts";
 import { SilentProxy } from "../support/silent-proxy.ts";
-import { REPOSITORY } from "../support/source-files.ts";
 import { openStream } from "../support/stream-reader.ts";
 import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
@@ -226,12 +225,12 @@ describe.skipIf(found === null)("on Ray", () => {
     expect(commands).toEqual([
       "millrace doctor",
       "millrace serve",
-      "millrace deploy examples/hello --yes",
+      "millrace init hello",
+      "millrace deploy hello --yes",
       "millrace call hello name=Ada",
     ]);
-    const [doctor = "", , deploy = "", call = ""] = commands;
+    const [doctor = "", , init = "", deploy = "", call = ""] = commands;
     const cwd = scratchDirectory();
-    cpSync(path.join(REPOSITORY, "examples"), path.join(cwd, "examples"), { recursive: true });
     symlinkSync(MILLRACE, path.join(cwd, "millrace"));
     const { databaseUrl } = await databases.fresh("postgres");
     const env = {
@@ -251,6 +250,7 @@ describe.skipIf(found === null)("on Ray", () => {
       await service.exited;
     });
     await service.printed(/the supervisor on Ray is up/);
+    await tryCommand(init, { cwd, env });
     await tryCommand(deploy, { cwd, env });
     expect(await tryCommand(call, { cwd, env })).toContain("Hello, Ada!");
   });

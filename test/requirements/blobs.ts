@@ -36,14 +36,13 @@ export const BLOBS = {
     "blobs.fetch.rebuild":
       "Packages for another Python or platform are installed again from the version's own inputs.",
     "blobs.fetch.hostile": "An archive that leads out of its folder, or holds too much, is refused.",
-    "blobs.earlier": "Versions of earlier releases are stored in blobs when a service that has them starts.",
+    "blobs.earlier": "Versions that are in no blob are stored when a service that has them starts.",
     "blobs.collected": "A blob that no version names is removed, a day after it was put at the earliest.",
   }),
   ...section("issue: Many services, one installation, 4: large payloads", {
     "payloads.blob":
       "On Postgres what has more than 1 MiB lies in a blob that is there before a row names it.",
     "payloads.blob.nodes": "A large input, result and webhook body are the same through every node.",
-    "payloads.blob.before": "A service of the release before does not run a call whose input lies in a blob.",
     "payloads.blob.away":
       "While the blob store is away large runs are refused with 503; no end of a run is lost.",
     "payloads.blob.back":

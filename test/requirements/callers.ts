@@ -29,8 +29,6 @@ export const CALLERS = {
       "An account of role call is never given more: neither its own tokens nor its end users' gain a right.",
     "call.limits":
       "The limits of an account of role call are created, shown, changed and audited; no other account has any.",
-    "call.upgrade":
-      "An upgrade keeps every account and token; a run without an owner is no token's of role call.",
     "call.cli": "The command line creates accounts of role call with their limits, and end users' tokens.",
     "call.dashboard": "The dashboard creates an account of role call with its limits, and shows them.",
   }),

@@ -56,8 +56,6 @@ export const IDENTITY = {
       "Mailed, its link reaches the address alone, and whoever comes by it has proven that address.",
     "invitation.attack":
       "Nobody gains another person's rights by invitations, links, addresses, devices or cookies, with or without mail.",
-    "invitation.upgrade":
-      "An upgrade keeps everybody who has signed in, and voids invitations that were made the old way.",
     "address.label":
       "An address is a label until it is proven: several may have it, it reserves nothing, each signs in to their own account.",
     "address.silent": "No answer tells who exists: its status, body, headers and work are the same.",

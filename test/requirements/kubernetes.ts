@@ -11,6 +11,8 @@ export const KUBERNETES = {
       "Where there is a cluster, every change is tried there in short: deploy, call, stream, kill.",
     "kubernetes.eight":
       "Eight pods on two machines come for eight calls that wait, and go when they have ended.",
+    "kubernetes.restart":
+      "`millrace restart` and `secrets set --restart` replace an app's pods, and no call fails.",
     "kubernetes.deploys": "Twenty deploys of an app in pods, under load, fail no call.",
     "kubernetes.blows":
       "Whatever is killed under load, no run is lost or stuck, nothing is left, and 10 s later all is well.",

@@ -15,6 +15,8 @@ export const PEERS = {
       "WebSockets pass through a node, and end with a close frame if the node behind it is lost.",
     "peers.moved":
       "A node that does not have the app says so before it takes the body, and another gets the request.",
+    "peers.here":
+      "A request whose app turns out to be here is answered here: no node sends requests to itself.",
     "peers.lost":
       "A call whose node is lost is never repeated unless it is a GET or HEAD: 502 node_lost, or its answer is cut.",
     "peers.silent":

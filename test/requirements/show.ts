@@ -40,7 +40,7 @@ export const SHOW = {
   }),
   ...section("issue: Who may do what, must show", {
     "show.backup": "A backup under load, restored elsewhere, has lost nothing accepted before it.",
-    "show.upgrade": "A database of an earlier schema is brought up to date with its runs queued.",
+    "show.upgrade": "A database of an earlier schema is brought up to date, and keeps what is stored.",
     "show.scale.runs": "With millions of records any page of the runs list comes within 50 ms.",
     "show.scale.apps": "A thousand apps cost a call at most 5 % more CPU time than one.",
   }),
@@ -50,9 +50,10 @@ export const SHOW = {
     "storage.gives-back": "SQLite's file shrinks beside the load when what it held is removed.",
     "storage.free-pages":
       "Free pages inside the file count as room; a refusal says what is free and kept back.",
-    "upgrade.frozen": "A committed migration never changes.",
-    "upgrade.every-schema": "A database of any earlier schema becomes one of this release.",
-    "upgrade.repaired": "What a migration got after its release, a later one makes up for.",
+    "upgrade.frozen": "A released migration never changes.",
+    "upgrade.whole": "A migration that fails leaves the database as it was.",
+    "upgrade.unreleased":
+      "Data from before the first release is refused, unchanged, with the commit that can still read it.",
     "doctor.cuda":
       "Where there is an NVIDIA GPU, doctor starts CUDA behind the isolation of apps, and names what stops it.",
     "doctor.schema": "doctor compares the schema with what it should be, and names what is missing.",
@@ -64,7 +65,6 @@ export const SHOW = {
     "moved.starts":
       "A data directory that was moved works at the next start, with its apps' packages and scripts.",
     "moved.backup": "A backup of a data directory that was moved is restored to one that works.",
-    "moved.upgrade": "A database of an earlier release that names absolute paths is moved over.",
     "moved.says-what": "A missing bundle, environment or interpreter is named, with what to do about it.",
     "doctor.repair": "doctor finds versions without what they start with; --repair installs packages again.",
   }),
@@ -124,10 +124,7 @@ export const SHOW = {
   ...section("issue: Nothing lost, nothing stuck, what a second trial found of disks", {
     "storage.gives-back.log":
       "Giving room back takes none: it stops while a reader holds SQLite's log, which is cut off at the end.",
-    "storage.rewrite":
-      "An old database is written anew on its own disk, the log tells how that went, and doctor where it is due.",
-    "cli.storage.looks":
-      "millrace storage without a service changes nothing: no migration, no rewriting, no new database.",
+    "cli.storage.looks": "millrace storage without a service changes nothing: no migration, no new database.",
     "cli.storage.one-truth":
       "storage and doctor say the same of the same: deleted apps count, and limits are those of the service.",
     "doctor.hang":

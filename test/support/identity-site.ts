@@ -8,8 +8,7 @@ import { identityParts } from "../../src/identity/identity-parts.ts";
 import { KeyRing } from "../../src/identity/key-ring.ts";
 import { Links } from "../../src/identity/links.ts";
 import { SmtpMailer } from "../../src/identity/mailer.ts";
-import { takeOverPasswords } from "../../src/identity/old-passwords.ts";
-import { Passwords, scryptHash } from "../../src/identity/passwords.ts";
+import type { Hash } from "../../src/identity/passwords.ts";
 import type { People } from "../../src/identity/people.ts";
 import type { Role } from "../../src/model/roles.ts";
 import type { Sessions } from "../../src/identity/sessions.ts";
@@ -32,7 +31,7 @@ import { projectOperations } from "../../src/management/projects.ts";
 import { serviceAccountOperations } from "../../src/management/service-accounts.ts";
 import { signInOperations } from "../../src/management/sign-in.ts";
 import type { Store } from "../../src/store/store.ts";
-import { LOW_COST } from "./cheap-hashes.ts";
+import { cheapHash } from "./cheap-hashes.ts";
 import { HandClock } from "./clocks.ts";
 import type { TestDatabase } from "./databases.ts";
 import type { MailServer, TakenMail } from "./mail-server.ts";
@@ -93,11 +92,10 @@ export class IdentitySite {
     this.clock = clock;
     this.tokens = new Tokens({ store, keys, instanceId: "instance", clock, graceMs: 300_000 });
     this.links = new Links(seal, clock);
-    const saltOf = async (email: string) => await store.people.saltOf(email);
-    const passwords = new Passwords({ seal, saltOf, clock }, LOW_COST, async (password, salt, cost) => {
+    const hashPassword: Hash = async (password, salt, cost) => {
       note(`hash ${JSON.stringify(cost)}`);
-      return await scryptHash(password, salt, cost);
-    });
+      return await cheapHash(password, salt, cost);
+    };
     const log = createLog(process.env["TEST_LOG"] ?? "silent");
     this.#mail = mail;
     this.#mailer =
@@ -110,7 +108,7 @@ export class IdentitySite {
       });
     const post = this.#mailer && { mailer: this.#mailer, baseUrl: () => OWN_URL };
     const { tokens } = this;
-    const identity = identityParts({ store, seal, tokens, post, passwords }, clock);
+    const identity = identityParts({ store, seal, tokens, post, hashPassword }, clock);
     this.audit = identity.audit;
     this.sessions = identity.sessions;
     this.people = identity.people;
@@ -145,7 +143,6 @@ export class IdentitySite {
   ): Promise<IdentitySite> {
     const store = counting(await openOneThreadStore(database));
     const seal = new Seal(loadMasterKey(path.join(database.dataDir, "master.key")));
-    await takeOverPasswords(store, seal);
     const keys = await KeyRing.open(store, seal, clock);
     const site = new IdentitySite(store, keys, seal, clock, options);
     await store.projects.insert({ id: site.projectId, name: "one", createdAt: clock.now() });

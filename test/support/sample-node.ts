@@ -20,6 +20,7 @@ export async function sampleNode(
     release: "1.2.3",
     runs: 0,
     startedAt: Date.now(),
+    managementAddresses: [],
     ...said,
   };
   const sign = { owner: randomUUID(), leaseMs: LEASE_MS, url, isLeaving: false };

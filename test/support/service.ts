@@ -12,7 +12,7 @@ import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import type { Service, ServiceOptions } from "../../src/main.ts";
 import { prepareDatabase } from "./blank-schema.ts";
-import { withCheapHashes } from "./cheap-hashes.ts";
+import { cheapHash } from "./cheap-hashes.ts";
 import { HandClock } from "./clocks.ts";
 import { Tail, explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
@@ -47,7 +47,7 @@ export type CallOptions = {
 /** What a test may change in the service it starts. */
 export type TestServiceOptions = Pick<
   ServiceOptions,
-  "webDir" | "guideDir" | "clock" | "aroundStore" | "engine" | "others" | "seats"
+  "webDir" | "guideDir" | "clock" | "aroundStore" | "engine" | "others" | "seats" | "hashPassword"
 >;
 
 /**
@@ -165,8 +165,7 @@ export async function testService(
 
 /** The same with passwords that are cheap to hash. */
 export function cheaply(options: TestServiceOptions): TestServiceOptions {
-  const { aroundStore = (store) => store } = options;
-  return { ...options, aroundStore: (store) => withCheapHashes(aroundStore(store)) };
+  return { hashPassword: cheapHash, ...options };
 }
 
 /** An orderly stop; by a clock that stands still, time passes meanwhile. Every request was answered, or its caller had gone. */

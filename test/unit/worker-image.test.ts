@@ -117,14 +117,21 @@ verifies(
     expect(await check(`127.0.0.1:${port}`)).toBe("");
     expect(await check("127.0.0.1:1")).toMatch(/^127\.0\.0\.1:1 cannot be reached: .*refused\n$/);
     // A Python without json, which the agent imports only later.
-    const lame = `import sys
+    const lacking = async (...args: string[]): Promise<string> => {
+      const lame = `import sys
 sys.modules["json"] = None
-sys.argv = ["agent", "--check"]
+sys.argv = ["agent", *${JSON.stringify(args)}]
 import runpy
 runpy.run_path(${JSON.stringify(agent)}, run_name="__main__")`;
-    const { stderr } = await promisify(execFile)("python3", ["-I", "-c", lame]).catch(
-      (error: unknown) => error as { stderr: string },
+      const { stderr } = await promisify(execFile)("python3", ["-I", "-c", lame]).catch(
+        (error: unknown) => error as { stderr: string },
+      );
+      return stderr;
+    };
+    expect(await lacking("--check")).toMatch(/^the image's Python 3\.\d+ lacks a module: .*json/m);
+    // Without the check it says the same on one line, and shows no traceback.
+    expect(await lacking("order.json")).toMatch(
+      /^Python 3\.\d+ lacks a module that the agent needs: .*json.*\n$/,
     );
-    expect(stderr).toMatch(/^the image's Python 3\.\d+ lacks a module: .*json/m);
   },
 );

@@ -63,7 +63,7 @@ export class VersionFiles {
   /** Clears up after the service before this one; stores what it has and no blob holds, and collects from now on. */
   async start(): Promise<void> {
     await removeTree(fetchingDir(this.#parts.dataDir));
-    this.#do("could not store the files of earlier versions", () => this.#storeMissing());
+    this.#do("could not store the files of versions that are in no blob", () => this.#storeMissing());
     this.#collecting = this.#parts.clock.every(COLLECT_MS, () => this.#collect());
   }
 
@@ -201,7 +201,7 @@ export class VersionFiles {
     }
   }
 
-  /** Versions of earlier releases, and those whose packages were installed again, are in no blob. */
+  /** Stores versions that are in no blob: their packages were installed again, or the blob store did not take them. */
   async #storeMissing(): Promise<void> {
     const { store, log, dataDir } = this.#parts;
     const { signal } = this.#stopping;
@@ -244,7 +244,7 @@ export class VersionFiles {
   }
 }
 
-/** The service that made a version has not stored it, as those of earlier releases did not. */
+/** The service that made a version has not stored it in blobs. */
 class NotStored extends Error {
   constructor() {
     super("the version is in no blob: the service that has its files stores them when it starts");

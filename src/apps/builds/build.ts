@@ -10,7 +10,7 @@ import { buildEnvironment } from "./build-environment.ts";
 import { touchCache } from "./caches.ts";
 import { choosePython, requireUsable } from "./choose-python.ts";
 import { readCommands, runCommands } from "./commands.ts";
-import { checkSyntax, compileBundle, requireMain } from "./compile-bundle.ts";
+import { checkSyntax, checkSyntaxForImage, compileBundle, requireMain } from "./compile-bundle.ts";
 import { prepareElsewhere } from "./elsewhere/prepare-elsewhere.ts";
 import {
   ownEnvironment,
@@ -114,7 +114,10 @@ async function prepare(input: BuildInput, begun: BuildSite): Promise<PreparedBui
   signal.throwIfAborted();
   if (input.elsewhere) return await prepareElsewhere(config, begun, input.elsewhere);
   const image = await checkHost(config, begun);
-  if (image !== null) return { environment: await makeImage(image, config, begun), python: null };
+  if (image !== null) {
+    await checkSyntaxForImage(input.python, begun);
+    return { environment: await makeImage(image, config, begun), python: null };
+  }
   await warnOfStoragePath(begun);
   const python = await choosePython(pythonWish(config.deployment), input.python, begun);
   const site = { ...begun, appPython: byNames(python.path, begun.dataDir) };

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
 import { appEnvironment } from "../../host/app-environment.ts";
+import type { Interpreter } from "../../host/interpreter.ts";
 import { BuildError, severalProblems } from "./build-error.ts";
 import { PYTHON_SYNC } from "./python-sync.ts";
 import { runStep } from "./run-step.ts";
@@ -74,20 +75,33 @@ const MISTAKE = z.object({
 });
 type Mistake = z.infer<typeof MISTAKE>;
 
-/** How a deploy goes on in spite of a file that does not parse. */
-const FLAG = "--disable-syntax-check";
+const ADVICE = "Fix it or exclude the file, or deploy with --disable-syntax-check";
 
 /**
  * Throws a `BuildError` that names each Python file which does not parse, and where, if the deploy asks for that. It
  * reads files with the app's own Python: another version has another syntax.
  */
 export async function checkSyntax(python: string, site: BuildSite): Promise<void> {
+  await refuseUnparsed(python, "", site);
+}
+
+/**
+ * The same for an app whose image is still to be built, so that a mistake costs no image. The image's Python is not known
+ * yet: another one reads the files, and the error says which.
+ */
+export async function checkSyntaxForImage(
+  { path: python, version }: Interpreter,
+  site: BuildSite,
+): Promise<void> {
+  await refuseUnparsed(python, `, as Python ${version} reads it (the image may have another)`, site);
+}
+
+async function refuseUnparsed(python: string, reader: string, site: BuildSite): Promise<void> {
   if (!site.checksSyntax) return;
   const mistakes = (await told(python, [PARSE], site)) ?? [];
   if (mistakes.length === 0) return;
-  const named = mistakes.slice(0, MAX_NAMED).map(describe);
-  const { message } = severalProblems(named, (text) => site.say(text, "stderr"));
-  throw new BuildError(`${message}. Fix it or exclude the file, or deploy with ${FLAG}`);
+  const problems = mistakes.map((mistake) => `${describe(mistake)}${reader}`);
+  throw severalProblems(problems, (text) => site.say(text, "stderr"), ADVICE);
 }
 
 /**

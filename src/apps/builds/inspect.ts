@@ -7,13 +7,13 @@ import { atSite } from "./build.ts";
 import type { BuildInput } from "./build.ts";
 import { choosePython } from "./choose-python.ts";
 import { readCommands } from "./commands.ts";
-import { checkSyntax, requireMain } from "./compile-bundle.ts";
+import { checkSyntax, checkSyntaxForImage, requireMain } from "./compile-bundle.ts";
 import { checkElsewhere } from "./elsewhere/check-elsewhere.ts";
 import { checkHost } from "./host-fit.ts";
 import type { ImageWish } from "./images/wanted-image.ts";
 import { findUv } from "./installer.ts";
 import { unknownPackages } from "./known-packages.ts";
-import { readRequirements } from "./requirements.ts";
+import { readRequirements, withoutPassword } from "./requirements.ts";
 import type { BuildSite } from "./site.ts";
 
 /** What a build of a bundle would do, and what it would end with. */
@@ -43,9 +43,10 @@ class Inspecting implements Inspection {
   }
 
   async run(): Promise<void> {
-    const { config } = this.#input;
+    const { config, python } = this.#input;
     const isImage = await this.#place();
-    if (!isImage) await this.#python();
+    if (isImage) await this.#judge(() => checkSyntaxForImage(python, this.#site));
+    else await this.#python();
     await this.#packages(config);
     await this.#commands(config);
     const { cpu, memoryGb } = config.hardware;
@@ -92,7 +93,8 @@ class Inspecting implements Inspection {
     const requirements = await this.#judge(() => readRequirements(dependencies, this.#site));
     if (!requirements) return;
     const { packages, locals, source } = requirements;
-    this.plan.push(`install from ${source}: ${[...packages, ...locals.map(({ name }) => name)].join(", ")}`);
+    const names = [...packages.map(withoutPassword), ...locals.map(({ name }) => name)];
+    this.plan.push(`install from ${source}: ${names.join(", ")}`);
     const { unknown, unsure } = await unknownPackages(requirements, this.#site);
     for (const name of unknown)
       this.problems.push(`${source}: the package index has no ${name}; check its spelling`);
@@ -113,7 +115,7 @@ class Inspecting implements Inspection {
       return await check();
     } catch (error) {
       if (!(error instanceof BuildError)) throw error;
-      this.problems.push(error.message);
+      this.problems.push(...error.problems);
       return null;
     }
   }

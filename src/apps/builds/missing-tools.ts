@@ -47,6 +47,9 @@ const PATTERNS: readonly RegExp[] = [
   /Unknown compiler\(s\): \[\['(cc)'/,
 ];
 
+/** The beginning of a step, as podman and BuildKit print it. */
+const IMAGE_STEP = /^(?:STEP \d+(?:\/\d+)?:|#\d+ \[)/;
+
 const APT =
   /(?:^|[\s;&|("'])(?:sudo\s+)?(?:apt|apt-get|aptitude)\s+(?:-\S+\s+)*(?:install|update|upgrade)\b/m;
 
@@ -56,18 +59,20 @@ export function usesApt(text: string): boolean {
 }
 
 /** What to do instead of `apt-get` in a build's commands. */
-export function insteadOfApt(site: Pick<BuildSite, "seat">): string {
+export function insteadOfApt(site: AptSite): string {
   return (
-    "A build's commands may not install system packages. List them in [dependencies.apt], " +
-    `which needs ${needs(site)}, or name an image that has them in docker_base_image_url`
+    `A build's commands may not install system packages. List them in [dependencies.apt]${needs(site)}, ` +
+    "or name an image that has them in docker_base_image_url"
   );
 }
 
-/** Reads an installer's lines for the first sign that a compiler, header or program is missing. */
+/** Reads an installer's or image build's lines for the first sign that a compiler, header or program is missing. */
 export class MissingTools {
   #found: Missing | null = null;
 
   take(line: string): void {
+    // The steps before it have succeeded, whatever they lacked.
+    if (IMAGE_STEP.test(line)) this.#found = null;
     if (this.#found) return;
     const what = PATTERNS.map((pattern) => pattern.exec(line)?.[1]).find((name) => name !== undefined);
     if (what !== undefined) this.#found = { what, debian: DEBIAN_PACKAGES[what] ?? null };
@@ -77,20 +82,24 @@ export class MissingTools {
   async advice(site: BuildSite): Promise<string> {
     if (!this.#found) return "";
     const { what, debian } = this.#found;
+    if (site.packagesBy === "dockerfile")
+      return `. ${what} is missing in the image: have the Dockerfile install ${debian ?? "its system package"} before this step`;
     const named = await listed("apt", site.dependencies, site).catch((): string[] => []);
     const wanted = debian !== null && named.includes(debian) ? [debian] : debian === null ? named : [];
     const missing = `. A package has to be compiled, and ${what} is missing`;
-    if (wanted.length > 0)
-      return `${missing}: [dependencies.apt] lists ${wanted.join(", ")}, which needs ${needs(site)}`;
-    if (debian === null)
-      return `${missing}: add its system package to [dependencies.apt], which needs ${needs(site)}`;
-    return `${missing}: add ${debian} to [dependencies.apt], which needs ${needs(site)}`;
+    // Where an image was built, what is listed is in it.
+    if (wanted.length > 0 && site.packagesBy !== "apt")
+      return `${missing}: [dependencies.apt] lists ${wanted.join(", ")}${needs(site)}`;
+    return `${missing}: add ${debian ?? "its system package"} to [dependencies.apt]${needs(site)}`;
   }
 }
 
-/** What installs system packages where the app runs. */
-function needs({ seat }: Pick<BuildSite, "seat">): string {
+type AptSite = Pick<BuildSite, "seat" | "packagesBy">;
+
+/** What has to be there before system packages are installed; empty if it is. */
+function needs({ seat, packagesBy }: AptSite): string {
+  if (packagesBy !== undefined) return "";
   return seat
-    ? "images to be built in the cluster (MILLRACE_REGISTRY, docs/kubernetes.md)"
-    : "podman or docker on this host (docs/images.md)";
+    ? ", which needs images to be built in the cluster (MILLRACE_REGISTRY, docs/kubernetes.md)"
+    : ", which needs podman or docker on this host (docs/images.md)";
 }

@@ -60,18 +60,17 @@ async function settleHeld(folder: string, here: string): Promise<boolean> {
   const recorded = await smallText(marker);
   // One that was never finished is swept.
   if (!found || recorded === folder) return false;
-  if (!found.isFile()) {
+  if (!found.isFile() || recorded === "") {
     // No marker of ours, but what a build that was cut short has put in its place.
     await removeTree(marker);
     return false;
   }
   const bin = await heldFolder(`${here}bin`);
   try {
-    const from = recorded === "" ? bin && (await pathInScript(inside(bin))) : recorded;
-    if (from !== null && from !== folder) await rewrite(folder, from, here, bin && inside(bin));
+    await rewrite(folder, recorded, here, bin && inside(bin));
     // Last: should the service end in between, the next one begins again.
     await replace(marker, folder, { mode: 0o644, owner: null, times: found });
-    return from !== folder;
+    return true;
   } finally {
     await bin?.close();
   }
@@ -84,12 +83,6 @@ async function heldFolder(place: string): Promise<FileHandle | null> {
 
 function inside({ fd }: FileHandle): string {
   return `/proc/self/fd/${fd}/`;
-}
-
-/** Where an environment was made that does not say so itself, as releases before this one made them. */
-async function pathInScript(bin: string): Promise<string | null> {
-  const script = await smallText(`${bin}activate`);
-  return /^\s*(?:export )?VIRTUAL_ENV=["']?(\/[^"'\n]+)["']?$/m.exec(script)?.[1] ?? null;
 }
 
 async function rewrite(folder: string, from: string, here: string, bin: string | null): Promise<void> {

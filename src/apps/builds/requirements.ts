@@ -97,7 +97,8 @@ class Reading {
     folder: string,
   ): Promise<void> {
     const line: RequirementLine = readRequirement(text);
-    const problem = (why: string): void => void this.problems.push(`${where}: "${masked(text)}" ${why}`);
+    const problem = (why: string): void =>
+      void this.problems.push(`${where}: "${withoutPassword(text)}" ${why}`);
     if (line.kind === "refused") problem(line.why);
     else if (line.kind === "flag") this.flags.add(line.flag);
     else if (line.kind === "package")
@@ -122,10 +123,10 @@ class Reading {
   }
 }
 
-/** A password in an address stays out of the log. */
-function masked(text: string): string {
-  const short = text.length > 200 ? `${text.slice(0, 200)}…` : text;
-  return short.replaceAll(/\/\/[^/@\s]+@/g, "//…@");
+/** A line that names a package, as it may be shown: not at length, and without the password of an address. */
+export function withoutPassword(text: string): string {
+  const shown = text.replaceAll(/\/\/[^/@\s]+@/g, "//…@");
+  return shown.length > 200 ? `${shown.slice(0, 200)}…` : shown;
 }
 
 function byName(a: BundlePath, b: BundlePath): number {

@@ -76,6 +76,8 @@ export type BuildSite = {
   readonly images: ImageHost | null;
   /** Where its steps run, if that is not this machine. */
   readonly seat?: Builder;
+  /** How the app's image gets system packages; absent where no image can be built for it. */
+  readonly packagesBy?: "apt" | "dockerfile";
   readonly registryAuth: RegistryAuth | null;
   /** Who steps run as, and what they make belongs to; null for the service's own user. */
   readonly user: number | null;

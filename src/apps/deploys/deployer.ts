@@ -162,10 +162,13 @@ export class Deployer {
     const source = await this.#uploads.receive(id, from);
     const signal = AbortSignal.timeout(DRY_RUN_MS);
     const request = { id, projectId, name, checksSyntax, source, signal };
-    return await this.#orDiscard(source, async () => ({
-      ...(await dryRun(request, { ...this.#parts, folders: this.#folders })),
-      isNew: (await this.#parts.store.apps.find({ projectId, name })) === null,
-    }));
+    try {
+      const found = await dryRun(request, { ...this.#parts, folders: this.#folders });
+      return { ...found, isNew: (await this.#parts.store.apps.find({ projectId, name })) === null };
+    } finally {
+      // Unpacking removes it, unless the bundle is refused before.
+      await this.#uploads.discard(source);
+    }
   }
 
   /**

@@ -77,7 +77,8 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
   const status = await follow(task, app.name, buildId);
   if (status !== "success") throw await failed(task, app.name, buildId, status);
   const sample = app.serverPath === null && !out.isJson ? await sampleCall(api, app.name) : null;
-  const { url, commands } = callHints({ ...app, endpoint, sample, token: shellToken(api.site) });
+  const token = shellToken(api.site);
+  const { url, commands } = callHints({ ...app, endpoint, sample, token, options: siteOptions(flags) });
   out.show({ app: app.name, build_id: buildId, status, endpoint }, () =>
     [
       "",
@@ -88,6 +89,12 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
       "",
     ].join("\n"),
   );
+}
+
+/** The options that named the service, for a command that is to reach the same one. */
+function siteOptions({ url, project, dataDir }: DeployFlags): string[] {
+  const given = { "--url": url, "--project": project, "--data-dir": dataDir };
+  return Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
 }
 
 /** The token as a shell finds it. Only at a terminal, and only if nothing else holds it, is it shown itself. */

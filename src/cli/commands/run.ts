@@ -57,7 +57,7 @@ async function run(task: Task<RunFlags>, given: string): Promise<void> {
   const { folder, fileName, functionName } = readTarget(given);
   const { config, warnings } = loadAppConfig(folder, { host: { cpuCount: availableParallelism() } });
   const app = flags.app ?? config.deployment.name ?? asAppName(path.basename(folder));
-  if (!APP_NAME.test(app)) throw badName(app);
+  if (!APP_NAME.test(app)) throw badName(app, "--app");
   for (const warning of warnings) out.warn(warning);
   const data = flags.data === undefined ? null : await readArguments(flags.data, []);
   const { include, exclude } = config.deployment;

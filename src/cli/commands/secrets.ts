@@ -82,8 +82,8 @@ async function setSecrets(task: Task<SecretFlags>, pairs: readonly string[]): Pr
   const bad = names.find((name) => !SECRET_NAME.test(name));
   if (bad !== undefined) throw usage(`${JSON.stringify(bad)} cannot be the name of a secret`);
   await write(task, { ...(await read(task)), ...given });
-  const restarted = flags.restart ? await restartAffected(task) : null;
-  const then = restarted === null ? seenLater(flags) : restartedText(restarted);
+  const restarted = flags.restart ? await restartAffected(task, `${names.join(", ")} set`) : null;
+  const then = restarted === null ? seenLater(flags) : sentence(restartedText(restarted));
   out.show({ set: names, ...(restarted && { restarted }) }, () => `Set ${names.join(", ")}. ${then}\n`);
 }
 
@@ -95,32 +95,60 @@ async function unsetSecrets(task: Task<SecretFlags>, names: readonly string[]): 
   }
   const after = Object.entries(before).filter(([name]) => !names.includes(name));
   await write(task, Object.fromEntries(after));
-  const restarted = task.flags.restart ? await restartAffected(task) : null;
-  const then = restarted === null ? seenLater(task.flags) : restartedText(restarted);
+  const restarted = task.flags.restart ? await restartAffected(task, `${names.join(", ")} removed`) : null;
+  const then = restarted === null ? seenLater(task.flags) : sentence(restartedText(restarted));
   task.out.show(
     { unset: names, ...(restarted && { restarted }) },
     () => `Removed ${names.join(", ")}. ${then}\n`,
   );
 }
 
-/** Restarts the app whose secrets have changed, or every app of the project that has replicas. */
-async function restartAffected(task: Task<SecretFlags>): Promise<string[]> {
+/**
+ * Restarts the app whose secrets have changed, or every app of the project that has replicas. One that cannot be
+ * restarted does not keep the others from it; the failure then says what was done.
+ */
+async function restartAffected(task: Task<SecretFlags>, done: string): Promise<string[]> {
   const { api, flags } = task;
-  if (flags.app !== undefined) {
-    await restartApp(api, flags.app);
-    return [flags.app];
+  const restarted: string[] = [];
+  const failures: (readonly [app: string, failure: CliFailure])[] = [];
+  for (const name of flags.app === undefined ? await appsWithReplicas(task) : [flags.app]) {
+    try {
+      await restartApp(api, name);
+      restarted.push(name);
+    } catch (error) {
+      if (!(error instanceof CliFailure)) throw error;
+      // Of a whole project: its first deploy failed, so there is nothing to restart.
+      const isNew = error.detail.code === "build_not_found" && flags.app === undefined;
+      if (!isNew) failures.push([name, error]);
+    }
   }
+  const [first] = failures;
+  if (!first) return restarted;
+  const [name, { detail }] = first;
+  const which = failures.map(([app, { message }]) => `${app} could not be restarted: ${message}`);
+  throw new CliFailure(
+    [done, ...(restarted.length > 0 ? [restartedText(restarted)] : []), ...which].join("; "),
+    {
+      ...detail,
+      hint: `fix the app or the secret (millrace logs ${name} shows why), then millrace restart ${name}`,
+    },
+  );
+}
+
+async function appsWithReplicas({ api }: Task): Promise<string[]> {
   const prefix = `${await api.project()}-`;
   const apps = await api.get(APPS, await api.path("apps"));
-  const names = apps
+  return apps
     .filter(({ status }) => !WITHOUT_REPLICAS.includes(status))
     .map(({ id }) => id.slice(prefix.length));
-  for (const name of names) await restartApp(api, name);
-  return names;
 }
 
 function restartedText(apps: readonly string[]): string {
-  return apps.length === 0 ? "No replicas are running." : `Restarted ${apps.join(", ")}.`;
+  return apps.length === 0 ? "no replicas are running" : `restarted ${apps.join(", ")}`;
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
 function seenLater({ app }: SecretFlags): string {

@@ -5,7 +5,7 @@ import type { Principal } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { addressKey } from "../../kit/listener/client-address.ts";
 import { isPlainText } from "./json-body.ts";
-import type { AppKey } from "../../nodes/elsewhere.ts";
+import type { AppKey } from "../../nodes/forward/whereabouts.ts";
 import type { Shape } from "../../shapes/shape.ts";
 import type { AnyOperation } from "./operation.ts";
 import { fromPeer } from "./from-peer.ts";
@@ -16,6 +16,8 @@ import type { Lane, Payers, Turn } from "./shares.ts";
 
 const MAX_BODY_BYTES = 64 * 1024;
 const MAX_VALUES = 2_000;
+/** How often a request whose app moves away and back is tried here. */
+const MAX_TRIES = 5;
 /** A body may have a million faults; nobody reads more. */
 const MAX_DETAILS = 20;
 const MAX_FIELD_CHARS = 200;
@@ -103,12 +105,15 @@ function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter)
         known?.turn ??
         (await porter.shares.take(reply, laneOf(operation, request), { address: addressKey(ip) }));
       const call = { params, query, body, principal: known?.principal ?? null, requestId, ip, reply };
-      try {
-        return await turn(() => operation.handle(call as never));
-      } catch (error) {
-        const moved = isUnsent(error, request) ? (app ?? (await appOf(operation, request))) : null;
-        if (moved && (await pass(request, reply, moved))) return reply;
-        throw error;
+      for (let tries = 1; ; tries += 1) {
+        try {
+          return await turn(() => operation.handle(call as never));
+        } catch (error) {
+          const moved = isUnsent(error, request) ? (app ?? (await appOf(operation, request))) : null;
+          if (!moved || tries === MAX_TRIES) throw error;
+          // If it is not passed on, the app is here again.
+          if (await pass(request, reply, moved)) return reply;
+        }
       }
     },
   });

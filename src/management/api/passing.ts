@@ -5,11 +5,11 @@ import type { Catalog } from "../../apps/catalog.ts";
 import { ServerResponse } from "../../kit/node-http.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Tunnel } from "../../kit/websocket/tunnel.ts";
-import type { AppKey, Others } from "../../nodes/elsewhere.ts";
-import { answerMoved, passOn } from "../../nodes/pass-on.ts";
-import { Passage } from "../../nodes/passage.ts";
-import type { PassageParts } from "../../nodes/passage.ts";
-import type { Peer } from "../../nodes/peer.ts";
+import type { AppKey, Others } from "../../nodes/forward/whereabouts.ts";
+import { answerMoved } from "../../nodes/forward/hop-head.ts";
+import { Passage, passOn } from "../../nodes/forward/passage.ts";
+import type { PassageParts } from "../../nodes/forward/passage.ts";
+import type { Peer } from "../../nodes/peers.ts";
 import { fromPeer } from "./from-peer.ts";
 
 export type PassingParts = Others & { readonly catalog: Pick<Catalog, "has">; readonly clock: Clock };
@@ -88,7 +88,7 @@ export class ManagementPassing {
   async #peerOf({ projectId, appName }: AppKey, request: IncomingMessage): Promise<Peer | null> {
     const { elsewhere, catalog } = this.#parts;
     if (catalog.has(projectId, appName)) return null;
-    const place = await elsewhere.find({ projectId, appName }, fromPeer(request) ? "node" : "caller");
+    const place = await elsewhere.settle({ projectId, appName }, fromPeer(request) ? "node" : "caller");
     return place?.kind === "there" ? place.peer : null;
   }
 

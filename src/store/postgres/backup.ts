@@ -5,11 +5,10 @@ import type { NodeDetails } from "../../model/node.ts";
 import type { DatabaseReport } from "../database-report.ts";
 import { storedAmounts } from "../stored-amounts.ts";
 import { storedVersions } from "../stored-versions.ts";
+import { UnreleasedFormat, isUnreleased } from "../unreleased.ts";
 import { clientClass } from "./hosts.ts";
 import { UnreachableError } from "./open.ts";
 
-/** The migration that brought nodes. */
-const NODES_SINCE = "0014-nodes";
 /** So many at a time: the log may be long. */
 const AUDIT_STEP = 10_000;
 const AUDIT_ENTRIES =
@@ -39,16 +38,17 @@ export async function inspectPostgres(databaseUrl: string): Promise<DatabaseRepo
       "select extract(epoch from clock_timestamp()) * 1000 as now",
     );
     const migrations = names.rows.map(({ name }) => name);
+    if (isUnreleased(migrations)) throw new UnreleasedFormat("the database");
     const ask = async (query: string) => (await client.query(query)).rows as unknown[];
     return {
       problems: [],
       migrations,
-      versions: await storedVersions(migrations, ask),
-      amounts: await storedAmounts(migrations, ask),
+      versions: await storedVersions(ask),
+      amounts: await storedAmounts(ask),
       objects: await objects(client),
       newestAt: Number(clock.rows[0]?.now),
       audit: await auditState(client),
-      ...(migrations.includes(NODES_SINCE) && { nodes: await livingNodes(client) }),
+      nodes: await livingNodes(client),
     };
   } finally {
     await client.end();
@@ -82,9 +82,6 @@ async function objects(client: Client): Promise<string[]> {
 async function auditState(client: Client): Promise<DatabaseReport["audit"]> {
   const anchor = await client.query<{ value: string }>(AUDIT_ANCHOR);
   const chain = new AuditChain(anchorOf(anchor.rows[0]?.value));
-  // A database of an early release has no such table.
-  const found = await client.query<{ at: string | null }>("select to_regclass('audit_entries')::text as at");
-  if (!found.rows[0]?.at) return chain.state;
   for (let after = 0; ;) {
     const { rows } = await client.query<AuditRow>(AUDIT_ENTRIES, [after, AUDIT_STEP]);
     for (const { number, createdAt, ...rest } of rows) {

@@ -3,6 +3,7 @@ import type { Kysely } from "kysely";
 import { systemClock } from "../../kit/clock.ts";
 import { pause } from "../../kit/pause.ts";
 import { migrate } from "../migrate.ts";
+import type { Migrations } from "../migrate.ts";
 import { POSTGRES_TYPES } from "../migrations/column-types.ts";
 import type { Schema } from "../schema.ts";
 import type { PoolLimits } from "./connection.ts";
@@ -18,7 +19,7 @@ export type UpgradeReports = {
 };
 
 const LIMITS: PoolLimits = { max: 1, waitMs: 5_000, statementMs: null };
-/** That of Kysely, which earlier releases take. */
+/** That of Kysely. It never changes: services of all releases wait for each other by it. */
 const LOCK = sql.raw("3853314791062309107");
 /**
  * So long a table is waited for. Whoever wants to use it meanwhile waits behind the migration: less than the services
@@ -36,7 +37,11 @@ const LOCK_TIMEOUT = "55P03";
  * Brings a database to this release's schema while services of the release before go on: by one service at a time, in
  * one transaction. A large table takes as long as it takes; one that is in use is not waited for, but tried again.
  */
-export async function bringUpToDate(databaseUrl: string, reports: UpgradeReports): Promise<void> {
+export async function bringUpToDate(
+  databaseUrl: string,
+  reports: UpgradeReports,
+  migrations?: Migrations,
+): Promise<void> {
   // Of the session nothing is asked: this address may lead through a pooler, too.
   const connections = new Connections(reachOf(databaseUrl, false), LIMITS);
   let isChanged = false;
@@ -45,7 +50,7 @@ export async function bringUpToDate(databaseUrl: string, reports: UpgradeReports
     reports.onUpgrade?.(names);
   };
   try {
-    while (!(await isDone(connections.db, { ...reports, onUpgrade }))) {
+    while (!(await isDone(connections.db, { ...reports, onUpgrade }, migrations))) {
       reports.onUpgradeWait?.("tables");
       await pause(systemClock, GAP_MS);
     }
@@ -74,11 +79,15 @@ async function renewSessions(db: Kysely<Schema>): Promise<void> {
   }
 }
 
-async function isDone(db: Kysely<Schema>, reports: UpgradeReports): Promise<boolean> {
+async function isDone(
+  db: Kysely<Schema>,
+  reports: UpgradeReports,
+  migrations: Migrations | undefined,
+): Promise<boolean> {
   try {
     // Whatever the server's default is: it has to see what was done while it waited for the lock.
     const transaction = db.transaction().setIsolationLevel("read committed");
-    await transaction.execute(async (begun) => await migrateAlone(begun, reports));
+    await transaction.execute(async (begun) => await migrateAlone(begun, reports, migrations));
     return true;
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === LOCK_TIMEOUT) return false;
@@ -87,7 +96,11 @@ async function isDone(db: Kysely<Schema>, reports: UpgradeReports): Promise<bool
 }
 
 /** The lock is held until all of it is committed, also where a pooler gives the session to another then. */
-async function migrateAlone(db: Kysely<Schema>, { onUpgrade, onUpgradeWait }: UpgradeReports): Promise<void> {
+async function migrateAlone(
+  db: Kysely<Schema>,
+  { onUpgrade, onUpgradeWait }: UpgradeReports,
+  migrations: Migrations | undefined,
+): Promise<void> {
   const { rows } = await sql<{ isOurs: boolean }>`
     select pg_try_advisory_xact_lock(${LOCK}) as "isOurs"
   `.execute(db);
@@ -96,5 +109,5 @@ async function migrateAlone(db: Kysely<Schema>, { onUpgrade, onUpgradeWait }: Up
     await sql`select pg_advisory_xact_lock(${LOCK})`.execute(db);
   }
   await sql`select set_config('lock_timeout', '${sql.raw(String(TABLE_MS))}', true)`.execute(db);
-  await migrate(db, { types: POSTGRES_TYPES, mayBeAhead: true, onUpgrade });
+  await migrate(db, { types: POSTGRES_TYPES, migrations, mayBeAhead: true, onUpgrade });
 }

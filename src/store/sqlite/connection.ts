@@ -1,7 +1,6 @@
 import { chmodSync, closeSync, openSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { enableVacuum } from "./vacuum.ts";
-import type { RewriteStep } from "./vacuum.ts";
 
 /** Another process may have the file for this long. */
 export const BUSY_MS = 5_000;
@@ -22,10 +21,10 @@ const PRAGMAS = {
 const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
 
 /** Opens the database for its only writer, readable by its owner alone, making it if there is none. */
-export function openForWriting(path: string, tell: (step: RewriteStep) => void = () => {}): DatabaseSync {
+export function openForWriting(path: string): DatabaseSync {
   makePrivate(path);
   const database = new DatabaseSync(path);
-  enableVacuum(database, path, tell);
+  enableVacuum(database);
   configure(database);
   database.exec(`pragma journal_size_limit = ${WAL_LIMIT_BYTES}`);
   return database;

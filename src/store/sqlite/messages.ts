@@ -2,7 +2,6 @@ import { AppError } from "../../model/errors.ts";
 import type { ErrorCode, ErrorDetail } from "../../model/errors.ts";
 import { DamagedStorage } from "../storage-fault.ts";
 import type { FileIdentity } from "./file-identity.ts";
-import type { RewriteStep } from "./vacuum.ts";
 
 /** What a database thread opens. */
 export type ThreadData = {
@@ -27,11 +26,8 @@ export type Request = {
 /** To a thread: a database to open, an operation, or the word to finish and close it. */
 export type ToThread = ThreadData | Request | "close";
 
-/**
- * From a thread: how its opening goes, that it is open or closed, or answers; a batch of writes is answered in one
- * message.
- */
-export type FromThread = RewriteStep | "ready" | "closed" | readonly Reply[];
+/** From a thread: that it is open or closed, or answers; a batch of writes is answered in one message. */
+export type FromThread = "ready" | "closed" | readonly Reply[];
 
 export type Reply = { readonly id: number } & ({ readonly result: unknown } | { readonly failure: Failure });
 

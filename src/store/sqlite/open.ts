@@ -11,7 +11,6 @@ import { operationNamed } from "../operations.ts";
 import { SqliteFile } from "./database-file.ts";
 import { identify } from "./file-identity.ts";
 import { ThreadClient } from "./thread-client.ts";
-import type { RewriteStep } from "./vacuum.ts";
 
 /** A thread takes some 15 MB, and as many milliseconds to start. */
 const HEAVY_IDLE_MS = 20_000;
@@ -20,12 +19,12 @@ const HEAVY_IDLE_MS = 20_000;
  * Opens `millrace.db` in the data directory, with a thread that writes and one that reads; a second one that reads
  * what takes long is there only while it is needed.
  */
-export async function openSqlite(dataDir: string, onRewrite?: (step: RewriteStep) => void): Promise<Backend> {
+export async function openSqlite(dataDir: string): Promise<Backend> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = join(dataDir, "millrace.db");
   const script = threadScript("store/sqlite/thread");
   const onDamage = (problem: string): void => file?.noteDamage(problem);
-  const writer = new ThreadClient(script, { mode: "write", path }, { onRewrite, onDamage });
+  const writer = new ThreadClient(script, { mode: "write", path }, { onDamage });
   const reader = new ThreadClient(script, { mode: "read", path }, { onDamage });
   let file: SqliteFile | null = null;
   let another: () => ThreadClient;

@@ -1,6 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { sql } from "kysely";
 import { migrate } from "../migrate.ts";
+import type { Migrations } from "../migrate.ts";
 import { SQLITE_TYPES } from "../migrations/column-types.ts";
 import type { Session } from "../operation.ts";
 import { identify, isSame } from "./file-identity.ts";
@@ -8,7 +9,6 @@ import { findDamage } from "./find-damage.ts";
 import { openForReading, openForWriting, openToLook } from "./connection.ts";
 import type { ThreadMode } from "./messages.ts";
 import { freeBytes, giveBack } from "./vacuum.ts";
-import type { RewriteStep } from "./vacuum.ts";
 import { createKysely } from "./dialect.ts";
 import { writeLog } from "./write-log.ts";
 import type { Deadline } from "./dialect.ts";
@@ -23,20 +23,27 @@ export type SqliteSession = Session & {
   readonly isInPlace: () => boolean;
 };
 
-/** Opens the database; the writer brings it to this release's schema first, and tells how a rewriting of it goes. */
+const OPENERS = { write: openForWriting, read: openForReading, look: openToLook } as const;
+
+/** Opens the database; the writer brings it to this release's schema first. */
 export async function openSession(
   mode: ThreadMode,
   path: string,
-  tell: (step: RewriteStep) => void = () => {},
+  migrations?: Migrations,
 ): Promise<SqliteSession> {
-  const database = open(mode, path, tell);
+  const database = OPENERS[mode](path);
   const deadline: Deadline = { atMs: null };
   const db = createKysely(database, deadline);
   if (mode === "write") {
     // One transaction by hand: Kysely's own begins as a reader, and may lose the race to become the writer.
     database.exec("begin immediate");
-    await migrate(db, { types: SQLITE_TYPES, disableTransactions: true });
-    database.exec("commit");
+    try {
+      await migrate(db, { types: SQLITE_TYPES, migrations, disableTransactions: true });
+      database.exec("commit");
+    } catch (error) {
+      database.close();
+      throw error;
+    }
   }
   const identity = identify(path);
   return {
@@ -57,9 +64,4 @@ export async function openSession(
     shareLock: sql``,
     ...columnWriter(database, db),
   };
-}
-
-function open(mode: ThreadMode, path: string, tell: (step: RewriteStep) => void): DatabaseSync {
-  if (mode === "write") return openForWriting(path, tell);
-  return mode === "read" ? openForReading(path) : openToLook(path);
 }

@@ -5,7 +5,6 @@ import { endWorker, startWorker } from "./database-worker.ts";
 import type { FileIdentity } from "./file-identity.ts";
 import { fromFailure } from "./messages.ts";
 import type { FromThread, Reply, ThreadData, ToThread } from "./messages.ts";
-import type { RewriteStep } from "./vacuum.ts";
 
 type Pending = { readonly resolve: (result: unknown) => void; readonly reject: (error: unknown) => void };
 
@@ -17,7 +16,6 @@ type CallOptions = {
 };
 
 type ThreadEvents = {
-  readonly onRewrite?: ((step: RewriteStep) => void) | undefined;
   /** SQLite has found its file damaged. */
   readonly onDamage?: (problem: string) => void;
 };
@@ -112,9 +110,7 @@ export class ThreadClient {
     let failure = new Error("the database thread ended");
     worker.on("message", (message: FromThread) => {
       if (message === "ready") this.#opening.resolve();
-      else if (message === "closed") return;
-      else if ("step" in message) this.#hears.onRewrite?.(message);
-      else this.#settle(message);
+      else if (message !== "closed") this.#settle(message);
     });
     worker.on("error", (error: Error) => {
       failure = error;

@@ -32,7 +32,7 @@ async function work(): Promise<void> {
   if (!session) {
     // Whatever has taken its place is not the database that this service works on.
     if (identity && !isSame(identity, identify(path))) throw lostStorage();
-    session = await openSession(mode, path, send);
+    session = await openSession(mode, path);
     send("ready");
   }
   for (let request = next(); request; request = next()) {

@@ -9,7 +9,7 @@ import { storedAmounts } from "../stored-amounts.ts";
 import { storedVersions } from "../stored-versions.ts";
 import { BEGUN } from "./upkeep-task.ts";
 import type { UpkeepMessage, UpkeepTask } from "./upkeep-task.ts";
-import { bytesToRewrite, freeBytes } from "./vacuum.ts";
+import { freeBytes } from "./vacuum.ts";
 
 // A thread for one piece of work that reads the whole database: nobody else waits for it.
 
@@ -43,15 +43,13 @@ async function inspect(): Promise<DatabaseReport> {
   const newest = column(`
     select max((select created_at from runs where app_number = apps.number order by id desc limit 1)) from apps
   `);
-  const migrations = column("select name from migrations order by name").map(String);
   const ask = (query: string) => database.prepare(query).all();
   return {
     problems: problems.map(String),
-    bytesToRewrite: bytesToRewrite(database),
     freeBytes: freeBytes(database),
-    migrations,
-    versions: await storedVersions(migrations, ask),
-    amounts: await storedAmounts(migrations, ask),
+    migrations: column("select name from migrations order by name").map(String),
+    versions: await storedVersions(ask),
+    amounts: await storedAmounts(ask),
     objects: objects(),
     newestAt: typeof newest[0] === "number" ? newest[0] : null,
     audit: auditState(),
@@ -71,10 +69,7 @@ function objects(): string[] {
 
 function auditState(): DatabaseReport["audit"] {
   const chain = new AuditChain(anchorOf(column(AUDIT_ANCHOR)[0]));
-  // A database of an early release has no such table.
-  const isThere = column("select 1 from sqlite_schema where name = 'audit_entries'").length > 0;
-  const entries = isThere ? database.prepare(AUDIT_ENTRIES).iterate() : [];
-  for (const entry of entries) chain.add(entry as AuditEntry);
+  for (const entry of database.prepare(AUDIT_ENTRIES).iterate()) chain.add(entry as AuditEntry);
   return chain.state;
 }
 

@@ -53,7 +53,19 @@ cuda = "12"
     "[dependencies.pip]: the package index has no no-such-package-here; check its spelling",
   ]);
   const broken = await place.inspect({ "main.py": "def f(:\n" }, { checksSyntax: true });
-  expect(broken.problems).toEqual([expect.stringMatching(/^main\.py, line 1: SyntaxError/)]);
+  expect(broken.problems).toEqual([expect.stringMatching(/^main\.py, line 1: SyntaxError.*\. Fix it or/)]);
+  // Each of several is named: a dry run has no log where the others could be.
+  const many = Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`f${at + 10}.py`, "("]));
+  expect((await place.inspect(many, { checksSyntax: true })).problems).toEqual([
+    ...Array.from({ length: 20 }, (_, at) => expect.stringContaining(`f${at + 10}.py, line 1: SyntaxError`)),
+    "… and 10 more",
+    expect.stringMatching(/^Fix it or exclude the file/),
+  ]);
+  const lines = "--trusted-host x\nfoo @ https://me:s3cret@example.com/foo.whl\n/etc/passwd\n";
+  expect((await place.inspect({ "requirements.txt": lines }, {})).problems).toEqual([
+    expect.stringContaining("requirements.txt line 1: "),
+    expect.stringContaining("requirements.txt line 3: "),
+  ]);
   // Folders that pip looks into count too, with and without an index.
   const folder = path.join(place.directory, "wheels");
   const wish = '[dependencies.pip]\ngreeting = "latest"\nno-such-package-here = "latest"\n';
@@ -65,6 +77,11 @@ cuda = "12"
       "[dependencies.pip]: the package index has no no-such-package-here; check its spelling",
     ]);
   }
+  // The password of an address is not shown, wherever a long line is cut off.
+  const secret = `foo @ https://${"u".repeat(180)}:s3cret@example.com/foo.whl\n`;
+  expect((await place.inspect({ "requirements.txt": secret }, {})).plan).toContain(
+    "install from requirements.txt: foo @ https://…@example.com/foo.whl",
+  );
   // An index that does not answer proves nothing.
   const silent = place.withIndex("http://127.0.0.1:1/simple");
   const pip = '[dependencies.pip]\ngreeting = "latest"\n';

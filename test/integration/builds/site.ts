@@ -48,6 +48,8 @@ export type BuildOptions = {
   readonly host?: NodeJS.ProcessEnv;
   readonly signal?: AbortSignal;
   readonly checksSyntax?: boolean;
+  /** What builds its images, if it gets any. */
+  readonly images?: BuildInput["images"];
   /** Stores what was made, as far as the build knows. */
   readonly keep?: (built: PreparedBuild) => Promise<void>;
   readonly onLine?: (text: string) => void;
@@ -129,7 +131,7 @@ export class BuildPlace {
       python: options.python ?? (await servicePython()),
       walls,
       limits: null,
-      images: null,
+      images: options.images ?? null,
       storage: new StorageFolders(this.dataDir, walls?.rung === "uid" ? USERS : null),
       say: (text: string) => {
         lines.push(text);

@@ -29,6 +29,14 @@ verifies("deploy.dry-run", "deploy --dry-run tells what a deploy would do, and c
     1,
     expect.objectContaining({ app: "app", isNew: true, problems: [expect.stringMatching(/^Conda/)] }),
   ]);
+  // A bundle that is refused before it is unpacked.
+  const url = `${service.baseUrl}/v2/projects/${service.owner.projectId}/deploys/dry-run?name=app`;
+  const headers = {
+    authorization: `Bearer ${service.owner.token}`,
+    "content-type": "application/zip",
+  };
+  const refused = await fetch(url, { method: "POST", headers, body: "not a zip" });
+  expect(await refused.json()).toMatchObject({ problems: ["The upload is not a zip."] });
   // No app, no build, no file.
   expect(await service.store.apps.listAll()).toEqual([]);
   for (const name of ["work", "uploads", "environments", "bundles"])

@@ -17,16 +17,17 @@ function folderOf(client: Client, name: string, main: string): void {
 
 verifies(
   "cli.pastable",
-  "what deploy prints works when it is pasted, with the owner's token or one that is set",
+  "what deploy prints works when it is pasted, with the owner's token or one that is set, and names the same service",
   async () => {
     const { dataDir } = shared().settings;
     const bare = { PATH: process.env["PATH"] ?? "" };
-    for (const client of [
-      new Client(shared(), bare),
-      new Client(null, { MILLRACE_DATA_DIR: dataDir, ...bare }),
-    ]) {
+    for (const [client, options] of [
+      [new Client(shared(), bare), []],
+      [new Client(null, { MILLRACE_DATA_DIR: dataDir, ...bare }), []],
+      [new Client(null, bare), ["--data-dir", dataDir]],
+    ] as const) {
       folderOf(client, "adder", ADDER);
-      const deployed = await client.ok("deploy", "adder", "--yes");
+      const deployed = await client.ok("deploy", "adder", "--yes", ...options);
       const commands = deployed.split("\n").filter((line) => / call adder | curl /.test(` ${line.trim()}`));
       expect(commands).toHaveLength(2);
       for (const command of commands) {

@@ -1,3 +1,5 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
 import { expect } from "vitest";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
@@ -18,7 +20,11 @@ def run(seconds: float = 0):
 `;
 const TOML = "[scaling]\nmin_replicas = 2\nmax_replicas = 2\n";
 
-const shared = sharedService({ app: { main: MAIN, toml: TOML }, idle: { main: MAIN } });
+const shared = sharedService({
+  app: { main: MAIN, toml: TOML },
+  idle: { main: MAIN },
+  last: { main: "import os\ndef run():\n    return [os.environ.get('GREETING', 'none'), os.getpid()]\n" },
+});
 
 async function ask(name: string, fields: object = {}): Promise<[string, number]> {
   const { status, json } = await shared().call(name, fields);
@@ -74,8 +80,22 @@ verifies(
     const [, pid] = await ask("app");
     const { code, stderr } = await client.run("secrets", "set", "BREAK=1", "--app", "app", "--restart");
     expect([code, stderr]).toEqual([1, expect.stringContaining("ValueError: told to break")]);
+    expect(stderr).toContain("BREAK set; app could not be restarted: ");
     expect((await ask("app"))[1]).toBe(pid);
     await client.ok("secrets", "unset", "BREAK", "--app", "app");
+    // Of a whole project: the other apps are restarted all the same, and one without a version is left out.
+    mkdirSync(path.join(client.cwd, "never"));
+    writeFileSync(path.join(client.cwd, "never", "main.py"), "raise ValueError\n");
+    expect(await client.run("deploy", "never", "--yes")).toMatchObject({ code: 1 });
+    await ask("last");
+    const all = await client.run("secrets", "set", "BREAK=1", "GREETING=three", "--restart");
+    expect([all.code, all.stderr]).toEqual([
+      1,
+      expect.stringContaining("BREAK, GREETING set; restarted last; app could not be restarted: ValueError"),
+    ]);
+    expect((await ask("last"))[0]).toBe("three");
+    expect((await ask("app"))[1]).toBe(pid);
+    await client.ok("secrets", "unset", "BREAK", "GREETING");
     expect(await client.run("restart", "nosuch")).toMatchObject({ code: 1 });
   },
 );

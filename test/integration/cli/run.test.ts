@@ -26,6 +26,10 @@ def count(upto):
         yield number
 
 
+def countdown():
+    return iter([2, 1])
+
+
 async def wait():
     return "waited"
 
@@ -72,6 +76,7 @@ verifies("cli.run", "a function of a file is called with the data, whatever kind
   };
   expect(await call("add", "--data", '{"a": 41}')).toBe('{"sum": 42, "word": "helped", "app": "other"}\n');
   expect(await call("count", "--data", '{"upto": 2}')).toBe("0\n1\n");
+  expect(await call("countdown")).toBe("2\n1\n");
   expect(await call("wait")).toBe("waited\n");
   const failed = await client.run("run", "job/job.py::fail");
   expect([failed.code, failed.stderr]).toEqual([1, expect.stringContaining("ValueError: no such model")]);
@@ -80,7 +85,9 @@ verifies("cli.run", "a function of a file is called with the data, whatever kind
   const missing = await client.run("run", "job/job.py::nope");
   expect([missing.code, missing.stdout]).toEqual([
     1,
-    expect.stringContaining("there is no function nope in this file; it has add, count, wait, fail, slow"),
+    expect.stringContaining(
+      "there is no function nope in this file; it has add, count, countdown, wait, fail, slow",
+    ),
   ]);
 });
 
@@ -112,6 +119,7 @@ verifies("cli.run", "what is typed wrongly ends with 2, and nothing is sent", as
     [["job"], "is not a Python file"],
     [["job/job.py::not-a-name"], "cannot be the name of a function"],
     [["job/job.py", "--data", "[1]"], "--data must be a JSON object"],
+    [["job/job.py", "--app", "Bad_Name"], "choose another with --app"],
   ] as const) {
     const { code, stderr } = await client.run("run", ...words);
     expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);

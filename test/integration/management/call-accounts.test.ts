@@ -136,7 +136,7 @@ describe.each(triedKinds("sqlite"))("accounts of role call on %s", (kind) => {
         expect(await site.store.accounts.update({ ...key, change: { role } })).toBe(false);
       }
       expect((await change(json.id, { role: "call" })).status).toBe(200);
-      // A service of the release before knows nothing of that rule.
+      // A stored role that was changed all the same raises no end user.
       const stored = await site.store.tokens.findByJtiHash(hashSecret(String(claimsOf(json.token)["jti"])));
       expect(stored?.account.role).toBe("call");
       const raised = new IdentityWithRole(site, "admin");

@@ -125,6 +125,7 @@ verifies(
       release: "1",
       runs: 0,
       startedAt: now,
+      managementAddresses: [],
     };
     const sign = { owner: "n-1", leaseMs: 60_000, url: "https://a:1", details, isLeaving: false };
     expect(await told(a.nodes.renew(sign))).toEqual(["node n-1"]);

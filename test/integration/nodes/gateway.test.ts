@@ -130,16 +130,16 @@ verifies(
     const dead = await testNode(await testAuthority());
     await dead.listener.close();
     const send = async (): Promise<Response> => await call(site, "add", { body: '{"n": 1}' });
-    beliefs.find = async () => ({ kind: "there", peer: dead.peer });
+    beliefs.settle = async () => ({ kind: "there", peer: dead.peer });
     beliefs.later = async () => ({ kind: "there", peer: site.owner.node.peer });
     expect((await send()).status).toBe(200);
     beliefs.later = async () => null;
     expect(await errorOf(await send())).toEqual([503, "app_not_ready"]);
     beliefs.later = async () => ({ kind: "there", peer: dead.peer });
     expect(await errorOf(await send())).toEqual([503, "app_not_ready"]);
-    // Its body has been read by then, so it goes to itself; the token is another installation's.
+    // The token is another installation's.
     beliefs.later = async () => {
-      beliefs.find = async () => null;
+      beliefs.settle = async () => null;
       return { kind: "here" };
     };
     expect(await errorOf(await send())).toEqual([401, "unauthorized"]);
@@ -151,7 +151,7 @@ verifies("peers.moved", "a node that does not have the app passes a request on n
   const site = await twoServices({ functions: FUNCTIONS });
   const { front, owner } = site;
   front.beliefs.later = async () => ({ kind: "there", peer: owner.node.peer });
-  owner.beliefs.find = async () => ({ kind: "there", peer: front.node.peer });
+  owner.beliefs.settle = async () => ({ kind: "there", peer: front.node.peer });
   // An app that neither has: each believes it is the other's.
   const response = await call(site, "run", { body: "{}" }, "other");
   expect(await errorOf(response)).toEqual([503, "app_not_ready"]);

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { createGunzip } from "node:zlib";
 import { expect } from "vitest";
 import { GzipMember } from "../../../src/kit/gzip-member.ts";
-import { BROKEN_OFF_TRAILER, EVENTS_HEADER } from "../../../src/nodes/hop-head.ts";
+import { BROKEN_OFF_TRAILER, EVENTS_HEADER } from "../../../src/nodes/forward/hop-head.ts";
 import { answerOf, ask, testHop } from "../../support/nodes/hop.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";

@@ -6,8 +6,8 @@ import type { AddressInfo, Socket } from "node:net";
 import { buffer, text } from "node:stream/consumers";
 import { expect, onTestFinished } from "vitest";
 import { CLOSE, payloadOf, readFrameHead } from "../../../src/kit/websocket/frames.ts";
-import { MOVED_HEADER, MOVED_STATUS } from "../../../src/nodes/hop-head.ts";
-import type { Passed } from "../../../src/nodes/passage.ts";
+import { MOVED_HEADER, MOVED_STATUS } from "../../../src/nodes/forward/hop-head.ts";
+import type { Passed } from "../../../src/nodes/forward/passage.ts";
 import { Peers } from "../../../src/nodes/peers.ts";
 import { HandClock } from "../../support/clocks.ts";
 import {

@@ -6,7 +6,7 @@ import { connect } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
 import { expect } from "vitest";
-import { HeldBytes } from "../../../src/nodes/held-bytes.ts";
+import { HeldBytes } from "../../../src/nodes/peers.ts";
 import { testHop } from "../../support/nodes/hop.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";

@@ -5,7 +5,7 @@ import { buffer } from "node:stream/consumers";
 import { setImmediate as settled } from "node:timers/promises";
 import { expect, onTestFinished } from "vitest";
 import { createLog } from "../../../src/kit/log.ts";
-import type { Passed } from "../../../src/nodes/passage.ts";
+import type { Passed } from "../../../src/nodes/forward/passage.ts";
 import { PeerPulse } from "../../../src/nodes/peer-pulse.ts";
 import { Peers } from "../../../src/nodes/peers.ts";
 import { NodeTalk } from "../../../src/nodes/talk.ts";

@@ -23,7 +23,7 @@ async function site() {
     rmSync(folder, { recursive: true, force: true });
   });
   const share = path.join(folder, "share");
-  const always = { isKnownToAll: () => true, isFirst: () => true };
+  const always = { isFirst: () => true };
   return {
     share,
     store,

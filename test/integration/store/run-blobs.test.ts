@@ -7,7 +7,6 @@ import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { largeFolder } from "../../support/blobs/large-folder.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { inPostgres } from "../../support/killable-service.ts";
 import { queuedRun, sampleDelivery, samplePayload } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -136,23 +135,5 @@ describe.each(DATABASE_KINDS)("blobs of runs on %s", (kind) => {
     ]);
     expect([await store.payloads.find(run), await store.runBlobs.named([hash])]).toEqual([null, []]);
     expect(await store.retention.usage()).toEqual(before);
-  });
-});
-
-verifies("payloads.blob.before", "the release before finds no empty input where a blob has it", async () => {
-  const database = await databases.fresh("postgres");
-  const store = await openStore(database);
-  const payload = samplePayload({ input: null, inputBlob: INPUT! });
-  await store.runs.accept([{ run: queuedRun(), payload, owner: null }]);
-  await store.close();
-  await inPostgres(database, async (client) => {
-    const { rows } = await client.query<{ input: Buffer }>("select input from payloads");
-    expect(
-      rows.map(
-        ({ input }) =>
-          () =>
-            JSON.parse(input.toString()) as unknown,
-      )[0],
-    ).toThrow(SyntaxError);
   });
 });

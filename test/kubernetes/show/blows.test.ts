@@ -3,6 +3,7 @@ import { describe, expect } from "vitest";
 import { testDatabases } from "../../support/databases.ts";
 import { isReady, killApiServer, killMachine, mayKill } from "../../support/kubernetes/control-plane.ts";
 import { agentOf } from "../../support/kubernetes/pod-process.ts";
+import { SPREAD, environmentOf, usedMachines } from "../../support/kubernetes/pod-service.ts";
 import { TEST_CLUSTER } from "../../support/kubernetes/real-cluster.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -47,8 +48,9 @@ describe.skipIf(!TEST_CLUSTER)("blows under load", () => {
 
   verifies("kubernetes.blows", "kill -9 of a kubelet and its containerd: no call fails", async (context) => {
     if (!mayKill("kubelet2")) context.skip();
-    const site = await openSite(databases, APP);
+    const site = await openSite(databases, APP, environmentOf(SPREAD));
     const { load } = await strike(site, async () => {
+      expect(await usedMachines(site.namespace)).toContain("hk-node2");
       const restart = killMachine();
       await until("the machine is not ready", async () => !(await isReady("hk-node2")));
       restart();

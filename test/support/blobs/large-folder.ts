@@ -18,7 +18,6 @@ export async function largeFolder() {
     blobs,
     place: { check: async () => undefined },
     log: createLog("silent"),
-    isKnownToAll: () => true,
     isFirst: () => true,
   };
   return {

@@ -21,6 +21,26 @@ export async function podService(
   return { on, namespace };
 }
 
+/** Settings by which the pods of a service are spread evenly over the machines. */
+export const SPREAD = {
+  kubernetesPod: JSON.stringify({
+    topologySpreadConstraints: [
+      {
+        maxSkew: 1,
+        topologyKey: "kubernetes.io/hostname",
+        whenUnsatisfiable: "DoNotSchedule",
+        labelSelector: { matchLabels: { "app.kubernetes.io/managed-by": "millrace" } },
+      },
+    ],
+  }),
+};
+
+/** The machines on which a namespace has pods. */
+export async function usedMachines(namespace: TestNamespace): Promise<string[]> {
+  const pods = await namespace.list<{ spec: { nodeName?: string } }>("api/v1", "pods");
+  return [...new Set(pods.flatMap(({ spec }) => spec.nodeName ?? []))].toSorted();
+}
+
 /** The settings of a service that has its replicas there. */
 export async function podFlags(namespace: TestNamespace): Promise<Record<string, string>> {
   return {

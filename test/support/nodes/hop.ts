@@ -8,12 +8,12 @@ import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import { Authority } from "../../../src/nodes/authority.ts";
-import { HeldBytes } from "../../../src/nodes/held-bytes.ts";
-import { Passage } from "../../../src/nodes/passage.ts";
-import type { Passed } from "../../../src/nodes/passage.ts";
+import { HeldBytes } from "../../../src/nodes/peers.ts";
+import { Passage } from "../../../src/nodes/forward/passage.ts";
+import type { Passed } from "../../../src/nodes/forward/passage.ts";
 import { PeerListener } from "../../../src/nodes/peer-listener.ts";
 import type { FromPeer, PeerRoutes } from "../../../src/nodes/peer-listener.ts";
-import type { Peer } from "../../../src/nodes/peer.ts";
+import type { Peer } from "../../../src/nodes/peers.ts";
 import { Peers } from "../../../src/nodes/peers.ts";
 
 export type Handler = (request: IncomingMessage, response: ServerResponse, from: FromPeer | null) => void;

@@ -115,6 +115,7 @@ export class OwnersSite {
       release: "0.0.0",
       runs: 0,
       startedAt: 0,
+      managementAddresses: [],
     };
     const lease = new NodeLease({
       store,

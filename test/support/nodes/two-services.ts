@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
 import type { Authority } from "../../../src/nodes/authority.ts";
-import type { Elsewhere, Whereabouts } from "../../../src/nodes/elsewhere.ts";
-import type { Passed } from "../../../src/nodes/passage.ts";
-import type { Peer } from "../../../src/nodes/peer.ts";
+import type { Elsewhere, Whereabouts } from "../../../src/nodes/forward/whereabouts.ts";
+import type { Passed } from "../../../src/nodes/forward/passage.ts";
+import type { Peer } from "../../../src/nodes/peers.ts";
 import { testAuthority, testNode } from "./hop.ts";
 import type { TestNode } from "./hop.ts";
 import { testService } from "../service.ts";
@@ -14,18 +14,13 @@ import type { TestApp, TestService } from "../service.ts";
 
 /** What a service of a test believes about where apps are; the test says so. */
 class Beliefs implements Elsewhere {
-  readonly self: Peer;
-  find: Elsewhere["find"] = async () => null;
+  settle: Elsewhere["settle"] = async () => null;
   ofRun: Elsewhere["ofRun"] = async () => null;
   holderOf: Elsewhere["holderOf"] = async () => null;
   tellDropped: Elsewhere["tellDropped"] = () => {};
   /** What is to be found out after a node did not have the app; null for nothing. */
   later: () => Promise<Whereabouts | null> = async () => null;
   readonly retries: Passed[] = [];
-
-  constructor(self: Peer) {
-    this.self = self;
-  }
 
   async retry(_: unknown, __: Peer, why: Passed): Promise<Whereabouts | null> {
     this.retries.push(why);
@@ -68,7 +63,7 @@ export async function twoOfOne(
 
 async function nodeService(authority: Authority, flags: Record<string, unknown>): Promise<NodeService> {
   const node = await testNode(authority);
-  const beliefs = new Beliefs(node.peer);
+  const beliefs = new Beliefs();
   const on = await testService({}, flags, { others: { elsewhere: beliefs, peers: node.peers } });
   node.listener.route({ ...on.service.peerRoutes, own: async () => null });
   return { on, node, beliefs };
@@ -80,7 +75,7 @@ async function divide(
   apps: Record<string, TestApp>,
 ): Promise<TwoServices> {
   for (const [name, app] of Object.entries(apps)) await owner.on.deploy(name, app);
-  front.beliefs.find = async () => ({ kind: "there", peer: owner.node.peer });
+  front.beliefs.settle = async () => ({ kind: "there", peer: owner.node.peer });
   return { front, owner };
 }
 

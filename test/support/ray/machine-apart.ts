@@ -29,8 +29,8 @@ export class MachineApart {
     ip("-n", this.#name, "route", "add", "default", "via", `${NETWORK}.1`);
   }
 
-  /** Runs a program there, with all that it starts, until the test is over. */
-  run(command: readonly string[], env: NodeJS.ProcessEnv = process.env): void {
+  /** Runs a program there, with all that it starts, until the test is over; gives its pid. */
+  run(command: readonly string[], env: NodeJS.ProcessEnv = process.env): number {
     const child = spawn("ip", ["netns", "exec", this.#name, ...command], {
       env,
       stdio: "ignore",
@@ -41,5 +41,6 @@ export class MachineApart {
       if (isAlive(pid)) process.kill(-pid, "SIGTERM");
       await until("what ran there has ended", () => !isAlive(pid));
     });
+    return pid;
   }
 }

@@ -62,7 +62,7 @@ describe.each(triedKinds("sqlite"))("with the service down, on %s", (kind) => {
 async function archive(write: (tar: TarWriter) => Promise<void>): Promise<string> {
   const file = path.join(scratchDirectory(), "made.tar");
   const tar = await TarWriter.create(file);
-  const manifest = { format: 1, version: "0", created_at: "", store: "sqlite", data_dir: "/nowhere" };
+  const manifest = { format: 2, version: "0", created_at: "", store: "sqlite", data_dir: "/nowhere" };
   await tar.addBytes("manifest.json", Buffer.from(JSON.stringify(manifest)), 0);
   await write(tar);
   await tar.finish();

@@ -64,6 +64,15 @@ describe.each(SITES)("OpenAI's client at $below", ({ below, model }) => {
     expect(plain.every((chunk) => !("usage" in chunk))).toBe(true);
   });
 
+  verifies("examples.openai", "gets the same answer to a text in parts", async () => {
+    const ask = async (content: string | OpenAI.ChatCompletionContentPartText[]): Promise<unknown> => {
+      const given = { model, messages: [{ role: "user" as const, content }], seed: 1 };
+      return (await client().chat.completions.create(given)).choices[0]?.message.content;
+    };
+    const text = "What is the tailrace?";
+    expect(await ask([{ type: "text", text }])).toBe(await ask(text));
+  });
+
   verifies("examples.openai", "has a tool called, gives its result back, and gets an answer", async () => {
     const tools = [time, weather];
     const first = await client().chat.completions.create({ model, messages: [asked], tools });

@@ -2,13 +2,14 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
-import type { Store } from "../../../src/store/store.ts";
+import type { Hash } from "../../../src/identity/passwords.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import type { RawAnswer } from "../../support/raw-http.ts";
 import { testService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
+import { cheapHash } from "../../support/cheap-hashes.ts";
 import { verifies } from "../../verifies.ts";
 import { APPS, LISTENERS, place } from "../../integration/listeners/both.ts";
 import type { Listener } from "../../integration/listeners/both.ts";
@@ -36,18 +37,12 @@ class Site {
     const clock = new SkippingClock();
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     let begun = 0;
-    const aroundStore = (store: Store): Store => ({
-      ...store,
-      people: {
-        ...store.people,
-        saltOf: async (email) => {
-          begun += 1;
-          await released;
-          return await store.people.saltOf(email);
-        },
-      },
-    });
-    const test = await testService(APPS, { ...LIMITS, ...flags }, { clock, aroundStore });
+    const hashPassword: Hash = async (password, salt, cost) => {
+      begun += 1;
+      await released;
+      return await cheapHash(password, salt, cost);
+    };
+    const test = await testService(APPS, { ...LIMITS, ...flags }, { clock, hashPassword });
     const { projectId } = test.service.owner;
     return new Site({
       test,

@@ -1,4 +1,4 @@
-import { cp, mkdir, readdir, rename, rm } from "node:fs/promises";
+import { mkdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Client } from "pg";
@@ -6,7 +6,6 @@ import { describe, expect } from "vitest";
 import { MILLRACE, run } from "../../support/command-line.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";
-import { makeOldInstallation } from "../../support/old-release.ts";
 import { verifies } from "../../verifies.ts";
 import { POLITE, answer, deployPolite, during, scratch } from "../../integration/moved/site.ts";
 
@@ -77,18 +76,4 @@ describe.each(DATABASE_KINDS)("a data directory with %s", (kind) => {
       expect(await during(third, (service) => answer(service))).toEqual(POLITE);
     },
   );
-
-  verifies("moved.upgrade", "of an earlier release is moved over, wherever it is by now", async () => {
-    const folder = await scratch();
-    const database = await databases.empty(kind);
-    await makeOldInstallation(database, "0009-delivery-age", "def run():\n    return 'well'\n");
-    const dataDir = path.join(folder, "moved");
-    await cp(database.dataDir, dataDir, { recursive: true });
-    for (const name of await readdir(database.dataDir)) {
-      await rm(path.join(database.dataDir, name), { recursive: true });
-    }
-    const moved = { ...database, dataDir };
-    expect(await during(moved, (service) => answer(service, "app"))).toBe("well");
-    expect(await tablesThatName(database.dataDir, moved)).toEqual([]);
-  });
 });

@@ -15,12 +15,9 @@ import { verifies } from "../../verifies.ts";
 
 const MIB = 2 ** 20;
 
-async function openScratch(
-  prepare: (file: string) => void = () => {},
-): Promise<{ store: Store; file: string }> {
+async function openScratch(): Promise<{ store: Store; file: string }> {
   const dataDir = mkdtempSync(path.join(tmpdir(), "millrace-space-"));
   const file = path.join(dataDir, "millrace.db");
-  prepare(file);
   const store = await openStore({ dataDir, databaseUrl: null });
   onTestFinished(async () => {
     await store.close();
@@ -52,13 +49,6 @@ function sweeper(store: Store): Sweeper {
   return new Sweeper({ ...parts, ...caps });
 }
 
-function autoVacuum(file: string): unknown {
-  const database = new DatabaseSync(file, { readOnly: true });
-  const { auto_vacuum: mode } = database.prepare("pragma auto_vacuum").get() ?? {};
-  database.close();
-  return mode;
-}
-
 verifies("storage.gives-back", "what the sweeper removed is the disk's again, a step at a time", async () => {
   const { store, file } = await openScratch();
   await fillAndEmpty(store);
@@ -68,25 +58,6 @@ verifies("storage.gives-back", "what the sweeper removed is the disk's again, a 
   await store.close();
   expect(statSync(file).size).toBeLessThan(16 * MIB);
 });
-
-verifies(
-  "storage.gives-back",
-  "a database of an earlier release is changed over where there is room",
-  async () => {
-    const { store, file } = await openScratch((old) => {
-      const database = new DatabaseSync(old);
-      database.exec("pragma journal_mode = wal; create table kept (a); insert into kept values (7)");
-      database.close();
-    });
-    expect(autoVacuum(file)).toBe(2);
-    await fillAndEmpty(store);
-    await sweeper(store).sweep();
-    expect(await store.space.freeBytes()).toBeLessThanOrEqual(8 * MIB);
-    const database = new DatabaseSync(file, { readOnly: true });
-    expect(database.prepare("select a from kept").get()).toEqual({ a: 7 });
-    database.close();
-  },
-);
 
 verifies(
   "storage.free-pages",

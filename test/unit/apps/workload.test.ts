@@ -52,7 +52,4 @@ verifies("seats.cold", "only an app that asks for it has an idle pod kept, and n
   expect([keepMs(named, here), keepMs(named, elsewhere)]).toEqual([900_000, 900_000]);
   const withGpu = `${named}[hardware]\ncompute = "T4"\n`;
   expect([keepMs(withGpu, here), keepMs(withGpu, elsewhere)]).toEqual([900_000, 0]);
-  // Versions of earlier releases do not say what was named.
-  const { named: _, ...earlier } = readAppConfig({ host: { cpuCount: 2 } }).config;
-  expect(templateKeepMs(earlier, elsewhere)).toBe(0);
 });

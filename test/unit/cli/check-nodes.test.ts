@@ -35,7 +35,7 @@ function withNodes(nodes: DatabaseReport["nodes"] & object): DatabaseReport {
     migrations: [],
     objects: [],
     versions: [],
-    amounts: null,
+    amounts: { runs: 0, payloadBytes: 0, logBytes: 0, builds: 0, deliveries: 0 },
     newestAt: null,
     audit,
     nodes,

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { checkLimits, checkNode, checkPythons, describeCuda } from "../../../src/cli/host-checks.ts";
+import { checkImages, checkLimits, checkNode, checkPythons, describeCuda } from "../../../src/cli/host-checks.ts";
 import { readSettings } from "../../../src/config/settings.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
@@ -49,6 +49,25 @@ test("on a host without any Python there is something to do about interpreter, v
     "python versions warn",
     "packages warn",
   ]);
+});
+
+verifies("images.engine", "on Kubernetes, the cluster's registry counts and not this host's engine", async () => {
+  const told = async (env: Record<string, string>) => {
+    const { settings } = readSettings({
+      flags: {},
+      env: { MILLRACE_ENGINE: "kubernetes", ...ELSEWHERE, ...env },
+    });
+    return await checkImages(settings, { PATH: "/nowhere" });
+  };
+  expect(await told({})).toMatchObject({
+    status: "warn",
+    message: "apps with a Dockerfile cannot be deployed: MILLRACE_REGISTRY is unset",
+    remedy: expect.stringContaining("docs/kubernetes.md") as string,
+  });
+  expect(await told({ MILLRACE_REGISTRY: "registry.internal/millrace" })).toMatchObject({
+    status: "ok",
+    message: "built in the cluster, for registry.internal/millrace",
+  });
 });
 
 verifies("doctor.cuda", "what doctor says of CUDA names the wall, and what to do", () => {

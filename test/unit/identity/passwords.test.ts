@@ -1,22 +1,19 @@
-import { randomBytes, scryptSync } from "node:crypto";
 import { expect, test } from "vitest";
-import { Passwords, keptSalt, markHash } from "../../../src/identity/passwords.ts";
+import { Passwords } from "../../../src/identity/passwords.ts";
+import type { Hash } from "../../../src/identity/passwords.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { Seal } from "../../../src/kit/seal.ts";
+import { cheapHash } from "../../support/cheap-hashes.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const seal = new Seal(Buffer.alloc(32, 7));
-const LOW = { N: 2 ** 10, r: 8, p: 1 };
 const EMAIL = "ada@example.com";
 const IP = "192.0.2.1";
 
-function passwordsOf(kept: Record<string, string> = {}, sealedBy = seal): Passwords {
-  return new Passwords(
-    { seal: sealedBy, clock: systemClock, saltOf: async (email) => kept[email] ?? null },
-    LOW,
-  );
+function passwordsOf(sealedBy = seal): Passwords {
+  return new Passwords({ seal: sealedBy, clock: systemClock, hash: cheapHash });
 }
 
 test("the same address and password give the same key, in either composition, and no others do", async () => {
@@ -33,29 +30,17 @@ test("the same address and password give the same key, in either composition, an
     expect((await passwords.key(email, password, IP)).equals(key)).toBe(false);
   }
   // Without the master key a copy of the database gives nothing to try.
-  const elsewhere = passwordsOf({}, new Seal(Buffer.alloc(32, 8)));
+  const elsewhere = passwordsOf(new Seal(Buffer.alloc(32, 8)));
   expect((await elsewhere.key(EMAIL, "caf\u00e9 au lait", IP)).equals(key)).toBe(false);
-});
-
-test("an address whose hashes were salted at random keeps that salt, and its cost", async () => {
-  const cost = { N: 2 ** 11, r: 8, p: 2 };
-  const salt = randomBytes(16);
-  const hash = scryptSync("the old password", salt, 32, cost);
-  const passwords = passwordsOf({ [EMAIL]: keptSalt({ ...cost, salt: salt.toString("base64") }) });
-  const key = await passwords.key(EMAIL, "the old password", IP);
-  expect(key.equals(markHash(seal, EMAIL, hash))).toBe(true);
 });
 
 test("a hash costs what it should where nothing else is said", async () => {
   const costs: object[] = [];
-  const passwords = new Passwords(
-    { seal, clock: systemClock, saltOf: async () => null },
-    undefined,
-    async (_, __, cost) => {
-      costs.push(cost);
-      return Buffer.alloc(32);
-    },
-  );
+  const hash: Hash = async (_, __, cost) => {
+    costs.push(cost);
+    return Buffer.alloc(32);
+  };
+  const passwords = new Passwords({ seal, clock: systemClock, hash });
   await passwords.key(EMAIL, "x", IP);
   // OWASP's figures for 16 MiB.
   expect(costs).toEqual([{ N: 2 ** 14, r: 8, p: 5 }]);
@@ -71,7 +56,7 @@ function heldHashes() {
     await new Promise<void>((resolve) => ends.push(resolve));
     return Buffer.alloc(32);
   };
-  const passwords = new Passwords({ seal, clock, saltOf: async () => null }, LOW, hash);
+  const passwords = new Passwords({ seal, clock, hash });
   const endNext = async (): Promise<void> => {
     const count = begun.length;
     ends.shift()?.();

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { expect } from "vitest";
-import { hopHead, takeHop } from "../../../src/nodes/hop-head.ts";
-import type { HopHow } from "../../../src/nodes/hop-head.ts";
+import { hopHead, takeHop } from "../../../src/nodes/forward/hop-head.ts";
+import type { HopHow } from "../../../src/nodes/forward/hop-head.ts";
 import { verifies } from "../../verifies.ts";
 
 const HOW: HopHow = {

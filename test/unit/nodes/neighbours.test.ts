@@ -14,11 +14,10 @@ verifies("walls.nodes", "the walls of apps know the management APIs of all nodes
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const file = path.join(folder, "neighbours");
   const lines = (): string[] => readFileSync(file, "utf8").split("\n").slice(0, -1);
-  const node = (id: string, url: string, managementAddresses?: string[]): ServiceNode => {
+  const node = (id: string, url: string, managementAddresses: string[] = []): ServiceNode => {
     const capacity = { cpus: 4, memoryBytes: 8e9 };
     const said = { name: id, home: id, labels: {}, capacity, release: "1.2.3", runs: 0, startedAt: 1 };
-    const details = { ...said, ...(managementAddresses && { managementAddresses }) };
-    return { id, url, details, isLeaving: false, leaseMs: 6_000 };
+    return { id, url, details: { ...said, managementAddresses }, isLeaving: false, leaseMs: 6_000 };
   };
   let nodes = [node("own", "https://10.0.0.1:4200", ["10.0.0.1:4100"])];
   const clock = new HandClock();
@@ -33,11 +32,11 @@ verifies("walls.nodes", "the walls of apps know the management APIs of all nodes
   await kept.start();
   onTestFinished(() => kept.stop());
   expect([lines(), statSync(file).mode & 0o777]).toEqual([[], 0o600]);
-  // One tells its addresses, one is of an earlier release, and one tells nonsense.
+  // One tells its addresses, one tells none, and one tells nonsense.
   const told = node("b", "https://10.0.0.2:4200", ["192.168.1.2:4199", "[fd00::2]:4199"]);
-  const earlier = node("c", "https://[fd00::3]:4200");
+  const silent = node("c", "https://[fd00::3]:4200");
   const odd = node("d", "https://name.internal:4200", ["10.0.0.4:4100\n0.0.0.0/0"]);
-  nodes = [...nodes, told, earlier, odd];
+  nodes = [...nodes, told, silent, odd];
   clock.advance(1_000);
   const all = ["192.168.1.2:4199", "[fd00::2]:4199", "10.0.0.2:4199", "[fd00::3]:4100"];
   await until("they are there", () => lines().length === all.length);

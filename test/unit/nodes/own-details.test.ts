@@ -20,7 +20,7 @@ verifies("nodes.details", "a node says what it is called, what it has, and where
     startedAt: 5,
     managementAddresses: expect.any(Array),
   });
-  const [first = ""] = details.managementAddresses ?? [];
+  const [first = ""] = details.managementAddresses;
   expect(first).toMatch(/^(?:[\d.]+|\[[\da-f:]+\]):4100$/);
   expect(details.capacity.memoryBytes).toBeGreaterThan(0);
   expect(details.capacity.memoryBytes).toBeLessThanOrEqual(totalmem());

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { PassedAnswer } from "../../../src/nodes/passed-answer.ts";
+import { PassedAnswer } from "../../../src/nodes/forward/answer.ts";
 import { verifies } from "../../verifies.ts";
 
 const RECORD_BYTES = 16 * 1024;

@@ -3,8 +3,9 @@ import { createServer } from "node:http";
 import type { IncomingMessage } from "node:http";
 import { connect } from "node:net";
 import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
-import { readWhole } from "../../../src/nodes/passed-body.ts";
+import { readWhole } from "../../../src/nodes/forward/passage.ts";
 
 const HEAD = "POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 5\r\n\r\n";
 
@@ -22,6 +23,16 @@ async function received(sent: string) {
 test("a body that is passed on is read as a whole", async () => {
   const { request } = await received(`${HEAD}hello`);
   expect((await readWhole(request, 5))?.toString()).toBe("hello");
+  // Its end is still to come.
+  const ended = once(request, "end");
+  request.resume();
+  await ended;
+});
+
+test("what was read can be put back, and is read again as it came", async () => {
+  const { request } = await received(`${HEAD}hello`);
+  request.unshift(await readWhole(request, 5));
+  expect(await text(request)).toBe("hello");
 });
 
 test("nobody waits for the body of a caller who had gone before", async () => {

@@ -1,6 +1,7 @@
 import { expect } from "vitest";
-import { Places } from "../../../src/nodes/places.ts";
-import type { NamedApp } from "../../../src/nodes/places.ts";
+import { Places } from "../../../src/nodes/forward/whereabouts.ts";
+
+type NamedApp = { readonly projectId: string; readonly name: string };
 import { verifies } from "../../verifies.ts";
 
 verifies(
@@ -23,7 +24,7 @@ verifies(
     const places = new Places({ appOwners: { find } as never });
     const names = Array.from({ length: 1_000 }, (_, at) => `made-up-${at}`);
     const found = await Promise.all(
-      [...names, "here", "here"].map((name) => places.find({ projectId: "p", name })),
+      [...names, "here", "here"].map((name) => places.find({ projectId: "p", appName: name })),
     );
     expect(found.slice(0, -2).every((place) => place === null)).toBe(true);
     expect(found.slice(-2).map((place) => place?.appNumber)).toEqual([7, 7]);

@@ -4,6 +4,8 @@ import { realpath } from "../../../kit/files.ts";
 import type { AppConfig, BuiltImage } from "../../../model/app-config.ts";
 import type { BuildGround, Builder, ImageBuilds } from "../../../engines/build-seats.ts";
 import { BuildError } from "../build-error.ts";
+import { checkSyntaxForImage } from "../compile-bundle.ts";
+import { MissingTools } from "../missing-tools.ts";
 import type { BuildSite } from "../site.ts";
 import { installPackages } from "../images/dockerfile.ts";
 
@@ -35,6 +37,8 @@ export async function imageElsewhere(
   { seat, ground, site }: { readonly seat: Builder; readonly ground: BuildGround; readonly site: BuildSite },
 ): Promise<BuiltImage> {
   const { buildId, projectId, bundleDir, registryAuth, say } = site;
+  // Without a Dockerfile, the image's own Python reads the files later.
+  if (plan.kind === "dockerfile") await checkSyntaxForImage(ground.python, { ...site, seat });
   const folder = imageFolder(registry, projectId);
   const name = `${folder}/${config.deployment.name ?? "app"}`;
   const bundle = path.posix.join(ground.folder, "bundle");
@@ -59,6 +63,7 @@ export async function imageElsewhere(
   };
   say(`building the image with BuildKit, for ${folder}…`);
   const startedAt = performance.now();
+  const missing = new MissingTools();
   let answer = "";
   const { code, lastWords, detail } = await seat.run({
     program: ground.python.path,
@@ -66,9 +71,18 @@ export async function imageElsewhere(
     env: {},
     files,
     // BuildKit tells its progress as others tell faults; the other stream is the program's own.
-    onLine: (text, stream) => (stream === "stdout" ? (answer = text) : say(text)),
+    onLine: (text, stream) => {
+      if (stream === "stdout") answer = text;
+      else {
+        missing.take(text);
+        say(text);
+      }
+    },
   });
-  if (code !== 0) throw new BuildError(`${whatFailed(lastWords)}: ${lastWords || detail}`);
+  if (code !== 0) {
+    const advice = plan.kind === "dockerfile" ? await missing.advice({ ...site, packagesBy: plan.kind }) : "";
+    throw new BuildError(`${whatFailed(lastWords)}: ${lastWords || detail}${advice}`);
+  }
   const { digest, ...start } = readAnswer(answer);
   if (config.customRuntime?.entrypoint.length === 0 && start.command.length === 0)
     throw new BuildError(

@@ -44,7 +44,7 @@ export async function prepareElsewhere(
     elsewhere.blobs.put(packFolder(bundleDir), signal),
   );
   const { containerRuntime } = config.deployment;
-  const memoryGb = config.named?.memoryGb ?? null;
+  const { memoryGb } = config.named;
   const memoryBytes = memoryGb === null ? null : Math.round(memoryGb * 1e9);
   const names = { app: config.deployment.name ?? "app", version: "build" };
   const wish = { buildId, projectId, names, bundle, python: pythonWish(config.deployment), memoryBytes };
@@ -61,7 +61,8 @@ export async function prepareElsewhere(
   const running = { ...wish, image: built?.reference ?? image, containerRuntime };
   return await inSeat(running, site, elsewhere, async ({ seat, ground }) => {
     const isOwn = running.image !== null;
-    const build = new ElsewhereBuild(config, ground, isOwn, { ...site, seat }, elsewhere);
+    const packagesBy = images === null ? {} : ({ packagesBy: "apt" } as const);
+    const build = new ElsewhereBuild(config, ground, isOwn, { ...site, ...packagesBy, seat }, elsewhere);
     const environment = await build.run();
     const pinned = running.image === null ? null : asItRan(running.image, ground, site);
     return { environment, ...made, ...(pinned && { built: pinned }) };

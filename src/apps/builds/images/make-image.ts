@@ -12,6 +12,7 @@ import { BuildError } from "../build-error.ts";
 import { readBundleText } from "../bundle-files.ts";
 import { readCommands } from "../commands.ts";
 import { ownStandIn } from "../environments.ts";
+import { MissingTools } from "../missing-tools.ts";
 import { readPipSettings } from "../pip-settings.ts";
 import { readRequirements } from "../requirements.ts";
 import type { Requirements } from "../requirements.ts";
@@ -40,7 +41,8 @@ export async function makeImage(wish: ImageWish, config: AppConfig, site: BuildS
   const recipe =
     wish.kind === "dockerfile" ? await written(wish.file, config, site) : await layered(wish, config, site);
   return await ownStandIn(site, async (environment) => {
-    const id = await build(containers, tool, recipe, path.basename(environment), site);
+    const packagesBy = wish.kind === "dockerfile" ? "dockerfile" : "apt";
+    const id = await build(containers, tool, recipe, path.basename(environment), { ...site, packagesBy });
     await writeImageRecord(environment, { id, projectId: site.projectId, python: recipe.python });
   });
 }
@@ -111,19 +113,26 @@ async function build(
   if (!tool.isRootless) options.push("--memory", String(MEMORY_BYTES));
   say(`building the image with ${tool.kind} ${tool.version}…`);
   const startedAt = performance.now();
+  const tools = new MissingTools();
   const program = {
     program: tool.program,
     args: [...(await containers.before(tool, projectId)), "build", ...options, ...args, context],
     cwd: context,
     env: { ...containers.env, ...(await authVariables(site)) },
     // The tool tells its progress there, as others tell faults.
-    onLine: (text: string) => say(text),
+    onLine: (text: string) => {
+      tools.take(text);
+      say(text);
+    },
     walls: null,
     held: null,
   };
   await containers.whileBuilding(tool, projectId, async () => {
     const { code, lastWords, detail } = await runProgram(keeperPython, program, signal);
-    if (code !== 0) throw new BuildError(`the image could not be built: ${lastWords || detail}`);
+    if (code !== 0) {
+      const advice = await tools.advice(site);
+      throw new BuildError(`the image could not be built: ${lastWords || detail}${advice}`);
+    }
   });
   const id = (await readFile(idFile, "utf8")).trim();
   if (!IMAGE_ID.test(id)) throw new BuildError(`${tool.kind} did not tell which image it has built`);

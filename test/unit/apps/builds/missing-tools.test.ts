@@ -56,6 +56,27 @@ verifies("deploy.compiler", "a package that the app lists is named, with the eng
   );
 });
 
+verifies("deploy.compiler", "in an image, what is missing goes into the image", async () => {
+  const said = async (packagesBy: "apt" | "dockerfile", ...lines: string[]): Promise<string> => {
+    const tools = new MissingTools();
+    for (const line of lines) tools.take(line);
+    return await tools.advice({ ...siteOf(""), packagesBy });
+  };
+  const gcc = "  error: command 'gcc' failed: No such file or directory";
+  expect(await said("apt", "STEP 4/9: RUN pip", gcc)).toBe(
+    ". A package has to be compiled, and gcc is missing: add build-essential to [dependencies.apt]",
+  );
+  expect(await said("dockerfile", "#9 [3/4] RUN pip", `#9 1.204 ${gcc}`)).toBe(
+    ". gcc is missing in the image: have the Dockerfile install build-essential before this step",
+  );
+  expect(await said("dockerfile", "#9 0.1 /bin/sh: 1: rare: not found")).toContain(
+    "install its system package before",
+  );
+  // A step that went on without it was not the one that failed.
+  for (const next of ["STEP 5/9: RUN exit 7", "#10 [4/4] RUN exit 7"])
+    expect(await said("apt", "STEP 4/9: RUN ./configure", gcc, next)).toBe("");
+});
+
 verifies("deploy.apt", "a command that installs system packages is told from one that only says so", () => {
   for (const text of [
     "apt-get install -y ffmpeg",

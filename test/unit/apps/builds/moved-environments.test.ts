@@ -58,14 +58,11 @@ test.runIf(process.getuid?.() === 0)("what is a project's user's stays that user
   expect([uid, gid, statSync(path.join(folder, "ready")).uid]).toEqual([1234, 1235, 0]);
 });
 
-test("one of an earlier release says where it was by its own script", async () => {
-  const { dataDir, folder, read } = moved({
-    ready: "",
-    "bin/activate": `VIRTUAL_ENV="${OLD}"\nexport VIRTUAL_ENV\n`,
-    "bin/tool": `#!${OLD}/bin/python\n`,
-  });
-  expect(await settleMovedEnvironments(dataDir)).toBe(1);
-  expect(read("bin/tool")).toBe(`#!${folder}/bin/python\n`);
+test("one whose marker says nothing does not count as finished", async () => {
+  const { dataDir, folder, read } = moved({ ready: "", "bin/tool": `#!${OLD}/bin/python\n` });
+  expect(await settleMovedEnvironments(dataDir)).toBe(0);
+  expect(read("bin/tool")).toBe(`#!${OLD}/bin/python\n`);
+  expect(existsSync(path.join(folder, "ready"))).toBe(false);
 });
 
 test("programs, files that a copy shares, and what was never finished are left alone", async () => {
@@ -116,7 +113,7 @@ verifies(
   "builds.bounded-reading",
   "whatever a build that was cut short has left, the next start neither waits for it nor fails",
   async () => {
-    const pipe = moved({ ready: "" });
+    const pipe = moved({ ready: OLD });
     execFileSync("mkfifo", [path.join(pipe.folder, "bin", "activate")]);
     expect(await settleMovedEnvironments(pipe.dataDir)).toBe(1);
     const link = moved({});

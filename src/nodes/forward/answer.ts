@@ -1,9 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import type { Clock } from "../kit/clock.ts";
-import type { ResponseHead } from "../kit/http/response-parser.ts";
-import { releaseBytes } from "../kit/release-bytes.ts";
-import { answerHeaders, pairsOf } from "./answer-head.ts";
+import type { Clock } from "../../kit/clock.ts";
+import { gzipBlocks } from "../../kit/gzip-member.ts";
+import type { ResponseHead } from "../../kit/http/response-parser.ts";
+import { releaseBytes } from "../../kit/release-bytes.ts";
+import { AppError, errorBody } from "../../model/errors.ts";
+import { EVENTS_HEADER } from "./hop-head.ts";
 
 /** The request that is answered, and who is told of it. */
 export type AnswerParts = {
@@ -25,6 +27,8 @@ export const ONE_WRITE_BYTES = 16 * 1024;
 /** The largest record of TLS, and what Node reads at once: after so much, more is likely to follow in the same turn. */
 const RECORD_BYTES = 16 * 1024;
 
+/** Of the connection between the nodes. */
+const OF_CONNECTION = new Set(["connection", "keep-alive", "transfer-encoding"]);
 const NOTHING = Buffer.alloc(0);
 
 /** Between last words and the end of the connection: time to be read. */
@@ -148,4 +152,48 @@ export class PassedAnswer {
     this.#corked?.uncork();
     this.#corked = null;
   }
+}
+
+/** The headers of an answer without those of the connection that it came on, unless that `mayClose` this one too. */
+function answerHeaders(given: readonly string[], mayClose: boolean, mustClose: boolean): string[] {
+  const headers: string[] = [];
+  let isClosing = false;
+  for (let i = 0; i < given.length; i += 2) {
+    const name = given[i] ?? "";
+    const value = given[i + 1] ?? "";
+    const key = name.toLowerCase();
+    if (key === "connection" && mayClose && value.toLowerCase() === "close") isClosing = true;
+    else if (OF_CONNECTION.has(key)) continue;
+    headers.push(name, value);
+  }
+  if (mustClose && !isClosing) headers.push("connection", "close");
+  return headers;
+}
+
+/** Names and values in turn, as pairs. */
+function pairsOf(fields: readonly string[]): [string, string][] {
+  const pairs: [string, string][] = [];
+  for (let i = 0; i < fields.length; i += 2) pairs.push([fields[i] ?? "", fields[i + 1] ?? ""]);
+  return pairs;
+}
+
+/** Whether an answer of another node is a stream of events that the service there writes itself. */
+export function isEvents(headers: readonly string[]): boolean {
+  return headers[0] === EVENTS_HEADER;
+}
+
+/**
+ * The last message of such a stream whose node was lost: `event: error` with `node_lost`, as it follows on whole messages.
+ * Compressed, it follows without the trailer of the member, whose check sum only the lost node knew.
+ */
+export function lostEvent(headers: readonly string[]): Buffer {
+  const body = errorBody(new AppError("node_lost"), valueOf(headers, "x-request-id") ?? "");
+  const text = Buffer.from(`event: error\ndata: ${body}\n\n`);
+  return valueOf(headers, "content-encoding") === "gzip" ? gzipBlocks(text) : text;
+}
+
+/** The value of a header; undefined if it is not there. */
+export function valueOf(headers: readonly string[], name: string): string | undefined {
+  const at = headers.findIndex((field, i) => i % 2 === 0 && field.toLowerCase() === name);
+  return at === -1 ? undefined : headers[at + 1];
 }

@@ -1,21 +1,21 @@
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import type { Clock } from "../kit/clock.ts";
-import type { Connection, ConnectionUser } from "../kit/http/connection.ts";
-import { BadResponse, fieldLines } from "../kit/http/fields.ts";
-import { MAX_RESPONSE_HEAD_BYTES, ResponseParser } from "../kit/http/response-parser.ts";
-import type { ResponseEvents, ResponseHead } from "../kit/http/response-parser.ts";
-import { Tunnel } from "../kit/websocket/tunnel.ts";
-import { WaitingCaller } from "../kit/websocket/waiting-caller.ts";
-import type { HostedApp } from "../model/app-host.ts";
-import type { Peer } from "./peer.ts";
+import type { Clock } from "../../kit/clock.ts";
+import type { Connection, ConnectionUser } from "../../kit/http/connection.ts";
+import { BadResponse, fieldLines } from "../../kit/http/fields.ts";
+import { MAX_RESPONSE_HEAD_BYTES, ResponseParser } from "../../kit/http/response-parser.ts";
+import type { ResponseEvents, ResponseHead } from "../../kit/http/response-parser.ts";
+import { releaseBytes } from "../../kit/release-bytes.ts";
+import { Tunnel } from "../../kit/websocket/tunnel.ts";
+import { WaitingCaller } from "../../kit/websocket/waiting-caller.ts";
+import type { HostedApp } from "../../model/app-host.ts";
+import { AppError } from "../../model/errors.ts";
+import type { Droppable, Peer, Peers } from "../peers.ts";
+import { ONE_WRITE_BYTES, PassedAnswer, isEvents, lostEvent, valueOf } from "./answer.ts";
+import type { AnswerParts } from "./answer.ts";
 import { BROKEN_OFF_TRAILER, MOVED_HEADER, MOVED_STATUS, hopHead } from "./hop-head.ts";
 import type { HopHead, Purpose } from "./hop-head.ts";
-import type { Droppable } from "./dropped.ts";
-import { isEvents, lostEvent, valueOf } from "./lost-event.ts";
-import { ONE_WRITE_BYTES, PassedAnswer } from "./passed-answer.ts";
-import type { AnswerParts } from "./passed-answer.ts";
-import { PassedBody, readWhole } from "./passed-body.ts";
-import type { Peers } from "./peers.ts";
+import type { AppKey, Elsewhere } from "./whereabouts.ts";
 
 /**
  * What became of a request at another node:
@@ -56,6 +56,47 @@ const REPEATABLE = new Set(["GET", "HEAD"]);
 const MAX_HEAD_BYTES = MAX_RESPONSE_HEAD_BYTES + 8 * 1024;
 /** The node that has the app looks after these. */
 const NO_LIMITS = { maxAgeMs: Infinity, idleMs: Infinity, stallMs: Infinity };
+/**
+ * To the node that should have the app, and to the one that has it then. While nodes take over from a dead one, that may
+ * be yet another by the time it is asked. Nothing of the request has begun before.
+ */
+const MAX_TRIES = 5;
+const UNREACHED = {
+  message: "The node that has this app cannot be reached; try again shortly.",
+  headers: { "retry-after": "1" },
+};
+const HEX = 16;
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * Sends a request to the node that has its app, and if it has it no more to the one that has it then. Says whether it was
+ * answered, or has to be answered here. Throws `node_lost`, and `app_not_ready` when nobody was found.
+ */
+export async function passOn(
+  elsewhere: Elsewhere,
+  app: AppKey,
+  passage: Passage,
+  to: Peer,
+): Promise<"done" | "here"> {
+  let peer = to;
+  try {
+    for (let tries = 1; ; tries += 1) {
+      const passed = await passage.to(peer);
+      if (passed === "done") return passed;
+      if (passed === "lost") throw new AppError("node_lost");
+      const place = tries < MAX_TRIES ? await elsewhere.retry(app, peer, passed, passage.gone) : null;
+      if (passage.gone.aborted) return "done";
+      if (!place) throw new AppError("app_not_ready", UNREACHED);
+      if (place.kind === "here") {
+        passage.giveBack();
+        return "here";
+      }
+      peer = place.peer;
+    }
+  } finally {
+    passage.release();
+  }
+}
 
 /**
  * A request on its way through this node to the one that has its app, and the answer on its way back: as bytes, no
@@ -112,15 +153,20 @@ export class Passage implements ConnectionUser, ResponseEvents {
     return this.#gone.signal;
   }
 
-  /** Nobody sends it any more. */
+  /** It is not sent any more. */
   release(): void {
-    this.#parts.peers.held.add(-this.#heldBytes);
+    const { peers, request, body } = this.#parts;
+    peers.held.add(-this.#heldBytes);
     this.#heldBytes = 0;
+    // What `readWhole` has read ends only now: until then it could be given back.
+    if (this.#little && !body) request.resume();
   }
 
-  /** Whether the body was read, so that nobody else can. */
-  get hasRead(): boolean {
-    return this.#little !== null && this.#little.length > 0;
+  /** This node answers it: what was read of its body can be read again, by the usual way. */
+  giveBack(): void {
+    const { request, body } = this.#parts;
+    if (this.#little && !body) request.unshift(this.#little);
+    this.#little = null;
   }
 
   /** Leaves a request for a WebSocket to others; gives what its caller has sent. */
@@ -338,4 +384,74 @@ export class Passage implements ConnectionUser, ResponseEvents {
     this.#watch(this, false);
     this.#end(passed);
   }
+}
+
+/** A body that goes to another node as it comes from its caller, as fast as that node takes it. */
+class PassedBody {
+  readonly #request: IncomingMessage;
+  readonly #isChunked: boolean;
+  #to: Socket | null = null;
+  hasEnded = false;
+
+  constructor(request: IncomingMessage, isChunked: boolean) {
+    this.#request = request;
+    this.#isChunked = isChunked;
+  }
+
+  /** Once: what has been read cannot be read again. */
+  start(socket: Socket): void {
+    if (this.#to) return;
+    this.#to = socket;
+    this.#request.on("data", (bytes: Buffer) => {
+      if (this.#to && !this.#write(bytes)) this.#request.pause();
+    });
+    this.#request.once("end", () => this.#end());
+  }
+
+  /** The other node has taken what was written. */
+  resume(): void {
+    if (this.#to) this.#request.resume();
+  }
+
+  /** Nobody wants the rest: it is read away. */
+  stop(): void {
+    this.#to = null;
+    this.#request.resume();
+  }
+
+  #write(bytes: Buffer): boolean {
+    const socket = this.#to;
+    if (!socket) return true;
+    const onSent = (): void => releaseBytes(bytes);
+    if (!this.#isChunked) return socket.write(bytes, onSent);
+    socket.cork();
+    socket.write(`${bytes.length.toString(HEX)}\r\n`, "latin1");
+    socket.write(bytes, onSent);
+    const hasRoom = socket.write("\r\n", "latin1");
+    socket.uncork();
+    return hasRoom;
+  }
+
+  #end(): void {
+    this.hasEnded = true;
+    if (this.#isChunked) this.#to?.write(`0\r\n${fieldLines(this.#request.rawTrailers)}\r\n`, "latin1");
+  }
+}
+
+/**
+ * Reads a body of that length; null if it ends before. Exactly so much is taken, so that the stream does not end: the
+ * bytes can be put back.
+ */
+export async function readWhole(request: IncomingMessage, bytes: number): Promise<Buffer | null> {
+  if (bytes === 0) return NOTHING;
+  // A caller who has gone already is not heard of again.
+  if (request.destroyed) return null;
+  const { promise, resolve } = Promise.withResolvers<Buffer | null>();
+  const read = (): void => {
+    const body = request.read(bytes) as Buffer | null;
+    if (body) resolve(body.length === bytes ? body : null);
+  };
+  const leave = (): void => resolve(null);
+  request.on("readable", read).once("close", leave);
+  return await promise.finally(() => request.off("readable", read).off("close", leave));
 }

@@ -1,7 +1,7 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { isIP } from "node:net";
-import { fieldLines } from "../kit/http/fields.ts";
-import type { HostedApp } from "../model/app-host.ts";
+import { fieldLines } from "../../kit/http/fields.ts";
+import type { HostedApp } from "../../model/app-host.ts";
 
 /** What a request of one node to another is for: one of the two listeners of a service, or the node itself. */
 export type Purpose = "api" | "management" | "node";
@@ -113,6 +113,12 @@ export function ownHead(path: string, bodyBytes: number): string {
     `POST ${path} HTTP/1.1\r\n${HOP_HEADER}: node ${NO_ADDRESS} 1.1 plain\r\n` +
     `content-type: application/json\r\ncontent-length: ${bodyBytes}\r\n\r\n`
   );
+}
+
+/** Tells the node that passed a request on to ask again where the app is; nothing of the request was begun. */
+export function answerMoved(request: IncomingMessage, response: ServerResponse): void {
+  response.writeHead(MOVED_STATUS, [MOVED_HEADER, "1", "content-length", "0"]).end();
+  if (!request.complete) request.resume();
 }
 
 /** Reads what the node before says of a request, and takes it out: what is left is the request as it came there. */
