@@ -45,13 +45,13 @@ type Config = {
 
 const REPOSITORY = path.join(import.meta.dirname, "..");
 /** What the image holds of ours; the same as in packaging/worker/Dockerfile. */
-const PACKAGES = ["millrace_seat", "millrace_worker"];
+const PACKAGES = ["millrace_agent", "millrace_walls", "millrace_worker"];
 const TARGET = "opt/millrace/python";
 const USER = "10001:10001";
 const AGENT: ImageStart = {
   WorkingDir: "/work",
   Entrypoint: null,
-  Cmd: ["python3", "-I", `/${TARGET}/millrace_seat`],
+  Cmd: ["python3", "-I", `/${TARGET}/millrace_agent`],
 };
 /** The names of all files of an image. */
 const MAX_LISTING_BYTES = 256 * 1024 * 1024;
@@ -119,15 +119,15 @@ export function compileBytecode(python: string, root: string, folder: string): v
 
 /** Modules of the standard library that are no files in any Python. */
 const BUILT_IN = new Set(["atexit", "errno", "gc", "resource", "select", "sys", "time"]);
-const IMPORT = /^\s*(?:import|from) ([A-Za-z_]\w*)/gm;
+const IMPORT = /^\s*(?:import ([A-Za-z_]\w*)|from ([A-Za-z_]\w*)[.\w]* import )/gm;
 
 /** What our own packages in a folder import of the standard library. */
 function neededModules(folder: string): string[] {
   const names = new Set<string>();
   for (const name of PACKAGES)
     for (const file of readdirSync(path.join(folder, name)).filter((each) => each.endsWith(".py")))
-      for (const [, module = ""] of readFileSync(path.join(folder, name, file), "utf8").matchAll(IMPORT))
-        names.add(module);
+      for (const [, plain, from] of readFileSync(path.join(folder, name, file), "utf8").matchAll(IMPORT))
+        names.add(plain ?? from ?? "");
   for (const name of [...PACKAGES, ...BUILT_IN]) names.delete(name);
   return [...names].toSorted();
 }

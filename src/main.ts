@@ -43,6 +43,7 @@ import type { Engine } from "./engines/engine.ts";
 import type { ProcessHost } from "./engines/local/host.ts";
 import type { SeatPlace } from "./engines/agent/seat-place.ts";
 import { startEngine } from "./engines/start-engine.ts";
+import { StorageHelper } from "./engines/programs/storage-helper.ts";
 import { findHost, startHost } from "./host/start-host.ts";
 import { requireSharedVolumes } from "./host/storage/place-volumes.ts";
 import { networkReport } from "./host/walls/network.ts";
@@ -155,7 +156,9 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   );
   const reserve = await watchStorage(settings, store, { clock, log }, life);
   const hosted = await startHost(found, settings, { clock, log }, life);
-  const { limits, storage, helper, containers } = hosted;
+  const { limits, storage, containers } = hosted;
+  const helper =
+    rung === "uid" ? new StorageHelper({ ...settings, python: python.path, folders: storage, clock }) : null;
   const blobs = await startBlobs(settings, store.kind, clock, life);
   const images = { containers, baseImage: settings.baseImage };
   const ownership = new Ownership(settings.dataDir);

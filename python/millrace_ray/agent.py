@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from millrace_seat.start import main
+from millrace_agent.start import main
 from millrace_worker import linux
 
 # An actor that Ray kills says nothing to what it started.

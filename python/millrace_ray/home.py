@@ -7,7 +7,7 @@ import json
 import ssl
 from typing import Any, Callable
 
-from millrace_seat.channel import SERVER_NAME
+from millrace_agent.channel import SERVER_NAME
 
 _BEAT_SECONDS = 2.0
 _SILENCE_SECONDS = 6.0

@@ -10,8 +10,8 @@ import tempfile
 import threading
 from typing import Any
 
-from millrace_seat import folder
-from millrace_seat.child import ALLOWED
+from millrace_agent import folder
+from millrace_agent.child import ALLOWED
 
 _AGENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent.py")
 #: How long an actor waits for the order to start its agent.

@@ -13,8 +13,8 @@ import sys
 import threading
 from typing import Any
 
-from millrace_seat.channel import trust
-from millrace_seat.order import read_address
+from millrace_agent.channel import trust
+from millrace_agent.order import read_address
 
 from . import find_ray
 

@@ -223,7 +223,7 @@ def _is_keeper(pid: int) -> bool:
         words = _read("/proc/%d/cmdline" % pid).split(b"\0")
     except OSError:
         return False
-    return words[1:4] == [b"-I", b"-S", b"-c"] and b"millrace_walls.start" in words[4]
+    return words[1:4] == [b"-I", b"-S", b"-c"] and b"millrace_agent.local" in words[4]
 
 
 def _read(path: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What the service tells the outer keeper: what to run, and behind which walls."""
+"""What the service tells an agent on its own machine: what to run, and behind which walls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Plan:
         self.private: list[str] = []
         self.allowed: list[str] = []
         ranges = {"denied": self.denied, "private": self.private, "allowed": self.allowed}
-        lists = {"argument": self.arguments, "read": self.reads, "write": self.writes, **ranges}
+        watched: list[str] = []
+        lists = {"argument": self.arguments, "read": self.reads, "write": self.writes, "watched": watched, **ranges}
         for name, value in fields:
             if name in lists:
                 lists[name].append(value)
@@ -32,7 +33,7 @@ class Plan:
                 self.variables[variable] = text
             else:
                 one[name] = value
-        #: `process`, `landlock`, `userns` or `uid`; each includes those before it.
+        #: `none`, `process`, `landlock`, `userns` or `uid`; each includes those before it.
         self.rung = one["rung"]
         #: Whether it gets a view of the machine of its own, and so is the first process of new namespaces.
         self.has_namespaces = self.rung in ("userns", "uid")
@@ -76,6 +77,16 @@ class Plan:
         self.scratch = one["scratch"]
         #: What its memory is limited to, in bytes; none for as much as the host has.
         self.memory_bytes = int(one["memory_bytes"]) if "memory_bytes" in one else None
+        #: Whether the service talks to the agent.
+        self.has_service = one.get("service") == "true"
+        #: The memory of a replica in bytes, where it is watched because the kernel does not limit it.
+        self.watched_memory = int(one["watched_memory"]) if "watched_memory" in one else None
+        #: Folders that are watched: what each is called, how many bytes it may hold, and where it is.
+        self.watched = [(name, int(most), path) for name, most, path in (each.split(" ", 2) for each in watched)]
+        #: Nothing starts if the storage is full.
+        self.checks_storage = one.get("checks_storage") == "true"
+        #: The port of a server, and the one that its author wrote; none for what is no server.
+        self.server = (int(one["port"]), int(one["authored"])) if "port" in one else None
         #: Where everybody else's is: nothing that holds this folder may be read.
         self.data_dir = one["data_dir"]
 
@@ -83,10 +94,10 @@ class Plan:
 def parse(text: bytes) -> Plan:
     """Fields as `name=value`, each with a zero byte after it, which no path and no variable can hold.
 
-    Not JSON: to import its reader takes as long as to raise the walls.
+    The last is `end=`. Not JSON: to import its reader takes as long as to raise the walls.
     """
-    *fields, rest = text.split(b"\0")
-    if rest:
+    *fields, end, rest = text.split(b"\0")
+    if end != b"end=" or rest:
         raise ValueError("the plan has no end")
     pairs = (os.fsdecode(field).partition("=") for field in fields)
     return Plan((name, value) for name, _, value in pairs)

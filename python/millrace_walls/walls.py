@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 
-from . import landlock, namespaces, places, privileges, seccomp
-from .app_log import AppLog
-from .connects import Connects
-from .judge import Judge
-from .listeners import Listeners
-from .notifier import Notifier
 from .plan import Plan
-from .unix_sockets import UnixSockets
+
+# What raises walls is imported by the process that they are raised around, and what answers for it by the agent, while
+# that process starts: each start of an app waits for imports, and each agent keeps what it has imported.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import seccomp
+    from .app_log import AppLog
+    from .connects import Connects
 
 #: Where memory that processes share by name lies, and the semaphores of `multiprocessing`. Where it is the host's, an
 #: app finds there what it knows the name of: without it most programs of several processes do not run at all.
@@ -28,7 +29,11 @@ EVERY = frozenset({"namespaces", "landlock", "privileges", "seccomp"})
 
 def fork(plan: Plan) -> int:
     """As `os.fork`; the child is what the walls can be raised around."""
-    return namespaces.fork_apart(plan.user) if plan.has_namespaces else os.fork()
+    if not plan.has_namespaces:
+        return os.fork()
+    from . import namespaces
+
+    return namespaces.fork_apart(plan.user)
 
 
 def unix_sockets(plan: Plan) -> str:
@@ -37,6 +42,8 @@ def unix_sockets(plan: Plan) -> str:
     For the kernel to do so, paths must lead to the app's own files (or it may use all, as it has asked for that), and
     names without a path need Landlock's scopes. Landlock also refuses TCP then, which the keeper relies on.
     """
+    from . import landlock
+
     has_scopes = plan.rung != "process" and landlock.version() >= landlock.SCOPES_SINCE
     if has_scopes and (plan.has_namespaces or plan.unix_sockets):
         return "kernel"
@@ -47,6 +54,12 @@ def unix_sockets(plan: Plan) -> str:
 
 def answers(plan: Plan, listener: int, service: int, log: AppLog | None = None) -> Connects:
     """What the keeper answers the app's system calls with. `log` is for what the author of a server has to know."""
+    from .connects import Connects
+    from .judge import Judge
+    from .listeners import Listeners
+    from .notifier import Notifier
+    from .unix_sockets import UnixSockets
+
     notifier = Notifier(listener)
     unix = UnixSockets(notifier, plan) if unix_sockets(plan) == "keeper" else None
     return Connects(notifier, Judge(plan, Listeners(service), log), unix)
@@ -58,6 +71,10 @@ def raise_around(plan: Plan, raised: frozenset[str] = EVERY) -> int | None:
     Where the kernel asks about system calls, gives the descriptor on which it does: it is for the outer keeper. Fewer
     than every wall are raised only to find out which of them is in the way of something.
     """
+    if plan.rung == "none":
+        return None
+    from . import landlock, namespaces, places, privileges, seccomp
+
     is_apart = plan.has_namespaces and "namespaces" in raised
     privileges.limit()
     asks_names = False
@@ -90,6 +107,8 @@ def _user_of(plan: Plan) -> int:
 
 
 def _rules(plan: Plan, asks_names: bool) -> seccomp.Rules:
+    from . import seccomp
+
     return seccomp.Rules(
         network=plan.network,
         is_judged=plan.is_judged,

@@ -1,4 +1,4 @@
-"""How a process behind walls calls home: no address is in its reach, so it asks the outer keeper for a connection."""
+"""How an app's process calls home: behind walls no address is in its reach, so it asks its agent for a connection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 
 #: In place of a socket's path or a host and port.
 ADDRESS = "door"
-#: What the outer keeper leaves open for its child.
+#: What the agent leaves open for its child.
 DESCRIPTOR = 3
 
 _door: socket.socket | None = None
@@ -33,7 +33,9 @@ def connect(preface: bytes) -> socket.socket:
     with mine:
         with theirs:
             socket.send_fds(_door, [preface], [theirs.fileno()])
-        _, descriptors, _, _ = socket.recv_fds(mine, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        _, descriptors, _, _ = socket.recv_fds(mine, 1, 1)
     if not descriptors:
         raise ConnectionRefusedError("the service does not answer at the door")
+    # Here: Python before 3.12 ignores flags of recv_fds, and what the app starts would hold its replica's connections.
+    os.set_inheritable(descriptors[0], False)
     return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=descriptors[0])

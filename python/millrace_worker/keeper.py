@@ -10,14 +10,14 @@ import os
 import signal
 import time
 
-from . import door, linux
+from . import linux
 
 # Not at run time: each start of an app waits for this file's imports.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, NoReturn
 
-#: Above a replica: its keeper, the template, the template's keeper; behind walls also the outer keeper.
+#: Above a replica: its keeper, the template, and the agent or, in a namespace of its own, the first keeper there.
 _LEVELS = 3
 #: What is killed takes a moment to be gone.
 _PAUSE_SECONDS = 0.002
@@ -97,7 +97,7 @@ def tell(pid: int, number: int) -> None:
 def wake() -> None:
     """In a ward whose service is gone: those above were told by the kernel, but who is stopped hears nothing."""
     pid = os.getpid()
-    for _ in range(_LEVELS + door.is_there()):
+    for _ in range(_LEVELS):
         pid = linux.parent_of(pid)
         if pid <= 1:
             return
@@ -114,12 +114,20 @@ def _end(_number: int, _frame: object) -> None:
 
 
 def _be_ward(ward: Callable[[], None], keeper: int, handler: Any) -> NoReturn:
-    code = 1
-    try:
+    def begin() -> None:
         signal.signal(signal.SIGTERM, handler)  # What the app set at its import stays the app's.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         linux.die_with_parent(keeper)
         os.setsid()
+        ward()
+
+    live(begin)
+
+
+def live(ward: Callable[[], None]) -> NoReturn:
+    """The life of a process that is kept: ends with what it was started for, whatever threads are left."""
+    code = 1
+    try:
         ward()
         code = 0
     except SystemExit as stop:

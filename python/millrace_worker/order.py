@@ -15,6 +15,8 @@ class Order:
         self.ignore_extra: bool = fields["ignore_extra"]
         self.max_result_bytes: int = fields["max_result_bytes"]
         self.max_chunk_bytes: int = fields["max_chunk_bytes"]
+        #: Whether the process above this one is its keeper; if not, this one becomes a keeper first.
+        self.is_kept: bool = fields.get("kept") is True
         #: Given when this process may become a template.
         self.template_ticket: str | None = fields.get("template_ticket")
         #: For the replica this process becomes, at once or when it may not fork.

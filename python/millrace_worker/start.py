@@ -1,4 +1,4 @@
-"""Where a process of the service's own begins: reads its order, then keeps what the order names."""
+"""Where the first process of an app begins: it reads its order, and becomes what that names."""
 
 from __future__ import annotations
 
@@ -25,4 +25,6 @@ def main() -> None:
     traces.set_bundle(order.bundle_dir)
     sys.argv = ["main.py"]
     ward = template.serve if order.template_ticket else serve.start
+    if order.is_kept:
+        keeper.live(lambda: ward(order))
     keeper.keep(lambda: ward(order), owner)

@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
 import type { Settings } from "../config/setting-keys.ts";
-import type { StorageHelper } from "../host/storage/helper.ts";
+import type { StorageHelper } from "../engines/programs/storage-helper.ts";
 import { lstat, open, readdir } from "../kit/files.ts";
 import { AppError } from "../model/errors.ts";
 import type { CountStep, CountedRows } from "../store/app-storage.ts";

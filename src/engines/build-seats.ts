@@ -1,11 +1,11 @@
 import type { Readable } from "node:stream";
 import type { Interpreter } from "../host/interpreter.ts";
-import type { KeptEnd, KeptProgram } from "../host/run-kept.ts";
+import type { ProgramEnd, Program } from "./programs/run-program.ts";
 import type { PythonWish } from "../model/app-config.ts";
 import type { Workload } from "./engine.ts";
 
 /** A program that is to run in a seat, in the bundle's folder. What its environment lacks, the place adds. */
-export type BuildStep = Pick<KeptProgram, "program" | "args" | "env" | "onLine"> & {
+export type BuildStep = Pick<Program, "program" | "args" | "env" | "onLine"> & {
   /** Texts that it finds in the folder `aside`. */
   readonly files?: Readonly<Record<string, string>>;
 };
@@ -37,7 +37,7 @@ export type Builder = {
   /** Rejects with `BuildSeatLost` if it cannot be had. */
   readonly ground: Promise<BuildGround>;
   /** Runs a program to its end. */
-  run(step: BuildStep): Promise<KeptEnd>;
+  run(step: BuildStep): Promise<ProgramEnd>;
   /** Has a folder sent, as an archive that is not compressed and that nobody has looked at yet. */
   take<Taken>(what: BuildFolder, use: (archive: Readable) => Promise<Taken>): Promise<Taken>;
   /** Has an environment fetched that was built before. */

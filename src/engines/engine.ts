@@ -1,3 +1,4 @@
+import { constants } from "node:os";
 import type { Limits } from "../host/limits/limits.ts";
 import type { Version } from "../model/app.ts";
 import type { Network, PythonWish } from "../model/app-config.ts";
@@ -73,6 +74,16 @@ export type Exit = {
   /** It goes on for another service, and nothing more of it is heard here. */
   readonly isLeft?: true;
 };
+
+/** For people. A keeper tells the signal of what it kept as 128 + its number. */
+export function describeExit(code: number | null, signal: string | null): string {
+  if (signal) return `killed by ${signal}`;
+  if (code !== null && code > 128) {
+    const name = Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
+    if (name) return `killed by ${name}`;
+  }
+  return `exit code ${code}`;
+}
 
 export type InitFailure = {
   /** The last line of the traceback. */

@@ -5,7 +5,6 @@ import type { Log } from "../kit/log.ts";
 import { Containers } from "./containers/containers.ts";
 import { findInterpreter } from "./interpreter.ts";
 import { findLimits } from "./limits/find-limits.ts";
-import { StorageHelper } from "./storage/helper.ts";
 import { placeVolumes } from "./storage/place-volumes.ts";
 import { settleStorage } from "./storage/settle.ts";
 import { hostReads } from "./walls/host-reads.ts";
@@ -42,19 +41,17 @@ export async function startHost(
   );
   const limits = await life.start(
     "limits of apps",
-    () => findLimits(settings, rung, clock),
+    () => findLimits(settings, rung),
     (found) => found.close(),
   );
   // What is made for apps must be readable to their users; the data directory itself keeps everybody else out.
   if (rung === "uid") process.umask(0o022);
   await placeVolumes(settings);
   const storage = await settleStorage({ ...settings, rung, python: python.path, log });
-  const helper =
-    rung === "uid" ? new StorageHelper({ ...settings, python: python.path, folders: storage, clock }) : null;
   const containers = await life.start(
     "containers",
     () => Containers.open(settings, log),
     (opened) => opened.close(),
   );
-  return { limits, storage, helper, containers };
+  return { limits, storage, containers };
 }

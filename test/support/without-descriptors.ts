@@ -1,5 +1,5 @@
 import { openSync } from "node:fs";
-import { runKept } from "../../src/host/run-kept.ts";
+import { runProgram } from "../../src/engines/programs/run-program.ts";
 
 /** Takes every descriptor that its limit leaves, starts a kept process, and prints what became of that. */
 try {
@@ -16,7 +16,7 @@ const order = {
   walls: null,
   held: null,
 };
-const told = await runKept(process.execPath, order, new AbortController().signal).then(
+const told = await runProgram(process.execPath, order, new AbortController().signal).then(
   () => "it ran",
   (error: unknown) => String(error),
 );

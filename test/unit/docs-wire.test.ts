@@ -1,3 +1,4 @@
+import { parseAgentMessage } from "../../src/engines/agent/agent-messages.ts";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -194,14 +195,41 @@ test("the messages of a template are those that are shown, sent and understood",
   expect(obeyed.toSorted()).toEqual(named("to").toSorted());
 });
 
+function agentRows(heading: string) {
+  const section = DOCUMENT.split(/^## /m).find((part) => part.startsWith(heading)) ?? "";
+  return [...section.matchAll(/^\| `(\w+)` \| (to the agent|from the agent|both) \|/gm)];
+}
+
+test("what an agent of this machine says and hears is what the document lists", () => {
+  const named = (way: string) =>
+    agentRows("Agents").flatMap(([, name = "", its]) => (its === way ? [name] : []));
+  const python = ["local", "watch", "service"]
+    .map((name) => read(`python/millrace_agent/${name}.py`))
+    .join("");
+  const said = new Set([...python.matchAll(/\.say\("(\w+)"/g)].map(([, name = ""]) => name));
+  expect([...said].toSorted()).toEqual(named("from the agent").toSorted());
+  const heard = [...python.matchAll(/word == "(\w+)"/g)].map(([, name = ""]) => name);
+  expect(heard.toSorted()).toEqual(named("to the agent").toSorted());
+  for (const line of [
+    '{"full":"scratch"}',
+    '{"exited":{"is_out_of_memory":true}}',
+    '{"at":{"id":1,"is":false,"taken":8080}}',
+  ])
+    expect(Object.keys(JSON.parse(line) as object)).toEqual(
+      Object.keys(parseAgentMessage(Buffer.from(line))),
+    );
+  for (const line of ['{"full":"/etc"}', '{"at":{"id":-1,"is":true}}', '{"hello":{}}', "{}"])
+    expect(() => parseAgentMessage(Buffer.from(line))).toThrow("a message that no agent sends");
+});
+
 test("the messages of an agent are those that are shown, and both sides understand them", () => {
-  const rows = [...DOCUMENT.matchAll(/^\| `(\w+)` \| (to the agent|from the agent|both) \|/gm)];
-  const named = (other: string) => rows.filter(([, , way]) => way !== other).map(([, name = ""]) => name);
+  const named = (other: string) =>
+    agentRows("Seats elsewhere").flatMap(([, name = "", way]) => (way === other ? [] : [name]));
   const shown = examples("agent").map((line) => Object.keys(parseSeatMessage(Buffer.from(line)))[0] ?? "");
   expect(shown.toSorted()).toEqual(named("to the agent").toSorted());
   const legal = new Set(Object.values(SEAT_MOVES).flatMap((moves) => Object.keys(moves)));
   expect([...legal].toSorted()).toEqual(shown.toSorted());
-  const [, moves = ""] = /^_MOVES = \{\n(.*?)^\}/ms.exec(read("python/millrace_seat/line.py")) ?? [];
+  const [, moves = ""] = /^_MOVES = \{\n(.*?)^\}/ms.exec(read("python/millrace_agent/line.py")) ?? [];
   const heard = new Set([...moves.matchAll(/"(\w+)": "/g)].map(([, name = ""]) => name));
   expect([...heard].toSorted()).toEqual(named("from the agent").toSorted());
 });

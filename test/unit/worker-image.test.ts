@@ -58,7 +58,7 @@ verifies(
     expect(image.RepoTags).toEqual(["worker:1"]);
     expect(config.rootfs.diff_ids).toEqual(hashes);
     expect(files[0]).toContain("./etc/base");
-    expect(files[1]).toContain("./opt/millrace/python/millrace_seat/__main__.py");
+    expect(files[1]).toContain("./opt/millrace/python/millrace_agent/__main__.py");
     expect(files[1]?.some((name) => name.includes("__pycache__"))).toBe(false);
   },
 );
@@ -104,7 +104,7 @@ verifies(
   "kubernetes.image-checked",
   "the agent finds out what its image lacks, and what it cannot reach",
   async () => {
-    const agent = path.join(REPOSITORY, "python/millrace_seat");
+    const agent = path.join(REPOSITORY, "python/millrace_agent");
     const check = async (...addresses: string[]): Promise<string> =>
       await promisify(execFile)("python3", ["-I", agent, "--check", ...addresses]).then(
         ({ stderr }) => stderr,

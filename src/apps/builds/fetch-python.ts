@@ -1,6 +1,6 @@
 import { hostPython } from "../../host/host-pythons.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
-import { runKept } from "../../host/run-kept.ts";
+import { runProgram } from "../../engines/programs/run-program.ts";
 import { hostEnvironment } from "./build-environment.ts";
 import { findUv } from "./installer.ts";
 import type { BuildSite } from "./site.ts";
@@ -28,7 +28,7 @@ export async function fetchPython(version: string, site: BuildSite, limitMs = FE
   const late = AbortSignal.timeout(limitMs);
   try {
     const order = { program: uv, args, cwd, env, onLine: say, walls: null, held: null };
-    const end = await runKept(keeperPython, order, AbortSignal.any([signal, late]));
+    const end = await runProgram(keeperPython, order, AbortSignal.any([signal, late]));
     if (end.code !== 0) return { python: null, why: `uv could not fetch it: ${end.lastWords || end.detail}` };
   } catch (error) {
     signal.throwIfAborted();

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Interpreter } from "../../host/interpreter.ts";
-import type { KeptEnd } from "../../host/run-kept.ts";
+import type { ProgramEnd } from "../../engines/programs/run-program.ts";
 import { mkdir, readlink, writeFile } from "../../kit/files.ts";
 import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
@@ -37,10 +37,10 @@ export async function createEnvironment(
   site: BuildSite,
 ): Promise<void> {
   const env = buildEnvironment(site, path.dirname(python.path), null);
-  const run = async (program: string, args: readonly string[]): Promise<KeptEnd> => {
+  const run = async (program: string, args: readonly string[]): Promise<ProgramEnd> => {
     return await runStep({ program, args, env, onLine: () => {}, makes: folder }, site);
   };
-  const make = async (option: readonly string[]): Promise<KeptEnd> => {
+  const make = async (option: readonly string[]): Promise<ProgramEnd> => {
     await removeTree(folder);
     await mkdir(folder, { recursive: true, mode: 0o755 });
     if (site.user !== null) await giveTree(folder, site.user);

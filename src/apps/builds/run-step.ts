@@ -1,7 +1,7 @@
 import { totalmem } from "node:os";
 import path from "node:path";
-import { runKept } from "../../host/run-kept.ts";
-import type { KeptEnd, KeptProgram } from "../../host/run-kept.ts";
+import { runProgram } from "../../engines/programs/run-program.ts";
+import type { ProgramEnd, Program } from "../../engines/programs/run-program.ts";
 import { hostReads, namedPaths } from "../../host/walls/host-reads.ts";
 import { networkFields } from "../../host/walls/network.ts";
 import { PASSED_BY_NAME, PASSED_ON } from "./build-environment.ts";
@@ -15,7 +15,7 @@ const SETTINGS = ["/etc/gitconfig", "/etc/uv", "/etc/pip.conf", "/etc/xdg"];
 /** A step may use most of the host's memory, for compilers need much, and never all. */
 const LIMITS = { memoryBytes: Math.floor(totalmem() * 0.75), cpus: null, cpuShare: 1 };
 
-type Step = Omit<KeptProgram, "walls" | "cwd" | "held"> & {
+type Step = Omit<Program, "walls" | "cwd" | "held"> & {
   /** Packages that it reads. */
   readonly environment?: string | null;
   /** A folder that it makes or changes, beyond the bundle. */
@@ -31,13 +31,13 @@ type Step = Omit<KeptProgram, "walls" | "cwd" | "held"> & {
 export async function runStep(
   { environment = null, makes = null, files = {}, ...step }: Step,
   site: BuildSite,
-): Promise<KeptEnd> {
+): Promise<ProgramEnd> {
   if (site.seat) return await site.seat.run({ ...step, files });
   const { walls, limits, user, scratch, bundleDir: cwd, asideDir, dataDir, projectId, signal } = site;
   const folders = { scratch: scratch === null ? [] : [scratch], storage: null };
   const held = limits && { host: limits, limits: LIMITS, folders };
   if (walls === null || scratch === null)
-    return await runKept(site.keeperPython, { ...step, cwd, walls: null, held }, signal);
+    return await runProgram(site.keeperPython, { ...step, cwd, walls: null, held }, signal);
   const cache = await makeCache(dataDir, projectId, user);
   const reach = {
     folders: { bundle: cwd, environment, storage: null },
@@ -51,7 +51,7 @@ export async function runStep(
     unixSockets: site.unixSockets,
   };
   const host = { ...walls, user };
-  return await runKept(site.keeperPython, { ...step, cwd, walls: { host, reach }, held }, signal);
+  return await runProgram(site.keeperPython, { ...step, cwd, walls: { host, reach }, held }, signal);
 }
 
 /** The host's settings of installers, and the files that those name: certificates, folders of wheels. */

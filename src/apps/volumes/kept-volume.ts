@@ -1,8 +1,8 @@
 import path from "node:path";
 import { Readable } from "node:stream";
 import { z } from "zod";
-import { RefusedPath } from "../../host/storage/helper.ts";
-import type { StorageHelper, StorageOrder } from "../../host/storage/helper.ts";
+import { RefusedPath } from "../../engines/programs/storage-helper.ts";
+import type { StorageHelper, StorageOrder } from "../../engines/programs/storage-helper.ts";
 import { volumeError } from "./inside.ts";
 import { MAX_ENTRIES } from "./volume-files.ts";
 import type { ByteSpan, OpenFile, SizeChange, VolumeEntry, VolumeFiles } from "./volume-files.ts";

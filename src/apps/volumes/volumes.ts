@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { Readable } from "node:stream";
 import type { StorageFolders } from "../../host/storage/folders.ts";
-import type { StorageHelper } from "../../host/storage/helper.ts";
+import type { StorageHelper } from "../../engines/programs/storage-helper.ts";
 import { realpath } from "../../kit/files.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Seal } from "../../kit/seal.ts";

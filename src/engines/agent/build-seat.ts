@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import { LastWords } from "../../host/last-words.ts";
+import { LastWords } from "../programs/last-words.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
 import { versionOfTag } from "../../host/python-tag.ts";
-import type { KeptEnd } from "../../host/run-kept.ts";
-import { describeExit } from "../../host/start-kept.ts";
+import type { ProgramEnd } from "../programs/run-program.ts";
+import { describeExit } from "../engine.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { randomName, randomTicket } from "../../kit/ids.ts";
 import type { LogStream } from "../../model/log-line.ts";
@@ -142,7 +142,7 @@ export class BuildSeat implements Guest, Builder {
   }
 
   /** Runs a program to its end. */
-  async run({ program, args, env, files = {}, onLine }: BuildStep): Promise<KeptEnd> {
+  async run({ program, args, env, files = {}, onLine }: BuildStep): Promise<ProgramEnd> {
     const lastWords = new LastWords();
     const { code, isOutOfMemory } = await this.#do(
       (id) => ({ run: { id, program, args, env, files } }),

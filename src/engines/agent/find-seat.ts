@@ -12,7 +12,7 @@ const GENERATION = 1;
 const STOPPED: Exit = { detail: "stopped before it started", initFailure: null };
 
 /** A seat that is there, or is looked for. */
-export type FoundSeat = Pick<RemoteSeat, "process" | "say">;
+export type FoundSeat = Pick<RemoteSeat, "process" | "say" | "place">;
 
 /** A seat for that: one which a service that is gone has left and that runs exactly this, else a new one. */
 export function seatFor(
@@ -66,11 +66,15 @@ function search(
     vitals: (pid) => seat?.process.vitals(pid) ?? null,
     usage: async (pid) => (await seat?.process.usage(pid)) ?? null,
     obstacle: () => seat?.process.obstacle?.() ?? null,
-    residentBytes: () => 0,
+    residentBytes: async () => 0,
     noteImported: () => seat?.process.noteImported?.(),
     explain: async (exit) => (await seat?.process.explain?.(exit)) ?? exit,
   };
-  return { process, say: (message) => seat?.say(message) };
+  return {
+    process,
+    say: (message) => seat?.say(message),
+    place: async () => (await seat?.place()) ?? { kind: "nowhere" },
+  };
 }
 
 /** Null where a seat cannot be taken over: its place cannot, or its process is a replica and ends with its service. */

@@ -1,19 +1,19 @@
 import { createHash } from "node:crypto";
 import type { Socket } from "node:net";
 import { describeRunOut } from "../../host/limits/limits.ts";
-import { describeExit } from "../../host/start-kept.ts";
+import { describeExit } from "../engine.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { randomName, randomTicket } from "../../kit/ids.ts";
-import type { Exit, SeatEvents } from "../engine.ts";
+import type { Exit, SeatEvents, ServerPlace } from "../engine.ts";
 import type { StartedProcess } from "../local/spawn.ts";
-import { Looks } from "./looks.ts";
+import { Questions } from "./questions.ts";
 import { refused, whyNotThere } from "./refusals.ts";
 import type { RemoteParts, SeatStartPhase } from "./remote-parts.ts";
 import { endOfSeat } from "./seat-limits.ts";
 import { SeatLine } from "./seat-line.ts";
 import type { Guest } from "./seat-listener.ts";
 import { seatReader } from "./seat-messages.ts";
-import type { Listening, SeatMessage, ServiceMessage, Session } from "./seat-messages.ts";
+import type { SeatMessage, ServiceMessage, Session } from "./seat-messages.ts";
 import type { PlacedSeat, SeatPlaceEvents } from "./seat-place.ts";
 import type { ClaimedSeat } from "./seat-records.ts";
 import { sittingOf } from "./sitting.ts";
@@ -30,10 +30,7 @@ const BACK_MS = 8_000;
 const NEAR_MS = 5_000;
 const KILLED = describeExit(null, "SIGKILL");
 
-export type RemoteSeatEvents = Pick<SeatEvents, "onLog" | "onError"> & {
-  /** Where the app's own server takes connections; null for nowhere. */
-  readonly onListening?: (listening: Listening | null) => void;
-};
+export type RemoteSeatEvents = Pick<SeatEvents, "onLog" | "onError">;
 
 /** By what another service may take a seat over, and what this one has taken over. */
 export type SeatPast = {
@@ -63,7 +60,7 @@ export class RemoteSeat implements Guest {
   readonly #back = Promise.withResolvers<boolean>();
   readonly #exited = Promise.withResolvers<Exit>();
   readonly #leaving = Promise.withResolvers<void>();
-  readonly #looks: Looks;
+  readonly #questions: Questions;
   readonly #told = new Set<SeatStartPhase>();
   #secret = "";
   #line: AgentLine | null = null;
@@ -96,7 +93,7 @@ export class RemoteSeat implements Guest {
     this.#clock = clock;
     this.#events = events;
     this.#begunAt = claimed ? null : clock.monotonic();
-    this.#looks = new Looks(clock, (id, pid) => this.#line?.say({ look: { id, pid } }));
+    this.#questions = new Questions(clock, (question) => this.#line?.say(question));
     this.#ticket = parts.listener.expect(this);
     this.#placed = this.#place(claimed);
     if (claimed) {
@@ -108,10 +105,10 @@ export class RemoteSeat implements Guest {
       exited: this.#exited.promise,
       leaving: this.#leaving.promise,
       kill: () => this.#kill(),
-      vitals: (pid) => (this.#line ? this.#looks.vitals(pid) : null),
-      usage: async (pid) => (this.#line ? await this.#looks.usage(pid) : null),
+      vitals: (pid) => (this.#line ? this.#questions.vitals(pid) : null),
+      usage: async (pid) => (this.#line ? await this.#questions.usage(pid) : null),
       obstacle: () => this.#obstacle(),
-      residentBytes: () => 0,
+      residentBytes: async () => 0,
       noteImported: () => this.#tell("imported"),
       explain: (exit) => this.#explain(exit),
     };
@@ -134,6 +131,11 @@ export class RemoteSeat implements Guest {
       graceMs,
     };
     return place.begin(order, workload, events);
+  }
+
+  /** Where the app's own server takes connections. */
+  async place(): Promise<ServerPlace> {
+    return (this.#line && (await this.#questions.place())?.place) ?? { kind: "nowhere" };
   }
 
   /** Tells the agent, if it is there. */
@@ -225,13 +227,13 @@ export class RemoteSeat implements Guest {
     else if ("hello" in message) this.#meet(message.hello);
     else if ("leaving" in message) this.#leaving.resolve();
     else if ("adopted" in message) this.#back.resolve(true);
-    else if ("listening" in message) this.#events.onListening?.(message.listening);
     else if ("fetched" in message) this.#tell("fetched");
     else if ("started" in message) {
       this.#tell("started");
       if (message.started.walls) this.#parts.onWalls?.(message.started.walls);
     } else if ("printed" in message) this.#events.onLog({ ...message.printed, runId: null });
-    else if ("seen" in message) this.#looks.answer(message.seen);
+    else if ("seen" in message) this.#questions.answer(message.seen);
+    else if ("at" in message) this.#questions.answer(message.at);
     else if ("failed" in message) this.#end(refused(message.failed.message));
     else if ("exited" in message) {
       const exit = endOfSeat(message.exited, this.#start.workload.limits, this.#parts.folders);
@@ -244,7 +246,7 @@ export class RemoteSeat implements Guest {
   async #explain(exit: Exit): Promise<Exit> {
     if (this.#verdict !== null) return { ...exit, detail: this.#verdict };
     if (exit.detail !== KILLED || !this.#line) return exit;
-    if ((await this.#looks.memoryDeaths()) <= this.#memoryDeaths) return exit;
+    if ((await this.#questions.memoryDeaths()) <= this.#memoryDeaths) return exit;
     this.#memoryDeaths += 1;
     return { ...exit, detail: describeRunOut(this.#start.workload.limits), isOutOfMemory: true };
   }
@@ -263,8 +265,7 @@ export class RemoteSeat implements Guest {
         fault: this.#fault,
       });
     this.#line = null;
-    this.#events.onListening?.(null);
-    this.#looks.giveUp();
+    this.#questions.giveUp();
     if (this.#isOver) return;
     const { graceMs } = this.#parts;
     const detail = `its seat ${this.#placed.placeName} was lost: no word from it for ${graceMs / 1000} s`;
@@ -305,7 +306,7 @@ export class RemoteSeat implements Guest {
     this.#isOver = true;
     this.#waiting?.cancel();
     this.#parts.listener.forget(this.id, this.#ticket);
-    this.#looks.giveUp();
+    this.#questions.giveUp();
     this.#back.resolve(false);
     this.#exited.resolve(exit);
   }

@@ -13,7 +13,6 @@ import { seatFor } from "./find-seat.ts";
 import type { FoundSeat } from "./find-seat.ts";
 import { refused, whatIsMissing } from "./refusals.ts";
 import type { RemoteParts } from "./remote-parts.ts";
-import type { Listening } from "./seat-messages.ts";
 
 const PORT_VARIABLE = /\$(?:PORT\b|\{PORT\})/g;
 /** How long the agent may take to connect the two. */
@@ -39,10 +38,7 @@ class RemoteServer implements StartedServer {
   readonly #logTicket: string;
   readonly #logs: Socket[] = [];
   #way: Promise<Server> | null = null;
-  readonly #port: number;
-  readonly #authored: number;
   readonly #giveBack: () => void;
-  #listening: Listening | null = null;
 
   constructor(
     parts: RemoteParts,
@@ -57,8 +53,6 @@ class RemoteServer implements StartedServer {
     this.#events = events;
     const { home } = parts.listener;
     this.#logTicket = home.expect((kind, socket) => this.#readLog(kind, socket, workload.projectId));
-    this.#port = port ?? authored;
-    this.#authored = authored;
     this.#giveBack = giveBack;
     const command =
       port === null
@@ -66,9 +60,9 @@ class RemoteServer implements StartedServer {
         : withPort(entrypoint, authored, port);
     this.#seat = seatFor(
       parts,
-      { workload, order: {}, server: { command, port: this.#port, authored, ticket: this.#logTicket } },
+      { workload, order: {}, server: { command, port: port ?? authored, authored, ticket: this.#logTicket } },
       clock,
-      { ...events, onListening: (listening) => (this.#listening = listening) },
+      events,
     );
     this.#path = path.join(path.dirname(home.address), `s-${randomName(12)}`);
     const { process } = this.#seat;
@@ -95,14 +89,12 @@ class RemoteServer implements StartedServer {
   }
 
   async place(): Promise<ServerPlace> {
-    const listening = this.#listening;
-    if (!listening?.isListening) return { kind: "nowhere" };
+    const place = await this.#seat.place();
+    if (place.kind !== "listening") return place;
     await (this.#way ??= this.#open());
-    const { isFixed } = listening;
     // In a place of its own nobody else gets as far as it.
-    const isOpen = listening.isOpen && this.#parts.place.isShared === true;
-    const port = isFixed ? this.#authored : this.#port;
-    return { kind: "listening", host: "", port, path: this.#path, isOpen, isFixed };
+    const isOpen = place.isOpen && this.#parts.place.isShared === true;
+    return { ...place, host: "", path: this.#path, isOpen };
   }
 
   async #open(): Promise<Server> {
@@ -148,7 +140,6 @@ class RemoteServer implements StartedServer {
     const { home } = this.#parts.listener;
     home.forget(this.#logTicket);
     this.#giveBack();
-    this.#listening = null;
     (await this.#way)?.close();
     await rm(this.#path, { force: true });
     const close = (): void => this.#logs.forEach((socket) => socket.destroy());

@@ -2,12 +2,9 @@ import type { Settings } from "../../config/setting-keys.ts";
 import { describeFull } from "../../host/limits/host-limits.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
 import type { Limits } from "../../host/limits/limits.ts";
-import { describeExit } from "../../host/start-kept.ts";
+import { describeExit } from "../engine.ts";
 import type { Exit } from "../engine.ts";
-
-/** Folders that an app writes to, by the names by which agents know them. */
-export const FOLDERS = ["scratch", "storage"] as const;
-type FolderName = (typeof FOLDERS)[number];
+import type { FolderName } from "./agent-messages.ts";
 
 /** The most that each may hold, in bytes; null for as much as there is. */
 export type FolderLimits = Readonly<Record<FolderName, number | null>>;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { BuildFolder } from "../build-seats.ts";
-import type { ThreadVitals, Usage, Vitals } from "../engine.ts";
-import { FOLDERS } from "./seat-limits.ts";
+import { FOLDERS, at, seen } from "./agent-messages.ts";
+import type { Question } from "./questions.ts";
 import type { AskedLimits, ToldEnd } from "./seat-limits.ts";
 import { SEAT_LEVELS } from "./seat-walls.ts";
 import type { AskedWalls } from "./seat-walls.ts";
@@ -33,7 +33,7 @@ type SeatWord =
   | "seen"
   | "leaving"
   | "adopted"
-  | "listening"
+  | "at"
   | "ready"
   | "done";
 
@@ -49,49 +49,28 @@ export const SEAT_MOVES: Moves<SeatPhase, SeatWord> = {
     adopted: "running",
     printed: "running",
     seen: "running",
-    listening: "running",
+    at: "running",
   },
   // A seat in which an environment is built.
   hired: { hello: "preparing" },
   preparing: { ready: "building", failed: "over", exited: "over", beat: "preparing" },
   building: { done: "building", printed: "building", exited: "over", beat: "building" },
   // The last line may still be read from a pipe, and a look be answered, when the end has been told.
-  over: { beat: "over", leaving: "over", printed: "over", seen: "over", listening: "over", done: "over" },
+  over: { beat: "over", leaving: "over", printed: "over", seen: "over", at: "over", done: "over" },
 };
 
 const MAX_EXIT_CODE = 255;
 /** A start may wait for a machine to be bought. */
 const MAX_START_MS = 100_000_000;
-const MAX_LOOKS = 2 ** 31;
 const MAX_ORDERS = 1_000_000;
-const MAX_THREADS = 64;
-/** More milliseconds and bytes than any machine has; sums of many are exact. */
-const MAX_AMOUNT = 2 ** 44;
 /** Of a connection: an agent passes on a quarter of that of each stream, in its whole life. */
 const MAX_PRINTED_CHARS = 1024 * 1024;
 
 const empty = z.strictObject({});
-const amount = z.number().min(0).max(MAX_AMOUNT);
 const since = z.strictObject({ ms: z.number().min(0).max(MAX_START_MS) });
 /** A whole path in a seat. */
 const path = z.string().max(4_096).startsWith("/");
-const usage = z
-  .strictObject({ cpu_ms: amount, resident_bytes: amount })
-  .transform((u): Usage => ({ cpuMs: u.cpu_ms, residentBytes: u.resident_bytes }));
-
-const vitals = z
-  .strictObject({
-    at_ms: amount,
-    is_stopped: z.boolean(),
-    threads: z.array(z.tuple([z.int().min(0), amount, z.boolean()])).max(MAX_THREADS),
-  })
-  .transform((v): Vitals => ({ atMs: v.at_ms, isStopped: v.is_stopped, threads: threadsOf(v.threads) }));
-
 const walls = z.strictObject({ level: z.enum(SEAT_LEVELS), gap: z.string().max(2_000).nullable() });
-const listening = z
-  .strictObject({ is: z.boolean(), is_fixed: z.boolean(), is_open: z.boolean() })
-  .transform((l) => ({ isListening: l.is, isFixed: l.is_fixed, isOpen: l.is_open }));
-
 const done = z
   .strictObject({
     id: z.int().min(1).max(MAX_ORDERS),
@@ -119,33 +98,16 @@ const MESSAGE = z.union([
   z.strictObject({
     printed: z.strictObject({ stream: z.enum(["stdout", "stderr"]), text: z.string() }),
   }),
-  z.strictObject({
-    seen: z.strictObject({
-      id: z.int().min(0).max(MAX_LOOKS),
-      usage: usage.nullable(),
-      vitals: vitals.nullable(),
-      out_of_memory: z.int().min(0).max(MAX_LOOKS),
-    }),
-  }),
+  z.strictObject({ seen }),
+  z.strictObject({ at }),
   z.strictObject({ leaving: empty }),
   z.strictObject({ adopted: empty }),
-  z.strictObject({ listening }),
   z.strictObject({ ready: z.strictObject({ folder: path, python: path }) }),
   z.strictObject({ done }),
 ]);
 
 /** What an agent says of its seat. */
 export type SeatMessage = z.infer<typeof MESSAGE>;
-
-/** What an agent saw of a process. */
-export type Seen = Extract<SeatMessage, { readonly seen: unknown }>["seen"];
-
-/** Where the app's own server takes connections: on the port that is in its code; from other machines too. */
-export type Listening = Extract<SeatMessage, { readonly listening: unknown }>["listening"];
-
-function threadsOf(threads: readonly [number, number, boolean][]): Map<number, ThreadVitals> {
-  return new Map(threads.map(([id, usedMs, isRunnable]) => [id, { usedMs, isRunnable }]));
-}
 
 /** Reads one line of an agent; throws `BadFrame` for anything that no agent says. */
 export function parseSeatMessage(line: Buffer): SeatMessage {
@@ -223,7 +185,7 @@ export type ServiceMessage =
   | BuildOrder
   | { readonly session: Session }
   | { readonly beat: Record<string, never> }
-  | { readonly look: { readonly id: number; readonly pid: number } }
+  | Question
   /** Connect the app's own server with a connection that shows this ticket. */
   | { readonly dial: { readonly ticket: string } }
   /** Where services are now. */

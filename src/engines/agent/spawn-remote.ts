@@ -1,6 +1,5 @@
-import type { Exit } from "../engine.ts";
-import { orderOf } from "../local/spawn.ts";
-import type { Spawn, StartedProcess } from "../local/spawn.ts";
+import { orderOf, over } from "../local/spawn.ts";
+import type { Spawn } from "../local/spawn.ts";
 import { seatFor } from "./find-seat.ts";
 import { refused, whatIsMissing } from "./refusals.ts";
 import type { RemoteParts } from "./remote-parts.ts";
@@ -14,10 +13,4 @@ export function spawnRemote(parts: RemoteParts): Spawn {
     const order: unknown = JSON.parse(orderOf(workload, { ...folders, bundle: "" }, "", tickets));
     return seatFor(parts, { workload, order, server: null }, clock, events).process;
   };
-}
-
-/** One that has not been started. */
-function over(exit: Exit): StartedProcess {
-  const exited = Promise.resolve(exit);
-  return { exited, kill: () => {}, vitals: () => null, usage: async () => null, residentBytes: () => 0 };
 }

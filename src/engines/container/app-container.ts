@@ -4,13 +4,15 @@ import { readImageRecord } from "../../host/containers/image-record.ts";
 import { startContainer } from "../../host/containers/start-container.ts";
 import type { ContainerStart, Mount, StartedContainer } from "../../host/containers/start-container.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
-import { describeExit } from "../../host/start-kept.ts";
+import { describeExit } from "../engine.ts";
 import { unkeptByContainers } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { pause } from "../../kit/pause.ts";
 import type { Exit, InitFailure, SeatEvents, Workload } from "../engine.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
+import { startWatch } from "../local/agent.ts";
+import type { Agent } from "../local/agent.ts";
 import { foldersOf } from "../local/folders.ts";
 import { notEnforced } from "../local/what-is-missing.ts";
 import type { ContainerHost } from "./host.ts";
@@ -36,6 +38,8 @@ const LOOK_MS = 50;
 export type AppContainer = {
   readonly container: StartedContainer;
   readonly exited: Promise<Exit>;
+  /** The agent that watches it, as soon as there is one; null if it has ended before that. */
+  readonly watch: Promise<Agent | null>;
   /** Calls that with its first process as soon as there is one. */
   onBorn(act: (pid: number) => void): void;
 };
@@ -58,8 +62,6 @@ export async function startAppContainer(
   if (!image) return failed("its image is missing: run `millrace doctor --repair`, or deploy the app again");
   const gap = unkeptByContainers(workload.network, host.network);
   if (gap?.isRefused) return ended(notEnforced(gap.message));
-  const refusal = limits?.refusal(folders.storage) ?? null;
-  if (refusal !== null) return failed(refusal);
   const { projectId } = workload;
   const user = storage.userOf(projectId);
   const scratch = makeScratch(dataDir, user);
@@ -89,23 +91,42 @@ export async function startAppContainer(
   if (container.withheld.length > 0)
     onLog({ stream: "stderr", text: withheldText(container.withheld), runId: null });
   let excess: string | null = null;
-  let unwatch = (): void => {};
-  const born = firstProcess(container, clock);
-  const begin = async (): Promise<void> => {
-    if ((await born) === 0) return;
-    const written = { scratch: [scratch, ...(await container.written())], storage: folders.storage };
-    const end = limits?.watch(written, (why) => {
-      excess = why;
-      container.end();
-    });
-    if (hasEnded) end?.();
-    else if (end) unwatch = end;
-  };
   let hasEnded = false;
-  begin().catch(onError);
+  const born = firstProcess(container, clock);
+  const begin = async (): Promise<Agent | null> => {
+    const top = await born;
+    if (top === 0) return null;
+    const written = { scratch: [scratch, ...(await container.written())], storage: folders.storage };
+    const watched = (limits?.watched(workload.limits, written).folders ?? []).map((each) => [
+      each.name,
+      each.maxBytes,
+      each.path,
+    ]);
+    if (hasEnded) return null;
+    return startWatch(
+      {
+        python: host.python,
+        cwd: scratch,
+        input: JSON.stringify({ top, port: parts.port?.inside ?? 0, watched }),
+        onFull: (name) => {
+          excess = limits?.describeFull(name) ?? null;
+          limits?.noteStorage(folders.storage, name === "storage");
+          container.end();
+        },
+      },
+      clock,
+    );
+  };
+  const watch = begin().catch((error: unknown) => {
+    onError(error);
+    return null;
+  });
   const exited = container.exited.then(async ({ code, isOutOfMemory }): Promise<Exit> => {
     hasEnded = true;
-    unwatch();
+    void watch.then((agent) => {
+      agent?.end();
+      agent?.close();
+    });
     await removeScratch(scratch);
     clock.after(LAST_LINES_MS, () => [container.stdout, container.stderr].forEach((pipe) => pipe.destroy()));
     if (excess !== null) return { detail: excess, initFailure: null };
@@ -115,7 +136,7 @@ export async function startAppContainer(
     return { detail, initFailure: null };
   });
   const onBorn = (act: (pid: number) => void): void => void born.then((pid) => pid > 0 && act(pid), onError);
-  return { container, exited, onBorn };
+  return { container, exited, onBorn, watch };
 }
 
 /** 0 where it has ended before there was one. */

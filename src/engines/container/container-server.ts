@@ -1,4 +1,3 @@
-import { listenersSeenBy } from "../../host/listeners.ts";
 import type {
   Exit,
   ServerCommand,
@@ -8,8 +7,7 @@ import type {
   Usage,
   Workload,
 } from "../engine.ts";
-import { parentOf } from "../../host/proc-stat.ts";
-import { usageOf } from "../local/usage.ts";
+import type { Agent } from "../local/agent.ts";
 import { startAppContainer } from "./app-container.ts";
 import type { StartedContainer } from "../../host/containers/start-container.ts";
 import type { ContainerHost } from "./host.ts";
@@ -28,6 +26,7 @@ export class ContainerServer implements StartedServer {
   readonly #events: ServerEvents;
   #container: StartedContainer | null = null;
   #pid = 0;
+  #watch: Agent | null = null;
   #port = 0;
   #isKilled = false;
 
@@ -53,7 +52,7 @@ export class ContainerServer implements StartedServer {
   }
 
   async usage(): Promise<Usage | null> {
-    return this.#pid > 0 ? await usageOf(this.#pid, parentOf(this.#pid)) : null;
+    return (await this.#watch?.questions.usage(0)) ?? null;
   }
 
   /**
@@ -61,11 +60,10 @@ export class ContainerServer implements StartedServer {
    * in the container's own network.
    */
   async place(): Promise<ServerPlace> {
-    if (this.#pid === 0) return { kind: "nowhere" };
-    const inside = (await listenersSeenBy(this.#pid)).filter(({ port }) => port === this.#command.port);
-    if (inside.some(({ isOpen }) => isOpen))
-      return { kind: "listening", host: "127.0.0.1", port: this.#port, isOpen: false, isFixed: false };
-    return inside.length > 0 ? { kind: "nowhere", why: ON_LOOPBACK } : { kind: "nowhere" };
+    const place = (await this.#watch?.questions.place())?.place;
+    if (place?.kind !== "listening") return { kind: "nowhere" };
+    if (!place.isOpen) return { kind: "nowhere", why: ON_LOOPBACK };
+    return { kind: "listening", host: "127.0.0.1", port: this.#port, isOpen: false, isFixed: false };
   }
 
   async #live(): Promise<Exit> {
@@ -103,6 +101,7 @@ export class ContainerServer implements StartedServer {
     this.#container = started.container;
     if (this.#isKilled) started.container.end();
     started.onBorn((pid) => (this.#pid = pid));
+    void started.watch.then((agent) => (this.#watch = agent));
     return await started.exited;
   }
 }

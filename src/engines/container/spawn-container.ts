@@ -2,15 +2,12 @@ import path from "node:path";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { readImageRecord } from "../../host/containers/image-record.ts";
 import type { StartedContainer } from "../../host/containers/start-container.ts";
-import { residentBelow } from "../../host/process-tree.ts";
-import { parentOf } from "../../host/proc-stat.ts";
 import type { Exit, SeatEvents, Started } from "../engine.ts";
 import type { Door, Home } from "../home.ts";
 import { hold } from "../local/limited.ts";
 import { orderOf } from "../local/spawn.ts";
 import type { ProcessStart, Spawn, StartedProcess } from "../local/spawn.ts";
-import { usageOf } from "../local/usage.ts";
-import { ProcessLook } from "../local/vitals.ts";
+import type { Agent } from "../local/agent.ts";
 import { startAppContainer } from "./app-container.ts";
 import { HostPids } from "./host-pids.ts";
 import type { ContainerHost } from "./host.ts";
@@ -20,8 +17,6 @@ const HARNESS = "/opt/millrace/python";
 const BUNDLE = "/cortex";
 const DOOR = "/run/millrace";
 const START = `import sys; sys.path[:1] = [${JSON.stringify(HARNESS)}]; from millrace_worker.start import main; main()`;
-
-const look = new ProcessLook();
 
 /** Starts templates and replicas in containers of their app's image; each calls home by a door of its own. */
 export function spawnContainer(host: ContainerHost, home: Home): Spawn {
@@ -36,6 +31,7 @@ class SpawnedContainer {
   readonly #events: Pick<SeatEvents, "onLog" | "onError">;
   readonly #pids = new HostPids();
   #container: StartedContainer | null = null;
+  #watch: Agent | null = null;
   #isKilled = false;
 
   constructor(
@@ -56,16 +52,20 @@ class SpawnedContainer {
         this.#isKilled = true;
         this.#container?.end();
       },
-      vitals: (pid) => look.at(this.#pids.of(pid), this.#pids.first),
-      usage: async (pid) => await usageOf(this.#pids.of(pid), this.#pids.first),
-      residentBytes: () => residentBelow(parentOf(this.#pids.first)),
-      holdFork: () =>
-        limits && {
-          ...hold(limits, workload.limits, { why: null }),
-          ancestor: this.#pids.first,
-          hostPid: (pid) => this.#pids.of(pid),
-        },
+      vitals: (pid) => this.#look(pid, (agent, known) => agent.questions.vitals(known)),
+      usage: async (pid) => await this.#look(pid, (agent, known) => agent.questions.usage(known)),
+      residentBytes: async () => (await this.#watch?.questions.usage(0))?.residentBytes ?? 0,
+      holdFork: () => {
+        const fork = limits && hold(limits, workload.limits, { why: null });
+        return fork && { ...fork, ancestor: this.#pids.first, hostPid: (pid) => this.#pids.of(pid) };
+      },
     } satisfies Started & StartedProcess;
+  }
+
+  /** Null of what this machine does not know. */
+  #look<Found>(pid: number, ask: (agent: Agent, known: number) => Found): Found | null {
+    const known = this.#pids.of(pid);
+    return this.#watch && known > 0 ? ask(this.#watch, known) : null;
   }
 
   async #live(): Promise<Exit> {
@@ -105,6 +105,7 @@ class SpawnedContainer {
     this.#container = started.container;
     if (this.#isKilled) started.container.end();
     started.onBorn((pid) => (this.#pids.first = pid));
+    void started.watch.then((agent) => (this.#watch = agent));
     return await started.exited;
   }
 }

@@ -40,7 +40,7 @@ const READY_SECONDS = 120;
 /** Where the agent of such a pod finds what it needs. */
 export function imageTools({ secret, config }: ImagePodParts, agentDir: string): ImageTools {
   return {
-    script: `${agentDir}/millrace_seat/image.py`,
+    script: `${agentDir}/millrace_agent/image.py`,
     buildctl: `${TOOLS.mountPath}/buildctl`,
     address: ADDRESS,
     logins: secret === null ? null : `${LOGINS.mountPath}/config.json`,

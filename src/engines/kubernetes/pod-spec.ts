@@ -28,7 +28,7 @@ export type PodParts = {
 /** Where the worker image has the agent and the harness. */
 export const PYTHON_DIR = "/opt/millrace/python";
 /** What starts the agent. */
-export const AGENT_COMMAND = ["python3", "-I", `${PYTHON_DIR}/millrace_seat`];
+export const AGENT_COMMAND = ["python3", "-I", `${PYTHON_DIR}/millrace_agent`];
 /** Where they are put for an image that has them not. */
 const AGENT_DIR = "/agent";
 const AGENT_SIZE = "64Mi";

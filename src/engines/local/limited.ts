@@ -21,10 +21,11 @@ export type HeldFork = Held & {
   readonly hostPid?: (pid: number) => number;
 };
 
-/** Makes a group. If the host cannot, whatever is put into it ends: it must not run without limits. */
-export function hold(host: AppLimits, limits: Limits, verdict: Verdict): Held {
+/** Makes a group; null where the kernel gives none. If it fails, whatever is put into it ends: it must not run without limits. */
+export function hold(host: AppLimits, limits: Limits, verdict: Verdict): Held | null {
   try {
-    return { group: host.group(limits), limits, verdict };
+    const group = host.group(limits);
+    return group && { group, limits, verdict };
   } catch (error) {
     const group = { add: () => Promise.reject(error), ranOut: () => false, remove: () => {} };
     return { group, limits, verdict };

@@ -1,24 +1,18 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
-import { appEnvironment, withFolders } from "../../host/app-environment.ts";
-import { residentBelow } from "../../host/process-tree.ts";
-import { DOOR_ADDRESS, behindWalls } from "../../host/walls/outer-keeper.ts";
-import { networkFields, networkVariables } from "../../host/walls/network.ts";
-import type { KeptStart } from "../../host/start-kept.ts";
+import { describeRunOut } from "../../host/limits/limits.ts";
 import type { Clock } from "../../kit/clock.ts";
+import { describeExit } from "../engine.ts";
 import type { Exit, SeatEvents, Started, Workload } from "../engine.ts";
 import type { WorkloadFolders } from "./folders.ts";
 import { hold, judge } from "./limited.ts";
 import type { HeldFork } from "./limited.ts";
-import { startHeld } from "./start-held.ts";
-import type { HeldStart, ProjectWalls, Ways } from "./start-held.ts";
-import { usageOf } from "./usage.ts";
-import { ProcessLook } from "./vitals.ts";
+import { DOOR_ADDRESS } from "./plan.ts";
+import { startHeld, withVerdict } from "./start-held.ts";
+import type { HeldProcess, HeldStart } from "./start-held.ts";
 
-/** Reads its order, then keeps the replica or template that the order names. */
+/** Reads its order, then becomes the replica or template that the order names. */
 const START = `import sys; sys.path[:1] = [${JSON.stringify(PYTHON_DIR)}]; from millrace_worker.start import main; main()`;
-
-/** Shared by all: the limit on such looks applies to the whole service. */
-const look = new ProcessLook();
+const KILLED = describeExit(null, "SIGKILL");
 
 export type Tickets = { readonly template?: string; readonly replica: string };
 
@@ -32,8 +26,8 @@ export type ProcessStart = HeldStart & {
 /** A process of ours, with what it keeps. */
 export type StartedProcess = Started & {
   /** How much memory it holds, as the kernel reports it; what an app says about itself does not count. */
-  residentBytes(): number;
-  /** What the next replica that it forks is held to; null where the host holds nobody to anything. */
+  residentBytes(): Promise<number>;
+  /** What the next replica that it forks is held to; null where its agent sees to that, or nobody does. */
   holdFork?(): HeldFork | null;
   /** How a replica ended that it had forked, if more is known of that than its code. */
   explain?(exit: Exit): Promise<Exit>;
@@ -48,65 +42,41 @@ export type Spawn = (
   events: Pick<SeatEvents, "onLog" | "onError">,
 ) => StartedProcess;
 
-/** Starts a keeper and, under it, a template or a replica; behind walls, if the host has some. */
+/** Starts an agent and, below it, a template or a replica. */
 export const spawnPython: Spawn = (start, clock, events) => {
-  const { workload, limits } = start;
-  const ways: Ways = {
-    plain: () => plainStart(start),
-    walled: (walls, scratch) => walledStart(start, walls, scratch),
-  };
-  const started = startHeld(start, ways, clock, events);
-  if (!("kept" in started)) return over(started);
-  const { kept, exited, held, verdict } = started;
+  const { workload, folders, tickets, limits, address, walls } = start;
+  // In a namespace of its own the first process is a keeper; elsewhere the agent is.
+  const isKept = walls?.rung !== "userns" && walls?.rung !== "uid";
+  const order = orderOf(workload, folders, DOOR_ADDRESS, tickets, isKept);
+  const program = { program: start.python.program, args: ["-c", START], order, home: address };
+  const started = startHeld(start, program, clock, events);
+  if (!("agent" in started)) return over(started);
+  const { agent, exited, held, verdict } = started;
+  const { questions } = agent;
   return {
     exited,
-    kill: () => kept.end(),
-    vitals: (pid) => look.at(pid, kept.pid),
-    usage: (pid) => usageOf(pid, kept.pid),
-    residentBytes: () => residentBelow(kept.pid),
+    kill: () => agent.end(),
+    vitals: (pid) => questions.vitals(pid),
+    usage: (pid) => questions.usage(pid),
+    residentBytes: async () => (await questions.usage(0))?.residentBytes ?? 0,
     ...(held && { judge: (exit: Exit) => judge(exit, held) }),
-    holdFork: () => limits && { ...hold(limits, workload.limits, verdict), ancestor: kept.pid },
+    holdFork: () => {
+      const fork = limits && hold(limits, workload.limits, verdict);
+      return fork && { ...fork, ancestor: agent.pid };
+    },
+    explain: explainer(started, workload),
   };
 };
 
-function plainStart({ python, workload, folders, address, tickets }: ProcessStart): KeptStart {
-  return {
-    python: python.program,
-    args: ["-c", START],
-    cwd: folders.bundle,
-    env: appEnvironment(process.env, withFolders(workload.variables, folders, python)),
-    input: { descriptor: 0, text: `${orderOf(workload, folders, address, tickets)}\n` },
+/** Where an agent ends one fork, the code alone does not tell why. */
+function explainer({ agent, verdict }: HeldProcess, { limits }: Workload): (exit: Exit) => Promise<Exit> {
+  let known = 0;
+  return async (exit) => {
+    if (verdict.why !== null) return withVerdict(exit, verdict);
+    if (exit.detail !== KILLED || (await agent.questions.memoryDeaths()) <= known) return exit;
+    known += 1;
+    return { ...exit, detail: describeRunOut(limits), isOutOfMemory: true };
   };
-}
-
-function walledStart(
-  { python, workload, folders, address, tickets }: ProcessStart,
-  walls: ProjectWalls,
-  scratch: string,
-): KeptStart {
-  // The service's own home is out of reach.
-  const variables = {
-    HOME: scratch,
-    TMPDIR: scratch,
-    ...networkVariables(workload.network, walls.network),
-    ...workload.variables,
-  };
-  return behindWalls(walls, {
-    program: python.program,
-    args: ["-c", START],
-    env: appEnvironment(process.env, withFolders(variables, folders, python)),
-    order: orderOf(workload, folders, DOOR_ADDRESS, tickets),
-    input: null,
-    memoryBytes: workload.limits.memoryBytes,
-    folders,
-    scratch,
-    python,
-    reads: [],
-    writes: [],
-    network: networkFields(workload.network, walls.network),
-    unixSockets: workload.unixSockets,
-    home: address,
-  });
 }
 
 /** What the harness is told, as one line. */
@@ -115,6 +85,7 @@ export function orderOf(
   { bundle }: WorkloadFolders,
   address: string,
   { template, replica }: Tickets,
+  isKept = false,
 ): string {
   return JSON.stringify({
     address,
@@ -125,11 +96,18 @@ export function orderOf(
     max_chunk_bytes: workload.maxChunkBytes,
     template_ticket: template,
     replica_ticket: replica,
+    kept: isKept,
   });
 }
 
 /** A process that has not been started. */
-function over(exit: Exit): StartedProcess {
+export function over(exit: Exit): StartedProcess {
   const exited = Promise.resolve(exit);
-  return { exited, kill: () => {}, vitals: () => null, usage: async () => null, residentBytes: () => 0 };
+  return {
+    exited,
+    kill: () => {},
+    vitals: () => null,
+    usage: async () => null,
+    residentBytes: async () => 0,
+  };
 }

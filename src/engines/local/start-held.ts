@@ -1,17 +1,22 @@
 import { hiddenPython } from "../../host/app-python.ts";
 import type { AppPython } from "../../host/app-python.ts";
+import { appEnvironment, withFolders } from "../../host/app-environment.ts";
+import { describeRunOut } from "../../host/limits/limits.ts";
 import type { AppLimits } from "../../host/limits/limits.ts";
-import { describeExit, startKept } from "../../host/start-kept.ts";
-import type { Kept, KeptStart } from "../../host/start-kept.ts";
-import type { AppWalls } from "../../host/walls/app-walls.ts";
-import type { WalledHost } from "../../host/walls/outer-keeper.ts";
+import { networkFields, networkVariables } from "../../host/walls/network.ts";
+import type { ServerPorts } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
+import type { AppWalls, WalledHost } from "../../host/walls/walled.ts";
 import type { Clock } from "../../kit/clock.ts";
+import { describeExit } from "../engine.ts";
 import type { Exit, SeatEvents, Workload } from "../engine.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
+import { startAgent } from "./agent.ts";
+import type { Agent, AgentExit } from "./agent.ts";
 import type { WorkloadFolders } from "./folders.ts";
 import { endOf, hold } from "./limited.ts";
 import type { Held, Verdict } from "./limited.ts";
+import type { Plan } from "./plan.ts";
 import { cannotStart, whatIsMissing } from "./what-is-missing.ts";
 
 /** What a project's processes live behind. */
@@ -19,6 +24,8 @@ export type ProjectWalls = AppWalls & Pick<WalledHost, "user">;
 
 /** Something of an app that is to be started. */
 export type HeldStart = {
+  /** The interpreter of agents: the host's. */
+  readonly agentPython: string;
   readonly python: AppPython;
   readonly workload: Workload;
   readonly folders: WorkloadFolders;
@@ -28,79 +35,116 @@ export type HeldStart = {
   readonly limits: AppLimits | null;
 };
 
-/** How it starts: as it is, or behind walls with a scratch folder of its own. */
-export type Ways = {
-  plain(): KeptStart;
-  walled(walls: ProjectWalls, scratch: string): KeptStart;
+/** What of a plan is not the same for everything of an app. */
+export type HeldProgram = Pick<Plan, "program" | "args" | "order" | "home"> & {
+  /** Variables that stay as they are, whatever the app says. */
+  readonly fixed?: Readonly<Record<string, string>>;
+  readonly server?: ServerPorts | null;
 };
 
 /** What was started, and what it is held to; null for nothing. */
 export type HeldProcess = {
-  readonly kept: Kept;
+  readonly agent: Agent;
   readonly exited: Promise<Exit>;
   readonly held: Held | null;
   readonly verdict: Verdict;
 };
 
 /**
- * Starts a process of an app under a keeper, within its limits; what it says on its own output is told as lines. Gives
- * how it has ended where it could not or may not start.
+ * Starts something of an app within its limits; what it says on its own output is told as lines. Gives how it has ended
+ * where it could not start.
  */
 export function startHeld(
-  { python, workload, folders, walls, limits }: HeldStart,
-  ways: Ways,
+  start: HeldStart,
+  program: HeldProgram,
   clock: Clock,
   { onLog, onError }: Pick<SeatEvents, "onLog" | "onError">,
 ): HeldProcess | Exit {
-  const verdict: Verdict = { why: limits?.refusal(folders.storage) ?? null };
-  if (verdict.why !== null) return refused(verdict.why);
+  const { python, workload, folders, walls, limits } = start;
+  const verdict: Verdict = { why: null };
   const held = limits && hold(limits, workload.limits, verdict);
-  let kept: Kept;
+  let agent: Agent;
   let scratch: string | null = null;
   try {
     scratch = walls && makeScratch(walls.dataDir, walls.user);
-    const start = walls && scratch !== null ? ways.walled(walls, scratch) : ways.plain();
-    kept = startKept(start, clock, held?.group);
+    agent = startAgent(start.agentPython, planOf(start, program, scratch), clock, held?.group ?? null);
   } catch (error) {
     held?.group.remove();
     if (scratch !== null) void removeScratch(scratch);
     return stillborn(error as NodeJS.ErrnoException);
   }
   for (const name of ["stdout", "stderr"] as const)
-    readLogLines(kept[name], name, onLog, { owner: workload.projectId }).catch(onError);
-  const missing = () => whatIsMissing(python.program, folders);
-  const hidden = (code: number | null) => {
-    const why = hiddenPython(python, code, walls);
-    return why === null ? null : cannotStart(why);
-  };
-  const ended = kept.exited.then(
-    // Behind walls it is the outer keeper that starts, and its child that finds nothing there.
-    ({ code, signal }): Exit => ({
-      detail: describeExit(code, signal),
-      initFailure: walls && code !== 0 ? (missing() ?? hidden(code)) : null,
-    }),
-    (error: Error): Exit => ({ detail: error.message, initFailure: missing() }),
+    readLogLines(agent[name], name, onLog, { owner: workload.projectId }).catch(onError);
+  const ended = agent.exited.then(
+    (end): Exit => {
+      limits?.noteStorage(folders.storage, end.isStorageFull);
+      verdict.why = end.full && limits ? limits.describeFull(end.full) : null;
+      return exitOf(end, start);
+    },
+    (error: Error): Exit => ({ detail: error.message, initFailure: whatIsMissing(python.program, folders) }),
   );
-  const exited = held ? endOf(ended, held) : ended;
-  const written = { scratch: scratch === null ? [] : [scratch], storage: folders.storage };
-  const unwatch = limits?.watch(written, (why) => {
-    verdict.why = why;
-    kept.end();
-  });
-  void exited.then(unwatch);
-  void exited.then(() => clock.after(LAST_LINES_MS, () => kept.close()));
+  const exited = held ? endOf(ended, held) : ended.then((exit) => withVerdict(exit, verdict));
+  void exited.then(() => clock.after(LAST_LINES_MS, () => agent.close()));
   if (scratch !== null) void exited.then(() => removeScratch(scratch));
-  return { kept, exited, held, verdict };
+  return { agent, exited, held, verdict };
+}
+
+/** How it ended, if all of it was ended for a reason. */
+export function withVerdict(exit: Exit, { why }: Verdict): Exit {
+  return why === null ? exit : { ...exit, detail: why };
+}
+
+function planOf(
+  { python, workload, folders, walls, limits }: HeldStart,
+  { program, args, order, home, fixed = {}, server = null }: HeldProgram,
+  scratch: string | null,
+): Plan {
+  const written = { scratch: scratch === null ? [] : [scratch], storage: folders.storage };
+  // The service's own home is out of reach.
+  const own =
+    walls === null || scratch === null
+      ? {}
+      : { HOME: scratch, TMPDIR: scratch, ...networkVariables(workload.network, walls.network) };
+  const variables = withFolders({ ...own, ...workload.variables }, folders, python);
+  const reach =
+    walls === null || scratch === null
+      ? null
+      : {
+          folders,
+          scratch,
+          python,
+          reads: [],
+          writes: [],
+          network: networkFields(workload.network, walls.network, server),
+          unixSockets: workload.unixSockets,
+          memoryBytes: workload.limits.memoryBytes,
+        };
+  return {
+    program,
+    args,
+    cwd: folders.bundle,
+    env: { ...appEnvironment(process.env, variables), ...fixed },
+    order,
+    home,
+    input: null,
+    walls: walls && reach && { host: walls, reach },
+    watched: limits && limits.watched(workload.limits, written),
+    server: server && { port: server.own, authored: server.declared },
+  };
+}
+
+function exitOf({ code, signal, isOutOfMemory }: AgentExit, start: HeldStart): Exit {
+  const { python, workload, folders, walls } = start;
+  if (isOutOfMemory)
+    return { detail: describeRunOut(workload.limits), initFailure: null, isOutOfMemory: true };
+  const hidden = hiddenPython(python, code, walls);
+  // It is the agent that starts, and its child that finds nothing there.
+  const missing = whatIsMissing(python.program, folders) ?? (hidden === null ? null : cannotStart(hidden));
+  return { detail: describeExit(code, signal), initFailure: code === 0 ? null : missing };
 }
 
 /** A process that could not be started. */
 function stillborn({ code, message }: NodeJS.ErrnoException): Exit {
   const detail = code === "E2BIG" ? "its secrets are too large to pass as environment variables" : message;
   return { detail, initFailure: null };
-}
-
-/** A process that may not be started. */
-function refused(why: string): Exit {
-  const message = `The app cannot start: ${why}.`;
-  return { detail: why, initFailure: { message, traceback: message } };
 }

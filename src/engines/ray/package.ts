@@ -6,7 +6,7 @@ import { ZipFile } from "yazl";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 
 /** What runs on the cluster: the supervisor, the agent that its actors start, walls, and the harness behind them. */
-const PACKAGES = ["millrace_ray", "millrace_seat", "millrace_walls", "millrace_worker"] as const;
+const PACKAGES = ["millrace_ray", "millrace_agent", "millrace_walls", "millrace_worker"] as const;
 /** Where the format's time begins: equal files make equal archives. */
 const ENTRY = { mtime: new Date(1980, 0, 1), forceDosTimestamp: true, mode: 0o100644, compress: false };
 

@@ -1,4 +1,4 @@
-import { describeExit } from "../../host/start-kept.ts";
+import { describeExit } from "../engine.ts";
 import type { Exit } from "../engine.ts";
 import type { PlacedSeat, SeatOrder, SeatPlaceEvents } from "../agent/seat-place.ts";
 import type { Needs, SeatEnd, SupervisorOrder } from "./supervisor-messages.ts";

@@ -86,7 +86,7 @@ export class ProcessSeat implements Seat {
 
   #spawn(tickets: Tickets): StartedProcess {
     const {
-      python: own,
+      python: agentPython,
       dataDir,
       rung,
       reads = [],
@@ -101,9 +101,9 @@ export class ProcessSeat implements Seat {
     const { address } = this.#home;
     const folders = foldersOf(workload, dataDir);
     const user = storage.userOf(workload.projectId);
-    const walls = rung && { rung, python: own, dataDir, reads, network, user };
+    const walls = rung && { rung, dataDir, reads, network, user };
     const start = (python: AppPython) =>
-      spawn({ python, workload, folders, walls, limits, address, tickets }, clock, this.#owner);
+      spawn({ agentPython, python, workload, folders, walls, limits, address, tickets }, clock, this.#owner);
     const python = interpreterOf(workload);
     const process = "program" in python ? start(python) : startLater(python, start);
     this.#process = process;

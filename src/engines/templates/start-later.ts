@@ -25,6 +25,7 @@ export function startLater(
     usage: async (pid) => (await begun?.usage(pid)) ?? null,
     judge: (exit) => begun?.judge?.(exit) ?? exit,
     holdFork: () => begun?.holdFork?.() ?? null,
-    residentBytes: () => begun?.residentBytes() ?? 0,
+    explain: async (exit) => (await begun?.explain?.(exit)) ?? exit,
+    residentBytes: async () => (await begun?.residentBytes()) ?? 0,
   };
 }

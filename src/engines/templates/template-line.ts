@@ -151,8 +151,8 @@ export class TemplateLine {
     this.#forked.set(replica.id, waiting);
     const held = this.#process.holdFork?.() ?? null;
     const plain = this.template.fork(replica);
-    const explained = plain.exited.then(async (exit) => (await this.#process.explain?.(exit)) ?? exit);
-    const forked = held ? limited(plain, held) : { ...plain, exited: explained };
+    const exited = plain.exited.then(async (exit) => (await this.#process.explain?.(exit)) ?? exit);
+    const forked = held ? limited({ ...plain, exited }, held) : { ...plain, exited };
     void forked.exited.then(() => this.#forked.delete(replica.id));
     begin(forked);
   }
@@ -190,7 +190,14 @@ export class TemplateLine {
     }
     this.#retireTimer?.cancel();
     this.#retireTimer = this.#clock.after(this.#keepMs, () => this.#retire());
-    this.#idle.add(this, this.#process.residentBytes(), () => this.#retire());
+    void this.#measure();
+  }
+
+  /** Idle templates share part of the memory. */
+  async #measure(): Promise<void> {
+    const bytes = await this.#process.residentBytes();
+    if (this.#isForking && !this.#isOver && !this.template.hasChildren)
+      this.#idle.add(this, bytes, () => this.#retire());
   }
 
   #retire(): void {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Socket } from "node:net";
-import { KEEPER_GRACE_MS } from "../../host/end-keeper.ts";
-import { describeExit } from "../../host/start-kept.ts";
+import { KEEPER_GRACE_MS } from "../local/end-agent.ts";
+import { describeExit } from "../engine.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { within } from "../../kit/within.ts";

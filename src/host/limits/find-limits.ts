@@ -1,4 +1,3 @@
-import type { Clock } from "../../kit/clock.ts";
 import type { Rung } from "../walls/rung.ts";
 import { findHierarchy } from "./find-hierarchy.ts";
 import { HostLimits, enforcementOf } from "./host-limits.ts";
@@ -6,12 +5,8 @@ import type { LimitSettings } from "./host-limits.ts";
 import type { AppLimits, Enforcement } from "./limits.ts";
 
 /** Finds out, by trying, what this host can hold apps to, and prepares it. */
-export async function findLimits(
-  settings: LimitSettings,
-  rung: Rung | null,
-  clock: Clock,
-): Promise<AppLimits> {
-  return new HostLimits(await findHierarchy(settings.dataDir), settings, rung, clock);
+export async function findLimits(settings: LimitSettings, rung: Rung | null): Promise<AppLimits> {
+  return new HostLimits(await findHierarchy(settings.dataDir), settings, rung);
 }
 
 /** What `findLimits` would find, for whoever is not the service. */

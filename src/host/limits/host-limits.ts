@@ -1,14 +1,18 @@
 import { SETTING_KEYS, envOf } from "../../config/setting-keys.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { showSize } from "../../config/sizes.ts";
-import type { Clock } from "../../kit/clock.ts";
 import type { Rung } from "../walls/rung.ts";
-import { DiskWatcher } from "./disk-watcher.ts";
 import type { FoundHierarchy } from "./find-hierarchy.ts";
-import type { CgroupGroup } from "./hierarchy.ts";
 import { MAX_PROCESSES } from "./limits.ts";
-import type { AppLimits, Enforced, Enforcement, LimitGroup, Limits, WrittenFolders } from "./limits.ts";
-import { MemoryWatcher } from "./memory-watcher.ts";
+import type {
+  AppLimits,
+  Enforced,
+  Enforcement,
+  LimitGroup,
+  Limits,
+  Watched,
+  WrittenFolders,
+} from "./limits.ts";
 import type { Controller } from "./own-cgroups.ts";
 
 const DELEGATE =
@@ -23,65 +27,63 @@ const STORAGE_SETTING = envOf(SETTING_KEYS.maxProjectStorageBytes.name);
 /** What the operator says of it. */
 export type LimitSettings = Pick<Settings, "dataDir" | "maxScratchBytes" | "maxProjectStorageBytes">;
 
-/** Limits by what was found: control groups, and a watcher for memory where they do not cover it. */
+/** Limits by what was found: control groups, and for agents to watch what those do not cover. */
 export class HostLimits implements AppLimits {
   readonly enforcement: Enforcement;
   readonly #found: FoundHierarchy;
   readonly #settings: LimitSettings;
-  readonly #watcher: MemoryWatcher;
-  readonly #disk: DiskWatcher;
+  /** Storage that was found to hold too much. */
+  readonly #full = new Set<string>();
   /** Groups that are being removed. */
   readonly #leaving = new Set<Promise<void>>();
 
-  constructor(found: FoundHierarchy, settings: LimitSettings, rung: Rung | null, clock: Clock) {
+  constructor(found: FoundHierarchy, settings: LimitSettings, rung: Rung | null) {
     this.#found = found;
     this.#settings = settings;
-    this.#watcher = new MemoryWatcher(clock);
-    this.#disk = new DiskWatcher(clock);
     this.enforcement = enforcementOf(found, settings, rung);
   }
 
-  group(limits: Limits): LimitGroup {
-    const { hierarchy } = this.#found;
-    const made = hierarchy?.make(limits) ?? null;
-    const isWatched = limits.memoryBytes !== null && !hierarchy?.roots.has("memory");
-    const watched = isWatched ? this.#watcher.group(limits.memoryBytes) : null;
+  group(limits: Limits): LimitGroup | null {
+    const made = this.#found.hierarchy?.make(limits);
+    if (!made) return null;
     return {
-      add: async (pid) => {
-        await Promise.all([made?.add(pid), watched?.add(pid)]);
-      },
-      ranOut: () => watched?.ranOut() || (made?.ranOut() ?? false),
+      add: (pid) => made.add(pid),
+      ranOut: () => made.ranOut(),
       remove: () => {
-        watched?.remove();
-        if (made) this.#see(made);
+        const gone = made.removed().finally(() => this.#leaving.delete(gone));
+        this.#leaving.add(gone);
       },
     };
   }
 
-  refusal(storage: string): string | null {
-    const maxBytes = this.#settings.maxProjectStorageBytes;
-    return maxBytes !== null && this.#disk.isOver(storage) ? describeFull("storage", maxBytes) : null;
+  watched({ memoryBytes }: Limits, { scratch, storage }: WrittenFolders): Watched {
+    const { maxScratchBytes, maxProjectStorageBytes } = this.#settings;
+    const isLimited = this.#found.hierarchy?.roots.has("memory") ?? false;
+    const temporary = scratch.map((path) => ({ name: "scratch", maxBytes: maxScratchBytes, path }) as const);
+    return {
+      memoryBytes: isLimited ? null : memoryBytes,
+      folders:
+        storage === null || maxProjectStorageBytes === null
+          ? temporary
+          : [...temporary, { name: "storage", maxBytes: maxProjectStorageBytes, path: storage }],
+      checksStorage: storage !== null && this.#full.has(storage),
+    };
   }
 
-  watch({ scratch, storage }: WrittenFolders, onOver: (why: string) => void): () => void {
+  noteStorage(storage: string | null, isFull: boolean): void {
+    if (storage === null) return;
+    if (isFull) this.#full.add(storage);
+    else this.#full.delete(storage);
+  }
+
+  describeFull(folder: "scratch" | "storage"): string {
     const { maxScratchBytes, maxProjectStorageBytes } = this.#settings;
-    const stops: (() => void)[] = [];
-    const watch = (folder: string, maxBytes: number, why: string): void =>
-      void stops.push(this.#disk.watch({ folder, maxBytes }, () => onOver(why)));
-    for (const folder of scratch) watch(folder, maxScratchBytes, describeFull("scratch", maxScratchBytes));
-    if (storage !== null && maxProjectStorageBytes !== null)
-      watch(storage, maxProjectStorageBytes, describeFull("storage", maxProjectStorageBytes));
-    return () => stops.forEach((stop) => stop());
+    return describeFull(folder, folder === "scratch" ? maxScratchBytes : (maxProjectStorageBytes ?? 0));
   }
 
   async close(): Promise<void> {
     await Promise.all(this.#leaving);
     await this.#found.hierarchy?.remove();
-  }
-
-  #see(group: CgroupGroup): void {
-    const gone = group.removed().finally(() => this.#leaving.delete(gone));
-    this.#leaving.add(gone);
   }
 }
 

@@ -26,15 +26,30 @@ export type WrittenFolders = {
   readonly storage: string | null;
 };
 
+/** What an agent watches, where nothing else holds an app to it. */
+export type Watched = {
+  /** Of each replica; null where the kernel limits it, or nothing does. */
+  readonly memoryBytes: number | null;
+  readonly folders: readonly {
+    readonly name: "scratch" | "storage";
+    readonly maxBytes: number;
+    readonly path: string;
+  }[];
+  /** The storage was full: nothing starts until it is not. */
+  readonly checksStorage: boolean;
+};
+
 /** What the host can hold an app to. */
 export type AppLimits = {
   readonly enforcement: Enforcement;
-  /** Why nothing that writes to this storage may start now, for people; null where it may. */
-  refusal(storage: string): string | null;
-  /** Calls `onOver` once, with the reason, when one of the folders holds too much. Gives a function that ends this. */
-  watch(folders: WrittenFolders, onOver: (why: string) => void): () => void;
-  /** Makes a group; nothing is in it yet. */
-  group(limits: Limits): LimitGroup;
+  /** What the agent of something with these limits has to watch. */
+  watched(limits: Limits, folders: WrittenFolders): Watched;
+  /** An agent has seen whether this storage is full. */
+  noteStorage(storage: string | null, isFull: boolean): void;
+  /** Makes a group; nothing is in it yet. Null where the kernel gives none. */
+  group(limits: Limits): LimitGroup | null;
+  /** For people, which of its folders an app has filled. */
+  describeFull(folder: "scratch" | "storage"): string;
   /** Removes what is left of all groups. */
   close(): Promise<void>;
 };

@@ -1,4 +1,4 @@
-import type { KeptEnd } from "../../host/run-kept.ts";
+import type { ProgramEnd } from "../../engines/programs/run-program.ts";
 import { AppError } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
 import { fileRunName } from "../../model/file-run.ts";
@@ -46,7 +46,7 @@ export function startedRun(
 }
 
 /** How a file's run ended: by itself, or from outside. */
-export type FileRunEnd = KeptEnd | "timed_out" | "cancelled" | "interrupted";
+export type FileRunEnd = ProgramEnd | "timed_out" | "cancelled" | "interrupted";
 
 /** The record with its end. */
 export function endedRun(run: Run, end: FileRunEnd, now: number): Run {

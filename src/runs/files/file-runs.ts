@@ -2,8 +2,8 @@ import path from "node:path";
 import { appPython, hiddenPython, missingPython } from "../../host/app-python.ts";
 import type { AppLimits, Limits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
-import { runKept } from "../../host/run-kept.ts";
-import type { AppWalls } from "../../host/walls/app-walls.ts";
+import { runProgram } from "../../engines/programs/run-program.ts";
+import type { AppWalls } from "../../host/walls/walled.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { mkdir, stat } from "../../kit/files.ts";
 import { giveTree } from "../../kit/give-tree.ts";
@@ -256,7 +256,7 @@ export class FileRuns {
     for (const warning of file.warnings) onLine(`[millrace] warning: ${warning}`, "stderr");
     try {
       const signal = AbortSignal.any([late.signal, cancelled, this.#stopping.signal]);
-      const end = await runKept(own, { ...kept, held, onLine }, signal, clock);
+      const end = await runProgram(own, { ...kept, held, onLine }, signal, clock);
       const hidden = hiddenPython(python, end.code, walls);
       return hidden === null ? end : { ...end, lastWords: hidden };
     } catch (error) {

@@ -1,8 +1,8 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { appEnvironment, withFolders } from "../../host/app-environment.ts";
 import type { AppPython } from "../../host/app-python.ts";
-import type { KeptProgram } from "../../host/run-kept.ts";
-import type { AppWalls } from "../../host/walls/app-walls.ts";
+import type { Program } from "../../engines/programs/run-program.ts";
+import type { AppWalls } from "../../host/walls/walled.ts";
 import { networkFields, networkVariables } from "../../host/walls/network.ts";
 import type { Network } from "../../model/app-config.ts";
 import type { FileRunRequest } from "./file-run.ts";
@@ -37,7 +37,7 @@ export type FileWalls = {
 export function keptFile(
   { file, data, python, variables, folder, storage, scratch, user }: FileStart,
   { walls, sockets: { network, unixSockets } }: FileWalls,
-): Omit<KeptProgram, "held" | "onLine"> {
+): Omit<Program, "held" | "onLine"> {
   const { environment } = file;
   const env = withFolders(variables, { storage, environment }, python);
   const program = {

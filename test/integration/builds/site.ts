@@ -15,7 +15,7 @@ import { readAppConfig } from "../../../src/config/app-config.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import type { Interpreter } from "../../../src/host/interpreter.ts";
 import { StorageFolders } from "../../../src/host/storage/folders.ts";
-import type { AppWalls } from "../../../src/host/walls/app-walls.ts";
+import type { AppWalls } from "../../../src/host/walls/walled.ts";
 import { OPEN_NETWORK } from "../../support/walls/open-network.ts";
 import { ISOLATION } from "../../support/test-settings.ts";
 import { FIRST_USER, offered } from "../../support/walls/walled.ts";
@@ -178,10 +178,9 @@ export async function buildPlace(): Promise<BuildPlace> {
 
 /** What a service with this data directory would have its builds live behind. */
 async function wallsOf(dataDir: string, host: NodeJS.ProcessEnv, wanted?: Rung): Promise<AppWalls | null> {
-  const { path: python } = await servicePython();
   const reads = hostReads(host, dataDir);
   const rung = wanted ?? (ISOLATION === "auto" ? highestRung(await offered()) : null);
-  return rung && { rung, python, dataDir, reads, network: OPEN_NETWORK };
+  return rung && { rung, dataDir, reads, network: OPEN_NETWORK };
 }
 
 let asked: Promise<Interpreter> | null = null;

@@ -27,16 +27,16 @@ function imports(bundleDir: string): number[] {
 
 verifies(
   "show.cold.first",
-  "the first call ever starts one interpreter, which imports main.py once",
+  "the first call ever starts an agent and one interpreter, which imports main.py once",
   async () => {
     const test = await testService({ app: { main: MAIN, toml } }, WITHOUT_WALLS);
     const pid = Number((await test.call("app")).json.result);
     const bundleDir = test.bundleDir("app");
     expect(imports(bundleDir)).toHaveLength(1);
-    // Keepers, template and replica are forks of one start: what was executed is the same for all.
+    // The keeper, the template and the replica are forks of one start: what was executed is the same for all.
     const processes = processesIn(bundleDir);
     expect(processes.map((process) => process.pid)).toContain(pid);
-    expect(new Set(processes.map(({ command }) => command)).size).toBe(1);
+    expect(new Set(processes.map(({ command }) => command)).size).toBe(2);
   },
 );
 

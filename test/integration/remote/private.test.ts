@@ -21,7 +21,7 @@ def agent():
     while True:
         pid = parent_of(pid)
         with open("/proc/%d/cmdline" % pid) as words:
-            if words.read().rstrip("\\0").endswith("millrace_seat"):
+            if words.read().rstrip("\\0").endswith("millrace_agent"):
                 return pid
 
 def can_read(file):

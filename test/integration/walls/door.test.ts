@@ -92,7 +92,7 @@ for (const rung of TRIED_RUNGS) {
 const PACE = `
 import socket, sys, tempfile
 sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
-from millrace_walls import door
+from millrace_agent import door
 
 class Clock:
     now = 0.0

@@ -5,8 +5,7 @@ import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import type { AppLimits } from "../../../src/host/limits/limits.ts";
-import { runKept } from "../../../src/host/run-kept.ts";
-import { KEPT_SERVER_CODE } from "../../../src/engines/local/server/server-code.ts";
+import { runProgram } from "../../../src/engines/programs/run-program.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { until } from "../../support/until.ts";
@@ -29,13 +28,14 @@ verifies("walls.limits.once", "a program without walls begins only once it is in
   };
   const host: AppLimits = {
     enforcement: null as never,
-    refusal: () => null,
-    watch: () => () => {},
+    watched: () => ({ memoryBytes: null, folders: [], checksStorage: false }),
+    noteStorage: () => {},
+    describeFull: () => "",
     group: () => group,
     close: () => Promise.resolve(),
   };
   const limits = { memoryBytes: null, cpus: null, cpuShare: 1 };
-  const ended = runKept(
+  const ended = runProgram(
     python.path,
     {
       program: "/bin/sh",
@@ -58,13 +58,14 @@ verifies("walls.limits.once", "a program without walls begins only once it is in
 
 /** A service whose groups let nobody in; it says which process waits for that. */
 const SERVICE = `
-import { runKept } from "${REPOSITORY}/src/host/run-kept.ts";
+import { runProgram } from "${REPOSITORY}/src/engines/programs/run-program.ts";
 const [python, cwd] = process.argv.slice(1);
 const add = (pid) => (console.log(pid), new Promise(() => {}));
-const host = { group: () => ({ add, ranOut: () => false, remove() {} }), watch: () => () => {} };
+const watched = () => ({ memoryBytes: null, folders: [], checksStorage: false });
+const host = { group: () => ({ add, ranOut: () => false, remove() {} }), watched, noteStorage() {} };
 const held = { host, limits: {}, folders: {} };
 const program = { program: "/bin/sh", args: ["-c", "echo begun > begun"], cwd, env: {}, onLine() {}, walls: null, held };
-await runKept(python, program, new AbortController().signal);
+await runProgram(python, program, new AbortController().signal);
 `;
 
 verifies(
@@ -83,17 +84,3 @@ verifies(
     expect(existsSync(path.join(cwd, "begun"))).toBe(false);
   },
 );
-
-verifies("walls.limits.once", "a server whose service dies before that does not begin either", async () => {
-  const python = await findInterpreter("python3");
-  const begin = async (input: string): Promise<readonly [unknown, boolean]> => {
-    const cwd = scratchDirectory();
-    const command = ["/bin/sh", "-c", "echo begun > begun"];
-    const keeper = spawn(python.path, ["-I", "-S", "-c", KEPT_SERVER_CODE, ...command], { cwd });
-    keeper.stdin.end(input);
-    const [code] = await once(keeper, "exit");
-    return [code, existsSync(path.join(cwd, "begun"))];
-  };
-  expect(await begin("")).toEqual([1, false]);
-  expect(await begin("\n")).toEqual([0, true]);
-});

@@ -6,7 +6,8 @@ import { expect, onTestFinished } from "vitest";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { networkFields, networkVariables } from "../../../src/host/walls/network.ts";
-import { behindWalls } from "../../../src/host/walls/outer-keeper.ts";
+import { packPlan } from "../../../src/engines/local/plan.ts";
+import { startOf } from "../../../src/host/walls/isolated-start.ts";
 import { startService } from "../../../src/main.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { cheaply, testService } from "../../support/service.ts";
@@ -136,30 +137,37 @@ for (const rung of TRIED_RUNGS) {
         return folder;
       }) as [string, string, string];
       const network = { ...OPEN_NETWORK, hasWalls: true, gap: null };
-      const start = behindWalls(
-        { rung, python, dataDir: directory, user, reads: [] },
-        {
-          program: python,
-          args: ["-c", LOOK_UP],
-          env: { ...networkVariables("egress", network) },
-          order: "{}",
-          folders: { bundle, environment: null, storage },
-          scratch,
-          python: { interpreter: null, names: null },
-          reads: [],
-          writes: [],
-          input: null,
-          memoryBytes: null,
-          unixSockets: false,
-          network: networkFields("egress", network),
-          home: "/nonexistent",
+      const plan = packPlan({
+        program: python,
+        args: ["-c", LOOK_UP],
+        cwd: bundle,
+        env: { ...networkVariables("egress", network) },
+        order: "{}",
+        home: "/nonexistent",
+        input: null,
+        watched: null,
+        server: null,
+        walls: {
+          host: { rung, dataDir: directory, user, reads: [] },
+          reach: {
+            folders: { bundle, environment: null, storage },
+            scratch,
+            python: { interpreter: null, names: null },
+            reads: [],
+            writes: [],
+            memoryBytes: null,
+            unixSockets: false,
+            network: networkFields("egress", network),
+          },
         },
-      );
+      });
       const server = path.join(REPOSITORY, "test/support/walls/name-server.py");
       const resolv = path.join(directory, "resolv.conf");
-      const command = [python, server, resolv, "127.0.0.153", "192.0.2.99", start.python, ...start.args];
+      const agent = [python, ...startOf("millrace_agent.local")];
+      const command = [python, server, resolv, "127.0.0.153", "192.0.2.99", ...agent];
       const { stdout, stderr } = spawnSync("unshare", ["-m", ...command], {
-        input: start.input?.text,
+        // Nobody talks to it.
+        input: plan.replace("service=true\0", ""),
         encoding: "utf8",
       });
       expect([stdout, stderr]).toEqual(["192.0.2.99\n", ""]);

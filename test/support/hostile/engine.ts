@@ -53,7 +53,7 @@ export class HostilePeer {
     this.#tell({ start: { id, address, tickets } });
     // Nothing is known of who is only played.
     const kill = (): void => this.#tell({ kill: id });
-    return { exited, kill, vitals: () => null, usage: async () => null, residentBytes: () => 0 };
+    return { exited, kill, vitals: () => null, usage: async () => null, residentBytes: async () => 0 };
   }
 
   #tell(order: ToPeer): void {

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
-import { heldBelow, listenersSeenBy } from "../../../src/host/listeners.ts";
+import { heldBelow, listenersSeenBy } from "../listeners.ts";
 import { nearestBelow } from "../../../src/host/process-tree.ts";
 import { groupOf, isAlive, parentOf } from "../process-tree.ts";
 import { until } from "../until.ts";

@@ -3,7 +3,7 @@ import type { ImageBuilds } from "../../../src/engines/build-seats.ts";
 import type { ChildProcess } from "node:child_process";
 import path from "node:path";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
-import { describeExit } from "../../../src/host/start-kept.ts";
+import { describeExit } from "../../../src/engines/engine.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import type { Exit, Workload } from "../../../src/engines/engine.ts";
 import type {
@@ -15,7 +15,7 @@ import type {
 } from "../../../src/engines/agent/seat-place.ts";
 import { isAlive } from "../process-tree.ts";
 
-const AGENT = path.join(PYTHON_DIR, "millrace_seat");
+const AGENT = path.join(PYTHON_DIR, "millrace_agent");
 
 const NAME = "process ";
 const LOOK_MS = 50;

@@ -10,7 +10,8 @@ import sys
 harness, folder, changes, code, *arguments = sys.argv[1:]
 sys.path.insert(0, harness)
 
-from millrace_walls import landlock, places, start  # noqa: E402
+from millrace_agent import local  # noqa: E402
+from millrace_walls import landlock, places  # noqa: E402
 
 altered = json.loads(changes)
 user = altered.pop("user", None)
@@ -38,7 +39,7 @@ fields += [("variable", "%s=%s/data/scratch" % (name, folder)) for name in ("HOM
 for name in ("PATH", "LD_LIBRARY_PATH"):
     if name in os.environ:
         fields.append(("variable", "%s=%s" % (name, os.environ[name])))
-fields += [("argument", each) for each in ("-c", code, *arguments)]
+fields += [("argument", each) for each in ("-c", code, *arguments)] + [("end", "")]
 plan = b"".join(os.fsencode("%s=%s" % field) + b"\0" for field in fields)
 told, tell = os.pipe()
 if os.fork() == 0:
@@ -48,4 +49,4 @@ if os.fork() == 0:
     os._exit(0)
 os.close(tell)
 os.dup2(told, 0)
-start.main()
+local.main()

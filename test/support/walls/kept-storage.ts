@@ -9,7 +9,7 @@ import type { TestContext } from "vitest";
 import { Volumes } from "../../../src/apps/volumes/volumes.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { StorageFolders } from "../../../src/host/storage/folders.ts";
-import { StorageHelper } from "../../../src/host/storage/helper.ts";
+import { StorageHelper } from "../../../src/engines/programs/storage-helper.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";

@@ -7,7 +7,6 @@ import { describeEnforced } from "../../../src/host/limits/limits.ts";
 import type { LimitName } from "../../../src/host/limits/limits.ts";
 import { RUNGS } from "../../../src/host/walls/rung.ts";
 import type { Rung } from "../../../src/host/walls/rung.ts";
-import { systemClock } from "../../../src/kit/clock.ts";
 import type { Engine } from "../../../src/engines/engine.ts";
 import { processEngine } from "../../../src/engines/local/engine.ts";
 import type { ProcessHost } from "../../../src/engines/local/host.ts";
@@ -29,7 +28,7 @@ export async function requireCgroups(name: LimitName, context: TestContext): Pro
 /** The usual engine on a host without control groups. */
 export function withoutCgroups(host: ProcessHost): Engine {
   const found = { hierarchy: null, lacking: new Map() };
-  return processEngine({ ...host, limits: new HostLimits(found, SETTINGS, host.rung, systemClock) });
+  return processEngine({ ...host, limits: new HostLimits(found, SETTINGS, host.rung) });
 }
 
 /** The groups that a service has made for its apps, in all hierarchies. */

@@ -54,7 +54,7 @@ async function buildingImages(config: object = {}): Promise<Site> {
   const logins = path.join(buildkit, "logins.json");
   await writeFile(logins, JSON.stringify({ auths: { "registry.example:5000": { auth: "operator" } } }));
   const tools = {
-    script: path.join(REPOSITORY, "python/millrace_seat/image.py"),
+    script: path.join(REPOSITORY, "python/millrace_agent/image.py"),
     buildctl: path.join(REPOSITORY, "test/support/remote/played-buildctl.py"),
     address: buildkit,
     logins,

@@ -1,5 +1,5 @@
 import path from "node:path";
-import type { KeptEnd } from "../../../host/run-kept.ts";
+import type { ProgramEnd } from "../../../engines/programs/run-program.ts";
 import { realpath } from "../../../kit/files.ts";
 import type { BuildGround } from "../../../engines/build-seats.ts";
 import { environmentElsewhere } from "../build-environment.ts";
@@ -30,7 +30,7 @@ export class PackagesElsewhere {
 
   /** Makes it empty. `withPip` gives it a pip if that can be had. */
   async create(withPip: boolean): Promise<void> {
-    const make = async (options: readonly string[]): Promise<KeptEnd> => {
+    const make = async (options: readonly string[]): Promise<ProgramEnd> => {
       const args = ["-I", "-m", "venv", "--clear", ...options, this.folder];
       return await this.#run(this.#ground.python.path, args);
     };
@@ -82,7 +82,7 @@ export class PackagesElsewhere {
     program: string,
     args: readonly string[],
     onLine: (text: string) => void = () => {},
-  ): Promise<KeptEnd> {
+  ): Promise<ProgramEnd> {
     return await runStep({ program, args, env: {}, onLine }, this.#site);
   }
 }

@@ -5,7 +5,7 @@ import { ENVIRONMENT_LABEL, PROJECT_LABEL, ulimits } from "../../../host/contain
 import type { Containers } from "../../../host/containers/containers.ts";
 import type { ContainerTool } from "../../../host/containers/container-tool.ts";
 import { writeImageRecord } from "../../../host/containers/image-record.ts";
-import { runKept } from "../../../host/run-kept.ts";
+import { runProgram } from "../../../engines/programs/run-program.ts";
 import { mkdir, readFile, realpath, writeFile } from "../../../kit/files.ts";
 import type { AppConfig } from "../../../model/app-config.ts";
 import { BuildError } from "../build-error.ts";
@@ -128,7 +128,7 @@ async function build(
     held: null,
   };
   await containers.whileBuilding(tool, projectId, async () => {
-    const { code, lastWords, detail } = await runKept(keeperPython, program, signal);
+    const { code, lastWords, detail } = await runProgram(keeperPython, program, signal);
     if (code !== 0) {
       const advice = await tools.advice(site);
       throw new BuildError(`the image could not be built: ${lastWords || detail}${advice}`);

@@ -23,7 +23,7 @@ export const FILES: readonly Attack[] = [
   attack(
     "landlock",
     "change the outer keeper",
-    `open(harness_dir + "/millrace_walls/start.py", "r+b").close()`,
+    `open(harness_dir + "/millrace_agent/local.py", "r+b").close()`,
   ),
   attack("landlock", "change its interpreter", `open(os.__file__, "r+b").close()`),
   proven(

@@ -8,7 +8,7 @@ import { verifies } from "../../../verifies.ts";
 const PLAY = `
 import sys, threading
 sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
-from millrace_seat import addresses
+from millrace_agent import addresses
 asked, answered, woken = [], threading.Event(), threading.Event()
 def find(host, port, type):
     asked.append(host)

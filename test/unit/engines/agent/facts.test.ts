@@ -9,7 +9,7 @@ import { X509Certificate } from "node:crypto";
 
 /** A file of the agent. */
 function source(name: string): string {
-  return readFileSync(path.join(REPOSITORY, "python", "millrace_seat", name), "utf8");
+  return readFileSync(path.join(REPOSITORY, "python", "millrace_agent", name), "utf8");
 }
 
 test("an app sees as much of its surroundings in a seat elsewhere as on the service's machine", () => {

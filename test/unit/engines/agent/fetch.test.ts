@@ -8,7 +8,7 @@ import { verifies } from "../../../verifies.ts";
 const PLAY = `
 import socket, ssl, sys
 sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
-from millrace_seat import fetch
+from millrace_agent import fetch
 fetch._PAUSES_SECONDS = (0,) * 3
 ends = [ConnectionResetError(), ssl.SSLEOFError()]
 class Context:

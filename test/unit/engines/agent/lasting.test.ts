@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { Looks } from "../../../../src/engines/agent/looks.ts";
+import { Questions } from "../../../../src/engines/agent/questions.ts";
 import { SeatLine } from "../../../../src/engines/agent/seat-line.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { until } from "../../../support/until.ts";
@@ -132,8 +132,8 @@ test("no more agents are looked up at once than the database is asked for", asyn
 
 test("an agent is asked so much at once, and what it does not answer is not waited for", async () => {
   const clock = new HandClock();
-  const asked: number[] = [];
-  const looks = new Looks(clock, (id) => asked.push(id));
+  const asked: unknown[] = [];
+  const looks = new Questions(clock, (question) => asked.push(question));
   const all = Array.from({ length: 1_001 }, (_, pid) => looks.usage(pid));
   expect([asked.length, await all.at(-1)]).toEqual([1_000, null]);
   looks.giveUp();

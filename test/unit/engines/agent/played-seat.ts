@@ -202,6 +202,7 @@ export async function playedSeat(changes: Partial<Workload> = {}, left?: Promise
   const start = {
     python: PYTHON_ELSEWHERE,
     workload: { ...WORKLOAD, ...changes },
+    agentPython: "",
     folders: { bundle: "", environment: null, storage: "" },
     walls: null,
     limits: null,

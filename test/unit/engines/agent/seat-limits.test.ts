@@ -3,7 +3,6 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { folderBytes } from "../../../../src/host/limits/folder-size.ts";
 import { askedLimits, endOfSeat, folderLimits } from "../../../../src/engines/agent/seat-limits.ts";
 import { parseSeatMessage } from "../../../../src/engines/agent/seat-messages.ts";
 import { REPOSITORY } from "../../../support/source-files.ts";
@@ -46,7 +45,7 @@ verifies("seats.limits.disk", "why a seat ended is told in the words of a host, 
 /** A process with two children: one that takes 150 MB, and one that shares 150 MB with it and has only that. */
 const FAMILY = `
 import signal, time
-from millrace_seat.memory import Memory, REST
+from millrace_agent.memory import Memory, REST
 
 def born(work):
     told, tell = os.pipe()
@@ -124,7 +123,7 @@ verifies(
 /** A process that holds a file in memory, with two children: one that fills another, and one that has only this. */
 const HOLDERS = `
 import signal
-from millrace_seat.memory import Memory
+from millrace_agent.memory import Memory
 
 def fill(descriptor):
     for _ in range(60):
@@ -158,7 +157,7 @@ for pid in (*forks.values(), keeper):
 `;
 
 verifies(
-  "seats.limits.memory",
+  ["seats.limits.memory", "walls.limits.memory.unmapped"],
   "files in memory count that nothing has mapped, and in parts for those that share them",
   () => {
     expect(python(HOLDERS)).toEqual(["filler"]);
@@ -166,12 +165,12 @@ verifies(
 );
 
 const MEASURE = `
-from millrace_seat.disk import folder_bytes
+from millrace_agent.disk import folder_bytes
 size = folder_bytes(sys.argv[1], int(sys.argv[2]))
 print(json.dumps(size if size < float("inf") else "deep"))
 `;
 
-verifies("seats.limits.disk", "a folder is as large for an agent as for a host", async () => {
+verifies("seats.limits.disk", "a folder is as large as the disk says, with all in it", () => {
   const folder = mkdtempSync(path.join(tmpdir(), "millrace-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   mkdirSync(path.join(folder, "inner", "empty"), { recursive: true });
@@ -179,7 +178,6 @@ verifies("seats.limits.disk", "a folder is as large for an agent as for a host",
   writeFileSync(path.join(folder, "inner", "none"), "");
   symlinkSync("/usr", path.join(folder, "inner", "link"));
   const measured = python(MEASURE, folder, "100000000");
-  expect(measured).toBe(await folderBytes(folder, 1e8));
   expect(measured).toBeGreaterThan(1_000_000);
   expect(python(MEASURE, path.join(folder, "nowhere"), "1")).toBe(0);
   mkdirSync(path.join(folder, ...Array.from({ length: 220 }, () => "d")), { recursive: true });

@@ -7,7 +7,7 @@ import { verifies } from "../../../verifies.ts";
 /** The loop of an agent whose ticks are a day apart. */
 const TICK = `
 import sys; sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
-from millrace_seat import loop
+from millrace_agent import loop
 loop._TICK_SECONDS = 86400.0
 agent = loop.Loop()
 def tick(now):

@@ -106,10 +106,7 @@ describe("what an agent says", () => {
       [[HELLO, FETCHED, STARTED, FETCHED], '"fetched" out of turn'],
       [[HELLO, { printed: { stream: "stderr", text: "early" } }], '"printed" out of turn'],
       [["no json\n"], "a line that is not JSON"],
-      [
-        [HELLO, FETCHED, { listening: { is: true, is_fixed: false, is_open: false } }],
-        '"listening" out of turn',
-      ],
+      [[HELLO, FETCHED, { at: { id: 1, is: false } }], '"at" out of turn'],
       [[HELLO, { beat: {}, more: 1 }], "a message that no agent sends"],
       [[HELLO, { exited: { code: 256, is_out_of_memory: false } }], "a message that no agent sends"],
       [[HELLO, { seen: { id: 1, usage: null } }], "a message that no agent sends"],

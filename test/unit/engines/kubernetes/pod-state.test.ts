@@ -143,7 +143,7 @@ verifies(
   "what a container printed last says why it ended, on one clean line",
   () => {
     const traceback = `Traceback (most recent call last):
-  File "/opt/millrace/python/millrace_seat/__main__.py", line 8, in <module>
+  File "/opt/millrace/python/millrace_agent/__main__.py", line 8, in <module>
 \u001b[31mModuleNotFoundError: No module named 'json'\u001b[0m\u0007
 `;
     const ended = (message: string, more: object = {}) =>
@@ -155,7 +155,7 @@ verifies(
       );
     expect(ended(traceback)).toBe(
       "exit code 1: Traceback (most recent call last): " +
-        'File "/opt/millrace/python/millrace_seat/__main__.py", line 8, in <module> ' +
+        'File "/opt/millrace/python/millrace_agent/__main__.py", line 8, in <module> ' +
         "<ESC>[31mModuleNotFoundError: No module named 'json'<ESC>[0m<BEL>",
     );
     const long = ended(`${"x".repeat(9_000)} the end`);
@@ -167,7 +167,7 @@ verifies(
 );
 
 verifies("kubernetes.last-words", "a container that fails before the agent's says why", () => {
-  const message = "PermissionError: [Errno 13] Permission denied: '/agent/millrace_seat'";
+  const message = "PermissionError: [Errno 13] Permission denied: '/agent/millrace_agent'";
   const status = {
     phase: "Failed",
     initContainerStatuses: [

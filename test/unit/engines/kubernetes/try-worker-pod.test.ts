@@ -41,7 +41,7 @@ verifies("kubernetes.doctor-pod", "a pod like a seat's checks its image, and is 
     containerState({ terminated: { exitCode: 0, reason: "Completed" } }, { phase: "Running" }),
   );
   expect(tried).toEqual({ kind: "fine", image: IMAGE });
-  const command = ["python3", "-I", "/opt/millrace/python/millrace_seat", "--check", "10.0.0.5:4300"];
+  const command = ["python3", "-I", "/opt/millrace/python/millrace_agent", "--check", "10.0.0.5:4300"];
   expect(pod).toMatchObject({
     metadata: { name: expect.stringMatching(/^p-doctor-s-[a-z0-9]{12}$/) as string },
     spec: {

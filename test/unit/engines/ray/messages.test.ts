@@ -42,7 +42,7 @@ verifies("ray.package", "what goes to Ray is packed the same way each time", asy
   const names = [...one.archive.toString("latin1").matchAll(/millrace_\w+\/\w+\.\w{2}/g)].map(
     ([name]) => name,
   );
-  expect(names).toEqual(expect.arrayContaining(["millrace_ray/seat.py", "millrace_seat/agent.py"]));
+  expect(names).toEqual(expect.arrayContaining(["millrace_ray/seat.py", "millrace_agent/agent.py"]));
   expect(names.every((name) => name.endsWith(".py"))).toBe(true);
 });
 

@@ -1,10 +1,7 @@
 import { expect, test } from "vitest";
-import { PYTHON_DIR } from "../../../../src/config/package-files.ts";
-import { behindWalls } from "../../../../src/host/walls/outer-keeper.ts";
 import { complaintAbout, requireRung } from "../../../../src/host/walls/require-rung.ts";
 import { RUNGS, highestRung } from "../../../../src/host/walls/rung.ts";
 import type { Offer } from "../../../../src/host/walls/rung.ts";
-import { NO_NETWORK } from "../../../../src/host/walls/network-fields.ts";
 import { verifies } from "../../../verifies.ts";
 
 const ALL: Offer = { process: null, landlock: null, userns: null, uid: null };
@@ -13,30 +10,6 @@ const NONE: Offer = {
   landlock: "no Landlock",
   userns: "no namespaces",
   uid: "no root",
-};
-
-const HOST = {
-  rung: "userns",
-  python: "/usr/bin/python3",
-  dataDir: "/data",
-  user: null,
-  reads: ["/opt/cuda"],
-} as const;
-const WALLED = {
-  program: "/data/environments/e/bin/python",
-  args: ["-c", "pass"],
-  env: { LD_PRELOAD: "/data/storage/p/evil.so", PYTHONPATH: "/data/storage/p" },
-  order: "{}",
-  folders: { bundle: "/data/bundles/b", environment: "/data/environments/e", storage: "/data/storage/p" },
-  scratch: "/data/scratch/s-1",
-  python: { interpreter: "/opt/python/bin/python3.12", names: "/data/pythons/n" },
-  input: null,
-  memoryBytes: 200_000_000,
-  reads: ["/srv/wheels"],
-  writes: ["/data/work/w"],
-  network: NO_NETWORK,
-  unixSockets: false,
-  home: "/run/home.sock",
 };
 
 test("the highest rung is the last that the host gives", () => {
@@ -89,41 +62,5 @@ verifies(
       /no Landlock.*or set it to process, which this host gives$/,
     );
     expect(complaintAbout("landlock", { ...ALL, landlock: "too old" })).toBeNull();
-  },
-);
-
-verifies(
-  "walls.no-code-outside",
-  "the outer keeper gets nothing that the app brings: no variable, no folder, no program of its own",
-  () => {
-    const start = behindWalls(HOST, WALLED);
-    expect([start.python, start.args.slice(0, 3), start.env]).toEqual([
-      "/usr/bin/python3",
-      ["-I", "-S", "-c"],
-      {},
-    ]);
-    expect(start.args.join(" ")).not.toContain("/data");
-    expect(start.args.join(" ")).toContain(PYTHON_DIR);
-    const plan = start.input?.text.split("\0") ?? [];
-    for (const field of [
-      "rung=userns",
-      "network=false",
-      "data_dir=/data",
-      "order={}",
-      "memory_bytes=200000000",
-      "argument=pass",
-      "read=/opt/cuda",
-      "read=/srv/wheels",
-      "read=/data/pythons/n",
-      "interpreter=/opt/python/bin/python3.12",
-      "write=/data/work/w",
-    ])
-      expect(plan).toContain(field);
-    expect(plan).toContain("variable=LD_PRELOAD=/data/storage/p/evil.so");
-    // An app chooses its secrets: none of them may become a field of the plan.
-    const forged = { ...WALLED, env: { SECRET: "x\0rung=process" } };
-    expect(() => behindWalls(HOST, forged)).toThrow("zero byte");
-    const large = { ...WALLED, env: { SECRET: "x".repeat(128 * 1024) } };
-    expect(() => behindWalls(HOST, large)).toThrow(expect.objectContaining({ code: "E2BIG" }));
   },
 );

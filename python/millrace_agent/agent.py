@@ -1,0 +1,368 @@
+"""A seat's life: found a service, fetched the app, started the harness, passed its connections on, ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+from millrace_worker import keeper
+
+from . import looks, tag
+from .addresses import Addresses
+from .bring import Blobs, Files, bring, describe, why_not
+from .build import Build, Home
+from .channel import trust
+from .child import Child
+from .estate import Estate
+from .harness import start_app
+from .held import Held
+from .lasting import Pipe
+from .line import Line
+from .lines import EarlyLines
+from .loop import Loop
+from .order import SeatOrder, Session, read_address, read_addresses, read_ticket
+from .relay import Relays
+from .listening import OwnServer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_BEAT_SECONDS = 2.0
+_SILENCE_SECONDS = 6.0
+#: Between two tries to reach a service.
+_PAUSE_SECONDS = 0.5
+#: How long a keeper has to end all below it.
+_KEEPER_SECONDS = 5.0
+#: How long the last word may take.
+_LAST_WORD_SECONDS = 2.0
+_MESSAGE_CHARS = 2_000
+
+#: Also for a seat that lost its service for good: it cleans up after itself, and its pod counts as succeeded.
+_DONE = 0
+#: It was fenced, or never reached a service: nothing of it counts.
+_LOST = 3
+
+
+class Agent:
+    """One seat. Everything but fetching happens in one thread."""
+
+    def __init__(self, order: SeatOrder, folder: str) -> None:
+        self._order = order
+        self._folder = folder
+        self._loop = Loop()
+        self._context = trust(order.authority)
+        self._relays = Relays(self._loop, self._context, os.path.join(folder, "h"))
+        self._estate = Estate(self._loop, self._relays)
+        self._began_at = time.monotonic()
+        self._addresses = Addresses(order.addresses, self._loop.wake)
+        self._line: Line | None = None
+        self._session: Session | None = None
+        self._grace_seconds = order.grace_seconds
+        self._is_seated = False
+        self._heard_at = self._said_at = self._began_at
+        #: Since when there is no service; none at the start.
+        self._alone_since: float | None = self._began_at
+        self._retry_at = 0.0
+        #: What a service has to know of what has happened so far, in its order.
+        self._milestones: list[tuple[str, Any]] = []
+        self._fetched: Files | Exception | None = None
+        self._child: Child | None = None
+        self._build: Build | None = None
+        self._server: OwnServer | None = None
+        self._held = Held(self._loop.wake)
+        self._killed_at: float | None = None
+        self._over_at: float | None = None
+        self._code = _DONE
+
+    def run(self) -> int:
+        """Lives until the seat is over; gives how."""
+        self._loop.catch(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
+        self._loop.run(self._tick)
+        self._relays.close()
+        return self._code
+
+    # Time.
+
+    def _tick(self, now: float) -> None:
+        self._bury()
+        if self._loop.signals & {signal.SIGTERM, signal.SIGINT}:
+            self._loop.signals.clear()
+            self._make_room()
+        if self._over_at is not None:
+            self._finish(now)
+            return
+        if self._fetched is not None:
+            self._start()
+        if self._build is not None:
+            self._build.tick()
+        self._held.look()
+        if self._held.full:
+            self._end()
+        self._settle()
+        if self._killed_at is not None and now - self._killed_at > _KEEPER_SECONDS:
+            keeper.sweep()
+            self._leave(("exited", {"code": 128 + signal.SIGKILL, **self._held.told()}))
+        self._keep_in_touch(now)
+
+    def _keep_in_touch(self, now: float) -> None:
+        if self._alone_since is not None and now - self._alone_since > self._grace_seconds:
+            self._give_up()
+        elif self._line is None and (now >= self._retry_at or self._addresses.is_found):
+            self._call(now)
+        elif self._line is not None and now - self._heard_at > _SILENCE_SECONDS:
+            self._line.close()
+            self._lose()
+        elif self._is_seated and now - self._said_at >= _BEAT_SECONDS:
+            self._say("beat", {})
+
+    # The service.
+
+    def _call(self, now: float) -> None:
+        numeric = self._addresses.take()
+        self._heard_at = now
+        self._retry_at = now + _PAUSE_SECONDS
+        if numeric is None:
+            return
+        session = self._session
+        preface = "millrace 1 seat %s" % self._order.ticket
+        if session is not None:
+            preface = "millrace 1 back %s %s %d" % (self._order.seat_id, session.secret, session.fence)
+        try:
+            self._line = Line(
+                self._loop,
+                self._context,
+                numeric,
+                preface,
+                lambda word, value: self._hear(word, value, numeric),
+                self._lose,
+            )
+        except OSError:
+            self._line = None
+
+    def _lose(self) -> None:
+        """No word comes any more. What is being passed on stays so: the way may only have been blocked."""
+        was_heard = self._is_seated and self._over_at is not None
+        self._line = None
+        self._is_seated = False
+        if self._alone_since is None:
+            self._alone_since = time.monotonic()
+            self._retry_at = 0.0
+        if was_heard:
+            self._loop.stop()
+
+    def _hear(self, word: str, value: Any, address: tuple[str, int]) -> None:
+        self._heard_at = time.monotonic()
+        try:
+            if word == "session":
+                self._sit(Session(value), address)
+            elif word == "fenced":
+                self._fence("a service said that it has been replaced")
+            elif word == "elsewhere":
+                self._addresses.prefer(read_address(value["address"]))
+                self._retry_at = 0.0
+            elif word == "look":
+                # 0 is what the keeper keeps.
+                pid = int(value["pid"]) or (self._child.kept() if self._child is not None else 0)
+                self._say("seen", {"id": int(value["id"]), "out_of_memory": self._held.deaths, **looks.look_at(pid)})
+            elif word == "where" and self._server is not None and self._child is not None:
+                place = self._server.place(self._child.pid)
+                self._say("at", {"id": int(value["id"]), "pid": self._child.kept(), **place})
+            elif word == "dial" and self._server is not None and self._child is not None:
+                self._dial(self._server.dial(self._child.pid), read_ticket(value["ticket"]))
+            elif word == "services":
+                self._addresses.learn(read_addresses(value["addresses"]))
+            elif word == "ask" and self._child is not None:
+                self._child.ask()
+            elif word == "end":
+                self._end()
+            elif word == "beat" and self._is_seated:
+                self._estate.hear_beat()
+            elif self._build is not None:
+                self._build.hear(word, value)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            self._fence("a service said what was not understood")
+
+    def _dial(self, local: socket.socket | None, ticket: str) -> None:
+        if local is not None:
+            self._relays.join(local, "wire", ticket)
+
+    def _sit(self, session: Session, address: tuple[str, int]) -> None:
+        before, self._session = self._session, session
+        if before is not None and session.fence < before.fence:
+            raise ValueError("it is another's by now")
+        self._grace_seconds = session.grace_seconds
+        self._addresses.learn(session.addresses)
+        self._is_seated = True
+        self._alone_since = None
+        self._relays.address = address
+        self._say("hello", {"python": "%d.%d.%d" % sys.version_info[:3], "tag": tag.own_tag()})
+        is_another = before is not None and session.fence > before.fence
+        if is_another and not self._may_go_on():
+            self._relays.close()
+            self._fail("its seat cannot be taken over")
+            return
+        for word, value in self._milestones:
+            self._say(word, value)
+        if before is None:
+            self._relays.template_ticket = session.sit.order.get("template_ticket")
+            threading.Thread(target=self._fetch, args=(session, address), daemon=True).start()
+        elif is_another:
+            self._held.forget()
+            self._estate.open()
+        else:
+            self._estate.come_back()
+
+    def _say(self, word: str, value: Any) -> None:
+        if self._line is not None and self._is_seated:
+            self._said_at = time.monotonic()
+            self._line.say(word, value)
+
+    def _pass(self, word: str, value: Any) -> None:
+        """Something that a service has to know, now or when there is one again."""
+        self._milestones.append((word, value))
+        self._say(word, value)
+
+    def _since_begin(self) -> dict[str, int]:
+        return {"ms": round((time.monotonic() - self._began_at) * 1000)}
+
+    def _may_go_on(self) -> bool:
+        """Whether another service can have what is in the seat. Of one that is over, it is told how it ended."""
+        if self._over_at is not None:
+            return True
+        is_staying = self._killed_at is None and ("leaving", {}) not in self._milestones
+        return self._child is not None and is_staying and self._estate.may_go_on
+
+    def _settle(self) -> None:
+        if not self._estate.is_open or not self._is_seated or self._session is None:
+            return
+        if not self._may_go_on():
+            self._fence("what is in it cannot go on for another service")
+        elif self._estate.settle(self._session.sit):
+            self._say("adopted", {})
+
+    # The app.
+
+    def _fetch(self, session: Session, address: tuple[str, int]) -> None:
+        """In a thread of its own."""
+        try:
+            blobs = Blobs(self._context, address, self._order.seat_id, session.secret)
+            self._fetched = bring(blobs, self._order, session.sit, self._folder)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the service is told
+            self._fetched = error
+        self._loop.wake()
+
+    def _start(self) -> None:
+        fetched, self._fetched = self._fetched, None
+        if self._session is None or fetched is None or self._killed_at is not None:
+            return
+        if isinstance(fetched, Exception):
+            self._fail(why_not(fetched))
+            return
+        sit = self._session.sit
+        if sit.is_build:
+            proof = (self._order.seat_id, self._session.secret)
+            home = Home(self._context, self._relays, proof, lambda: self._line, self._say, self._pass)
+            self._build = Build(self._loop, self._folder, home)
+            return
+        self._pass("fetched", self._since_begin())
+        self._held.forget()
+        try:
+            child, written = start_app(sit, fetched, self._relays.path)
+        except (OSError, ValueError, TypeError) as error:
+            self._fail("its process could not be started: %s" % describe(error))
+            return
+        self._child = child
+        if sit.limits is not None:
+            if sit.limits.memory is not None:
+                self._held.watch_memory(sit.limits.memory, child.pid, self._relays.forks)
+            for name, path in written.items():
+                most = sit.limits.folders.get(name)
+                if most is not None:
+                    self._held.watch_folder(name, path, most)
+        self._server = None if sit.server is None else OwnServer(sit.server.port, sit.server.authored)
+        around = None if fetched.around is None else fetched.around.told()
+        self._pass("started", {**self._since_begin(), "walls": around})
+        for stream, descriptor in (("stdout", child.stdout), ("stderr", child.stderr)):
+            if sit.server is None:
+                EarlyLines(self._loop, descriptor, stream, self._say)
+            else:
+                pipe = self._estate.pipes[stream] = Pipe(self._loop, descriptor)
+                self._relays.join(pipe, stream, sit.server.ticket)
+
+    # The end.
+
+    def _bury(self) -> None:
+        """Everything whose parent has ended is a child of this process."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if self._build is not None:
+                self._build.bury(pid, status)
+            if self._child is not None and pid == self._child.pid and self._over_at is None:
+                keeper.sweep()
+                self._leave(("exited", {"code": keeper.exit_code(status), **self._held.told()}))
+
+    def _make_room(self) -> None:
+        """This place is about to end. The service has others take over, and then ends the seat; if need be, later."""
+        if self._child is not None and (self._is_seated or ("leaving", {}) not in self._milestones):
+            self._pass("leaving", {})
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        """Everything in the seat is to end."""
+        if self._over_at is not None or self._killed_at is not None:
+            return
+        self._killed_at = time.monotonic()
+        if self._child is None:
+            self._leave(("exited", {"code": 128 + signal.SIGTERM, "is_out_of_memory": False}))
+        else:
+            self._child.end()
+
+    def _fail(self, message: str) -> None:
+        self._leave(("failed", {"message": message[:_MESSAGE_CHARS]}))
+
+    def _leave(self, milestone: tuple[str, Any]) -> None:
+        """Says how it ended, and goes. Without a service it goes as soon as one has heard it, or its grace is over."""
+        self._over_at = time.monotonic()
+        self._pass(*milestone)
+
+    def _finish(self, now: float) -> None:
+        if self._line is not None and self._is_seated:
+            # The service closes the line when it has read it.
+            if self._over_at is not None and now - max(self._over_at, self._said_at) > _LAST_WORD_SECONDS:
+                self._loop.stop()
+        elif self._line is None and self._killed_at is not None:
+            self._loop.stop()  # It was asked to end, and whoever asked has gone.
+        else:
+            self._keep_in_touch(now)
+
+    def _give_up(self) -> None:
+        """The grace is over. A seat that has had a service ends in order; one that never had one says what to check."""
+        if self._session is not None:
+            self._fence("no service was found for %d s" % self._grace_seconds, _DONE)
+            return
+        tried = ", ".join("%s:%d" % address for address in self._order.addresses)
+        why = "no service answered at %s for %d s; check that MILLRACE_SEAT_URL can be reached from this machine"
+        self._fence(why % (tried, self._grace_seconds))
+
+    def _fence(self, why: str, code: int = _LOST) -> None:
+        """Nothing that happens here counts any more: first nobody hears of it, then it ends."""
+        self._relays.close()
+        if self._line is not None:
+            self._line.close()
+        try:
+            os.write(2, ("millrace: the seat ends: %s\n" % why).encode())
+        except OSError:
+            pass  # Nobody reads it.
+        self._code = code
+        self._loop.stop()

@@ -1,0 +1,114 @@
+"""The way home for processes that cannot go there: they ask here, and get a connection that is open already.
+
+A request is one message over a pair of sockets that the app's first process inherits: the line that a connection
+begins with, and one descriptor to answer on. Nothing in it is trusted. The kernel tells which process asks.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+
+from millrace_worker import linux
+
+_KINDS = (b"wire", b"control", b"stdout", b"stderr", b"template")
+_TICKET_BYTES = 32
+_HEX_DIGITS = b"0123456789abcdef"
+_REQUEST_BYTES = 128
+_CREDENTIALS = struct.Struct("iii")
+_DESCRIPTOR = struct.Struct("i")
+# Room for more than one descriptor, so that a second one is seen, and closed.
+_ANCILLARY_BYTES = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(8 * _DESCRIPTOR.size)
+
+#: Requests at once, and per second after that: 32 replicas that start together need 128.
+_BURST = 256
+_PER_SECOND = 64
+#: Of replicas; those that have ended are forgotten then.
+_MAX_WIRES = 64
+
+
+class Door:
+    """The outer end. One request is answered at a time, and nothing of it is kept."""
+
+    def __init__(self, end: socket.socket, home: str) -> None:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._end = end
+        self._home = home
+        #: Processes that have asked for a wire, by ticket, and the one that is a template.
+        self._wires: dict[str, int] = {}
+        self._template = 0
+        self._left = float(_BURST)
+        self._counted_at = time.monotonic()
+
+    def fileno(self) -> int:
+        return self._end.fileno()
+
+    def forks(self) -> dict[str, int]:
+        """The processes of replicas that a template has forked, by ticket; any thread may ask."""
+        template = self._template
+        return {ticket: pid for ticket, pid in dict(self._wires).items() if template not in (0, pid)}
+
+    def pause_seconds(self) -> float:
+        """How long the next request has to wait: who asks too often waits for its own requests alone."""
+        now = time.monotonic()
+        self._left = min(_BURST, self._left + (now - self._counted_at) * _PER_SECOND)
+        self._counted_at = now
+        return 0 if self._left >= 1 else (1 - self._left) / _PER_SECOND
+
+    def answer(self) -> bool:
+        """Takes one request; false when nobody is left who could ask."""
+        self._left -= 1
+        request, ancillary, flags, _ = self._end.recvmsg(_REQUEST_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
+        pid = 0
+        given: list[int] = []
+        for level, kind, data in ancillary:
+            if level != socket.SOL_SOCKET:
+                continue
+            if kind == socket.SCM_CREDENTIALS:
+                pid = _CREDENTIALS.unpack(data)[0]
+            elif kind == socket.SCM_RIGHTS:
+                whole = data[: len(data) - len(data) % _DESCRIPTOR.size]
+                given += [each for (each,) in _DESCRIPTOR.iter_unpack(whole)]
+        is_whole = not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
+        try:
+            if is_whole and len(given) == 1 and _is_request(request):
+                self._connect(pid, request, given[0])
+        except OSError:
+            pass  # Nobody is at home, or nobody can be answered there: who asked sees that nothing comes.
+        finally:
+            for each in given:
+                os.close(each)
+        return bool(request or ancillary)
+
+    def _connect(self, pid: int, request: bytes, given: int) -> None:
+        self._note(pid, request)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect(self._home)
+            # Inside its walls a process may have another id than the host knows it by.
+            connection.sendall(b"%s %d\n" % (request, pid))
+            rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _DESCRIPTOR.pack(connection.fileno()))
+            # Raises if it is no socket. It is closed where it came in.
+            answer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=given)
+            try:
+                answer.sendmsg([b"\n"], [rights], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            finally:
+                answer.detach()
+
+    def _note(self, pid: int, request: bytes) -> None:
+        _, _, kind, ticket = request.split(b" ")
+        if kind == b"template":
+            self._template = pid
+        elif kind == b"wire":
+            if len(self._wires) >= _MAX_WIRES:
+                self._wires = {each: old for each, old in self._wires.items() if linux.parent_of(old) > 0}
+            self._wires[ticket.decode()] = pid
+
+
+def _is_request(text: bytes) -> bool:
+    """Whether it is the line that a connection begins with, and nothing more."""
+    parts = text.split(b" ")
+    if len(parts) != 4 or parts[:2] != [b"millrace", b"1"] or parts[2] not in _KINDS:
+        return False
+    return len(parts[3]) == _TICKET_BYTES and not parts[3].strip(_HEX_DIGITS)

@@ -1,0 +1,115 @@
+"""What an app is held to by its agent, where the kernel or its place does not do that, and what it has run out of."""
+
+from __future__ import annotations
+
+import time
+
+from .disk import Folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from .memory import Memory
+
+#: While nothing is near its limit, and as soon as something is.
+_CALM_SECONDS = 1.0
+_CLOSE_SECONDS = 0.1
+#: Of its limit: nothing that uses less can pass it in a calm second unless it takes half of it at once.
+_CLOSE_SHARE = 0.5
+#: To look at very many processes, or at very much memory, takes long: a tenth of the time is spent on it.
+_REST_FACTOR = 10
+
+
+class Held:
+    """Watches a seat. What takes long happens in threads of its own: it is as much as the app likes."""
+
+    def __init__(self, wake: Callable[[], None], counts_place: bool = True) -> None:
+        self._wake = wake
+        self._memory: Memory | None = None
+        self._folders: list[tuple[str, Folder]] = []
+        self._look_at = 0.0
+        #: Whether the kernel's count of processes that it ended for want of memory is this seat's alone.
+        self._counts_place = counts_place
+        #: How often the kernel had ended a process of this place before it counts.
+        self._before = self._times_out_of_memory()
+        #: Forks that were ended before they count.
+        self._forgotten = 0
+        #: Which of its folders holds too much, so that it has to end; none if it is empty.
+        self.full = ""
+
+    def watch_memory(self, most: int, top: int, forks: Callable[[], dict[str, int]]) -> None:
+        """Ends replicas and templates that use more. `top` is the process that all are below."""
+        from .memory import Memory
+
+        self._memory = Memory(most, top, forks)
+        _begin(self._watch_memory, self._memory)
+
+    def watch_folder(self, name: str, path: str, most: int) -> None:
+        """What it is called is how the service learns that it is `full`."""
+        self._folders.append((name, Folder(path, most)))
+
+    def pause_seconds(self) -> float | None:
+        """How long until `look` is due; None for never."""
+        return max(0.0, self._look_at - time.monotonic()) if self._folders else None
+
+    def look(self) -> None:
+        """Has those folders measured that may hold too much."""
+        now = time.monotonic()
+        if not self._folders or now < self._look_at:
+            return
+        self._look_at = now + _CALM_SECONDS
+        for name, folder in self._folders:
+            if folder.may_be_over(now):
+                _begin(self._measure, name, folder)
+
+    def is_over(self, name: str) -> bool:
+        """Whether a folder holds too much now, for when nothing else is to be done meanwhile."""
+        return any(folder.measure() for each, folder in self._folders if each == name)
+
+    @property
+    def deaths(self) -> int:
+        """Processes of the seat that were ended because memory ran out, and that it did without."""
+        return self._times_out_of_memory() - self._before + len(self._ended - {""}) - self._forgotten
+
+    def forget(self) -> None:
+        """Those that there were so far are known, or nobody wants to know of them."""
+        self._before = self._times_out_of_memory()
+        self._forgotten = len(self._ended - {""})
+
+    def told(self) -> dict[str, Any]:
+        """For the service, when all of it has ended."""
+        is_out = "" in self._ended or self._times_out_of_memory() > self._before
+        return {"is_out_of_memory": is_out, **({"full": self.full} if self.full else {})}
+
+    def _times_out_of_memory(self) -> int:
+        if not self._counts_place:
+            return 0
+        from . import looks
+
+        return looks.times_out_of_memory()
+
+    @property
+    def _ended(self) -> set[str]:
+        return set() if self._memory is None else set(self._memory.ended)
+
+    def _watch_memory(self, memory: Memory) -> None:
+        pause = _CLOSE_SECONDS
+        while True:
+            time.sleep(pause)
+            began = time.monotonic()
+            share = memory.look()
+            pause = _CLOSE_SECONDS if share > _CLOSE_SHARE else _CALM_SECONDS
+            pause = max(pause, _REST_FACTOR * (time.monotonic() - began))
+
+    def _measure(self, name: str, folder: Folder) -> None:
+        if folder.measure():
+            self.full = name
+            self._wake()
+
+
+def _begin(work: Callable[..., None], *arguments: object) -> None:
+    # Most agents never need a thread, and each start of an app waits for the imports of its agent.
+    import threading
+
+    threading.Thread(target=work, args=arguments, daemon=True).start()

@@ -1,0 +1,304 @@
+"""An agent on the service's own machine: the only process of an app that is not behind its walls.
+
+It reads its plan, starts what the plan names, behind walls if there are to be some, and stays outside. It answers at
+the door, answers system calls that the kernel stops for it, watches memory and folders, and tells the service what it
+asks. When what it keeps or the service ends, it ends everything that is left.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import socket
+import sys
+
+from millrace_walls import walls
+from millrace_walls.plan import Plan, parse
+from millrace_worker import keeper, linux
+
+from .door import Door
+from .service import Service
+
+# Each start of an app waits for this file's imports: what not every start needs is imported where it is.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from millrace_walls.app_log import AppLog
+    from millrace_walls.connects import Connects
+
+    from .held import Held
+    from .listening import OwnServer
+
+#: Where the app's first process finds the door, or a program its input; and where the agent finds the service.
+_DESCRIPTOR = 3
+#: What a shell exits with when it could not run a program.
+_NOT_STARTED = 127
+#: And when it found one that cannot be run.
+_NOT_EXECUTABLE = 126
+
+
+def main() -> None:
+    """Reads a plan from stdin (nothing of it may show in `ps`), then keeps what it describes."""
+    owner = os.getppid()
+    linux.close_inherited(_DESCRIPTOR + 1)
+    text = sys.stdin.buffer.read()
+    if not text:
+        os._exit(1)  # The service has died: nothing begins.
+    plan = parse(text)
+    service = Service(_DESCRIPTOR) if plan.has_service else None
+    outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    lifeline, held = os.pipe()
+    # By which the ward hands over what only it can make: the descriptor on which the kernel asks.
+    heard, told = socket.socketpair()
+    door = None if plan.home is None else Door(outer, plan.home)
+    log = _app_log() if plan.own_port else None
+
+    def ward() -> None:
+        outer.close()
+        heard.close()
+        os.close(held)
+        _become(plan, inner, told, lifeline)
+
+    def wait_for(child: int) -> int:
+        inner.close()
+        told.close()
+        os.close(lifeline)
+        connects = _connects(plan, heard, owner, log)
+        return _Attendant(plan, child, door, connects, service).wait()
+
+    if plan.checks_storage and _is_storage_full(plan):
+        if service is not None:
+            service.say("exited", {"full": "storage", "is_storage_full": True})
+        os._exit(128 + signal.SIGKILL)
+    keeper.keep(ward, owner, lambda: walls.fork(plan), wait_for)
+
+
+def _app_log() -> AppLog:
+    from millrace_walls.app_log import AppLog
+
+    return AppLog()
+
+
+def _is_storage_full(plan: Plan) -> bool:
+    from .disk import Folder
+
+    return any(Folder(path, most).measure() for name, most, path in plan.watched if name == "storage")
+
+
+class _Attendant:
+    """What the agent does while what it keeps runs."""
+
+    def __init__(
+        self, plan: Plan, child: int, door: Door | None, connects: Connects | None, service: Service | None
+    ) -> None:
+        self._plan = plan
+        self._child = child
+        self._door = door
+        self._connects = connects
+        self._service = service
+        self._ended, self._wake = socket.socketpair()
+        self._wake.setblocking(False)
+        self._held = self._hold()
+        self._server: OwnServer | None = None
+
+    def _hold(self) -> Held | None:
+        plan = self._plan
+        if plan.watched_memory is None and not plan.watched:
+            return None
+        from .held import Held
+
+        held = Held(self._wake_up, counts_place=False)
+        if plan.watched_memory is not None:
+            held.watch_memory(plan.watched_memory, os.getpid(), self._forks)
+        for name, most, path in plan.watched:
+            held.watch_folder(name, path, most)
+        return held
+
+    def wait(self) -> int:
+        """Answers until the child has ended; gives its wait status."""
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        while True:
+            status = signal.SIGKILL if self._held and self._held.full else _bury(self._child)
+            if status is not None:
+                self._say_goodbye()
+                return status
+            self._answer()
+
+    def _answer(self) -> None:
+        pause = self._door.pause_seconds() if self._door else 0
+        poll = select.poll()
+        poll.register(self._ended, select.POLLIN)
+        if self._door is not None and pause == 0:
+            poll.register(self._door, select.POLLIN)
+        for each in (self._connects, self._service):
+            if each is not None:
+                poll.register(each, select.POLLIN)
+        due = self._connects.pause_seconds() if self._connects else None
+        look = self._held.pause_seconds() if self._held else None
+        waits = [each for each in (pause or None, due, look) if each is not None]
+        for descriptor, _ in poll.poll(min(waits) * 1000 if waits else None):
+            if descriptor == self._ended.fileno():
+                self._ended.recv(4096)
+            elif self._door is not None and descriptor == self._door.fileno() and not self._door.answer():
+                self._door = None
+            elif self._service is not None and descriptor == self._service.fileno() and not self._service.hear(self):
+                self._service = None  # It has died, and the kernel says so too.
+        if self._connects is not None and not self._connects.work():
+            self._connects = None
+        if self._held is not None:
+            self._held.look()
+
+    # What the service asks. What it takes to answer is imported then: few agents are asked.
+
+    def look(self, pid: int) -> dict[str, Any]:
+        """What a process uses, and whether it works; 0 is what is kept."""
+        from . import looks
+
+        return {"out_of_memory": self._held.deaths if self._held else 0, **looks.look_at(pid or self._kept())}
+
+    def where(self) -> dict[str, Any]:
+        """Where the app's own server takes connections."""
+        from .listening import OwnServer
+
+        if self._plan.server is None:
+            return {"is": False}
+        self._server = self._server or OwnServer(*self._plan.server)
+        return {"pid": self._kept(), **self._server.place(os.getpid())}
+
+    def ask(self) -> None:
+        """Has what is kept end by itself."""
+        pid = self._kept()
+        if pid > 0:
+            keeper.tell(pid, signal.SIGTERM)
+
+    def _say_goodbye(self) -> None:
+        """The service knows the rest by how this process ends."""
+        if self._service is None or self._held is None:
+            return
+        told = {name: value for name, value in self._held.told().items() if value}
+        # Who has ended before the first look may have written as much as anybody.
+        if self._held.full == "storage" or self._held.is_over("storage"):
+            told["is_storage_full"] = True
+        if told:
+            self._service.say("exited", told)
+
+    def _kept(self) -> int:
+        """The process that runs the app; 0 while there is none. In a namespace of its own the first one is a keeper."""
+        return next(iter(linux.children_of(self._child)), 0) if self._plan.has_namespaces else self._child
+
+    def _forks(self) -> dict[str, int]:
+        return {} if self._door is None else self._door.forks()
+
+    def _wake_up(self) -> None:
+        try:
+            self._wake.send(b"\0")
+        except OSError:
+            pass  # It is awake already.
+
+
+def _held_in_file(text: str, scratch: str) -> int:
+    """A descriptor to read a text from that may be larger than a pipe takes; no other process finds its file."""
+    if scratch:
+        path = scratch + "/.input"
+        held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.unlink(path)
+    else:
+        held = os.memfd_create("input")
+    os.write(held, os.fsencode(text))
+    os.lseek(held, 0, os.SEEK_SET)
+    return held
+
+
+def _require_keeper(lifeline: int) -> None:
+    """Ends this process with its keeper: in a namespace of its own it cannot tell by its parent's id."""
+    # Once more: the kernel forgets it when a process becomes another user's.
+    linux.die_with_parent(os.getppid())
+    poll = select.poll()
+    poll.register(lifeline, select.POLLIN)
+    if poll.poll(0):
+        os._exit(_NOT_STARTED)
+    os.close(lifeline)
+
+
+def _connects(plan: Plan, heard: socket.socket, service: int, log: AppLog | None) -> Connects | None:
+    """Waits for the walls to stand; None where no call waits for an answer, or the ward has failed."""
+    with heard:
+        _, descriptors, _, _ = socket.recv_fds(heard, 1, 1, socket.MSG_CMSG_CLOEXEC)
+    if not descriptors:
+        return None
+    return walls.answers(plan, descriptors[0], service, log)
+
+
+def _become(plan: Plan, door: socket.socket, told: socket.socket, lifeline: int) -> None:
+    """The program of the plan, behind its walls."""
+    stdin = os.open(os.devnull, os.O_RDONLY) if plan.order is None else _told_by_pipe(plan.order)
+    given = door.fileno()
+    if plan.home is None:
+        given = -1 if plan.input is None else _held_in_file(plan.input, plan.scratch)
+    from millrace_walls.reach import Interpreter
+
+    interpreter = None if plan.interpreter is None else Interpreter(plan.interpreter)
+    # Here too: what cannot be seen from a new namespace is not there at all behind the walls.
+    why = interpreter and interpreter.why_not()
+    listener = walls.raise_around(plan)
+    _require_keeper(lifeline)
+    why = why or (interpreter and interpreter.why_not())
+    if why:
+        _give_up(why)
+    with told:
+        if listener is not None:
+            socket.send_fds(told, [b"\n"], [listener])
+            os.close(listener)
+    if plan.home is None and plan.has_namespaces:
+        # The first process of a namespace gets no signal that it does not handle, and inherits every orphan. An app's
+        # own keeper knows how to be that; another program does not.
+        keeper.keep(lambda: _execute(plan, stdin, given), os.getppid())
+    _execute(plan, stdin, given)
+
+
+def _told_by_pipe(order: str) -> int:
+    told, tell = os.pipe()
+    os.write(tell, order.encode() + b"\n")
+    os.close(tell)
+    return told
+
+
+def _execute(plan: Plan, stdin: int, given: int) -> NoReturn:
+    """`given` is what it gets besides stdin and its output; -1 for nothing."""
+    try:
+        os.chdir(plan.bundle)
+        os.dup2(stdin, 0)
+        if given >= 0:
+            os.dup2(given, _DESCRIPTOR)
+            os.set_inheritable(_DESCRIPTOR, True)
+        else:
+            os.close(_DESCRIPTOR)
+        # A server's program is looked for on the app's own path.
+        execute = os.execvpe if plan.server is not None else os.execve
+        execute(plan.program, [plan.program, *plan.arguments], plan.variables)
+    except OSError as error:
+        if error.errno == errno.E2BIG:
+            _give_up("its secrets are too large to pass as environment variables")
+        if plan.server is None:
+            _give_up(str(error))
+        code = _NOT_STARTED if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
+        _give_up("%s: %s" % (plan.program, error.strerror), code)
+
+
+def _give_up(why: str, code: int = _NOT_STARTED) -> NoReturn:
+    print("the app cannot start: " + why, file=sys.stderr, flush=True)
+    os._exit(code)
+
+
+def _bury(child: int) -> int | None:
+    """Buries whoever has ended, orphans too; the child's wait status if it is among them."""
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == child:
+            return status
+        if pid == 0:
+            return None

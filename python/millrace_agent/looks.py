@@ -1,0 +1,126 @@
+"""What the kernel tells of processes in this place."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from millrace_worker import linux
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MAX_PROCESSES = 64
+_MAX_THREADS = 64
+#: Stopped by a signal or a tracer; dead and not yet buried.
+_STOPPED = "TtZX"
+_MAX_DEPTH = 64
+_TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+_MEMORY_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+
+
+def look_at(pid: int, ancestor: int | None = None) -> dict[str, Any]:
+    """What a process below that one uses, and whether it works. Nothing of any other: an app may tell any pid.
+
+    `ancestor` is this process if it is not given.
+    """
+    top = linux.parent_of(pid)
+    if top <= 0 or not _is_below(pid, os.getpid() if ancestor is None else ancestor):
+        return {"usage": None, "vitals": None}
+    return {"usage": _usage_below(top), "vitals": _vitals_of(pid)}
+
+
+def _usage_below(top: int) -> dict[str, int]:
+    """Of all below a keeper; the time of those that it has buried is the keeper's own."""
+    cpu_ticks, _ = _stat(top)
+    resident = 0
+    for each in below(top):
+        ticks, pages = _stat(each)
+        cpu_ticks += ticks
+        resident += pages
+    return {"cpu_ms": round(cpu_ticks * 1000 / _TICKS), "resident_bytes": resident * PAGE}
+
+
+def below(top: int) -> list[int]:
+    """The processes that one has started, and theirs; of very many, some."""
+    found = children(top, _MAX_THREADS)
+    for at, each in enumerate(found):
+        if at >= _MAX_PROCESSES:
+            break
+        found += children(each, _MAX_THREADS)
+    return found[:_MAX_PROCESSES]
+
+
+def _vitals_of(pid: int) -> dict[str, Any] | None:
+    """Its threads, each by itself if they are few, else all as one."""
+    try:
+        at_ms = round(time.monotonic() * 1000)
+        whole = words("/proc/%d/stat" % pid)
+        ids = os.listdir("/proc/%d/task" % pid)
+        is_stopped = whole[0] in _STOPPED
+        if is_stopped:
+            ids = []
+        threads = [_thread(0, whole)] if len(ids) > _MAX_THREADS else [_seen_thread(pid, int(each)) for each in ids]
+    except (OSError, ValueError, IndexError):
+        return None  # It has just ended, or one of its threads has.
+    return {"at_ms": at_ms, "is_stopped": is_stopped, "threads": threads}
+
+
+def _seen_thread(pid: int, thread: int) -> list[Any]:
+    return _thread(thread, words("/proc/%d/task/%d/stat" % (pid, thread)))
+
+
+def _thread(name: int, told: list[str]) -> list[Any]:
+    used_ms = round((int(told[11]) + int(told[12])) * 1000 / _TICKS)
+    return [name, used_ms, told[0] == "R"]
+
+
+def times_out_of_memory() -> int:
+    """How often the kernel has ended a process of this place because its memory had run out."""
+    for file in _MEMORY_EVENTS:
+        try:
+            with open(file, encoding="ascii") as events:
+                counts = dict(line.split() for line in events)
+                return int(counts.get("oom_kill", 0))
+        except (OSError, ValueError):
+            pass
+    return 0
+
+
+def _is_below(pid: int, ancestor: int) -> bool:
+    for _ in range(_MAX_DEPTH):
+        pid = linux.parent_of(pid)
+        if pid == ancestor:
+            return True
+        if pid <= 1:
+            return False
+    return False
+
+
+def _stat(pid: int) -> tuple[int, int]:
+    """Processor time, of those that it has buried too, and pages in memory."""
+    try:
+        told = words("/proc/%d/stat" % pid)
+        return sum(int(word) for word in told[11:15]), int(told[21])
+    except (OSError, IndexError, ValueError):
+        return 0, 0  # It has just ended.
+
+
+def words(file: str) -> list[str]:
+    """What the kernel tells of a process or a thread behind its name, which is the app's own."""
+    with open(file, encoding="utf-8", errors="replace") as stat:
+        return stat.read().rpartition(")")[2].split()
+
+
+def children(pid: int, max_threads: int | None = None) -> list[int]:
+    """Those of all its threads, or of so many of them: a process belongs to the thread that started it."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir("/proc/%d/task" % pid)[:max_threads]:
+            with open("/proc/%d/task/%s/children" % (pid, thread), encoding="ascii") as listing:
+                found += [int(word) for word in listing.read().split()]
+    except (OSError, ValueError):
+        pass
+    return found

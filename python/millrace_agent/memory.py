@@ -1,0 +1,175 @@
+"""How much memory a seat's processes use, and the end of those that use more than they may.
+
+As a service does it on its own machine where the kernel gives it no control groups: those of an agent hold others too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from millrace_worker import linux
+
+from . import looks, unmapped
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+#: What nobody forked for a replica: the template or the app's own server, with all that they started.
+REST = ""
+
+#: Of the kernel's flags of a task, and of its pending signals.
+_PF_EXITING = 0x4
+_SIGKILL_PENDING = 1 << (signal.SIGKILL - 1)
+#: To find a thread that lives long enough to be asked.
+_ATTEMPTS = 10
+_TOO_MUCH = 1 << 62
+#: Of the limit: below it, what all processes of the machine could hold unmapped is not counted.
+_CLOSE_SHARE = 0.5
+#: So long a count of that is good for, unless the machine's grows: others may have freed as much.
+_COUNT_SECONDS = 10.0
+
+
+class Memory:
+    """What is below a keeper, in groups: each fork with what it started, and the rest.
+
+    What processes share counts in parts (Pss), as forks of one template share most of theirs; but only once the sum
+    that counts it in full is above the limit, which is much cheaper to know. Memory that can be held without being
+    mapped, such as files in `/dev/shm`, is counted only if there is so much of it on the machine that it could matter.
+    """
+
+    def __init__(self, max_bytes: int, top: int, forks: Callable[[], dict[str, int]]) -> None:
+        self._max_bytes = max_bytes
+        self._top = top
+        #: The pids of replicas that were forked, by ticket.
+        self._forks = forks
+        #: Those groups that have used too much.
+        self.ended: set[str] = set()
+        #: What groups held unmapped when that was last counted, and when, and how much the machine had then.
+        self._charges: dict[str, unmapped.Charge] = {}
+        self._counted_at = -_COUNT_SECONDS
+        self._counted_with = 0
+
+    def look(self) -> float:
+        """Ends each group that uses too much. Gives the largest share of the limit that one may use."""
+        on_machine = unmapped.on_machine()
+        now = time.monotonic()
+        if now - self._counted_at >= _COUNT_SECONDS:
+            self._charges = {}
+        most = 0.0
+        for name, pids in self._groups().items():
+            most = max(most, self._look_at(name, pids, now, on_machine))
+        return most
+
+    def _look_at(self, name: str, pids: list[int], now: float, on_machine: int) -> float:
+        resident = sum(_resident(pid) for pid in pids)
+        charged = self._charges.get(name)
+        if charged is None:
+            if resident + on_machine <= self._max_bytes * _CLOSE_SHARE:
+                return resident / self._max_bytes
+        else:
+            share = (resident + charged.total + max(0, on_machine - self._counted_with)) / self._max_bytes
+            if share <= 1:
+                return share
+        if self._counted_at != now or charged is None:
+            self._count(now, on_machine)
+            charged = self._charges.get(name, unmapped.Charge(0, 0, 0))
+        share = (resident + charged.total) / self._max_bytes
+        if share > 1 and _used(pids, charged) > self._max_bytes:
+            self._end(name)
+        return share
+
+    def _count(self, now: float, on_machine: int) -> None:
+        made = unmapped.segments()
+        groups = self._groups()
+        held = [unmapped.Unmapped([pid for pid in pids if _resident(pid) > 0], made) for pids in groups.values()]
+        self._charges = dict(zip(groups, unmapped.charge(held)))
+        self._counted_at, self._counted_with = now, on_machine
+
+    def _groups(self) -> dict[str, list[int]]:
+        if self._top != os.getpid() and linux.parent_of(self._top) != os.getpid():
+            return {}  # It has ended, and its number may be another's by now.
+        roots = {pid: ticket for ticket, pid in self._forks().items()}
+        # A process whose parent ends meanwhile may be met twice.
+        names = {self._top: REST}
+        found = [self._top]
+        for pid in found:
+            for child in looks.children(pid):
+                if child not in names:
+                    names[child] = roots.get(child, names[pid])
+                    found.append(child)
+        groups: dict[str, list[int]] = {}
+        for pid, name in names.items():
+            groups.setdefault(name, []).append(pid)
+        return groups
+
+    def _end(self, name: str) -> None:
+        """As it is now: what was found before may be gone. The keeper lives, and tells how what it kept has ended."""
+        self.ended.add(name)
+        for pid in self._groups().get(name, []):
+            if pid != self._top:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    pass  # It has just ended.
+
+
+def _resident(pid: int) -> int:
+    """Bytes; none of a process that is ending: freeing a lot of memory takes a while."""
+    try:
+        words = looks.words("/proc/%d/stat" % pid)
+        if words[0] in "ZX" and int(words[17]) > 1:
+            return _resident_by_threads(pid)
+        return _held(words)
+    except (OSError, IndexError, ValueError):
+        return 0  # It has just ended.
+
+
+def _resident_by_threads(pid: int) -> int:
+    """Of a process whose first thread has ended, of which the kernel tells nothing then.
+
+    Too much if its other threads come and go so fast that none can be asked: an app does that only to hide.
+    """
+    for _ in range(_ATTEMPTS):
+        for thread in os.listdir("/proc/%d/task" % pid):
+            try:
+                words = looks.words("/proc/%d/task/%s/stat" % (pid, thread))
+            except OSError:
+                continue  # It has just ended, and the others have not.
+            if words[0] not in "ZX":
+                return _held(words)
+    return _TOO_MUCH if int(looks.words("/proc/%d/stat" % pid)[17]) > 1 else 0
+
+
+def _held(words: list[str]) -> int:
+    is_ending = int(words[6]) & _PF_EXITING or int(words[28]) & _SIGKILL_PENDING
+    return 0 if is_ending else int(words[21]) * looks.PAGE
+
+
+def _used(pids: list[int], charged: unmapped.Charge) -> float:
+    """What processes use, with what their group is charged for.
+
+    Files that they have mapped are among both: the larger counts, so that none ends for memory that it does not use.
+    """
+    parts = [_proportional(pid) for pid in pids]
+    in_files, other = (sum(each) for each in zip(*parts)) if parts else (0, 0)
+    return other + max(in_files, charged.files) + charged.rest + charged.tables
+
+
+def _proportional(pid: int) -> tuple[int, int]:
+    """What it has mapped of files in memory, and the rest of what it has.
+
+    All of it, where the kernel does not tell: an app can hide what it shares, and then nothing is shared.
+    """
+    resident = _resident(pid)
+    in_files = min(resident, unmapped.shared_resident(pid))
+    try:
+        told = unmapped.kilobytes("/proc/%d/smaps_rollup" % pid)
+        # Of one that is ending the kernel still tells all. Kernels before 5.3 do not tell the two apart.
+        mapped = min(resident, told["Pss"])
+        in_files = min(mapped, told.get("Pss_Shmem", in_files))
+        return in_files, mapped - in_files
+    except (OSError, KeyError):
+        return in_files, resident - in_files

@@ -1,0 +1,295 @@
+"""Connections of the harness, passed on to the service as they are: bytes in both directions, held back in both.
+
+The end of one direction goes on behind the last byte of it: the service closes a wire behind the last call, and the
+replica still has to answer.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import struct
+
+from .channel import Channel
+from .lasting import Pipe, Template
+from .loop import IN, OUT, Loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+#: Four for each replica, three for a template; an app could open them without end.
+_MAX_RELAYS = 4096
+_BACKLOG = 1024
+#: As many bytes as a service takes for a first line.
+_PREFACE_BYTES = 128
+#: Those of a template's connections that outlive its service.
+_LASTING = ("template", "stdout", "stderr")
+#: What the kernel tells of who has connected: process, user, group.
+_CREDENTIALS = struct.Struct("3i")
+_BYTES = 256 * 1024
+_buffer = bytearray(_BYTES)
+_view = memoryview(_buffer)
+
+
+class Relays:
+    """A socket in a folder of this process's user, and what came there."""
+
+    def __init__(self, loop: Loop, context: ssl.SSLContext, folder: str) -> None:
+        self._loop = loop
+        self._context = context
+        self._relays: set[_Relay] = set()
+        self._callers: set[_Caller] = set()
+        #: What a template shows; none if there is to be none.
+        self.template_ticket: str | None = None
+        #: The connections of the template, by kind.
+        self.kept: dict[str, Pipe] = {}
+        #: Where the service is that the seat belongs to; None while there is none.
+        self.address: tuple[str, int] | None = None
+        os.mkdir(folder, 0o700)
+        self.path = os.path.join(folder, "s")
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        self._listener.bind(self.path)
+        self._listener.listen(_BACKLOG)
+        loop.watch(self._listener.fileno(), IN, self._accept)
+
+    @property
+    def template(self) -> Template | None:
+        template = self.kept.get("template")
+        return template if isinstance(template, Template) else None
+
+    def forks(self) -> dict[str, int]:
+        """The processes of replicas that were forked, by ticket; any thread may ask."""
+        template = self.template
+        return {} if template is None else template.forks()
+
+    def join(self, local: socket.socket | Pipe, kind: str, ticket: str, more: bytes = b"") -> None:
+        """Passes on something of this place, as a connection that shows that ticket, and says something first."""
+        self._pass_on(local, ("millrace 1 %s %s\n" % (kind, ticket)).encode("ascii") + more)
+
+    def release(self) -> None:
+        """Nothing that is passed on now is passed on any more. What lasts may be joined again."""
+        for caller in self._callers:
+            caller.close()
+        self._callers.clear()
+        for relay in list(self._relays):
+            relay.close()
+
+    def close(self) -> None:
+        """Nothing is passed on from now on."""
+        self._loop.forget(self._listener.fileno())
+        self._listener.close()
+        self.release()
+
+    def _accept(self, _events: int) -> None:
+        try:
+            local, _ = self._listener.accept()
+        except OSError:
+            return  # It has gone again, or no descriptors are left.
+        if len(self._relays) + len(self._callers) >= _MAX_RELAYS:
+            local.close()
+            return
+        local.setblocking(False)
+        self._callers.add(_Caller(self._loop, local, self._greet))
+
+    def _greet(self, caller: _Caller) -> None:
+        caller.leave()
+        self._callers.discard(caller)
+        if not caller.said:
+            caller.local.close()
+            return
+        preface, _, rest = caller.said.partition(b"\n")
+        words = preface.decode("latin-1").split(" ")
+        if words[2:3] == ["wire"]:
+            self._meet(words[3:], caller.local)
+        kind = words[2] if len(words) > 3 and words[3] == self.template_ticket else ""
+        if kind not in _LASTING or kind in self.kept:
+            self._pass_on(caller.local, caller.said)
+            return
+        pipe = (Template if kind == "template" else Pipe)(self._loop, caller.local.detach())
+        self.kept[kind] = pipe
+        if isinstance(pipe, Template):
+            pipe.overhear(rest)
+        self._pass_on(pipe, caller.said)
+
+    def _meet(self, shown: list[str], local: socket.socket) -> None:
+        """Behind walls the outer keeper connects for a replica, and says for which process."""
+        template = self.template
+        if template is None or not shown:
+            return
+        pid, _, _ = _CREDENTIALS.unpack(local.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        told = shown[1] if len(shown) > 1 and shown[1].isdecimal() else pid
+        template.meet(shown[0], int(told))
+
+    def _pass_on(self, local: socket.socket | Pipe, first: bytes) -> None:
+        if self.address is None or len(self._relays) >= _MAX_RELAYS:
+            local.close()
+            return
+        self._relays.add(_Relay(self._loop, self._context, self.address, local, self._relays.discard, first))
+
+
+class _Caller:
+    """A connection of the harness that has not shown its preface. `greet` gets what it said, when that is a line."""
+
+    def __init__(self, loop: Loop, local: socket.socket, greet: Callable[[_Caller], None]) -> None:
+        self._loop = loop
+        self._greet = greet
+        self.local = local
+        self.said = b""
+        loop.watch(local.fileno(), IN, self._read)
+
+    def leave(self) -> None:
+        self._loop.forget(self.local.fileno())
+
+    def close(self) -> None:
+        self.leave()
+        self.local.close()
+
+    def _read(self, _events: int) -> None:
+        try:
+            data = self.local.recv(_PREFACE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        self.said += data
+        # Whoever says too much, or goes, is for the service to refuse.
+        if not data or b"\n" in self.said or len(self.said) >= _PREFACE_BYTES:
+            self._greet(self)
+
+
+class _Relay:
+    """One connection on both sides."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        context: ssl.SSLContext,
+        address: tuple[str, int],
+        local: socket.socket | Pipe,
+        on_closed: Callable[[_Relay], None],
+        preface: bytes = b"",
+    ) -> None:
+        self._loop = loop
+        self._local = local
+        self._on_closed = on_closed
+        self._descriptor = local.fileno()
+        #: What the harness has not taken yet.
+        self._unsent = b""
+        self._is_local_over = False
+        self._is_home_over = False
+        #: It takes nothing any more; it may still have something to say.
+        self._is_deaf = False
+        self._is_closed = False
+        self._events = 0
+        self._home = Channel(loop, context, address, preface, self)
+
+    def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._home.close()
+        self._loop.forget(self._descriptor)
+        self._local.close()
+        self._on_closed(self)
+
+    # What the channel tells.
+
+    def on_open(self) -> None:
+        self._listen(True)
+
+    def on_data(self, data: memoryview) -> bool:
+        if self._is_deaf:
+            return True
+        try:
+            sent = self._local.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._is_deaf = True
+            return True
+        if sent == len(data):
+            return True
+        self._unsent = bytes(data[sent:])
+        self._set_events(self._events | OUT)
+        return False
+
+    def on_drained(self) -> None:
+        self._listen(True)
+
+    def on_end(self, is_orderly: bool) -> None:
+        self._is_home_over = True
+        # What lasts goes on without this service.
+        if not is_orderly or self._is_local_over or isinstance(self._local, Pipe):
+            self.close()
+            return
+        try:
+            self._local.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # It was faster.
+
+    # What the harness does.
+
+    def _act(self, events: int) -> None:
+        if events & OUT:
+            self._drain()
+        if events & IN:
+            self._read()
+        elif events & ~OUT:
+            # Gone in both directions, while the service was too slow: what it said last is read when there is room.
+            self._is_deaf = True
+            self._set_events(0)
+
+    def _read(self) -> None:
+        try:
+            count = self._local.recv_into(_buffer)
+        except BlockingIOError:
+            return
+        except OSError:
+            count = 0
+        if count == 0:
+            self._finish()
+            return
+        self._home.send(_view[:count])
+        if self._home.is_full:
+            self._listen(False)
+
+    def _finish(self) -> None:
+        """The harness has said all it had to say, and listens no more."""
+        self._is_local_over = True
+        self._is_deaf = True
+        self._set_events(0)
+        self._home.end()
+        if self._unsent:
+            self._unsent = b""
+            self._home.resume()
+
+    def _drain(self) -> None:
+        try:
+            sent = self._local.send(self._unsent)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._is_deaf = True
+            sent = len(self._unsent)
+        self._unsent = self._unsent[sent:]
+        if not self._unsent:
+            self._set_events(self._events & ~OUT)
+            self._home.resume()
+
+    def _listen(self, is_listening: bool) -> None:
+        if not self._is_local_over:
+            self._set_events(self._events | IN if is_listening else self._events & ~IN)
+
+    def _set_events(self, events: int) -> None:
+        """With none at all it is not watched: its end would wake the loop again and again."""
+        if events == self._events or self._is_closed:
+            return
+        if events == 0:
+            self._loop.forget(self._descriptor)
+        elif self._events == 0:
+            self._loop.watch(self._descriptor, events, self._act)
+        else:
+            self._loop.change(self._descriptor, events)
+        self._events = events

@@ -1,0 +1,75 @@
+"""Watches from outside what a container engine keeps: answers the service, and tells it of folders that are full."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+
+from millrace_worker import keeper, linux
+
+from . import listening, looks
+from .held import Held
+from .service import Service
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_DESCRIPTOR = 3
+
+
+def main() -> None:
+    """Reads from stdin: the container's first process, the port of its server or 0, and the folders to watch."""
+    linux.die_with_parent(os.getppid(), signal.SIGKILL)
+    linux.close_inherited(_DESCRIPTOR + 1)
+    asked = json.loads(sys.stdin.buffer.read())
+    _Watch(int(asked["top"]), int(asked["port"]), asked["watched"]).run()
+
+
+class _Watch:
+    def __init__(self, top: int, port: int, watched: list[tuple[str, int, str]]) -> None:
+        self._top = top
+        self._port = port
+        self._service = Service(_DESCRIPTOR)
+        self._woken, self._wake = socket.socketpair()
+        self._held = Held(self._wake_up, counts_place=False)
+        for name, most, path in watched:
+            self._held.watch_folder(name, path, most)
+
+    def run(self) -> None:
+        """Until the service has gone, or has been told that a folder is full."""
+        while not self._held.full:
+            poll = select.poll()
+            for each in (self._service, self._woken):
+                poll.register(each, select.POLLIN)
+            pause = self._held.pause_seconds()
+            for descriptor, _ in poll.poll(None if pause is None else pause * 1000):
+                if descriptor == self._service.fileno() and not self._service.hear(self):
+                    return
+            self._held.look()
+        self._service.say("full", self._held.full)
+        while self._service.hear(self):
+            pass
+
+    def _wake_up(self) -> None:
+        self._wake.send(b"\0")
+
+    def look(self, pid: int) -> dict[str, Any]:
+        """Pids are the host's. 0 is all of the container."""
+        ancestor = self._top if pid else linux.parent_of(self._top)
+        return {"out_of_memory": 0, **looks.look_at(pid or self._top, ancestor)}
+
+    def where(self) -> dict[str, Any]:
+        """What listens is seen in the container's own network: the port outside is the engine's from the start."""
+        inside = listening.seen_by(self._top, self._port)
+        if not inside:
+            return {"is": False}
+        is_open = listening.is_reached_from_outside(inside)
+        return {"is": True, "host": "", "port": self._port, "is_fixed": False, "is_open": is_open}
+
+    def ask(self) -> None:
+        keeper.tell(self._top, signal.SIGTERM)

@@ -1,0 +1,177 @@
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import type { Socket } from "node:net";
+import type { Readable, Writable } from "node:stream";
+import type { LimitGroup } from "../../host/limits/limits.ts";
+import { startOf } from "../../host/walls/isolated-start.ts";
+import type { Clock } from "../../kit/clock.ts";
+import { LineCutter } from "../../kit/line-cutter.ts";
+import { within } from "../../kit/within.ts";
+import { NOTHING_SAID, parseAgentMessage } from "../agent/agent-messages.ts";
+import type { Ending, FolderName } from "../agent/agent-messages.ts";
+import { Questions } from "../agent/questions.ts";
+import { BadFrame } from "../protocol.ts";
+import { agentEnd } from "./end-agent.ts";
+import { packPlan } from "./plan.ts";
+import type { Plan } from "./plan.ts";
+
+/** An agent of this machine that was started, with what it keeps. */
+export type Agent = {
+  readonly pid: number;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** How it ended, which is how what it kept ended; rejects if the interpreter could not be run. */
+  readonly exited: Promise<AgentExit>;
+  readonly questions: Pick<Questions, "usage" | "vitals" | "memoryDeaths" | "place">;
+  /** Asks the process that it keeps to end by itself. */
+  askToEnd(): void;
+  /** Ends it and everything below it, at once. */
+  end(): void;
+  /** Closes its pipes: nothing more is read from it. */
+  close(): void;
+};
+
+export type AgentExit = Ending & { readonly code: number | null; readonly signal: string | null };
+
+type AgentStart = {
+  /** The interpreter of agents, an absolute path: the host's, and none that an app brings. */
+  readonly python: string;
+  /** Its folder: where whoever looks for the processes of a data directory finds it. Nothing there is imported. */
+  readonly cwd: string;
+  readonly module: "local" | "watch";
+  readonly input: string;
+  /** The group that it is in before it is given its input; null for none. */
+  readonly group?: LimitGroup | null;
+  /** One of the folders that it watches holds too much, and what writes to it is not the agent's to end. */
+  readonly onFull?: (name: FolderName) => void;
+};
+
+const CHANNEL = 3;
+const MAX_LINE_BYTES = 64 * 1024;
+/** How far an agent's last words may lag behind its end. */
+const LAST_WORDS_MS = 2_000;
+
+/**
+ * Starts an agent for a plan. Every process that runs what an app brings starts here: replicas, templates, servers, steps
+ * of builds, file runs. When it exits, when it is ended and when the service dies, all it started dies too, daemons
+ * included. It is in its group before it is told what to start. Throws if the process cannot be created at all.
+ */
+export function startAgent(python: string, plan: Plan, clock: Clock, group: LimitGroup | null = null): Agent {
+  const cwd = plan.walls?.reach.scratch ?? plan.cwd;
+  return new AgentProcess({ python, cwd, module: "local", input: packPlan(plan), group }, clock);
+}
+
+/** Starts an agent that watches what something else keeps. */
+export function startWatch(start: Omit<AgentStart, "module" | "group">, clock: Clock): Agent {
+  return new AgentProcess({ ...start, module: "watch" }, clock);
+}
+
+class AgentProcess implements Agent {
+  readonly pid: number;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  readonly exited: Promise<AgentExit>;
+  readonly questions: Questions;
+  readonly end: () => void;
+  readonly #child: ChildProcess;
+  readonly #channel: Socket;
+  readonly #onFull: AgentStart["onFull"];
+  #ending: Ending = NOTHING_SAID;
+
+  constructor({ python, cwd, module, input, group = null, onFull }: AgentStart, clock: Clock) {
+    const child = spawn(python, startOf(`millrace_agent.${module}`), {
+      cwd,
+      env: {},
+      stdio: ["pipe", "pipe", "pipe", "pipe"],
+      // A session of its own: Ctrl-C at the service's terminal is for the service alone.
+      detached: true,
+    });
+    const { stdin, stdout, stderr } = child;
+    // Without descriptors left it has no pipes, whatever its type says.
+    const channel = (child.stdio as ChildProcess["stdio"] | undefined)?.[CHANNEL] as Socket | null;
+    if (!stdin || !stdout || !stderr || !channel) {
+      child.once("error", () => {});
+      throw new Error("no descriptors are left");
+    }
+    this.pid = child.pid ?? 0;
+    this.stdout = stdout;
+    this.stderr = stderr;
+    this.#child = child;
+    this.#channel = channel;
+    this.#onFull = onFull;
+    this.questions = new Questions(clock, (question) => this.#say(question));
+    const heard = this.#listen();
+    this.exited = this.#outlive(stdin, input, group, heard, clock);
+    this.end = agentEnd(child, this.exited, clock);
+  }
+
+  askToEnd(): void {
+    this.#say({ ask: {} });
+  }
+
+  close(): void {
+    for (const pipe of [this.stdout, this.stderr, this.#child.stdin, this.#channel]) pipe?.destroy();
+  }
+
+  #say(message: object): void {
+    if (this.#channel.writable) this.#channel.write(`${JSON.stringify(message)}\n`);
+  }
+
+  /** Resolves when nothing more comes. */
+  #listen(): Promise<void> {
+    const channel = this.#channel;
+    const cutter = new LineCutter({ maxBytes: MAX_LINE_BYTES }, (line, isPiece) => {
+      if (isPiece) throw new BadFrame("a line that is too long");
+      const message = parseAgentMessage(line);
+      if ("seen" in message) this.questions.answer(message.seen);
+      else if ("at" in message) this.questions.answer(message.at);
+      else if ("full" in message) this.#onFull?.(message.full);
+      else this.#ending = message.exited;
+    });
+    channel.on("error", () => {});
+    channel.on("data", (data: Buffer) => {
+      try {
+        cutter.push(data);
+        cutter.cut(() => true);
+      } catch {
+        // It is ours: what it says that no agent says, something else has said.
+        this.#child.kill("SIGKILL");
+        channel.destroy();
+      }
+    });
+    return new Promise((resolve) => void channel.once("close", () => resolve()));
+  }
+
+  async #outlive(
+    stdin: Writable,
+    input: string,
+    group: LimitGroup | null,
+    heard: Promise<void>,
+    clock: Clock,
+  ): Promise<AgentExit> {
+    const child = this.#child;
+    stdin.on("error", () => {}); // It died before it read: its exit tells.
+    const { promise, resolve, reject } = Promise.withResolvers<Pick<AgentExit, "code" | "signal">>();
+    // `exit`, not `close`: something the app started may hold the pipes open.
+    child.once("exit", (code, signal) => resolve({ code, signal }));
+    child.once("error", reject);
+    const isIn = group && this.pid > 0 ? group.add(this.pid) : null;
+    if (isIn)
+      isIn.then(
+        () => stdin.end(input),
+        (error: unknown) => {
+          child.kill("SIGKILL");
+          reject(error);
+        },
+      );
+    else stdin.end(input);
+    try {
+      const exit = await promise;
+      await within(LAST_WORDS_MS, heard, clock);
+      return { ...exit, ...this.#ending };
+    } finally {
+      this.questions.giveUp();
+      this.#channel.destroy();
+    }
+  }
+}

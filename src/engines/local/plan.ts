@@ -1,0 +1,96 @@
+import { PYTHON_DIR } from "../../config/package-files.ts";
+import type { Watched } from "../../host/limits/limits.ts";
+import type { Reach, WalledHost } from "../../host/walls/walled.ts";
+
+/** What the app's harness is told in place of an address: it asks its agent for its connections. */
+export const DOOR_ADDRESS = "door";
+
+/** The kernel takes no longer argument or variable, with its end. */
+const MAX_STRING_BYTES = 128 * 1024;
+
+/** What an agent is to start, and what it watches. */
+export type Plan = {
+  /** The app's interpreter, or another program, and what comes after it. */
+  readonly program: string;
+  readonly args: readonly string[];
+  /** Where it starts. */
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** One line for its stdin; null for a program that is told nothing there. */
+  readonly order: string | null;
+  /** Where the service listens for it; null for a program that does not call home. */
+  readonly home: string | null;
+  /** What descriptor 3 gives it; null for nothing. */
+  readonly input: string | null;
+  /** What it lives behind; null for nothing. */
+  readonly walls: { readonly host: WalledHost; readonly reach: Reach } | null;
+  /** Null where nothing is to be watched. */
+  readonly watched: Watched | null;
+  /** The port that a server was given, and the one that its author wrote; null for what is no server. */
+  readonly server: { readonly port: number; readonly authored: number } | null;
+};
+
+type Field = readonly [name: string, value: string];
+
+/** A plan as an agent reads it (`python/millrace_walls/plan.py`). Throws for what cannot be handed to a process at all. */
+export function packPlan(plan: Plan): string {
+  const { program, args, cwd, env, order, home, input, walls, watched, server } = plan;
+  const fields: readonly Field[] = [
+    ["service", "true"],
+    ["program", program],
+    ["bundle", cwd],
+    ...present({ order, home, input }),
+    ...(walls === null ? UNWALLED : wallFields(walls.host, walls.reach)),
+    ...(watched === null ? [] : watchFields(watched)),
+    ...(server === null ? [] : present({ port: String(server.port), authored: String(server.authored) })),
+    ...args.map((each): Field => ["argument", each]),
+    ...Object.entries(env).map(([name, value]): Field => ["variable", `${name}=${value}`]),
+    ["end", ""],
+  ];
+  return fields.map(packed).join("");
+}
+
+const UNWALLED: readonly Field[] = Object.entries({
+  rung: "none",
+  network: "true",
+  scratch: "",
+  harness: PYTHON_DIR,
+  data_dir: "",
+});
+
+function wallFields({ rung, dataDir, user, reads }: WalledHost, reach: Reach): Field[] {
+  const { folders, scratch, python, network, unixSockets, memoryBytes } = reach;
+  const { environment, storage } = folders;
+  const { interpreter, names } = python;
+  return [
+    ...Object.entries({ rung, scratch, harness: PYTHON_DIR, data_dir: dataDir }),
+    ...present({ environment, storage, interpreter }),
+    ...present({ user: user === null ? null : String(user) }),
+    ...present({ memory_bytes: memoryBytes === null ? null : String(memoryBytes) }),
+    ...present({ unix_sockets: unixSockets ? "true" : null }),
+    ...network,
+    ...[...reads, ...reach.reads, ...(names === null ? [] : [names])].map((each): Field => ["read", each]),
+    ...reach.writes.map((each): Field => ["write", each]),
+  ];
+}
+
+function watchFields({ memoryBytes, folders, checksStorage }: Watched): Field[] {
+  return [
+    ...present({ watched_memory: memoryBytes === null ? null : String(memoryBytes) }),
+    ...present({ checks_storage: checksStorage ? "true" : null }),
+    ...folders.map(({ name, maxBytes, path }): Field => ["watched", `${name} ${maxBytes} ${path}`]),
+  ];
+}
+
+function present(fields: Readonly<Record<string, string | null>>): Field[] {
+  return Object.entries(fields).flatMap(([name, value]) => (value === null ? [] : [[name, value] as const]));
+}
+
+/** A zero byte would be the start of another field, of the app's choosing. */
+function packed([name, value]: Field): string {
+  if (value.includes("\0")) throw new Error("a zero byte cannot be passed to a process");
+  // The child that becomes the program would meet it too late to say so.
+  if (name !== "input" && Buffer.byteLength(value) >= MAX_STRING_BYTES)
+    throw Object.assign(new Error(`${name} is too long`), { code: "E2BIG" });
+  return `${name}=${value}\0`;
+}

@@ -1,0 +1,122 @@
+import type { AppLimits, Limits, WrittenFolders } from "../../host/limits/limits.ts";
+import { describeRunOut } from "../../host/limits/limits.ts";
+import type { Reach, WalledHost } from "../../host/walls/walled.ts";
+import { systemClock } from "../../kit/clock.ts";
+import type { Clock } from "../../kit/clock.ts";
+import { within } from "../../kit/within.ts";
+import type { LogStream } from "../../model/log-line.ts";
+import { describeExit } from "../engine.ts";
+import { startAgent } from "../local/agent.ts";
+import type { Agent, AgentExit } from "../local/agent.ts";
+import { LastWords } from "./last-words.ts";
+import { readLines } from "./read-lines.ts";
+
+/** How long output may come after the end: only what another user runs can still hold the pipes. */
+const LATE_OUTPUT_MS = 5_000;
+/** How an agent tells of SIGKILL. */
+const KILLED = 137;
+
+/** A program that is to run to its end. */
+export type Program = {
+  /** Absolute: it is not looked for on the path. */
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** What its descriptor 3 gives it, for what must not be seen on a command line; without it there is none. */
+  readonly input?: string;
+  readonly onLine: (text: string, stream: LogStream) => void;
+  /** What it may reach where it lives behind walls, which is also where it starts; null for all the service can. */
+  readonly walls: { readonly host: WalledHost; readonly reach: Omit<Reach, "memoryBytes"> } | null;
+  /** What it and all it starts are held to; null for nothing. */
+  readonly held: Held | null;
+};
+
+type Held = {
+  readonly host: AppLimits;
+  readonly limits: Limits;
+  readonly folders: WrittenFolders;
+};
+
+export type ProgramEnd = {
+  readonly code: number;
+  /** For people: "exit code 3". */
+  readonly detail: string;
+  /** The last error it told, with the lines that explain it, or else its last line; on one line. */
+  readonly lastWords: string;
+};
+
+/** Runs a program under an agent, to its end. Throws the signal's reason when cancelled. */
+export async function runProgram(
+  agentPython: string,
+  program: Program,
+  signal: AbortSignal,
+  clock: Clock = systemClock,
+): Promise<ProgramEnd> {
+  signal.throwIfAborted();
+  const lastWords = new LastWords();
+  const take = (stream: LogStream) => (text: string) => {
+    program.onLine(text, stream);
+    lastWords.take(text, stream);
+  };
+  const { held } = program;
+  const group = held && held.host.group(held.limits);
+  let agent: Agent;
+  try {
+    agent = start(agentPython, program, clock, group);
+  } catch (error) {
+    group?.remove();
+    throw error;
+  }
+  const { stdout, stderr } = agent;
+  const read = Promise.all([readLines(stdout, take("stdout")), readLines(stderr, take("stderr"))]);
+  const stop = (): void => agent.end();
+  signal.addEventListener("abort", stop, { once: true });
+  // Whoever takes the lines has failed: nothing more is heard of it, so it ends too.
+  read.catch(stop);
+  try {
+    const end = await agent.exited;
+    await within(LATE_OUTPUT_MS, read);
+    signal.throwIfAborted();
+    held?.host.noteStorage(held.folders.storage, end.isStorageFull);
+    const excess = held && excessOf(end, held, group?.ranOut() ?? false);
+    if (excess !== null) return { code: KILLED, detail: excess, lastWords: "" };
+    return { code: end.code ?? 1, detail: describeExit(end.code, end.signal), lastWords: lastWords.text };
+  } finally {
+    signal.removeEventListener("abort", stop);
+    group?.remove();
+    agent.close();
+  }
+}
+
+function start(
+  agentPython: string,
+  { program, args, cwd, env, input, walls, held }: Program,
+  clock: Clock,
+  group: ReturnType<AppLimits["group"]>,
+): Agent {
+  const memoryBytes = held?.limits.memoryBytes ?? null;
+  const plan = {
+    program,
+    args,
+    cwd: walls?.reach.folders.bundle ?? cwd,
+    env,
+    order: null,
+    home: null,
+    input: input ?? null,
+    walls: walls && { host: walls.host, reach: { ...walls.reach, memoryBytes } },
+    watched: held && held.host.watched(held.limits, held.folders),
+    server: null,
+  };
+  return startAgent(agentPython, plan, clock, group);
+}
+
+/** What it had too much of, for people; null if that is not why it ended. */
+function excessOf(
+  { full, isOutOfMemory }: AgentExit,
+  { host, limits }: Held,
+  ranOut: boolean,
+): string | null {
+  if (full !== null) return host.describeFull(full);
+  return isOutOfMemory || ranOut ? describeRunOut(limits) : null;
+}

@@ -1,0 +1,63 @@
+import { expect } from "vitest";
+import { packPlan } from "../../../src/engines/local/plan.ts";
+import { NO_NETWORK } from "../../../src/host/walls/network-fields.ts";
+import { verifies } from "../../verifies.ts";
+
+const HOST = { rung: "userns", dataDir: "/data", user: null, reads: ["/opt/cuda"] } as const;
+const REACH = {
+  folders: { bundle: "/data/bundles/b", environment: "/data/environments/e", storage: "/data/storage/p" },
+  scratch: "/data/scratch/s-1",
+  python: { interpreter: "/opt/python/bin/python3.12", names: "/data/pythons/n" },
+  memoryBytes: 200_000_000,
+  reads: ["/srv/wheels"],
+  writes: ["/data/work/w"],
+  network: NO_NETWORK,
+  unixSockets: false,
+};
+const PLAN = {
+  program: "/data/environments/e/bin/python",
+  args: ["-c", "pass"],
+  cwd: "/data/bundles/b",
+  env: { LD_PRELOAD: "/data/storage/p/evil.so", PYTHONPATH: "/data/storage/p" },
+  order: "{}",
+  input: null,
+  home: "/run/home.sock",
+  walls: { host: HOST, reach: REACH },
+  watched: {
+    memoryBytes: 1_000,
+    folders: [{ name: "scratch", maxBytes: 5, path: "/data/scratch/s-1" }],
+    checksStorage: false,
+  },
+  server: null,
+} as const;
+
+verifies(
+  "walls.no-code-outside",
+  "what the app brings reaches its agent as fields of a plan, and becomes nothing else",
+  () => {
+    const plan = packPlan(PLAN).split("\0");
+    for (const field of [
+      "rung=userns",
+      "network=false",
+      "data_dir=/data",
+      "order={}",
+      "memory_bytes=200000000",
+      "argument=pass",
+      "read=/opt/cuda",
+      "read=/srv/wheels",
+      "read=/data/pythons/n",
+      "interpreter=/opt/python/bin/python3.12",
+      "write=/data/work/w",
+      "watched_memory=1000",
+      "watched=scratch 5 /data/scratch/s-1",
+      "variable=LD_PRELOAD=/data/storage/p/evil.so",
+    ])
+      expect(plan).toContain(field);
+    // One that was cut off lacks it.
+    expect(plan.slice(-2)).toEqual(["end=", ""]);
+    // An app chooses its secrets: none of them may become a field of the plan.
+    expect(() => packPlan({ ...PLAN, env: { SECRET: "x\0rung=process" } })).toThrow("zero byte");
+    const large = { ...PLAN, env: { SECRET: "x".repeat(128 * 1024) } };
+    expect(() => packPlan(large)).toThrow(expect.objectContaining({ code: "E2BIG" }));
+  },
+);
