@@ -14,6 +14,7 @@ import { judgeCluster } from "./cluster/cluster-targets.ts";
 import { measureCluster } from "./cluster/cluster.ts";
 import { gpuText, judgeGpu, measureGpu } from "./gpu.ts";
 import { describeMachine } from "./machine.ts";
+import { judgeMemory, measureMemory, memoryText } from "./memory.ts";
 import { stopAll } from "./processes.ts";
 import { clearProgress } from "./progress.ts";
 import { topFunctions } from "./profile-top.ts";
@@ -39,7 +40,7 @@ import { wallsText } from "./walls-report.ts";
 import { judgeWalls } from "./walls-targets.ts";
 import { measureWalls } from "./walls.ts";
 
-const USAGE = `usage: npm run bench sync|server|cluster|seats|cold|stream|async|deploy|walls|gpu [-- options]
+const USAGE = `usage: npm run bench sync|server|cluster|seats|cold|stream|async|deploy|walls|memory|gpu [-- options]
   sync          calls/s and latency beside the floor and FastAPI
   server        FastAPI as a server app beside a bare pass-through and alone: calls, bodies, streams, WebSockets
   cluster       calls and streams of an app that another node has, beside a bare pass-through to that node
@@ -49,6 +50,7 @@ const USAGE = `usage: npm run bench sync|server|cluster|seats|cold|stream|async|
   async         durable 202s/s, runs finished and dispatch delays beside the bare group commit
   deploy        from a zip to the first answer, new and again, beside a bare start of the same function
   walls         what walls around apps cost: calls, first starts, starts from a kept template
+  memory        what the service and its apps hold, idle and after a load; takes four minutes, without options but --json
   gpu           tokens/s of a decoder as 256 streams beside its bare loop; needs an NVIDIA GPU and PyTorch in python3
   --rounds N    rounds of each measurement (sync, server, cluster, seats 15, quick 3; cold 5, 3; stream, async 3, 1; deploy, walls 20, 5; gpu 3, 1)
   --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync, server, cluster and seats 1, quick 0.7)
@@ -71,6 +73,7 @@ const ROUNDS: Readonly<Record<string, readonly [number, number]>> = {
   async: [3, 1],
   deploy: [20, 5],
   walls: [20, 5],
+  memory: [1, 1],
   gpu: [3, 1],
 };
 
@@ -121,6 +124,8 @@ async function main(): Promise<boolean> {
   if (isSound && what === "walls") {
     return walls({ rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 }, values.json);
   }
+  if (isSound && what === "memory" && values.rounds === undefined && values.seconds === undefined)
+    return memory(values.json);
   if (isSound && what === "gpu") return gpu(rounds, measureMs, values.json);
   if (isSound && what === "cold" && values.seconds === undefined) return cold(rounds, values.json);
   if (isSound && what === "deploy" && values.seconds === undefined) return deploy(rounds, values.json);
@@ -207,6 +212,14 @@ async function walls(settings: SyncSettings, asJson: boolean): Promise<boolean> 
   const figures = await measureWalls(settings);
   const verdicts = judgeWalls(figures);
   print(asJson ? JSON.stringify({ machine, figures, verdicts }) : wallsText(machine, figures, verdicts));
+  return figures.problem === null && noneMissed(verdicts);
+}
+
+async function memory(asJson: boolean): Promise<boolean> {
+  const machine = await describeMachine();
+  const figures = await measureMemory();
+  const verdicts = judgeMemory(figures);
+  print(asJson ? JSON.stringify({ machine, figures, verdicts }) : memoryText(machine, figures, verdicts));
   return figures.problem === null && noneMissed(verdicts);
 }
 
