@@ -47,7 +47,7 @@ export type CallOptions = {
 /** What a test may change in the service it starts. */
 export type TestServiceOptions = Pick<
   ServiceOptions,
-  "webDir" | "guideDir" | "clock" | "aroundStore" | "engine" | "others" | "seats" | "hashPassword"
+  "webDir" | "guideDir" | "clock" | "aroundStore" | "engine" | "others" | "seats"
 >;
 
 /**
@@ -164,8 +164,10 @@ export async function testService(
 }
 
 /** The same with passwords that are cheap to hash. */
-export function cheaply(options: TestServiceOptions): TestServiceOptions {
-  return { hashPassword: cheapHash, ...options };
+export function cheaply(
+  options: TestServiceOptions,
+): TestServiceOptions & Pick<ServiceOptions, "hashPassword"> {
+  return { ...options, hashPassword: cheapHash };
 }
 
 /** An orderly stop; by a clock that stands still, time passes meanwhile. Every request was answered, or its caller had gone. */

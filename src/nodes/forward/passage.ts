@@ -155,18 +155,22 @@ export class Passage implements ConnectionUser, ResponseEvents {
 
   /** It is not sent any more. */
   release(): void {
-    const { peers, request, body } = this.#parts;
+    const { peers, request } = this.#parts;
     peers.held.add(-this.#heldBytes);
     this.#heldBytes = 0;
     // What `readWhole` has read ends only now: until then it could be given back.
-    if (this.#little && !body) request.resume();
+    if (this.#hasRead) request.resume();
   }
 
   /** This node answers it: what was read of its body can be read again, by the usual way. */
   giveBack(): void {
-    const { request, body } = this.#parts;
-    if (this.#little && !body) request.unshift(this.#little);
+    if (this.#hasRead) this.#parts.request.unshift(this.#little);
     this.#little = null;
+  }
+
+  /** Nothing is read of a request without a body: its stream may be the socket of a WebSocket by now. */
+  get #hasRead(): boolean {
+    return !this.#parts.body && this.#little !== null && this.#little.length > 0;
   }
 
   /** Leaves a request for a WebSocket to others; gives what its caller has sent. */

@@ -1,4 +1,7 @@
-import { expect } from "vitest";
+import { randomBytes } from "node:crypto";
+import { connect } from "node:net";
+import { expect, onTestFinished } from "vitest";
+import { socketApp } from "../../support/servers/socket-app.ts";
 import { testAuthority, testNode } from "../../support/nodes/hop.ts";
 import { twoServices } from "../../support/nodes/two-services.ts";
 import { verifies } from "../../verifies.ts";
@@ -36,6 +39,30 @@ verifies(
     }
   },
 );
+
+verifies("peers.here", "so is a WebSocket, with what came after its handshake", async () => {
+  const { on, beliefs, headers } = await believer();
+  beliefs.later = async () => {
+    await on.deploy("talk", socketApp());
+    return { kind: "here" };
+  };
+  const { hostname, port, pathname } = new URL(on.url("talk", "echo"));
+  const socket = connect(Number(port), hostname);
+  onTestFinished(() => void socket.destroy());
+  const key = randomBytes(16).toString("base64");
+  const head =
+    `GET ${pathname} HTTP/1.1\r\nhost: here\r\nauthorization: ${headers.authorization}\r\nconnection: upgrade\r\n` +
+    `upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: ${key}\r\n\r\n`;
+  // A masked text frame, by a mask of zeros: the caller does not wait for the answer to its handshake.
+  socket.write(head);
+  socket.write(Buffer.concat([Buffer.from([0x81, 0x85, 0, 0, 0, 0]), Buffer.from("hello")]));
+  let told = "";
+  for await (const piece of socket) {
+    told += String(piece);
+    if (told.includes("hello")) break;
+  }
+  expect(told).toMatch(/^HTTP\/1\.1 101 /);
+});
 
 verifies("peers.here", "so is a request of the management API", async () => {
   const { on, beliefs, headers, projectId } = await believer();

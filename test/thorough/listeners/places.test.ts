@@ -2,14 +2,13 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
-import type { Hash } from "../../../src/identity/passwords.ts";
+import type { Store } from "../../../src/store/store.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import type { RawAnswer } from "../../support/raw-http.ts";
 import { testService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
-import { cheapHash } from "../../support/cheap-hashes.ts";
 import { verifies } from "../../verifies.ts";
 import { APPS, LISTENERS, place } from "../../integration/listeners/both.ts";
 import type { Listener } from "../../integration/listeners/both.ts";
@@ -37,12 +36,19 @@ class Site {
     const clock = new SkippingClock();
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     let begun = 0;
-    const hashPassword: Hash = async (password, salt, cost) => {
-      begun += 1;
-      await released;
-      return await cheapHash(password, salt, cost);
-    };
-    const test = await testService(APPS, { ...LIMITS, ...flags }, { clock, hashPassword });
+    // Not the hash: one is made at a time.
+    const aroundStore = (store: Store): Store => ({
+      ...store,
+      people: {
+        ...store.people,
+        findBySignIn: async (signIn) => {
+          begun += 1;
+          await released;
+          return await store.people.findBySignIn(signIn);
+        },
+      },
+    });
+    const test = await testService(APPS, { ...LIMITS, ...flags }, { clock, aroundStore });
     const { projectId } = test.service.owner;
     return new Site({
       test,
