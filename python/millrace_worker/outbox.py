@@ -134,7 +134,7 @@ class Outbox:
             self._write(b"".join(frames))
 
     def _write(self, data: bytes) -> None:
-        # Not by `send`: behind walls the kernel looks at the arguments of each `sendto`, and knows `write` by its number.
+        # Not by `send`: behind walls the kernel looks at the arguments of `sendto`, and knows `write` by its number.
         try:
             sent = os.write(self._wire.fileno(), data)
             while sent < len(data):

@@ -44,7 +44,7 @@ export function isEmpty(first: Below, second: Below): boolean {
 }
 
 /** The children of all its threads: a process belongs to the thread that started it, and threads come and go as the app likes. */
-export function childrenOf(pid: number, maxThreads = Number.POSITIVE_INFINITY): number[] {
+function childrenOf(pid: number, maxThreads = Number.POSITIVE_INFINITY): number[] {
   return threadsOf(pid, "/proc")
     .slice(0, maxThreads)
     .flatMap((thread) => {

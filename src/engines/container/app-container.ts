@@ -123,10 +123,7 @@ export async function startAppContainer(
   });
   const exited = container.exited.then(async ({ code, isOutOfMemory }): Promise<Exit> => {
     hasEnded = true;
-    void watch.then((agent) => {
-      agent?.end();
-      agent?.close();
-    });
+    void watch.then(endWatch);
     await removeScratch(scratch);
     clock.after(LAST_LINES_MS, () => [container.stdout, container.stderr].forEach((pipe) => pipe.destroy()));
     if (excess !== null) return { detail: excess, initFailure: null };
@@ -137,6 +134,11 @@ export async function startAppContainer(
   });
   const onBorn = (act: (pid: number) => void): void => void born.then((pid) => pid > 0 && act(pid), onError);
   return { container, exited, onBorn, watch };
+}
+
+function endWatch(agent: Agent | null): void {
+  agent?.end();
+  agent?.close();
 }
 
 /** 0 where it has ended before there was one. */
