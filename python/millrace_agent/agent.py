@@ -23,10 +23,10 @@ from .held import Held
 from .lasting import Pipe
 from .line import Line
 from .lines import EarlyLines
+from .listening import OwnServer
 from .loop import Loop
 from .order import SeatOrder, Session, read_address, read_addresses, read_ticket
 from .relay import Relays
-from .listening import OwnServer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

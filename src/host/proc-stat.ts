@@ -47,15 +47,6 @@ export function readStat(folder: string, proc: string): ProcStat {
   };
 }
 
-/** The parent of a process; 0 where it has ended. */
-export function parentOf(pid: number): number {
-  try {
-    return readStat(`${pid}`, "/proc").parent;
-  } catch {
-    return 0;
-  }
-}
-
 /** The threads of a process, as folders below `proc`; none if it has ended. */
 export function threadsOf(pid: number, proc: string): string[] {
   try {

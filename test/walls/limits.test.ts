@@ -88,7 +88,11 @@ for (const [forge, which] of [
   [false, "daemons"],
 ] as const)
   verifies("walls.limits.memory", `a watcher counts ${which} for the replica that started them`, async () => {
-    const service = await testService({ app: { main: CROWDED, toml: SMALL } }, {}, { engine: withoutCgroups });
+    const service = await testService(
+      { app: { main: CROWDED, toml: SMALL } },
+      {},
+      { engine: withoutCgroups },
+    );
     const { status, json } = await service.call("app", { forge }, { functionName: "crowd" });
     expect([status, json.code]).toEqual([502, "out_of_memory"]);
   });

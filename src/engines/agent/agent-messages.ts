@@ -52,7 +52,7 @@ export const at = z
 export type At = z.output<typeof at>;
 
 /** What only the agent knows of an end. */
-export const ending = z
+const ending = z
   .strictObject({
     is_out_of_memory: z.boolean().optional(),
     full: z.enum(FOLDERS).optional(),

@@ -126,6 +126,7 @@ export async function startAppContainer(
     void watch.then((agent) => {
       agent?.end();
       agent?.close();
+      return null;
     });
     await removeScratch(scratch);
     clock.after(LAST_LINES_MS, () => [container.stdout, container.stderr].forEach((pipe) => pipe.destroy()));

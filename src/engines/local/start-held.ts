@@ -20,7 +20,7 @@ import type { Plan } from "./plan.ts";
 import { cannotStart, whatIsMissing } from "./what-is-missing.ts";
 
 /** What a project's processes live behind. */
-export type ProjectWalls = AppWalls & Pick<WalledHost, "user">;
+type ProjectWalls = AppWalls & Pick<WalledHost, "user">;
 
 /** Something of an app that is to be started. */
 export type HeldStart = {

@@ -63,11 +63,15 @@ left = subprocess.run(["ps", "--ppid", str(os.getpid()), "-o", "comm="], stdout=
 print(json.dumps([os.waitstatus_to_exitcode(status), [each for each in left if each != "ps"]]))
 `;
 
-verifies("replica.service-death", "an agent whose service died before it began ends, with all it started", () => {
-  const cwd = scratchDirectory();
-  const plan = packPlan({ ...PLAN, cwd }).replaceAll("\0", "\n");
-  expect(agentPython(ORPHAN, cwd, plan)).toEqual([137, []]);
-});
+verifies(
+  "replica.service-death",
+  "an agent whose service died before it began ends, with all it started",
+  () => {
+    const cwd = scratchDirectory();
+    const plan = packPlan({ ...PLAN, cwd }).replaceAll("\0", "\n");
+    expect(agentPython(ORPHAN, cwd, plan)).toEqual([137, []]);
+  },
+);
 
 /** A keeper that fails, above a process with a daemon. */
 const FAILING = `
@@ -147,12 +151,20 @@ print(json.dumps([door.forks() == {real: first}]))`;
   },
 );
 
-verifies("walls.limits.disk", "an agent says of the storage what it has seen, and nothing if it was ended", () => {
-  const run = (name: string, checksStorage: boolean, script: string): unknown => {
-    const cwd = scratchDirectory();
-    const folders = [{ name: "storage", maxBytes: 1_000_000, path: cwd } as const];
-    const plan = packPlan({ ...PLAN, cwd, args: ["-c", script], watched: { memoryBytes: null, folders, checksStorage } });
-    const code = `
+verifies(
+  "walls.limits.disk",
+  "an agent says of the storage what it has seen, and nothing if it was ended",
+  () => {
+    const run = (name: string, checksStorage: boolean, script: string): unknown => {
+      const cwd = scratchDirectory();
+      const folders = [{ name: "storage", maxBytes: 1_000_000, path: cwd } as const];
+      const plan = packPlan({
+        ...PLAN,
+        cwd,
+        args: ["-c", script],
+        watched: { memoryBytes: null, folders, checksStorage },
+      });
+      const code = `
 import socket, subprocess
 ours, theirs = socket.socketpair()
 START = "import sys; sys.path.insert(0, %r); from millrace_agent.local import main; main()" % sys.path[0]
@@ -167,13 +179,14 @@ if ran.stdout.readline():
 ran.wait()
 said = ours.recv(1000)
 print(json.dumps(json.loads(said) if said else None))`;
-    const said = agentPython(code, plan.replaceAll("\0", "\n"));
-    expect([name, existsSync(path.join(cwd, "begun"))]).toEqual([name, true]);
-    return said;
-  };
-  const fill = "echo > begun; head -c 2000000 /dev/zero > large";
-  expect(run("small", false, "echo > begun")).toBeNull();
-  expect(run("small again", true, "echo > begun")).toEqual({ exited: { is_storage_full: false } });
-  expect(run("full", false, fill)).toMatchObject({ exited: { is_storage_full: true } });
-  expect(run("ended", true, "echo > begun; echo ready; exec sleep 1000")).toBeNull();
-});
+      const said = agentPython(code, plan.replaceAll("\0", "\n"));
+      expect([name, existsSync(path.join(cwd, "begun"))]).toEqual([name, true]);
+      return said;
+    };
+    const fill = "echo > begun; head -c 2000000 /dev/zero > large";
+    expect(run("small", false, "echo > begun")).toBeNull();
+    expect(run("small again", true, "echo > begun")).toEqual({ exited: { is_storage_full: false } });
+    expect(run("full", false, fill)).toMatchObject({ exited: { is_storage_full: true } });
+    expect(run("ended", true, "echo > begun; echo ready; exec sleep 1000")).toBeNull();
+  },
+);

@@ -158,7 +158,7 @@ test("a stopped process is reported as such, and one that runs as runnable", () 
   expect(seen[5]).toMatchObject({ is_stopped: false, threads: [[6_000, 0, false]] });
 });
 
-/** Real processes: one that computes in a thread of its own, which has also started a child. */
+/** Real processes: one that holds 32 MiB and computes in a thread of its own, which has also started a child. */
 const REAL = `
 import signal, subprocess, threading
 from millrace_agent import looks
@@ -167,6 +167,7 @@ def family():
     told, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
+        held = b"x" * (32 << 20)
         def work():
             child = subprocess.Popen(["sleep", "1000"])
             os.write(tell, b"%d" % child.pid)
@@ -183,14 +184,15 @@ try:
         if any(used > 0 for _, used, _ in seen["vitals"]["threads"]):
             break
     print(json.dumps([
-        len(seen["vitals"]["threads"]), child in looks.below(os.getpid()), seen["usage"]["resident_bytes"] > 1_000_000,
-        looks.look_at(os.getppid()),
-    ]))
+        len(seen["vitals"]["threads"]), child in looks.below(os.getpid()), seen["usage"]["resident_bytes"] > 32 << 20,
+        looks.look_at(os.getppid()), looks.look_at(os.getpid()),
+    ]), end=" ")
 finally:
     os.kill(pid, signal.SIGKILL)
     os.kill(child, signal.SIGKILL)
 `;
 
 test("the kernel's own files are read like that", () => {
-  expect(agentPython(REAL)).toEqual([2, true, true, { usage: null, vitals: null }]);
+  const nothing = { usage: null, vitals: null };
+  expect(agentPython(REAL)).toEqual([2, true, true, nothing, nothing]);
 });
