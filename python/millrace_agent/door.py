@@ -26,7 +26,7 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(8 * 
 _BURST = 256
 _PER_SECOND = 64
 #: Of replicas; those that have ended are forgotten then.
-_MAX_WIRES = 64
+_MAX_FORKS = 64
 
 
 class Door:
@@ -36,19 +36,23 @@ class Door:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._end = end
         self._home = home
-        #: Processes that have asked for a wire, by ticket, and the one that is a template.
-        self._wires: dict[str, int] = {}
-        self._template = 0
+        #: Tickets of replicas that the service has a template fork, until they are used.
+        self._expected: set[str] = set()
+        #: The processes that have asked for a wire with such a ticket.
+        self._forks: dict[str, int] = {}
         self._left = float(_BURST)
         self._counted_at = time.monotonic()
 
     def fileno(self) -> int:
         return self._end.fileno()
 
+    def expect(self, ticket: str) -> None:
+        """The service has a replica forked that will show this ticket."""
+        self._expected.add(ticket)
+
     def forks(self) -> dict[str, int]:
         """The processes of replicas that a template has forked, by ticket; any thread may ask."""
-        template = self._template
-        return {ticket: pid for ticket, pid in dict(self._wires).items() if template not in (0, pid)}
+        return dict(self._forks)
 
     def pause_seconds(self) -> float:
         """How long the next request has to wait: who asks too often waits for its own requests alone."""
@@ -97,13 +101,14 @@ class Door:
                 answer.detach()
 
     def _note(self, pid: int, request: bytes) -> None:
-        _, _, kind, ticket = request.split(b" ")
-        if kind == b"template":
-            self._template = pid
-        elif kind == b"wire":
-            if len(self._wires) >= _MAX_WIRES:
-                self._wires = {each: old for each, old in self._wires.items() if linux.parent_of(old) > 0}
-            self._wires[ticket.decode()] = pid
+        """An app may show any ticket: only those that the service gave out make a replica, and each makes one."""
+        kind, ticket = request.decode().split(" ")[2:]
+        if kind != "wire" or ticket not in self._expected:
+            return
+        self._expected.remove(ticket)
+        if len(self._forks) >= _MAX_FORKS:
+            self._forks = {each: old for each, old in self._forks.items() if linux.parent_of(old) > 0}
+        self._forks[ticket] = pid
 
 
 def _is_request(text: bytes) -> bool:

@@ -61,7 +61,7 @@ class Held:
         self._look_at = now + _CALM_SECONDS
         for name, folder in self._folders:
             if folder.may_be_over(now):
-                _begin(self._measure, name, folder)
+                _begin_or_do(self._measure, name, folder)
 
     def is_over(self, name: str) -> bool:
         """Whether a folder holds too much now, for when nothing else is to be done meanwhile."""
@@ -113,3 +113,11 @@ def _begin(work: Callable[..., None], *arguments: object) -> None:
     import threading
 
     threading.Thread(target=work, args=arguments, daemon=True).start()
+
+
+def _begin_or_do(work: Callable[..., None], *arguments: object) -> None:
+    """In a thread; but here where the app has started so many that none is left, and then it waits for its own door."""
+    try:
+        _begin(work, *arguments)
+    except RuntimeError:
+        work(*arguments)

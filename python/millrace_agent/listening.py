@@ -16,7 +16,8 @@ _LISTENING = "0A"
 _ANY_4, _ANY_6 = "0" * 8, "0" * 32
 _LOOPBACK_6 = "00000000000000000000000001000000"
 _MAPPED = "0000000000000000FFFF0000"
-#: The app decides how many descriptors there are: of all its processes, and of one.
+#: The app decides how many processes there are, and descriptors: of all its processes, and of one.
+_MAX_PROCESSES = 256
 _MAX_DESCRIPTORS = 16_384
 _MAX_OWN_DESCRIPTORS = 4_096
 
@@ -122,7 +123,7 @@ def _held_below(top: int, wanted: Iterable[str]) -> frozenset[str]:
     names = {"socket:[%s]" % each: each for each in wanted}
     found: set[str] = set()
     left = _MAX_DESCRIPTORS
-    for pid in looks.below(top):
+    for pid in looks.below(top, _MAX_PROCESSES):
         folder = "/proc/%d/fd" % pid
         try:
             numbers = os.listdir(folder)[: min(left, _MAX_OWN_DESCRIPTORS)]

@@ -126,9 +126,14 @@ class _Attendant:
             if status is not None:
                 self._say_goodbye()
                 return status
-            self._answer()
+            if not self._answer():
+                return signal.SIGKILL
 
-    def _answer(self) -> None:
+    def _answer(self) -> bool:
+        """Waits for something to do, and does it; false when the service is gone.
+
+        The kernel tells of the service's death too, but not if that was before this process could ask for it.
+        """
         pause = self._door.pause_seconds() if self._door else 0
         poll = select.poll()
         poll.register(self._ended, select.POLLIN)
@@ -140,17 +145,19 @@ class _Attendant:
         due = self._connects.pause_seconds() if self._connects else None
         look = self._held.pause_seconds() if self._held else None
         waits = [each for each in (pause or None, due, look) if each is not None]
-        for descriptor, _ in poll.poll(min(waits) * 1000 if waits else None):
-            if descriptor == self._ended.fileno():
-                self._ended.recv(4096)
-            elif self._door is not None and descriptor == self._door.fileno() and not self._door.answer():
-                self._door = None
-            elif self._service is not None and descriptor == self._service.fileno() and not self._service.hear(self):
-                self._service = None  # It has died, and the kernel says so too.
+        ready = {descriptor for descriptor, _ in poll.poll(min(waits) * 1000 if waits else None)}
+        # Before the door: a replica shows its ticket there after the service has told of it.
+        if self._service is not None and not self._service.hear(self, socket.MSG_DONTWAIT):
+            return False
+        if self._ended.fileno() in ready:
+            self._ended.recv(4096)
+        if self._door is not None and self._door.fileno() in ready and not self._door.answer():
+            self._door = None
         if self._connects is not None and not self._connects.work():
             self._connects = None
         if self._held is not None:
             self._held.look()
+        return True
 
     # What the service asks. What it takes to answer is imported then: few agents are asked.
 
@@ -175,14 +182,20 @@ class _Attendant:
         if pid > 0:
             keeper.tell(pid, signal.SIGTERM)
 
+    def fork(self, ticket: str) -> None:
+        """A replica will call home with this ticket, and has a limit on memory of its own."""
+        if self._door is not None:
+            self._door.expect(ticket)
+
     def _say_goodbye(self) -> None:
         """The service knows the rest by how this process ends."""
         if self._service is None or self._held is None:
             return
         told = {name: value for name, value in self._held.told().items() if value}
-        # Who has ended before the first look may have written as much as anybody.
-        if self._held.full == "storage" or self._held.is_over("storage"):
-            told["is_storage_full"] = True
+        # What has ended before the first look may have written a lot.
+        is_storage_full = self._held.full == "storage" or self._held.is_over("storage")
+        if is_storage_full or self._plan.checks_storage:
+            told["is_storage_full"] = is_storage_full
         if told:
             self._service.say("exited", told)
 
@@ -191,7 +204,8 @@ class _Attendant:
         return next(iter(linux.children_of(self._child)), 0) if self._plan.has_namespaces else self._child
 
     def _forks(self) -> dict[str, int]:
-        return {} if self._door is None else self._door.forks()
+        door = self._door  # Another thread asks, and the app may close it now.
+        return {} if door is None else door.forks()
 
     def _wake_up(self) -> None:
         try:

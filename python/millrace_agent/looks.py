@@ -33,43 +33,49 @@ def look_at(pid: int, ancestor: int | None = None) -> dict[str, Any]:
 
 
 def _usage_below(top: int) -> dict[str, int]:
-    """Of all below a keeper; the time of those that it has buried is the keeper's own."""
-    cpu_ticks, _ = _stat(top)
+    """Of all below a keeper, with the time of those that it has reaped. Its own time is not the app's."""
+    _, cpu_ticks, _ = _stat(top)
     resident = 0
     for each in below(top):
-        ticks, pages = _stat(each)
-        cpu_ticks += ticks
+        own, reaped, pages = _stat(each)
+        cpu_ticks += own + reaped
         resident += pages
     return {"cpu_ms": round(cpu_ticks * 1000 / _TICKS), "resident_bytes": resident * PAGE}
 
 
-def below(top: int) -> list[int]:
-    """The processes that one has started, and theirs; of very many, some."""
+def below(top: int, most: int = _MAX_PROCESSES) -> list[int]:
+    """The processes that one has started, and theirs, the nearest first; of very many, some."""
     found = children(top, _MAX_THREADS)
     for at, each in enumerate(found):
-        if at >= _MAX_PROCESSES:
+        if at >= most:
             break
         found += children(each, _MAX_THREADS)
-    return found[:_MAX_PROCESSES]
+    return found[:most]
 
 
 def _vitals_of(pid: int) -> dict[str, Any] | None:
-    """Its threads, each by itself if they are few, else all as one."""
     try:
         at_ms = round(time.monotonic() * 1000)
         whole = words("/proc/%d/stat" % pid)
-        ids = os.listdir("/proc/%d/task" % pid)
         is_stopped = whole[0] in _STOPPED
-        if is_stopped:
-            ids = []
-        threads = [_thread(0, whole)] if len(ids) > _MAX_THREADS else [_seen_thread(pid, int(each)) for each in ids]
+        threads = [] if is_stopped else _threads_of(pid, whole)
     except (OSError, ValueError, IndexError):
-        return None  # It has just ended, or one of its threads has.
+        return None  # It has just ended.
     return {"at_ms": at_ms, "is_stopped": is_stopped, "threads": threads}
 
 
-def _seen_thread(pid: int, thread: int) -> list[Any]:
-    return _thread(thread, words("/proc/%d/task/%d/stat" % (pid, thread)))
+def _threads_of(pid: int, whole: list[str]) -> list[list[Any]]:
+    """Each by itself if they are few, else all as one."""
+    if int(whole[17]) > _MAX_THREADS:
+        return [_thread(0, whole)]
+    found: list[list[Any]] = []
+    # There may be more by now.
+    for each in os.listdir("/proc/%d/task" % pid)[:_MAX_THREADS]:
+        try:
+            found.append(_thread(int(each), words("/proc/%d/task/%s/stat" % (pid, each))))
+        except (OSError, IndexError):
+            pass  # It has just ended, and the others have not.
+    return found
 
 
 def _thread(name: int, told: list[str]) -> list[Any]:
@@ -99,13 +105,13 @@ def _is_below(pid: int, ancestor: int) -> bool:
     return False
 
 
-def _stat(pid: int) -> tuple[int, int]:
-    """Processor time, of those that it has buried too, and pages in memory."""
+def _stat(pid: int) -> tuple[int, int, int]:
+    """Its own processor time, that of the children that it has reaped, and its pages in memory."""
     try:
         told = words("/proc/%d/stat" % pid)
-        return sum(int(word) for word in told[11:15]), int(told[21])
+        return int(told[11]) + int(told[12]), int(told[13]) + int(told[14]), int(told[21])
     except (OSError, IndexError, ValueError):
-        return 0, 0  # It has just ended.
+        return 0, 0, 0  # It has just ended.
 
 
 def words(file: str) -> list[str]:
@@ -116,11 +122,15 @@ def words(file: str) -> list[str]:
 
 def children(pid: int, max_threads: int | None = None) -> list[int]:
     """Those of all its threads, or of so many of them: a process belongs to the thread that started it."""
-    found: list[int] = []
     try:
-        for thread in os.listdir("/proc/%d/task" % pid)[:max_threads]:
+        threads = os.listdir("/proc/%d/task" % pid)[:max_threads]
+    except OSError:
+        return []  # It has just ended.
+    found: list[int] = []
+    for thread in threads:
+        try:
             with open("/proc/%d/task/%s/children" % (pid, thread), encoding="ascii") as listing:
                 found += [int(word) for word in listing.read().split()]
-    except (OSError, ValueError):
-        pass
+        except OSError:
+            pass  # It has just ended. Its children are the other threads' now, or will be met at the next look.
     return found

@@ -92,13 +92,16 @@ class Memory:
         if self._top != os.getpid() and linux.parent_of(self._top) != os.getpid():
             return {}  # It has ended, and its number may be another's by now.
         roots = {pid: ticket for ticket, pid in self._forks().items()}
+        # The keeper above a fork adopts the daemons of that fork, and has no other children.
+        adopters = {linux.parent_of(pid): ticket for pid, ticket in roots.items()}
+        adopters.pop(self._top, None)
         # A process whose parent ends meanwhile may be met twice.
         names = {self._top: REST}
         found = [self._top]
         for pid in found:
             for child in looks.children(pid):
                 if child not in names:
-                    names[child] = roots.get(child, names[pid])
+                    names[child] = roots.get(child) or adopters.get(pid) or names[pid]
                     found.append(child)
         groups: dict[str, list[int]] = {}
         for pid, name in names.items():

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
         def ask(self) -> None: ...
 
+        def fork(self, ticket: str) -> None: ...
+
 
 _BYTES = 64 * 1024
 
@@ -35,10 +37,12 @@ class Service:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def hear(self, answers: Answers) -> bool:
-        """Takes what has come; false when the service is gone."""
+    def hear(self, answers: Answers, flags: int = 0) -> bool:
+        """Takes what has come; false when the service is gone. Waits for something, unless `flags` says otherwise."""
         try:
-            data = self._socket.recv(_BYTES)
+            data = self._socket.recv(_BYTES, flags)
+        except BlockingIOError:
+            return True
         except OSError:
             data = b""
         *lines, self._rest = (self._rest + data).split(b"\n")
@@ -65,3 +69,5 @@ class Service:
             self.say("at", {"id": int(value["id"]), **answers.where()})
         elif word == "ask":
             answers.ask()
+        elif word == "fork":
+            answers.fork(str(value["ticket"]))

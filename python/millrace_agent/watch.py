@@ -73,3 +73,6 @@ class _Watch:
 
     def ask(self) -> None:
         keeper.tell(self._top, signal.SIGTERM)
+
+    def fork(self, ticket: str) -> None:
+        """Nothing: the engine limits the memory of a container."""

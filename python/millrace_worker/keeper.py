@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Above a replica: its keeper, the template, and the agent or, in a namespace of its own, the first keeper there.
 _LEVELS = 3
+#: The wait status of a process that has exited with 1.
+_FAILED = 1 << 8
 #: What is killed takes a moment to be gone.
 _PAUSE_SECONDS = 0.002
 
@@ -53,6 +55,11 @@ def keep(
             status = (wait_for or _wait_for)(child)
         except _Ended:
             pass
+        except Exception:  # noqa: BLE001 - whatever went wrong here, nothing that was started outlives it
+            import traceback
+
+            traceback.print_exc()
+            status = _FAILED
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except _Ended:
         # It came once more, or just as the ward ended: the sweep is not left out for that.

@@ -68,21 +68,5 @@ function hasEnded(pid: number): boolean {
   }
 }
 
-/** Below one process, and of one process; each costs a look, and the app decides how many there are. */
-const MAX_PROCESSES = 64;
+/** Of one process; each costs a look, and the app decides how many there are. */
 const MAX_THREADS = 64;
-
-/** How much memory the processes below one hold, according to the kernel; 0 if there are none. */
-export function residentBelow(root: number): number {
-  let bytes = 0;
-  let left = MAX_PROCESSES;
-  for (const pid of nearestBelow(root)) {
-    if (left-- === 0) break;
-    try {
-      bytes += readStat(`${pid}`, "/proc").residentBytes;
-    } catch {
-      // It has just ended.
-    }
-  }
-  return bytes;
-}

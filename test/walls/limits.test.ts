@@ -61,6 +61,42 @@ verifies("walls.limits.memory", "a watcher counts a process whose first thread h
   expect([status, json.code]).toEqual([502, "out_of_memory"]);
 });
 
+/** Four processes with half of the limit each; `forge` has each of them ask for a replica's connection. */
+const CROWDED = `
+import os
+import socket
+import time
+
+def crowd(forge):
+    for number in range(4):
+        if os.fork() == 0:
+            if forge:
+                door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=os.dup(3))
+                _, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                socket.send_fds(door, [b"millrace 1 wire %032x" % number], [theirs.fileno()])
+            else:
+                os.setsid()
+                if os.fork() > 0:
+                    os._exit(0)
+            held = b"x" * 100_000_000
+            time.sleep(600)
+    time.sleep(600)
+`;
+
+for (const [forge, which] of [
+  [true, "processes that ask for connections of their own"],
+  [false, "daemons"],
+] as const)
+  verifies("walls.limits.memory", `a watcher counts ${which} for the replica that started them`, async () => {
+    const service = await testService(
+      { app: { main: CROWDED, toml: SMALL } },
+      {},
+      { engine: withoutCgroups },
+    );
+    const { status, json } = await service.call("app", { forge }, { functionName: "crowd" });
+    expect([status, json.code]).toEqual([502, "out_of_memory"]);
+  });
+
 for (const means of MEANS) {
   verifies(
     "walls.limits.memory.start",

@@ -61,11 +61,11 @@ const ending = z
   .transform((e) => ({
     isOutOfMemory: e.is_out_of_memory ?? false,
     full: e.full ?? null,
-    isStorageFull: e.is_storage_full ?? false,
+    isStorageFull: e.is_storage_full ?? null,
   }));
 /** That, and nothing else where nothing was said. */
 export type Ending = z.output<typeof ending>;
-export const NOTHING_SAID: Ending = { isOutOfMemory: false, full: null, isStorageFull: false };
+export const NOTHING_SAID: Ending = { isOutOfMemory: false, full: null, isStorageFull: null };
 
 const MESSAGE = z.union([
   z.strictObject({ seen }),

@@ -110,7 +110,7 @@ export async function startAppContainer(
         input: JSON.stringify({ top, port: parts.port?.inside ?? 0, watched }),
         onFull: (name) => {
           excess = limits?.describeFull(name) ?? null;
-          limits?.noteStorage(folders.storage, name === "storage");
+          limits?.noteStorage(folders.storage, name === "storage" ? true : null);
           container.end();
         },
       },

@@ -25,6 +25,8 @@ export type Agent = {
   readonly questions: Pick<Questions, "usage" | "vitals" | "memoryDeaths" | "place">;
   /** Asks the process that it keeps to end by itself. */
   askToEnd(): void;
+  /** Tells it that a replica will call home with this ticket, which has a limit on memory of its own. */
+  expectFork(ticket: string): void;
   /** Ends it and everything below it, at once. */
   end(): void;
   /** Closes its pipes: nothing more is read from it. */
@@ -107,6 +109,10 @@ class AgentProcess implements Agent {
 
   askToEnd(): void {
     this.#say({ ask: {} });
+  }
+
+  expectFork(ticket: string): void {
+    this.#say({ fork: { ticket } });
   }
 
   close(): void {

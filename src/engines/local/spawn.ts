@@ -27,8 +27,8 @@ export type ProcessStart = HeldStart & {
 export type StartedProcess = Started & {
   /** How much memory it holds, as the kernel reports it; what an app says about itself does not count. */
   residentBytes(): Promise<number>;
-  /** What the next replica that it forks is held to; null where its agent sees to that, or nobody does. */
-  holdFork?(): HeldFork | null;
+  /** What the replica with that ticket, which it forks next, is held to; null where its agent sees to all of that. */
+  holdFork?(ticket: string): HeldFork | null;
   /** How a replica ended that it had forked, if more is known of that than its code. */
   explain?(exit: Exit): Promise<Exit>;
   /** It is told that the app has been imported, for those who measure starts. */
@@ -53,6 +53,8 @@ export const spawnPython: Spawn = (start, clock, events) => {
   if (!("agent" in started)) return over(started);
   const { agent, exited, held, verdict } = started;
   const { questions } = agent;
+  const watched = limits?.watched(workload.limits, { scratch: [], storage: null });
+  const isMemoryWatched = watched !== undefined && watched.memoryBytes !== null;
   return {
     exited,
     kill: () => agent.end(),
@@ -60,7 +62,8 @@ export const spawnPython: Spawn = (start, clock, events) => {
     usage: (pid) => questions.usage(pid),
     residentBytes: async () => (await questions.usage(0))?.residentBytes ?? 0,
     ...(held && { judge: (exit: Exit) => judge(exit, held) }),
-    holdFork: () => {
+    holdFork: (ticket) => {
+      if (isMemoryWatched) agent.expectFork(ticket);
       const fork = limits && hold(limits, workload.limits, verdict);
       return fork && { ...fork, ancestor: agent.pid };
     },

@@ -24,7 +24,7 @@ export function startLater(
     vitals: (pid) => begun?.vitals(pid) ?? null,
     usage: async (pid) => (await begun?.usage(pid)) ?? null,
     judge: (exit) => begun?.judge?.(exit) ?? exit,
-    holdFork: () => begun?.holdFork?.() ?? null,
+    holdFork: (ticket) => begun?.holdFork?.(ticket) ?? null,
     explain: async (exit) => (await begun?.explain?.(exit)) ?? exit,
     residentBytes: async () => (await begun?.residentBytes()) ?? 0,
   };

@@ -149,7 +149,7 @@ export class TemplateLine {
   #fork(waiting: Waiting): void {
     const { replica, begin } = waiting;
     this.#forked.set(replica.id, waiting);
-    const held = this.#process.holdFork?.() ?? null;
+    const held = this.#process.holdFork?.(replica.ticket) ?? null;
     const plain = this.template.fork(replica);
     const exited = plain.exited.then(async (exit) => (await this.#process.explain?.(exit)) ?? exit);
     const forked = held ? limited({ ...plain, exited }, held) : { ...plain, exited };

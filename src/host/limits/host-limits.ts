@@ -70,8 +70,8 @@ export class HostLimits implements AppLimits {
     };
   }
 
-  noteStorage(storage: string | null, isFull: boolean): void {
-    if (storage === null) return;
+  noteStorage(storage: string | null, isFull: boolean | null): void {
+    if (storage === null || isFull === null) return;
     if (isFull) this.#full.add(storage);
     else this.#full.delete(storage);
   }

@@ -44,8 +44,8 @@ export type AppLimits = {
   readonly enforcement: Enforcement;
   /** What the agent of something with these limits has to watch. */
   watched(limits: Limits, folders: WrittenFolders): Watched;
-  /** An agent has seen whether this storage is full. */
-  noteStorage(storage: string | null, isFull: boolean): void;
+  /** An agent has seen whether this storage is full; null if it has not looked. */
+  noteStorage(storage: string | null, isFull: boolean | null): void;
   /** Makes a group; nothing is in it yet. Null where the kernel gives none. */
   group(limits: Limits): LimitGroup | null;
   /** For people, which of its folders an app has filled. */

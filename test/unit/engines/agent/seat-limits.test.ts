@@ -1,22 +1,14 @@
-import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { askedLimits, endOfSeat, folderLimits } from "../../../../src/engines/agent/seat-limits.ts";
 import { parseSeatMessage } from "../../../../src/engines/agent/seat-messages.ts";
-import { REPOSITORY } from "../../../support/source-files.ts";
 import { verifies } from "../../../verifies.ts";
+import { agentPython } from "./agent-python.ts";
 
 const LIMITS = { memoryBytes: 2e8, cpus: null, cpuShare: 1 };
 const FOLDERS = { scratch: 3e7, storage: null };
-
-/** What a program says that has the agent's own modules. */
-function python(code: string, ...args: readonly string[]): unknown {
-  const start = `import json, os, sys; sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})\n`;
-  const said = execFileSync("python3", ["-I", "-S", "-c", start + code, ...args], { encoding: "utf8" });
-  return JSON.parse(said);
-}
 
 verifies(
   ["seats.limits.memory", "seats.limits.disk"],
@@ -110,7 +102,7 @@ verifies(
   "seats.limits.memory",
   "each fork has the limit for itself, and what is shared counts in parts",
   () => {
-    expect(python(FAMILY)).toEqual({
+    expect(agentPython(FAMILY)).toEqual({
       shares: [false, true],
       // Of what is below a process that is not its own, it ends nothing.
       ended: [[], ["hungry"], [""]],
@@ -160,7 +152,7 @@ verifies(
   ["seats.limits.memory", "walls.limits.memory.unmapped"],
   "files in memory count that nothing has mapped, and in parts for those that share them",
   () => {
-    expect(python(HOLDERS)).toEqual(["filler"]);
+    expect(agentPython(HOLDERS)).toEqual(["filler"]);
   },
 );
 
@@ -177,9 +169,9 @@ verifies("seats.limits.disk", "a folder is as large as the disk says, with all i
   writeFileSync(path.join(folder, "large"), Buffer.alloc(1_000_000, "x"));
   writeFileSync(path.join(folder, "inner", "none"), "");
   symlinkSync("/usr", path.join(folder, "inner", "link"));
-  const measured = python(MEASURE, folder, "100000000");
+  const measured = agentPython(MEASURE, folder, "100000000");
   expect(measured).toBeGreaterThan(1_000_000);
-  expect(python(MEASURE, path.join(folder, "nowhere"), "1")).toBe(0);
+  expect(agentPython(MEASURE, path.join(folder, "nowhere"), "1")).toBe(0);
   mkdirSync(path.join(folder, ...Array.from({ length: 220 }, () => "d")), { recursive: true });
-  expect(python(MEASURE, folder, "100000000")).toBe("deep");
+  expect(agentPython(MEASURE, folder, "100000000")).toBe("deep");
 });
