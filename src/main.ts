@@ -25,6 +25,7 @@ import { AddressRanges } from "./kit/address-ranges.ts";
 import { systemClock } from "./kit/clock.ts";
 import type { Clock } from "./kit/clock.ts";
 import { collectWhenIdle } from "./kit/idle-collector.ts";
+import { Later } from "./kit/later.ts";
 import { Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
 import { Presence } from "./kit/presence.ts";
@@ -53,6 +54,7 @@ import { Ownership } from "./nodes/ownership.ts";
 import { startSeatHome } from "./nodes/seat-home.ts";
 import { followSigningSecrets } from "./runs/webhooks/follow-secrets.ts";
 import { startRuns } from "./runs/start-runs.ts";
+import type { Sweeper } from "./runs/sweeper.ts";
 import type { AppHolder } from "./store/app-owners.ts";
 import { inspectionOf } from "./store/inspection.ts";
 import { explainStart } from "./store/start-failure.ts";
@@ -138,8 +140,12 @@ export async function startService(settings: Settings, options: ServiceOptions):
 async function start(settings: Settings, options: ServiceOptions, life: Lifecycle): Promise<Service> {
   const { log, onAppLog, webDir, guideDir, aroundStore, clock = systemClock } = options;
   const { host } = settings;
-  let { shutdownGraceMs: graceMs, basePort: managementPort } = settings;
-  const found = await findHost(settings, () => managementPort);
+  const graceMs = new Later("grace of the stop", settings.shutdownGraceMs);
+  const managementPort = new Later("port of the management API", settings.basePort);
+  const apiPort = new Later("port of the gateway", settings.apiPort);
+  const joined = new Later<JoinedNodes | null>("other nodes", null);
+  const sweeper = new Later<Sweeper>("sweeper");
+  const found = await findHost(settings, () => managementPort.value);
   const { python, isolated, rung, network, walls } = found;
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
   const { store, seal, tokens, owner } = installation;
@@ -162,25 +168,25 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const blobs = await startBlobs(settings, store.kind, clock, life);
   const images = { containers, baseImage: settings.baseImage };
   const ownership = new Ownership(settings.dataDir);
-  let node: JoinedNodes | null = null;
   const seatHome = () =>
-    startSeatHome({ ...settings, store, seal, clock, log, ownership, node: () => node }, life);
+    startSeatHome({ ...settings, store, seal, clock, log, ownership, node: () => joined.value }, life);
   const { engine, seats, reached, held, leaveSeats, builds } = await startEngine(
     { ...options, ...found, ...hosted, ...blobs, settings, home, clock, seatHome },
     life,
   );
-  const details = ownDetails(settings, clock.now(), { reached, managementPort: () => managementPort });
+  const details = ownDetails(settings, clock.now(), { reached, managementPort: () => managementPort.value });
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
-  node = await joinNodes(
+  const node = await joinNodes(
     { ...settings, store, seal, clock, log, ownership, details, ...blobs, requireVolumes, network },
     life,
   );
+  joined.set(node);
   const owners = node?.owners ?? null;
   const others = options.others ?? node?.others ?? null;
   const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
   const elsewhere = { ownership, owners, holderOf, builds };
   const basics = { ...settings, store, storage, images, ...blobs, seal, reserve, clock, log, ...elsewhere };
-  const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
+  const onRemoved = (appNumber: number): void => sweeper.value.purge(appNumber);
   const apps = await startApps({ ...basics, engine, home, python, walls, limits, onAppLog, onRemoved }, life);
   const { catalog } = apps;
   const webhookAllow = new AddressRanges(settings.webhookAllow);
@@ -198,10 +204,11 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     },
     life,
   );
+  sweeper.set(runs.sweeper);
   const deploys = await startDeploys({ ...basics, ...apps, python, walls, limits, helper, ...held }, life);
   const { deployer } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
-  const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
+  const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, managementPort.value);
   const mailer = await life.start(
     "mail",
     () => openMailer(settings, { clock, log }),
@@ -213,7 +220,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   );
   const shared = { reserve, others, owners, clock };
   const listening = listenerLimits(settings, log);
-  const management: Management = await life.start(
+  const management = await life.start(
     "management API",
     () =>
       Management.listen({
@@ -236,7 +243,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         ...seats,
         glances: glancesBy(node, catalog),
         ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details: details(), ...catalog.load() }),
-        apiPort: () => gateway.port,
+        apiPort: () => apiPort.value,
         ...(webDir !== undefined && { webDir }),
         ...(guideDir !== undefined && { guideDir }),
         signingSecrets: runs.secrets,
@@ -246,9 +253,9 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       }),
     (server) => server.close(),
   );
-  managementPort = management.port;
+  managementPort.set(management.port);
   await reserve.checked;
-  const gateway: Gateway = await life.start(
+  const gateway = await life.start(
     "gateway",
     () =>
       Gateway.listen({
@@ -269,12 +276,12 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       }),
     async (server) => {
       management.setReady(false);
-      const endsAt = clock.monotonic() + graceMs;
+      const endsAt = clock.monotonic() + graceMs.value;
       // Without another node that takes its calls there is nothing to wait for, and the next service may want its seats.
       const isLast = !node?.hasOthers();
       if (isLast) server.startDraining();
       if (isLast) leaveSeats();
-      await within(graceMs, node?.leave() ?? Promise.resolve(), clock);
+      await within(graceMs.value, node?.leave() ?? Promise.resolve(), clock);
       server.startDraining();
       runs.submitter.startDraining();
       runs.dispatcher.stop();
@@ -284,6 +291,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       await server.close();
     },
   );
+  apiPort.set(gateway.port);
   if (node) {
     followIdentity(node.changes, installation);
     followSecrets(node.changes, catalog);
@@ -347,8 +355,8 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       await Promise.all([runs.lightRecorder.settle(), runs.recorder.settle()]);
       await runs.journal.settle();
     },
-    stop: async (atMostMs = graceMs) => {
-      graceMs = atMostMs;
+    stop: async (atMostMs = graceMs.value) => {
+      graceMs.set(atMostMs);
       await life.stop();
     },
     peerRoutes,
