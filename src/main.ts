@@ -25,6 +25,7 @@ import { AddressRanges } from "./kit/address-ranges.ts";
 import { systemClock } from "./kit/clock.ts";
 import type { Clock } from "./kit/clock.ts";
 import { collectWhenIdle } from "./kit/idle-collector.ts";
+import { Later } from "./kit/later.ts";
 import { Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
 import { Presence } from "./kit/presence.ts";
@@ -53,6 +54,7 @@ import { Ownership } from "./nodes/ownership.ts";
 import { startSeatHome } from "./nodes/seat-home.ts";
 import { followSigningSecrets } from "./runs/webhooks/follow-secrets.ts";
 import { startRuns } from "./runs/start-runs.ts";
+import type { Sweeper } from "./runs/sweeper.ts";
 import type { AppHolder } from "./store/app-owners.ts";
 import { inspectionOf } from "./store/inspection.ts";
 import { explainStart } from "./store/start-failure.ts";
@@ -137,13 +139,19 @@ export async function startService(settings: Settings, options: ServiceOptions):
 
 async function start(settings: Settings, options: ServiceOptions, life: Lifecycle): Promise<Service> {
   const { log, onAppLog, webDir, guideDir, aroundStore, clock = systemClock } = options;
-  const { host } = settings;
-  let { shutdownGraceMs: graceMs, basePort: managementPort } = settings;
-  const found = await findHost(settings, () => managementPort);
-  const { python, isolated, rung, network, walls } = found;
+  const { host, dataDir, appHosts, publicApiUrl, maxLogBytes } = settings;
+  const { nodeUrl, nodePort, seatUrl, seatPort, seatServiceUrl } = settings;
+  const graceMs = new Later("grace of the stop", settings.shutdownGraceMs);
+  const managementPort = new Later("port of the management API", settings.basePort);
+  const apiPort = new Later("port of the gateway", settings.apiPort);
+  const joined = new Later<JoinedNodes | null>("other nodes", null);
+  const sweeper = new Later<Sweeper>("sweeper");
+  const found = await findHost(settings, () => managementPort.value);
+  const { python, reads, isolated, rung, network, walls } = found;
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
-  const { store, seal, tokens, owner } = installation;
-  const sockets = runtimeDir(settings.dataDir);
+  const { store, seal, tokens, owner, keys } = installation;
+  const basics = { store, seal, clock, log };
+  const sockets = runtimeDir(dataDir);
   await life.start(
     "runtime directory",
     () => makeRuntimeDir(sockets),
@@ -155,41 +163,82 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     (opened) => opened.close(),
   );
   const reserve = await watchStorage(settings, store, { clock, log }, life);
-  const hosted = await startHost(found, settings, { clock, log }, life);
-  const { limits, storage, containers } = hosted;
+  const { limits, storage, containers } = await startHost(found, settings, { clock, log }, life);
   const helper =
-    rung === "uid" ? new StorageHelper({ ...settings, python: python.path, folders: storage, clock }) : null;
-  const blobs = await startBlobs(settings, store.kind, clock, life);
+    rung === "uid" ? new StorageHelper({ dataDir, python: python.path, folders: storage, clock }) : null;
+  const { blobs, payloadBlobs } = await startBlobs(settings, store.kind, clock, life);
   const images = { containers, baseImage: settings.baseImage };
-  const ownership = new Ownership(settings.dataDir);
-  let node: JoinedNodes | null = null;
+  const ownership = new Ownership(dataDir);
   const seatHome = () =>
-    startSeatHome({ ...settings, store, seal, clock, log, ownership, node: () => node }, life);
+    startSeatHome(
+      { seatUrl, seatPort, seatServiceUrl, ...basics, ownership, node: () => joined.value },
+      life,
+    );
   const { engine, seats, reached, held, leaveSeats, builds } = await startEngine(
-    { ...options, ...found, ...hosted, ...blobs, settings, home, clock, seatHome },
+    {
+      settings,
+      engine: options.engine,
+      seats: options.seats,
+      python,
+      reads,
+      rung,
+      network,
+      limits,
+      storage,
+      containers,
+      blobs,
+      home,
+      seatHome,
+      clock,
+      log,
+    },
     life,
   );
-  const details = ownDetails(settings, clock.now(), { reached, managementPort: () => managementPort });
+  const details = ownDetails(settings, clock.now(), { reached, managementPort: () => managementPort.value });
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
-  node = await joinNodes(
-    { ...settings, store, seal, clock, log, ownership, details, ...blobs, requireVolumes, network },
+  const node = await joinNodes(
+    { nodeUrl, nodePort, ...basics, ownership, details, blobs, requireVolumes, network },
     life,
   );
+  joined.set(node);
   const owners = node?.owners ?? null;
   const others = options.others ?? node?.others ?? null;
   const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
-  const elsewhere = { ownership, owners, holderOf, builds };
-  const basics = { ...settings, store, storage, images, ...blobs, seal, reserve, clock, log, ...elsewhere };
-  const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
-  const apps = await startApps({ ...basics, engine, home, python, walls, limits, onAppLog, onRemoved }, life);
+  /** What apps, runs and deploys all get. */
+  const common = { ...basics, dataDir, storage, reserve, python, walls, limits };
+  const onRemoved = (appNumber: number): void => sweeper.value.purge(appNumber);
+  const apps = await startApps(
+    {
+      ...common,
+      appHosts,
+      maxLogBytes,
+      maxScratchBytes: settings.maxScratchBytes,
+      environmentRetentionMs: settings.environmentRetentionMs,
+      images,
+      blobs,
+      holderOf,
+      builds,
+      engine,
+      home,
+      onAppLog,
+      onRemoved,
+    },
+    life,
+  );
   const { catalog } = apps;
   const webhookAllow = new AddressRanges(settings.webhookAllow);
   const runs = await startRuns(
     {
-      ...basics,
-      python,
-      walls,
-      limits,
+      ...common,
+      maxLogBytes,
+      maxRuns: settings.maxRuns,
+      maxStorageBytes: settings.maxStorageBytes,
+      auditRetentionMs: settings.auditRetentionMs,
+      logRetentionMs: settings.logRetentionMs,
+      recordRetentionMs: settings.recordRetentionMs,
+      payloadBlobs,
+      ownership,
+      owners,
       fileContext: apps.fileContext,
       webhookAllow,
       target: (appNumber) => catalog.target(appNumber),
@@ -198,10 +247,29 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     },
     life,
   );
-  const deploys = await startDeploys({ ...basics, ...apps, python, walls, limits, helper, ...held }, life);
+  sweeper.set(runs.sweeper);
+  const deploys = await startDeploys(
+    {
+      ...common,
+      maxUploadBytes: settings.maxUploadBytes,
+      maxAppBodyBytes: settings.maxAppBodyBytes,
+      maxAppChunkBytes: settings.maxAppChunkBytes,
+      maxAppResultBytes: settings.maxAppResultBytes,
+      maxAppTranscriptBytes: settings.maxAppTranscriptBytes,
+      images,
+      owners,
+      catalog,
+      elsewhere: apps.elsewhere,
+      files: apps.files,
+      onLog: apps.onLog,
+      helper,
+      network: held.network,
+    },
+    life,
+  );
   const { deployer } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
-  const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
+  const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, managementPort.value);
   const mailer = await life.start(
     "mail",
     () => openMailer(settings, { clock, log }),
@@ -211,51 +279,80 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     { ...installation, post: mailer && { mailer, baseUrl: ownUrl }, hashPassword: options.hashPassword },
     clock,
   );
-  const shared = { reserve, others, owners, clock };
   const listening = listenerLimits(settings, log);
-  const management: Management = await life.start(
+  const management = await life.start(
     "management API",
     () =>
       Management.listen({
-        ...settings,
-        ...installation,
-        ...identity,
-        limits: listening.management,
+        host,
         port: settings.basePort,
+        limits: listening.management,
+        dataDir,
+        appHosts,
+        publicApiUrl,
+        publicBaseUrl: settings.publicBaseUrl,
+        store,
+        keys,
+        tokens,
         projectId: owner.projectId,
+        addresses: identity.addresses,
+        audit: identity.audit,
+        devices: identity.devices,
+        invitations: identity.invitations,
+        operators: identity.operators,
+        passwordLinks: identity.passwordLinks,
+        people: identity.people,
+        sessions: identity.sessions,
         rung,
-        ...runs,
+        deliverer: runs.deliverer,
+        fileRuns: runs.fileRuns,
+        journal: runs.journal,
+        steadyClock: runs.steadyClock,
         interpreter: new Presence(python.path, clock),
         isolated,
         enforcement: held.enforcement,
         tallies: [runs.recorder.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
         network: networkReport(network),
-        ...apps,
-        ...deploys,
-        ...seats,
+        catalog,
+        logBook: apps.logBook,
+        secrets: apps.secrets,
+        deployer,
+        volumes: deploys.volumes,
+        baseImages: deploys.baseImages,
+        seatStarts: seats.seatStarts,
+        seatWalls: seats.seatWalls,
         glances: glancesBy(node, catalog),
         ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details: details(), ...catalog.load() }),
-        apiPort: () => gateway.port,
+        apiPort: () => apiPort.value,
         ...(webDir !== undefined && { webDir }),
         ...(guideDir !== undefined && { guideDir }),
         signingSecrets: runs.secrets,
         wake: () => runs.deliverer.wake(),
-        ...shared,
+        reserve,
+        others,
+        owners,
+        clock,
         log,
       }),
     (server) => server.close(),
   );
-  managementPort = management.port;
+  managementPort.set(management.port);
   await reserve.checked;
-  const gateway: Gateway = await life.start(
+  const gateway = await life.start(
     "gateway",
     () =>
       Gateway.listen({
-        ...settings,
         ...listening.api,
-        ...runs,
+        host,
         port: settings.apiPort,
+        appHosts,
+        publicApiUrl,
+        corsOrigins: settings.corsOrigins,
+        canceller: runs.canceller,
+        executor: runs.executor,
+        lookup: runs.lookup,
+        submitter: runs.submitter,
         catalog,
         findApp: (key) => store.apps.find(key),
         findHosted: (labels) => store.apps.findHosted(labels),
@@ -269,12 +366,12 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       }),
     async (server) => {
       management.setReady(false);
-      const endsAt = clock.monotonic() + graceMs;
+      const endsAt = clock.monotonic() + graceMs.value;
       // Without another node that takes its calls there is nothing to wait for, and the next service may want its seats.
       const isLast = !node?.hasOthers();
       if (isLast) server.startDraining();
       if (isLast) leaveSeats();
-      await within(graceMs, node?.leave() ?? Promise.resolve(), clock);
+      await within(graceMs.value, node?.leave() ?? Promise.resolve(), clock);
       server.startDraining();
       runs.submitter.startDraining();
       runs.dispatcher.stop();
@@ -284,6 +381,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       await server.close();
     },
   );
+  apiPort.set(gateway.port);
   if (node) {
     followIdentity(node.changes, installation);
     followSecrets(node.changes, catalog);
@@ -291,7 +389,11 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   }
   const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };
   const holdsRun = async (run: RunKey): Promise<boolean> => await runs.lookup.holds(run);
-  const work = { ...appWork({ ...apps, deployer }), holdsRun, judge: () => void runs.judge.judge() };
+  const work = {
+    ...appWork({ catalog, logBook: apps.logBook, deployer }),
+    holdsRun,
+    judge: () => void runs.judge.judge(),
+  };
   await node?.serve(work, peerRoutes);
   // Stopped before the apps are: a replica that is being tried would seem to have failed.
   await life.start(
@@ -306,8 +408,21 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     "control socket",
     () =>
       openControlSocket(sockets, {
-        ...operatorRequests({ ...basics, ...installation, ...identity, apiUrl, baseUrl }),
-        copyDatabase: ({ to }) => copyDatabase(settings.dataDir, to, false),
+        ...operatorRequests({
+          dataDir,
+          store,
+          seal,
+          tokens,
+          keys,
+          owner,
+          audit: identity.audit,
+          passwordLinks: identity.passwordLinks,
+          setupLink: identity.setupLink,
+          apiUrl,
+          baseUrl,
+          clock,
+        }),
+        copyDatabase: ({ to }) => copyDatabase(dataDir, to, false),
         inspectDatabase: async () => ({
           report: await inspection.report(),
           limits: storageLimits(settings),
@@ -347,8 +462,8 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       await Promise.all([runs.lightRecorder.settle(), runs.recorder.settle()]);
       await runs.journal.settle();
     },
-    stop: async (atMostMs = graceMs) => {
-      graceMs = atMostMs;
+    stop: async (atMostMs = graceMs.value) => {
+      graceMs.set(atMostMs);
       await life.stop();
     },
     peerRoutes,

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { LastWords } from "../programs/last-words.ts";
@@ -7,18 +6,13 @@ import { versionOfTag } from "../../host/python-tag.ts";
 import type { ProgramEnd } from "../programs/run-program.ts";
 import { describeExit } from "../engine.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
-import { randomName, randomTicket } from "../../kit/ids.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import { BuildSeatLost } from "../build-seats.ts";
-import type { BuildFolder, BuildGround, BuildStep, Builder } from "../build-seats.ts";
+import type { BuildFolder, BuildGround, BuildSeats, BuildStep, BuildWish, Builder } from "../build-seats.ts";
 import type { Exit, Workload } from "../engine.ts";
-import type { RemoteParts } from "./remote-parts.ts";
-import { SeatLine } from "./seat-line.ts";
-import type { Guest } from "./seat-listener.ts";
-import { seatReader } from "./seat-messages.ts";
-import type { BuildOrder, SeatMessage, ServiceMessage } from "./seat-messages.ts";
-import type { PlacedSeat } from "./seat-place.ts";
-import { sittingOf } from "./sitting.ts";
+import type { BuildOrder, SeatMessage } from "./seat-messages.ts";
+import { AgentSession, sittingOf } from "./session.ts";
+import type { RemoteParts } from "./session.ts";
 
 export type BuildSeatEvents = {
   /** Why it has not started yet, for people: whenever that changes. */
@@ -26,7 +20,6 @@ export type BuildSeatEvents = {
   onError(error: unknown): void;
 };
 
-type AgentLine = SeatLine<SeatMessage, ServiceMessage>;
 type Done = Extract<SeatMessage, { readonly done: unknown }>["done"];
 
 /** An order that has not been carried out yet. */
@@ -38,6 +31,8 @@ type OpenOrder = {
   printedChars: number;
 };
 
+/** Compilers need much, whatever the app is content with. */
+const LEAST_MEMORY_BYTES = 4e9;
 /** How often the place is asked what keeps it from starting. */
 const LOOK_MS = 1_000;
 /** How long a place may take to tell why it has ended a seat. */
@@ -52,33 +47,24 @@ const LINE_COST_CHARS = 64;
  * A seat in which an environment is built: an agent that carries out one order after the other. It is over once, and so
  * is the build then; nothing in it outlives that.
  */
-export class BuildSeat implements Guest, Builder {
-  readonly id = `s-${randomName(12)}`;
-  secretHash: Buffer | null = null;
+export class BuildSeat implements Builder {
   /** Rejects with `BuildSeatLost` if it cannot be had. */
   readonly ground: Promise<BuildGround>;
   readonly #parts: RemoteParts;
   readonly #workload: Workload;
-  readonly #clock: Clock;
   readonly #events: BuildSeatEvents;
   readonly #signal: AbortSignal;
-  readonly #ticket: string;
-  readonly #placed: PlacedSeat;
+  readonly #session: AgentSession;
   readonly #ready = Promise.withResolvers<BuildGround>();
   /** Rejects when it is over. */
   readonly #ended = Promise.withResolvers<never>();
   readonly #blobs: Set<string | null>;
   readonly #starting: readonly Timer[];
-  readonly #fence = 1;
-  #secret = "";
   #python = "";
   #tag = "";
-  #line: AgentLine | null = null;
-  #waiting: Timer | null = null;
   #obstacle: string | null = null;
   #lastId = 0;
   #open: OpenOrder | null = null;
-  #isLeaving = false;
   #end: Error | null = null;
 
   constructor(
@@ -91,24 +77,13 @@ export class BuildSeat implements Guest, Builder {
   ) {
     this.#parts = parts;
     this.#workload = workload;
-    this.#clock = clock;
     this.#events = events;
     this.#signal = signal;
     this.#blobs = new Set([workload.version.bundleBlob]);
     this.ground = this.#ready.promise;
     // Who gave up before it was there does not wait for it.
     for (const promise of [this.ground, this.#ended.promise]) promise.catch(() => undefined);
-    const { place, listener, graceMs } = parts;
-    this.#ticket = listener.expect(this);
-    const { authority } = listener;
-    this.#placed = place.begin(
-      { seatId: this.id, addresses: this.#addresses(), authority, ticket: this.#ticket, graceMs },
-      workload,
-      { onPhase: () => {}, onError: (error) => events.onError(error) },
-    );
-    this.#placed.exited
-      .then((exit) => this.#lost(this.#describeEnd(exit)))
-      .catch((error: unknown) => events.onError(error));
+    this.#session = this.#begin(clock);
     this.#starting = [
       clock.every(LOOK_MS, () => this.#look()),
       clock.after(waitMs, () => this.#giveUp(waitMs)),
@@ -117,28 +92,39 @@ export class BuildSeat implements Guest, Builder {
     if (signal.aborted) this.#onAbort();
   }
 
+  get id(): string {
+    return this.#session.id;
+  }
+
+  /** Whether its agent may fetch that blob. */
   uses(blob: string): boolean {
     return this.#blobs.has(blob);
   }
 
-  async admit(socket: Socket): Promise<boolean> {
-    if (this.#end !== null) {
-      socket.destroy();
-      return true;
-    }
-    this.#secret = randomTicket();
-    this.secretHash = createHash("sha256").update(this.#secret).digest();
-    this.#listen(socket);
-    return true;
-  }
-
-  takeBack(socket: Socket, _secret: string, fence: number): boolean {
-    if (this.#end !== null || fence !== this.#fence) return false;
-    const before = this.#line;
-    this.#line = null;
-    before?.close();
-    this.#listen(socket);
-    return true;
+  #begin(clock: Clock): AgentSession {
+    const { addresses, graceMs } = this.#parts;
+    const workload = this.#workload;
+    const seconds = graceMs / 1000;
+    return new AgentSession(
+      this.#parts,
+      {
+        workload,
+        first: "hired",
+        // No other service knows of a build, nor could go on with it.
+        addresses: () => addresses().slice(0, 1),
+        sitting: () => ({ ...sittingOf({ workload, order: {}, server: null }, ""), build: true }),
+        uses: (blob) => this.uses(blob),
+        // An agent that knows the order already does not begin again.
+        onConnected: () => this.#open && this.#session.say(this.#open.message),
+        onMessage: (message) => this.#hear(message),
+        onFault: (fault) => this.#lost(`broke the protocol: ${fault}`),
+        onLost: () => this.#lost(`was lost: no word from it for ${seconds} s; deploy again`),
+        onExited: (exit) => this.#lost(this.#describeEnd(exit)),
+        onError: (error) => this.#events.onError(error),
+      },
+      null,
+      clock,
+    );
   }
 
   /** Runs a program to its end. */
@@ -214,43 +200,15 @@ export class BuildSeat implements Guest, Builder {
     const message = order(this.#lastId);
     const open = { id: this.#lastId, message, onLine, end: Promise.withResolvers<Done>(), printedChars: 0 };
     this.#open = open;
-    this.#line?.say(open.message);
+    this.#session.say(open.message);
     const done = await open.end.promise;
     if (done.problem !== null) throw new BuildSeatLost(done.problem);
     return done;
   }
 
-  #listen(socket: Socket): void {
-    this.#waiting?.cancel();
-    const line: AgentLine = new SeatLine(socket, this.#clock, seatReader("hired"), {
-      onMessage: (message) => this.#hear(message),
-      onFault: (fault) => this.#lost(`broke the protocol: ${fault}`),
-      onError: (error) => this.#events.onError(error),
-      onEnded: () => this.#line === line && this.#lose(),
-    });
-    this.#line = line;
-    const sit = sittingOf({ workload: this.#workload, order: {}, server: null }, "");
-    line.say({
-      session: {
-        secret: this.#secret,
-        fence: this.#fence,
-        grace_ms: this.#parts.graceMs,
-        addresses: this.#addresses(),
-        sit: { ...sit, build: true },
-      },
-    });
-    // An agent that knows it already does not begin again.
-    if (this.#open) line.say(this.#open.message);
-  }
-
-  /** No other service knows of a build, nor could go on with it. */
-  #addresses(): readonly string[] {
-    return this.#parts.addresses().slice(0, 1);
-  }
-
   #hear(message: SeatMessage): void {
     if ("hello" in message) this.#meet(message.hello);
-    else if ("ready" in message) void this.#begin(message.ready);
+    else if ("ready" in message) void this.#settle(message.ready);
     else if ("printed" in message) this.#print(message.printed);
     else if ("done" in message && message.done.id === this.#open?.id) {
       const { end } = this.#open;
@@ -278,16 +236,17 @@ export class BuildSeat implements Guest, Builder {
     this.#tag = tag;
   }
 
-  async #begin({ folder, python }: { readonly folder: string; readonly python: string }): Promise<void> {
+  async #settle({ folder, python }: { readonly folder: string; readonly python: string }): Promise<void> {
     for (const timer of this.#starting) timer.cancel();
-    const { image = null, exited } = this.#placed;
+    const { image = null, exited } = this.#session.placed;
     const named = image && (await Promise.race([image, exited.then(() => null)]));
     const interpreter = { path: python, version: this.#python };
     this.#ready.resolve({ folder, python: interpreter, tag: this.#tag, image: named });
   }
 
   #look(): void {
-    const why = this.#line === null ? this.#placed.obstacle() : null;
+    const { isConnected, placed } = this.#session;
+    const why = isConnected ? null : placed.obstacle();
     if (why !== null && why !== this.#obstacle) this.#events.onObstacle(why);
     this.#obstacle = why;
   }
@@ -300,41 +259,27 @@ export class BuildSeat implements Guest, Builder {
 
   /** Somebody ends it on purpose. Why, its place knows, and tells it a moment later: evicted, deleted, drained. */
   #leave(): void {
-    if (this.#isLeaving) return;
-    this.#isLeaving = true;
-    const late = (): void => this.#lost("was asked to end, by whoever has its machine; deploy again");
-    this.#waiting = this.#clock.after(WHY_MS, late);
-  }
-
-  /** Its agent may come back. */
-  #lose(): void {
-    this.#line = null;
-    if (this.#end !== null || this.#isLeaving) return;
-    const { graceMs } = this.#parts;
-    const late = (): void => this.#lost(`was lost: no word from it for ${graceMs / 1000} s; deploy again`);
-    this.#waiting = this.#clock.after(graceMs, late);
+    this.#session.end(WHY_MS, () => this.#lost("was asked to end, by whoever has its machine; deploy again"));
   }
 
   /** With what to do about it, where the place does not say so. */
   #describeEnd({ detail, initFailure, isOutOfMemory }: Exit): string {
     if (initFailure) return `ended: ${initFailure.message}`;
     if (isOutOfMemory) return `ended: ${detail}; set a larger hardware.memory`;
-    if (this.secretHash !== null) return `ended: ${detail}; deploy again`;
+    if (this.#session.secretHash !== null) return `ended: ${detail}; deploy again`;
     return `ended before it reached the service: ${detail}; deploy again, or find out more with millrace doctor`;
   }
 
   #lost(how: string): void {
-    this.#over(new BuildSeatLost(`the build's seat ${this.#placed.placeName} ${how}`));
+    this.#over(new BuildSeatLost(`the build's seat ${this.#session.placed.placeName} ${how}`));
   }
 
   #over(end: Error): void {
-    if (this.#end !== null) return;
+    if (!this.#session.close({ end: {} })) return;
     this.#end = end;
     this.#signal.removeEventListener("abort", this.#onAbort);
-    for (const timer of [...this.#starting, this.#waiting]) timer?.cancel();
-    this.#parts.listener.forget(this.id, this.#ticket);
-    this.#line?.close({ end: {} });
-    this.#placed.kill();
+    for (const timer of this.#starting) timer.cancel();
+    this.#session.placed.kill();
     this.#ready.reject(end);
     this.#ended.reject(end);
     this.#open?.end.reject(end);
@@ -344,4 +289,42 @@ export class BuildSeat implements Guest, Builder {
 function isCut(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code === "ERR_STREAM_PREMATURE_CLOSE" || code === "ECONNRESET";
+}
+
+/** Builds in the seats of a place. One that has not started after that time fails its build. */
+export function buildSeats(
+  parts: RemoteParts,
+  waitMs: number,
+  clock: Clock,
+  onError: (error: unknown) => void,
+): BuildSeats {
+  return {
+    images: parts.place.images ?? null,
+    open: (wish, onObstacle, signal) =>
+      new BuildSeat(parts, buildWorkload(wish), waitMs, clock, { onObstacle, onError }, signal),
+  };
+}
+
+/** A build as what a place starts: it sees no storage and no secrets, and reaches what is not the installation's own. */
+export function buildWorkload({ buildId, projectId, bundle, memoryBytes, ...wish }: BuildWish): Workload {
+  return {
+    ...wish,
+    isBuild: true,
+    version: { id: buildId, appNumber: 0, bundleBlob: bundle, environmentBlob: null, environmentTag: null },
+    projectId,
+    bundle: "",
+    environment: null,
+    variables: {},
+    concurrency: 1,
+    ignoreExtra: false,
+    maxResultBytes: 0,
+    maxChunkBytes: 0,
+    mayFork: false,
+    limits: { memoryBytes: Math.max(memoryBytes ?? 0, LEAST_MEMORY_BYTES), cpus: null, cpuShare: 1 },
+    network: "egress",
+    unixSockets: false,
+    cards: null,
+    graceMs: 0,
+    server: null,
+  };
 }

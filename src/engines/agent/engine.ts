@@ -3,7 +3,7 @@ import type { Engine } from "../engine.ts";
 import type { ProcessHost } from "../local/host.ts";
 import { IdleTemplates } from "../templates/idle-templates.ts";
 import { ProcessSeat } from "../templates/seat.ts";
-import type { RemoteParts } from "./remote-parts.ts";
+import type { RemoteParts } from "./session.ts";
 import { startRemoteServer } from "./remote-server.ts";
 import { spawnRemote } from "./spawn-remote.ts";
 

@@ -9,10 +9,10 @@ import type { StartedServer, Usage, Workload } from "../engine.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
 import type { Ports } from "../local/server/ports.ts";
 import { withPort } from "../local/server/replace-port.ts";
-import { seatFor } from "./find-seat.ts";
-import type { FoundSeat } from "./find-seat.ts";
-import { refused, whatIsMissing } from "./refusals.ts";
-import type { RemoteParts } from "./remote-parts.ts";
+import { seatFor } from "./spawn-remote.ts";
+import type { FoundSeat } from "./spawn-remote.ts";
+import { refused, whatIsMissing } from "./remote-seat.ts";
+import type { RemoteParts } from "./session.ts";
 
 const PORT_VARIABLE = /\$(?:PORT\b|\{PORT\})/g;
 /** How long the agent may take to connect the two. */

@@ -172,7 +172,7 @@ export type BuildOrder =
   | { readonly bring: { readonly id: number; readonly blob: string } };
 
 /** By what an agent and a service know each other from then on. */
-export type Session = {
+type Session = {
   readonly secret: string;
   readonly fence: number;
   readonly grace_ms: number;

@@ -119,7 +119,7 @@ export class KubernetesPlace implements SeatPlace {
       pods: this.#pods,
       queue: this.#queue,
       now: () => this.#parts.clock.now(),
-      onGone: (gone: PodSeat) => this.#forget(gone),
+      onGone: (gone: PodSeat, isWanted: boolean) => this.#forget(gone, isWanted),
       onLeft: (pod: SeenPod) => this.#leftovers.see(pod),
     };
     const seat = new PodSeat(parts, name, order, workload, events);
@@ -212,10 +212,10 @@ export class KubernetesPlace implements SeatPlace {
     this.#seats.get(name)?.seeGone();
   }
 
-  #forget(seat: PodSeat): void {
+  #forget(seat: PodSeat, isWanted: boolean): void {
     if (!this.#seats.delete(seat.placeName)) return;
     // Whoever removes the object that owns the pods removes them all, and more would follow them.
-    if (!seat.isKilled) this.#pods.forget();
+    if (isWanted) this.#pods.forget();
     if (this.#seats.size === 0) this.#onEmpty?.();
   }
 

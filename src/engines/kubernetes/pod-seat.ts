@@ -1,6 +1,7 @@
 import { ApiError, describeTrouble } from "./api.ts";
 import type { Exit, Workload } from "../engine.ts";
 import type { PlacedSeat, SeatOrder, SeatPlaceEvents } from "../agent/seat-place.ts";
+import type { Moves } from "../protocol.ts";
 import type { PodApi } from "./pod-api.ts";
 import type { PodQueue, QueuedPod } from "./pod-queue.ts";
 import { exitOf } from "./pod-state.ts";
@@ -11,19 +12,51 @@ export type PodSeatParts = {
   readonly pods: PodApi;
   readonly queue: PodQueue;
   readonly now: () => number;
-  /** It has ended, and nothing of it is in the cluster any more. */
-  readonly onGone: (seat: PodSeat) => void;
+  /** It has ended, and nothing of it is in the cluster any more. `isWanted`: this service did not ask for that. */
+  readonly onGone: (seat: PodSeat, isWanted: boolean) => void;
   /** It is left in the cluster as it was last seen. */
   readonly onLeft: (pod: SeenPod) => void;
 };
 
-/**
- * A seat that is a pod.
- *
- * waiting → asked for → there → ended; waiting → ended when nobody wants it any more; asked for → waiting when the
- * cluster had no room; asked for → ended when the cluster refused it. One that another service has made is there from the
- * beginning. One that has ended is removed from the cluster; one that was let go is not.
- */
+/** Where a pod is on its way into the cluster and out of it. */
+type PodState = "waiting" | "making" | "again" | "there" | "unwanted" | "removing" | "ended" | "gone";
+type PodEvent = "make" | "made" | "delay" | "refuse" | "end" | "kill" | "vanish" | "letGo";
+
+/** What may happen to a pod in each state; `PodSeat` ignores anything else. */
+export const POD_MOVES: Moves<PodState, PodEvent> = {
+  // In the queue; the cluster was never asked for it.
+  waiting: { make: "making", kill: "gone", letGo: "gone" },
+  // The cluster was asked, and may have made it before it answers.
+  making: {
+    made: "there",
+    delay: "again",
+    refuse: "ended",
+    end: "ended",
+    kill: "unwanted",
+    vanish: "gone",
+    letGo: "gone",
+  },
+  // In the queue again. The cluster may have it all the same: an answer may have been lost, and not the request.
+  again: { make: "making", end: "ended", kill: "removing", vanish: "gone", letGo: "gone" },
+  there: { end: "ended", kill: "removing", vanish: "gone", letGo: "gone" },
+  // Killed while it was being made: it is removed as soon as that is settled.
+  unwanted: {
+    made: "removing",
+    delay: "removing",
+    refuse: "removing",
+    end: "removing",
+    vanish: "gone",
+    letGo: "gone",
+  },
+  // Killed, and being removed from the cluster.
+  removing: { vanish: "gone", letGo: "gone" },
+  // It ended by itself, or was refused, and what is left of it is being removed from the cluster.
+  ended: { vanish: "gone", letGo: "gone" },
+  // Nothing of it is in the cluster, or another service has it.
+  gone: {},
+};
+
+/** A seat that is a pod. One that another service has made is there from the beginning. */
 export class PodSeat implements PlacedSeat, QueuedPod {
   readonly placeName: string;
   readonly exited: Promise<Exit>;
@@ -35,13 +68,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
   readonly #events: SeatPlaceEvents;
   readonly #resolve: (exit: Exit) => void;
   readonly #image = Promise.withResolvers<string>();
-  #wasAskedFor = false;
-  #isBeingMade = false;
-  /** The cluster has said that it is there. */
-  #isThere = false;
-  #isKilled = false;
-  #hasEnded = false;
-  #isLeaving = false;
+  #state: PodState;
   #obstacle: string | null = null;
   /** Since when its machine makes what its containers start in; null where it does not. */
   #setUpSince: number | null = null;
@@ -64,17 +91,13 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     this.exited = promise;
     this.#resolve = resolve;
     this.image = this.#image.promise;
+    this.#state = order ? "waiting" : "there";
     if (order) parts.queue.add(this);
-    else this.#isThere = true;
   }
 
-  /** It was there before a list that lacks it: it is gone. */
+  /** The cluster has it, or is asked to remove it: if a list lacks it, it is gone. */
   get isThere(): boolean {
-    return this.#isThere;
-  }
-
-  get isKilled(): boolean {
-    return this.#isKilled;
+    return this.#seen !== null || IN_CLUSTER.has(this.#state);
   }
 
   obstacle(): string | null {
@@ -95,45 +118,36 @@ export class PodSeat implements PlacedSeat, QueuedPod {
   }
 
   kill(): void {
-    if (this.#isKilled || this.#hasEnded) return;
-    this.#isKilled = true;
-    if (this.#parts.queue.remove(this)) this.#giveUp();
-    // One that is being made is removed as soon as that is settled.
-    else if (!this.#isBeingMade) void this.#remove();
+    const isQueued = this.#state === "waiting" || this.#state === "again";
+    if (!this.#move("kill") || !isQueued) return;
+    this.#parts.queue.remove(this);
+    this.#end({ detail: "stopped before it started", initFailure: null });
   }
 
   /** The pod is another service's, or is to be. */
   letGo(): void {
-    this.#isKilled = true;
-    this.#isLeaving = true;
+    if (!this.#move("letGo")) return;
     this.#end({ detail: "left to another service", initFailure: null });
-    this.#parts.onGone(this);
     if (this.#seen) this.#parts.onLeft(this.#seen);
   }
 
   async make(): Promise<"done" | "later"> {
     // It may have been deleted while it waited for its secret.
-    if (!this.#order || this.#hasEnded) return "done";
-    this.#wasAskedFor = true;
-    this.#isBeingMade = true;
+    if (!this.#order || !this.#move("make")) return "done";
     try {
       await this.#parts.pods.create(this.#order, this.#workload);
     } catch (error) {
       return this.#refused(error);
-    } finally {
-      this.#isBeingMade = false;
     }
-    this.#isThere = true;
     // The cluster may have said more of the pod before its secret was made, and may not say it again.
     this.#obstacle = this.#seen?.obstacle ?? null;
-    if (this.#isKilled) void this.#remove();
+    this.#move("made");
     return "done";
   }
 
   /** Takes what the cluster says of it. */
   see(pod: SeenPod): void {
     this.#seen = pod;
-    this.#isThere = true;
     this.#obstacle = pod.obstacle;
     this.#setUpSince = pod.isBeingSetUp ? (this.#setUpSince ?? this.#parts.now()) : null;
     if (pod.isScheduled) this.#tell("scheduled");
@@ -142,42 +156,44 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     if (pod.hasStarted) this.#image.resolve(pod.image ?? `unknown in ${this.placeName}`);
     if (!pod.end) return;
     this.#end(exitOf(pod.end, this.#workload.limits));
-    // What has ended stays in the cluster until somebody removes it.
-    void this.#remove();
+    this.#move("end");
   }
 
   /** It is not in the cluster any more. */
   seeGone(): void {
-    this.#isThere = false;
-    this.#end({ detail: this.#isKilled ? "ended" : "its pod was deleted", initFailure: null });
-    this.#parts.onGone(this);
+    const detail = UNWANTED.has(this.#state) ? "ended" : "its pod was deleted";
+    if (this.#move("vanish")) this.#end({ detail, initFailure: null });
   }
 
   #refused(error: unknown): "done" | "later" {
     this.#obstacle = describeTrouble(error);
-    if (!isFinal(error)) {
-      if (!this.#isKilled) return "later";
-      this.#giveUp();
+    if (isFinal(error)) {
+      this.#events.onError(error);
+      const message = `The app cannot start: Kubernetes refused its pod: ${this.#obstacle}`;
+      this.#end({ detail: this.#obstacle, initFailure: { message, traceback: message } });
+      this.#move("refuse");
       return "done";
     }
-    this.#events.onError(error);
-    const message = `The app cannot start: Kubernetes refused its pod: ${this.#obstacle}`;
-    this.#end({ detail: this.#obstacle, initFailure: { message, traceback: message } });
-    void this.#remove();
+    if (this.#move("delay") && this.#state === "again") return "later";
+    this.#end({ detail: "stopped before it started", initFailure: null });
     return "done";
   }
 
-  #giveUp(): void {
-    this.#end({ detail: "stopped before it started", initFailure: null });
-    // An answer may have been lost, and not the request.
-    if (this.#wasAskedFor) void this.#remove();
-    else this.#parts.onGone(this);
+  /** The one place where events are checked against the table. False for one that changes nothing any more. */
+  #move(event: PodEvent): boolean {
+    const before = this.#state;
+    const next = POD_MOVES[before][event];
+    if (next === undefined) return false;
+    this.#state = next;
+    const isWanted = event !== "kill" && event !== "letGo" && !UNWANTED.has(before);
+    if (next === "gone") this.#parts.onGone(this, isWanted);
+    // What has ended stays in the cluster until somebody removes it.
+    if (next === "removing" || next === "ended") void this.#remove();
+    return true;
   }
 
   /** Insists until the cluster says that it goes, or is gone. */
   async #remove(): Promise<void> {
-    if (this.#isLeaving) return;
-    this.#isLeaving = true;
     if (await this.#parts.pods.remove(this.placeName)) this.seeGone();
   }
 
@@ -188,14 +204,15 @@ export class PodSeat implements PlacedSeat, QueuedPod {
   }
 
   #end(exit: Exit): void {
-    if (this.#hasEnded) return;
-    this.#hasEnded = true;
     this.#obstacle = null;
     this.#setUpSince = null;
     this.#resolve(exit);
   }
 }
 
+const IN_CLUSTER: ReadonlySet<PodState> = new Set(["there", "removing", "ended"]);
+/** Killed by this service. */
+const UNWANTED: ReadonlySet<PodState> = new Set(["unwanted", "removing"]);
 /** Long after a machine has usually mounted volumes: at first it also warns of what comes a moment later. */
 const SET_UP_MS = 10_000;
 /** A token that is renewed just now, and somebody else's change at the same moment. */

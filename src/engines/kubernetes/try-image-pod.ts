@@ -1,7 +1,7 @@
 import type { Settings } from "../../config/setting-keys.ts";
 import { ApiError } from "./api.ts";
 import type { KubernetesApi } from "./api.ts";
-import { buildWorkload } from "../agent/build-seats.ts";
+import { buildWorkload } from "../agent/build-seat.ts";
 import { podPartsOf } from "./pod-parts.ts";
 import { podOf } from "./pod-spec.ts";
 

@@ -4,7 +4,7 @@ import type { KubernetesApi } from "./api.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import { pause } from "../../kit/pause.ts";
-import { buildWorkload } from "../agent/build-seats.ts";
+import { buildWorkload } from "../agent/build-seat.ts";
 import { checkPodOf } from "./check-pod.ts";
 import { podPartsOf } from "./pod-parts.ts";
 import { readPod } from "./pod-state.ts";

@@ -3,7 +3,7 @@ import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import type { Exit } from "../../../../src/engines/engine.ts";
 import type { BuildSeat } from "../../../../src/engines/agent/build-seat.ts";
-import { buildSeats } from "../../../../src/engines/agent/build-seats.ts";
+import { buildSeats } from "../../../../src/engines/agent/build-seat.ts";
 import type { BuildSeats } from "../../../../src/engines/build-seats.ts";
 import type { SeatOrder, SeatPlace } from "../../../../src/engines/agent/seat-place.ts";
 import { until } from "../../../support/until.ts";
@@ -261,6 +261,10 @@ verifies("elsewhere.lost", "a pod that ends, or is not heard of, fails the build
   left.socket.end();
   // The service has read all of it, then.
   await left.closed();
+  // An agent that reconnects is still about to end.
+  const { secret } = left.heard[0].session;
+  const back = await untold.played.call(`millrace 1 back ${untold.seat.id} ${secret} 1`);
+  await back.hears(1);
   expect(await refusalInTime(untold, untoldEnd)).toContain("was asked to end");
 });
 

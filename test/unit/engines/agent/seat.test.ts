@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { SEAT_MOVES } from "../../../../src/engines/agent/seat-messages.ts";
+import { SESSION_MOVES } from "../../../../src/engines/agent/session.ts";
 import { until } from "../../../support/until.ts";
 import { verifies } from "../../../verifies.ts";
 import { BUNDLE, GRACE_MS, HELLO, playedSeat } from "./played-seat.ts";
@@ -246,6 +247,26 @@ describe("its life", () => {
       );
     },
   );
+
+  verifies("seats.ends", "an agent that reconnects does not put off the end of its seat", async () => {
+    const seat = await playedSeat();
+    const agent = await seat.sit();
+    const { secret } = agent.heard[0].session;
+    seat.process.kill();
+    agent.socket.destroy();
+    const back = await seat.call(`millrace 1 back ${seat.order.seatId} ${secret} 1`);
+    await back.hears(2);
+    expect(back.heard[1]).toEqual({ end: {} });
+    seat.clock.advance(5_000);
+    expect((await seat.process.exited).detail).toBe("ended");
+  });
+
+  test("a session that is to end never goes on, and one that is over stays so", () => {
+    expect(Object.values(SESSION_MOVES.ending).toSorted()).toEqual(["ending", "ending", "over"]);
+    const { over, ...open } = SESSION_MOVES;
+    expect(over).toEqual({});
+    for (const moves of Object.values(open)) expect(moves.close).toBe("over");
+  });
 
   test("an agent learns of services that come and go", async () => {
     const seat = await playedSeat();

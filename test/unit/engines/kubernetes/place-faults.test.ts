@@ -1,4 +1,5 @@
-import { expect } from "vitest";
+import { expect, test } from "vitest";
+import { POD_MOVES } from "../../../../src/engines/kubernetes/pod-seat.ts";
 import { PlayedPlace } from "../../../support/kubernetes/played-place.ts";
 import { containerState, shownPod } from "../../../support/kubernetes/sample.ts";
 import { until } from "../../../support/until.ts";
@@ -6,6 +7,16 @@ import { verifies } from "../../../verifies.ts";
 
 const RUNNING = containerState({ running: {} }, { phase: "Running" });
 const POD_A = "/api/v1/namespaces/apps/pods/p-1-a";
+
+test("a pod that was killed or has ended is not made again, and whatever the cluster has is removed", () => {
+  const removed = ["removing", "gone"];
+  for (const state of ["unwanted", "removing", "ended"] as const)
+    for (const next of Object.values(POD_MOVES[state])) expect(removed).toContain(next);
+  // Only the cluster, or another service, ends the removal.
+  for (const state of ["removing", "ended"] as const)
+    expect(Object.keys(POD_MOVES[state]).toSorted()).toEqual(["letGo", "vanish"]);
+  expect(POD_MOVES.gone).toEqual({});
+});
 
 verifies("kubernetes.outage", "a list that began before a pod was made ends nothing of it", async () => {
   const played = await PlayedPlace.open();

@@ -1,0 +1,286 @@
+import { createHash } from "node:crypto";
+import type { Socket } from "node:net";
+import type { StandingWalls } from "../../host/walls/standing-walls.ts";
+import type { Clock, Timer } from "../../kit/clock.ts";
+import { randomName, randomTicket } from "../../kit/ids.ts";
+import type { Exit, Workload } from "../engine.ts";
+import type { Moves } from "../protocol.ts";
+import { askedLimits } from "./seat-limits.ts";
+import type { FolderLimits } from "./seat-limits.ts";
+import { SeatLine } from "./seat-line.ts";
+import type { Guest, SeatListener } from "./seat-listener.ts";
+import { seatReader } from "./seat-messages.ts";
+import type { SeatMessage, ServiceMessage, Sitting } from "./seat-messages.ts";
+import type { PlacedSeat, SeatPlace, SeatPlaceEvents } from "./seat-place.ts";
+import type { ClaimedSeat, SeatProof } from "./seat-records.ts";
+import type { GuestWalls } from "./seat-walls.ts";
+
+/** The phases of a start, each told once, with the milliseconds since it was asked for. */
+export type SeatStartPhase = "scheduled" | "pulled" | "connected" | "fetched" | "started" | "imported";
+
+/** What seats elsewhere are made with. */
+export type RemoteParts = {
+  readonly place: SeatPlace;
+  readonly listener: SeatListener;
+  /** How many replicas of a version share a seat; absent for one. */
+  readonly replicasPerSeat?: number;
+  /** Where agents reach services: this one first. */
+  readonly addresses: () => readonly string[];
+  /** How long an agent without a service looks for one, and how long a service waits for it. */
+  readonly graceMs: number;
+  /** Where places have a project's storage. */
+  readonly storage: string;
+  /** What apps get on machines that strangers use too; `ownPort` is that of a server, else 0. Absent for no such place. */
+  readonly walls?: (workload: Workload, ownPort: number) => GuestWalls;
+  /** What the folders of apps may hold there; absent for no such place, which holds them to something itself. */
+  readonly folders?: FolderLimits;
+  readonly onPhase?: (phase: SeatStartPhase, ms: number) => void;
+  readonly onWalls?: (walls: StandingWalls) => void;
+  /** Whether what is ended now is left to the next service, which starts within the grace; absent for never. */
+  readonly isLeft?: () => boolean;
+};
+
+/** What is to run in a seat. */
+export type SeatStart = Pick<Sitting, "order" | "server"> & { readonly workload: Workload };
+
+/**
+ * The same as an agent is told it; `storage` is where places have a project's storage, `around` and `folders` what apps
+ * get on machines that strangers use too.
+ */
+export function sittingOf(
+  { workload, order, server }: SeatStart,
+  storage: string,
+  around?: GuestWalls,
+  folders?: FolderLimits,
+): Sitting {
+  const { bundleBlob, environmentBlob } = workload.version;
+  return {
+    bundle: bundleBlob ?? "",
+    environment: environmentBlob,
+    // A place of strangers has one folder for all projects.
+    storage: around ? `${storage}/${workload.projectId}` : storage,
+    variables: { ...around?.variables, ...workload.variables },
+    walls: around?.asked ?? null,
+    limits: askedLimits(workload.limits, folders),
+    order,
+    server,
+  };
+}
+
+/** Whether the agent is there, and whether it is meant to be. */
+type SessionState = "expected" | "online" | "offline" | "ending" | "over";
+type SessionEvent = "connect" | "lose" | "end" | "close";
+
+/**
+ * What may happen to a session in each state; `AgentSession` ignores or refuses anything else. What an agent may say on a
+ * connection is in `SEAT_MOVES`.
+ */
+export const SESSION_MOVES: Moves<SessionState, SessionEvent> = {
+  // The agent has not connected yet, or not to this service.
+  expected: { connect: "online", end: "ending", close: "over" },
+  // An agent may reconnect before the loss of its last connection is noticed.
+  online: { connect: "online", lose: "offline", end: "ending", close: "over" },
+  // The agent may come back within the grace period.
+  offline: { connect: "online", end: "ending", close: "over" },
+  // The seat was asked to end, or says that it does. Reconnecting does not save it.
+  ending: { connect: "ending", lose: "ending", close: "over" },
+  over: {},
+};
+
+/** What an agent is started for, and what its session tells. */
+export type SessionTask = {
+  readonly workload: Workload;
+  /** The first phase of `SEAT_MOVES` on each connection: the agent of an app, or of a build. */
+  readonly first: "greeting" | "hired";
+  /** Where the agent may look for a service. */
+  addresses(): readonly string[];
+  /** What the agent is to do, told on each connection. */
+  sitting(): Sitting;
+  /** Whether the agent may fetch that blob. */
+  uses(blob: string): boolean;
+  /** Stores the hash of the secret, before the agent learns the secret; absent where no other service needs it. */
+  record?(proof: SeatProof, placeName: string): Promise<void>;
+  onPhase?: SeatPlaceEvents["onPhase"];
+  /** The agent has connected, again perhaps, and knows what to do. */
+  onConnected(): void;
+  onMessage(message: SeatMessage): void;
+  onDisconnected?(): void;
+  /** The agent broke the protocol. */
+  onFault(fault: string): void;
+  /** The agent did not come back within the grace period. */
+  onLost(): void;
+  /** The place has ended. */
+  onExited(exit: Exit): void;
+  /** The agent came when the session was over, and its secret has been stored meanwhile. */
+  onTooLate?(): void;
+  onError(error: unknown): void;
+};
+
+/**
+ * The service's side of one agent elsewhere: it starts the agent in a place, lets it in by ticket and then by secret, and
+ * carries messages across lost connections until it is closed.
+ */
+export class AgentSession implements Guest {
+  readonly id: string;
+  readonly fence: number;
+  readonly placed: PlacedSeat;
+  secretHash: Buffer | null;
+  /** Monotonic; null before anything was heard. */
+  heardAt: number | null = null;
+  readonly #parts: RemoteParts;
+  readonly #task: SessionTask;
+  readonly #clock: Clock;
+  readonly #ticket: string;
+  #state: SessionState = "expected";
+  #line: SeatLine<SeatMessage, ServiceMessage> | null = null;
+  /** Ends an agent that does not come back, or does not end. */
+  #deadline: Timer | null = null;
+  /** The services that the agent knows of. */
+  #knows = "";
+
+  /** Goes on with a seat that was claimed, or begins a new one. */
+  constructor(parts: RemoteParts, task: SessionTask, claimed: ClaimedSeat | null, clock: Clock) {
+    this.id = claimed?.id ?? `s-${randomName(12)}`;
+    this.fence = claimed?.fence ?? 1;
+    this.secretHash = claimed?.secretHash ?? null;
+    this.#parts = parts;
+    this.#task = task;
+    this.#clock = clock;
+    this.#ticket = parts.listener.expect(this);
+    this.placed = this.#place(claimed);
+    this.placed.exited.then((exit) => task.onExited(exit)).catch((error: unknown) => task.onError(error));
+  }
+
+  #place(claimed: ClaimedSeat | null): PlacedSeat {
+    const { place, listener, graceMs } = this.#parts;
+    const task = this.#task;
+    const events: SeatPlaceEvents = {
+      onPhase: (phase, atMs) => task.onPhase?.(phase, atMs),
+      onError: (error) => task.onError(error),
+    };
+    if (claimed && place.adopt)
+      return place.adopt({ seatId: this.id, placeName: claimed.placeName }, task.workload, events);
+    const { authority } = listener;
+    const order = { seatId: this.id, addresses: task.addresses(), authority, ticket: this.#ticket, graceMs };
+    return place.begin(order, task.workload, events);
+  }
+
+  get isConnected(): boolean {
+    return this.#line !== null;
+  }
+
+  get isEnding(): boolean {
+    return this.#state === "ending";
+  }
+
+  /** Tells the agent, if it is connected. */
+  say(message: ServiceMessage): void {
+    this.#line?.say(message);
+  }
+
+  uses(blob: string): boolean {
+    return this.#task.uses(blob);
+  }
+
+  async admit(socket: Socket): Promise<boolean> {
+    const secret = randomTicket();
+    const secretHash = createHash("sha256").update(secret).digest();
+    try {
+      const { id, fence } = this;
+      await this.#task.record?.({ id, secretHash, fence }, this.placed.placeName);
+    } catch (error) {
+      socket.destroy();
+      this.#task.onError(error);
+      return false;
+    }
+    this.secretHash = secretHash;
+    if (this.#connect(socket, secret)) return true;
+    socket.destroy();
+    this.#task.onTooLate?.();
+    return true;
+  }
+
+  takeBack(socket: Socket, secret: string, fence: number): boolean {
+    // One that another service has taken over since has a later fence than ours.
+    return fence <= this.fence && this.#connect(socket, secret);
+  }
+
+  /** Gives the seat so long to end; its deadline is not put off by anything. False if it was ending already, or is over. */
+  end(withinMs: number, onLate: () => void): boolean {
+    if (!this.#move("end")) return false;
+    this.#wait(withinMs, onLate);
+    return true;
+  }
+
+  /** Lets nobody in any more; false if it was closed before. */
+  close(lastWord?: ServiceMessage): boolean {
+    if (!this.#move("close")) return false;
+    this.#deadline?.cancel();
+    this.#parts.listener.forget(this.id, this.#ticket);
+    this.#line?.close(lastWord);
+    return true;
+  }
+
+  /** The one place where events are checked against the table. */
+  #move(event: SessionEvent): boolean {
+    const next = SESSION_MOVES[this.#state][event];
+    if (next === undefined) return false;
+    this.#state = next;
+    return true;
+  }
+
+  #wait(ms: number, onLate: () => void): void {
+    this.#deadline?.cancel();
+    this.#deadline = this.#clock.after(ms, onLate);
+  }
+
+  #connect(socket: Socket, secret: string): boolean {
+    if (!this.#move("connect")) return false;
+    if (this.#state === "online") this.#deadline?.cancel();
+    const before = this.#line;
+    this.#line = null;
+    before?.close();
+    const task = this.#task;
+    const line: SeatLine<SeatMessage, ServiceMessage> = new SeatLine(
+      socket,
+      this.#clock,
+      seatReader(task.first),
+      {
+        onMessage: (message) => this.#hear(message),
+        onFault: (fault) => task.onFault(fault),
+        onError: (error) => task.onError(error),
+        onEnded: () => this.#line === line && this.#lose(),
+      },
+    );
+    this.#line = line;
+    this.heardAt = this.#clock.monotonic();
+    const addresses = task.addresses();
+    this.#knows = addresses.join();
+    const { fence } = this;
+    const { graceMs: grace_ms } = this.#parts;
+    line.say({ session: { secret, fence, grace_ms, addresses, sit: task.sitting() } });
+    task.onConnected();
+    return true;
+  }
+
+  #hear(message: SeatMessage): void {
+    this.heardAt = this.#clock.monotonic();
+    if ("beat" in message) this.#tellServices();
+    else this.#task.onMessage(message);
+  }
+
+  /** Nodes come and go: an agent has to know where it may look for one. */
+  #tellServices(): void {
+    const addresses = this.#task.addresses();
+    if (addresses.join() === this.#knows) return;
+    this.#knows = addresses.join();
+    this.#line?.say({ services: { addresses } });
+  }
+
+  #lose(): void {
+    this.#line = null;
+    this.#task.onDisconnected?.();
+    if (this.#move("lose") && this.#state === "offline")
+      this.#wait(this.#parts.graceMs, () => this.#task.onLost());
+  }
+}
