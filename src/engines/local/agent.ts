@@ -116,7 +116,8 @@ class AgentProcess implements Agent {
   }
 
   close(): void {
-    for (const pipe of [this.stdout, this.stderr, this.#child.stdin, this.#channel]) pipe?.destroy();
+    // Not the channel: an agent takes its end for the end of the service.
+    for (const pipe of [this.stdout, this.stderr, this.#child.stdin]) pipe?.destroy();
   }
 
   #say(message: object): void {
