@@ -118,7 +118,7 @@ export function compileBytecode(python: string, root: string, folder: string): v
 }
 
 /** Modules of the standard library that are no files in any Python. */
-const BUILT_IN = new Set(["atexit", "errno", "gc", "resource", "select", "sys", "time"]);
+const BUILT_IN = new Set(["atexit", "errno", "fcntl", "gc", "resource", "select", "sys", "time"]);
 const IMPORT = /^\s*(?:import ([A-Za-z_]\w*)|from ([A-Za-z_]\w*)[.\w]* import )/gm;
 
 /** What our own packages in a folder import of the standard library. */
