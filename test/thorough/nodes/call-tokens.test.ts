@@ -10,7 +10,7 @@ import { openStream } from "../../support/stream-reader.ts";
 import type { StreamReader } from "../../support/stream-reader.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { pair } from "./pair.ts";
+import { pair } from "../../integration/nodes/pair.ts";
 
 const MAIN = `
 import time
