@@ -1,4 +1,4 @@
-"""Lines of the outer keeper's own in the app's log."""
+"""Lines of the agent's own in the app's log."""
 
 from __future__ import annotations
 

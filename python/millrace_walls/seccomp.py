@@ -27,7 +27,7 @@ _AND, _RETURN = 0x54, 0x06
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _REFUSE = 0x00050000  # With the error's number in the lower half.
-_ASK = 0x7FC00000  # The call waits for what the outer keeper answers.
+_ASK = 0x7FC00000  # The call waits for what the agent answers.
 
 _SET_MODE_FILTER = 1
 # SECCOMP_FILTER_FLAG_TSYNC, NEW_LISTENER, TSYNC_ESRCH: with a listener, a failure is told by the last of them.
@@ -96,26 +96,26 @@ class Rules:
     def __init__(self, *, network: str, is_judged: bool, unix: str, asks_unix: bool, asks_names: bool) -> None:
         #: `true`, `false` or `egress`.
         self.network = network
-        #: To connect over the internet, to take a port and to listen waits for the outer keeper.
+        #: To connect over the internet, to take a port and to listen waits for the agent.
         self.is_judged = is_judged and network != "false"
-        #: Unix sockets: `all` of them; streams, where the outer keeper is `asked` for others; `streams` alone; or only
+        #: Unix sockets: `all` of them; streams, where the agent is `asked` for others; `streams` alone; or only
         #: `pairs` of streams.
         self.unix = unix
-        #: To connect and to bind them waits for the outer keeper.
+        #: To connect and to bind them waits for the agent.
         self.asks_unix = asks_unix
-        #: To open a file as programs do that name their threads waits for the outer keeper.
+        #: To open a file as programs do that name their threads waits for the agent.
         self.asks_names = asks_names
 
     @property
     def asks(self) -> bool:
-        """Whether any call waits for the outer keeper."""
+        """Whether any call waits for the agent."""
         return self.is_judged or self.asks_unix or self.asks_names
 
 
 def install(rules: Rules) -> int | None:
     """From now on this process and all it starts are refused these calls, for good. Raises where the host cannot.
 
-    Where calls wait for the outer keeper, gives the descriptor on which the kernel asks.
+    Where calls wait for the agent, gives the descriptor on which the kernel asks.
     """
     code = kernel.hold(program(kernel.MACHINE, rules))
     header = struct.pack("@HP", len(code) // 8, kernel.address_of(code))

@@ -68,7 +68,7 @@ def answers(plan: Plan, listener: int, service: int, log: AppLog | None = None) 
 def raise_around(plan: Plan, raised: frozenset[str] = EVERY) -> int | None:
     """From now on this process and all it starts are behind the walls. Raises where the host cannot.
 
-    Where the kernel asks about system calls, gives the descriptor on which it does: it is for the outer keeper. Fewer
+    Where the kernel asks about system calls, gives the descriptor on which it does: it is for the agent. Fewer
     than every wall are raised only to find out which of them is in the way of something.
     """
     if plan.rung == "none":

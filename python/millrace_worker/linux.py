@@ -24,7 +24,7 @@ def _prctl(option: int, value: int) -> None:
 def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
     """Asks for a signal when the parent dies; acts at once if it died before the asking."""
     _prctl(_PR_SET_PDEATHSIG, int(number))
-    # 0 is a parent outside this process's namespace: the outer keeper, which the first process there asks for itself.
+    # 0 is a parent outside this process's namespace: the agent, which the first process there asks for itself.
     if os.getppid() not in (0, parent):
         os.kill(os.getpid(), number)
 

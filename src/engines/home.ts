@@ -13,7 +13,7 @@ export type ConnectionKind = (typeof CONNECTION_KINDS)[number];
 
 /**
  * Takes a connection that showed its ticket; nothing of it has been read but that. `pid` is the process that opened
- * it, if an outer keeper says so; where there are no walls an app could say it too.
+ * it, if an agent says so; where there are no walls an app could say it too.
  */
 export type Receive = (kind: ConnectionKind, socket: Socket, pid: number | null) => void;
 

@@ -6,7 +6,7 @@ const PAGE_BYTES = 4096;
 /** Of the kernel's flags of a task, and of its pending signals. */
 const PF_EXITING = 0x4;
 const SIGKILL_PENDING = 1 << (9 - 1);
-/** There are four from a replica up to what we started: its keeper, the template, its keeper, the outer keeper. */
+/** There are four from a replica up to what we started: its keeper, the template, its keeper, the agent. */
 const MAX_STEPS_UP = 6;
 
 /** What the kernel tells of a process, or of one of its threads. */

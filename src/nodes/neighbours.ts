@@ -22,7 +22,7 @@ const MAX_ADDRESSES = 5_000;
 const ADDRESS = /^(?:[\d.]+|\[[\da-f:.]+\]):\d{1,5}$/i;
 
 /**
- * Keeps a file with the addresses of the other nodes' management APIs, one in each line: the outer keepers of apps read it
+ * Keeps a file with the addresses of the other nodes' management APIs, one in each line: the agents of apps read it
  * whenever it has changed, and connect nothing to them. An address that was seen stays there: a node that is cut off from
  * the database counts as dead, and listens all the same.
  */

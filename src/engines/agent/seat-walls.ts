@@ -14,7 +14,7 @@ type SeatLevel = (typeof SEAT_LEVELS)[number];
 export type AskedWalls = {
   /** The weakest to accept. */
   readonly isolation: Exclude<SeatLevel, "none"> | "auto";
-  /** What the outer keeper is told of the app's network. */
+  /** What the agent is told of the app's network. */
   readonly network: NetworkFields;
   /** The app does not start where its connections cannot be judged. */
   readonly must_judge: boolean;

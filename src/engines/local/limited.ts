@@ -50,7 +50,7 @@ async function confine(told: number, { group, ancestor, hostPid }: HeldFork): Pr
   } catch {
     return; // It has ended.
   }
-  // An app may tell whatever pid it likes, where no outer keeper tells it.
+  // An app may tell whatever pid it likes, where no agent tells it.
   if (!isOwn) throw new Error(`a replica says that its process is ${told}, which is none of its app`);
   await group.add(pid);
 }

@@ -77,7 +77,7 @@ export function unkeptByContainers(asked: Network, wall: NetworkWall): ReturnTyp
 /** The port of a server's replica, and the one that its configuration declares, which stands for it inside. */
 export type ServerPorts = { readonly own: number; readonly declared: number };
 
-/** What the outer keeper is told of an app's network; `server` is null for an app that is none. */
+/** What the agent is told of an app's network; `server` is null for an app that is none. */
 export function networkFields(
   asked: Network,
   wall: NetworkWall,

@@ -1,7 +1,7 @@
 const MAX_LINES = 30;
 const MAX_CHARS = 500;
 
-/** How the outer keeper says that a port was in use (`python/millrace_walls/server_port.py`). */
+/** How the agent says that a port was in use (`python/millrace_walls/server_port.py`). */
 const CANNOT_LISTEN = /^\[millrace\] (cannot listen on (?:TCP port (\d{1,5})|PORT).*)$/;
 
 /** The last lines that a process printed. */
