@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { withPort } from "../../../../src/engines/local/server/replace-port.ts";
+import { withPort } from "../../../../src/engines/server/ports.ts";
 import { verifies } from "../../../verifies.ts";
 
 /** The command with port 21001 in place of 8000. */
