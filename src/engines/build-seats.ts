@@ -38,7 +38,7 @@ export type Builder = {
   readonly ground: Promise<BuildGround>;
   /** Runs a program to its end. */
   run(step: BuildStep): Promise<ProgramEnd>;
-  /** Has a folder sent, as an archive that is not compressed and that nobody has looked at yet. */
+  /** Has a folder sent: an archive that `unpackFolder` reads, unchecked, and behind it the SHA-256 of its bytes. */
   take<Taken>(what: BuildFolder, use: (archive: Readable) => Promise<Taken>): Promise<Taken>;
   /** Has an environment fetched that was built before. */
   bring(blob: string): Promise<void>;

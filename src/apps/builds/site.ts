@@ -7,11 +7,38 @@ import type { AppWalls } from "../../host/walls/walled.ts";
 import type { BlobStore } from "../../blobs/blob-store.ts";
 import type { BuildSeats, Builder } from "../../engines/build-seats.ts";
 import type { EnvironmentBlob } from "../../store/version-blobs.ts";
+import type { BuildCommand, CommandKind } from "./commands.ts";
+import type { Requirements } from "./requirements.ts";
 import type { RegistryAuth } from "./images/registry-auth.ts";
-import type { DependenciesConfig } from "../../model/app-config.ts";
+import type { BuiltImage, DependenciesConfig } from "../../model/app-config.ts";
 import type { LogStream } from "../../model/log-line.ts";
 
-/** What of this machine builds need. */
+/** Where an app is built: this machine, a container image, or a seat on another machine. `build.ts` has the order. */
+export type BuildTarget = {
+  /** Throws a `BuildError` if the deploy asks for a check and a Python file does not parse. */
+  checkSyntax(): Promise<void>;
+  /** Makes an environment that only this build uses; otherwise its packages may be shared. */
+  makeOwn(): Promise<void>;
+  /** Runs commands in the bundle's folder, with the packages that are installed by then. */
+  runCommands(kind: CommandKind, commands: readonly BuildCommand[]): Promise<void>;
+  install(requirements: Requirements): Promise<void>;
+  /** Compiles the bundle, which is on this machine afterwards; one that offers functions needs a `main.py`. */
+  finish(needsMain: boolean): Promise<void>;
+  /** Makes what was built last, and says where it is. */
+  keep(): Promise<PreparedBuild>;
+};
+
+/** What a version's replicas are started with. */
+export type PreparedBuild = {
+  /** The folder of its packages; null when it has none. */
+  readonly environment: string | null;
+  /** The interpreter that runs it; null for the service's own. */
+  readonly python: string | null;
+  /** The image that was built for it in the cluster; absent for none. */
+  readonly built?: BuiltImage;
+};
+
+/** What builds need of this machine. */
 export type BuildHost = {
   readonly dataDir: string;
   /** The service's own. */
@@ -25,17 +52,17 @@ export type BuildHost = {
   /** What builds images, and where apps begin that name none; null where apps have none. */
   readonly images: ImageHost | null;
   /** Where apps run, and so are built, if that is not this machine. */
-  readonly elsewhere?: Elsewhere | null;
+  readonly remote?: RemoteBuilds | null;
 };
 
 /** Machines that build what they will run. */
-export type Elsewhere = {
+export type RemoteBuilds = {
   readonly seats: BuildSeats;
   /** Where what is built goes. */
   readonly blobs: BlobStore;
   /** The blob of an environment that a version has, by the environment's id; null for none. */
   readonly known: (environment: string) => Promise<EnvironmentBlob | null>;
-  /** What a folder of a seat has room for: whoever sends more does not send what is there. */
+  /** How large a folder of a seat can be; a seat that sends more is lying. */
   readonly maxFolderBytes: number;
 };
 
@@ -46,10 +73,10 @@ export type ImageHost = {
   readonly baseImage: string;
 };
 
-/** Only that: parts may hold more, under names that mean something else in a build. */
+/** Drops all other members, which may have names that mean something else in a build. */
 export function buildHost(host: BuildHost): BuildHost {
-  const { dataDir, python, walls, limits, storage, images, elsewhere = null } = host;
-  return { dataDir, python, walls, limits, storage, images, elsewhere };
+  const { dataDir, python, walls, limits, storage, images, remote = null } = host;
+  return { dataDir, python, walls, limits, storage, images, remote };
 }
 
 /** What every step of one build needs. */
@@ -64,7 +91,7 @@ export type BuildSite = {
   readonly dataDir: string;
   /** Where its packages go; null for where their key says. */
   readonly environmentDir: string | null;
-  /** The service's own Python, which watches over what a build starts. */
+  /** The service's own Python, which runs the keeper of what a build starts. */
   readonly keeperPython: string;
   /** Its version, which an app has that asks for no other. */
   readonly pythonVersion: string;
