@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import { hostUrls } from "../kit/host-urls.ts";
-import { readMailServer } from "../kit/smtp/mail-server.ts";
+import { readMailServer } from "../kit/smtp.ts";
 import { duration, integer, mapped, matching } from "./readers.ts";
 import type { Reader } from "./readers.ts";
 

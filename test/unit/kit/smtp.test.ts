@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { readMailServer } from "../../../src/kit/smtp/mail-server.ts";
-import { isMailAddress, mailBytes, readSender } from "../../../src/kit/smtp/message.ts";
+import { isMailAddress, readMailServer, readSender } from "../../../src/kit/smtp.ts";
 
 test("the address of a mail server says how it is reached", () => {
   const login = { user: "ada", password: "p@ss" };
@@ -35,8 +34,8 @@ test("the address of a mail server says how it is reached", () => {
   }
 });
 
-test("nothing in a mail becomes a header or a command", () => {
-  const from = readSender("no-reply@example.com")!;
+test("a sender is an address that needs no quoting", () => {
+  expect(readSender("no-reply@example.com")).toEqual({ address: "no-reply@example.com", name: null });
   expect(readSender("Ada L. <ada@example.com>")).toEqual({ address: "ada@example.com", name: "Ada L." });
   for (const bad of [
     "ada",
@@ -50,17 +49,4 @@ test("nothing in a mail becomes a header or a command", () => {
   for (const bad of ["a@b\r\nDATA", "a@b c", "a@<b>", "a", "@", `${"a".repeat(255)}@b.example`]) {
     expect([bad, isMailAddress(bad)]).toEqual([bad, false]);
   }
-  const to = "ada@example.com";
-  expect(() => mailBytes({ to: "a@b\r\nX: y", subject: "", text: "" }, from, 0)).toThrow(
-    /cannot be sent to this address/,
-  );
-  const text = "\r\n.\r\nMAIL FROM:<x@y>\n.";
-  const bytes = mailBytes({ to, subject: `Hi\r\nBcc: ${"é".repeat(60)}`, text }, from, 0);
-  const [head = "", body = ""] = bytes.split("\r\n\r\n");
-  expect(head.split("\r\n").filter((line) => /^(Bcc|X):/.test(line))).toEqual([]);
-  for (const line of bytes.split("\r\n")) {
-    expect(line.length).toBeLessThanOrEqual(78);
-    expect(line.startsWith(".")).toBe(false);
-  }
-  expect(Buffer.from(body, "base64").toString()).toBe("\r\n.\r\nMAIL FROM:<x@y>\r\n.");
 });
