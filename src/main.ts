@@ -31,9 +31,9 @@ import type { Log } from "./kit/log.ts";
 import { Presence } from "./kit/presence.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
 import { within } from "./kit/within.ts";
-import { glancesBy } from "./management/glances.ts";
+import { glancesBy } from "./management/apps/apps.ts";
 import { openControlSocket } from "./management/control-socket.ts";
-import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
+import { listenerUrl, warnOfExposure } from "./management/api/addresses.ts";
 import { Management } from "./management/server.ts";
 import { ownDetails } from "./nodes/own-details.ts";
 import type { RunKey } from "./model/run.ts";
@@ -303,7 +303,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         passwordLinks: identity.passwordLinks,
         people: identity.people,
         sessions: identity.sessions,
-        rung,
         deliverer: runs.deliverer,
         fileRuns: runs.fileRuns,
         journal: runs.journal,
