@@ -4,7 +4,7 @@ import type { StorageLimits } from "../apps/storage-report.ts";
 import { readSettings } from "../config/settings.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import type { Enforcement } from "../host/limits/limits.ts";
-import type { StandingWalls } from "../host/walls/standing-walls.ts";
+import type { StandingWalls } from "../host/walls/walls.ts";
 import { DirectoryInUseError, lockDirectory, lockHolder } from "../store/directory-lock.ts";
 import type { DirectoryLock } from "../store/directory-lock.ts";
 import { DATABASE_FILE, inspectDatabase } from "../store/upkeep.ts";

@@ -1,7 +1,7 @@
 import { availableParallelism, hostname, networkInterfaces } from "node:os";
 import { VERSION } from "../config/release.ts";
 import type { Settings } from "../config/setting-keys.ts";
-import { directoryId } from "../host/directory-id.ts";
+import { directoryId } from "../host/data-folders.ts";
 import { ownMemoryBytes } from "../kit/own-memory.ts";
 import type { NodeDetails } from "../model/node.ts";
 

@@ -1,7 +1,7 @@
 import type { BlobStore } from "../blobs/blob-store.ts";
 import type { Interpreter } from "../host/interpreter.ts";
 import type { AppLimits } from "../host/limits/limits.ts";
-import type { AppWalls } from "../host/walls/walled.ts";
+import type { AppWalls } from "../host/walls/walls.ts";
 import type { AddressRanges } from "../kit/address-ranges.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { KeptBody } from "../../kit/kept-body.ts";
 import { releaseBytes } from "../../kit/release-bytes.ts";
-import type { BodySource } from "../../replicas/server/http-exchange.ts";
+import type { BodySource } from "../../replicas/call.ts";
 import { requestTrailers } from "./request-headers.ts";
 
 /** A request's body on its way through: read as fast as the app takes it, never more than `maxBytes`. */

@@ -1,4 +1,4 @@
-import type { ResponseHead } from "../../replicas/server/http-exchange.ts";
+import type { ResponseHead } from "../../replicas/call.ts";
 import { namedByConnection } from "../../kit/http/fields.ts";
 import { hostCookie } from "./cookies.ts";
 import { without } from "./request-headers.ts";

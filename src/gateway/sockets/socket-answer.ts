@@ -2,8 +2,13 @@ import type { Socket } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
 import type { AppError } from "../../model/errors.ts";
 import { headerOf } from "../../model/http-request.ts";
-import type { Conversation, ConversationEnd } from "../../replicas/server/http-exchange.ts";
-import type { ResponseFlow, ResponseHead, ResponseSink } from "../../replicas/server/http-exchange.ts";
+import type {
+  Conversation,
+  ConversationEnd,
+  ResponseFlow,
+  ResponseHead,
+  ResponseSink,
+} from "../../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader } from "../../runs/live-run.ts";
 import type { Exchange } from "../exchange.ts";
 import { ProxyAnswer } from "../proxy/proxy-answer.ts";

@@ -2,7 +2,7 @@ import { PYTHON_DIR } from "../../config/package-files.ts";
 import { appEnvironment, withFolders } from "../../host/app-environment.ts";
 import type { AppPython } from "../../host/app-python.ts";
 import type { Program } from "../../engines/programs/run-program.ts";
-import type { AppWalls } from "../../host/walls/walled.ts";
+import type { AppWalls } from "../../host/walls/walls.ts";
 import { networkFields, networkVariables } from "../../host/walls/network.ts";
 import type { Network } from "../../model/app-config.ts";
 import type { FileRunRequest } from "./file-run.ts";
