@@ -11,7 +11,7 @@ import {
   PERMISSIONS,
 } from "../engines/kubernetes/api.ts";
 import { systemClock } from "../kit/clock.ts";
-import { listenAt } from "../nodes/listen-at.ts";
+import { listenAt } from "../nodes/peer-listener.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 
