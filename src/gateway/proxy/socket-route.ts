@@ -18,7 +18,13 @@ import type { WhyAbsent } from "../app-request.ts";
 import { offersOwn, OWN_PROTOCOL, readSocketToken } from "./socket-token.ts";
 import { WaitingCaller } from "../../kit/websocket/waiting-caller.ts";
 import type { Socket } from "node:net";
-import type { Conversation, ConversationEnd, ResponseFlow, ResponseHead, ResponseSink } from "../../replicas/call.ts";
+import type {
+  Conversation,
+  ConversationEnd,
+  ResponseFlow,
+  ResponseHead,
+  ResponseSink,
+} from "../../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader } from "../../runs/live-run.ts";
 import { ProxyAnswer } from "../proxy/proxy-answer.ts";
 import { Tunnel } from "../../kit/websocket/tunnel.ts";
