@@ -8,7 +8,7 @@ import { hostReads } from "../host/walls/host-reads.ts";
 import { requireNetwork } from "../host/walls/require-network.ts";
 import { requireRung } from "../host/walls/require-rung.ts";
 import { createLog } from "../kit/log.ts";
-import { lockDirectory } from "../store/directory-lock.ts";
+import { lockDirectory } from "../store/upkeep/directory-lock.ts";
 import { openStore } from "../store/store.ts";
 import { askService } from "./ask-service.ts";
 import { fail, ok } from "./finding.ts";

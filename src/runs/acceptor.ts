@@ -3,7 +3,7 @@ import type { Clock } from "../kit/clock.ts";
 import { insist } from "../kit/insist.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError, isInDoubt } from "../model/errors.ts";
-import type { AcceptedRun } from "../store/runs.ts";
+import type { AcceptedRun } from "../store/runs/accepted-runs.ts";
 import type { Store } from "../store/store.ts";
 
 export type AcceptorParts = { readonly store: Pick<Store, "runs">; readonly clock: Clock; readonly log: Log };

@@ -1,7 +1,7 @@
 import type { Log } from "../kit/log.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { PayloadBlob } from "../model/payload.ts";
-import type { ClaimedRun } from "../store/claims.ts";
+import type { ClaimedRun } from "../store/runs/claims.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 
 type FetchParts = { readonly large: LargePayloads | null; readonly log: Log };

@@ -8,7 +8,7 @@ import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { NewDelivery } from "../model/delivery.ts";
 import type { Payload, PayloadBlob } from "../model/payload.ts";
-import type { RunBlobName } from "../store/run-blobs.ts";
+import type { RunBlobName } from "../store/runs/payloads.ts";
 import type { Store } from "../store/store.ts";
 import type { PayloadPlace } from "./payload-place.ts";
 
