@@ -6,7 +6,7 @@ import { findInterpreter } from "../host/interpreter.ts";
 import { KubernetesApi, describeTrouble } from "../engines/kubernetes/api.ts";
 import { PERMISSIONS, describePermission, isAllowed } from "../engines/kubernetes/permissions.ts";
 import { systemClock } from "../kit/clock.ts";
-import { listenAt } from "../nodes/listen-at.ts";
+import { listenAt } from "../nodes/peer-listener.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 

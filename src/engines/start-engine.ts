@@ -13,7 +13,7 @@ import type { Engine } from "./engine.ts";
 import type { Home } from "./home.ts";
 import { processEngine } from "./local/engine.ts";
 import type { ProcessHost } from "./local/host.ts";
-import { Ports } from "./local/server/ports.ts";
+import { Ports } from "./server/ports.ts";
 import { buildSeats } from "./agent/build-seat.ts";
 import { remoteEngine } from "./agent/engine.ts";
 import { folderLimits } from "./agent/seat-limits.ts";

@@ -10,11 +10,11 @@ import type { Store } from "../store/store.ts";
 import { BackgroundReader } from "./background.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Executor } from "./execute.ts";
-import { BACK, withInputs } from "./fetch-input.ts";
+import { BACK, withInputs } from "./large-payloads.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunRequest } from "./live-run.ts";
-import type { PartWriter } from "./part-writer.ts";
-import { httpOf } from "./server-run.ts";
+import type { PartWriter } from "./transcript-parts.ts";
+import { httpOf } from "./ended-run.ts";
 
 export type DispatcherParts = {
   readonly store: Store;

@@ -16,7 +16,7 @@ import type { Exit } from "../../src/engines/engine.ts";
 import { Home } from "../../src/engines/home.ts";
 import { Pool } from "../../src/replicas/pool.ts";
 import { processEngine } from "../../src/engines/local/engine.ts";
-import { Ports } from "../../src/engines/local/server/ports.ts";
+import { Ports } from "../../src/engines/server/ports.ts";
 import { Seats } from "../../src/replicas/seats.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
 import type { FleetReplica } from "../../src/replicas/fleet-events.ts";

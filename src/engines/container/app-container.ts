@@ -10,7 +10,7 @@ import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { pause } from "../../kit/pause.ts";
 import type { Exit, InitFailure, SeatEvents, Workload } from "../engine.ts";
-import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
+import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
 import { startWatch } from "../local/agent.ts";
 import type { Agent } from "../local/agent.ts";
 import { foldersOf } from "../local/folders.ts";
@@ -86,8 +86,7 @@ export async function startAppContainer(
     await removeScratch(scratch);
     throw error;
   });
-  for (const name of ["stdout", "stderr"] as const)
-    readLogLines(container[name], name, onLog, { owner: projectId }).catch(onError);
+  readOutput(container, projectId, { onLog, onError });
   if (container.withheld.length > 0)
     onLog({ stream: "stderr", text: withheldText(container.withheld), runId: null });
   let excess: string | null = null;

@@ -3,7 +3,7 @@ import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { NetworkWall } from "../../host/walls/network.ts";
 import type { Rung } from "../../host/walls/rung.ts";
 import type { Clock } from "../../kit/clock.ts";
-import type { Ports } from "./server/ports.ts";
+import type { Ports } from "../server/ports.ts";
 
 /** What of a machine its seats have to know. */
 export type ProcessHost = {

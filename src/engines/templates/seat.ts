@@ -1,10 +1,9 @@
-import type { Socket } from "node:net";
 import type { AppPython } from "../../host/app-python.ts";
 import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
 import type { Home } from "../home.ts";
-import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
-import { foldersOf } from "../local/folders.ts";
+import { LogSockets } from "../log-lines.ts";
 import type { ProcessHost } from "../local/host.ts";
+import { heldStart } from "../local/start-held.ts";
 import type { IdleTemplates } from "./idle-templates.ts";
 import type { Spawn, StartedProcess, Tickets } from "../local/spawn.ts";
 import { startLater } from "./start-later.ts";
@@ -62,21 +61,14 @@ export class ProcessSeat implements Seat {
 
   #newLine(replicaTicket: string): TemplateLine {
     const { clock, idle } = this.#parts;
-    const logs: Socket[] = [];
     const owner = this.#owner;
-    const { projectId } = this.#workload;
+    const logs = new LogSockets(this.#workload.projectId, owner);
     const ticket = this.#home.expect((kind, socket, pid) => {
       if (kind === "template") line.template.attach(socket, pid);
-      else if (kind === "stdout" || kind === "stderr") {
-        logs.push(socket);
-        readLogLines(socket, kind, (text) => owner.onLog(text), { owner: projectId }).catch(
-          (error: unknown) => owner.onError(error),
-        );
-      } else socket.destroy();
+      else if (!logs.take(kind, socket)) socket.destroy();
     });
     const process = this.#spawn({ template: ticket, replica: replicaTicket });
-    const close = (): void => logs.forEach((socket) => socket.destroy());
-    void process.exited.then(({ isLeft }) => (isLeft ? close() : clock.after(LAST_LINES_MS, close)));
+    void process.exited.then(({ isLeft }) => logs.close(isLeft ? null : clock));
     const line: TemplateLine = new TemplateLine(process, clock, idle, this.#keepMs, {
       ...owner,
       onReady: () => this.#home.forget(ticket),
@@ -85,25 +77,11 @@ export class ProcessSeat implements Seat {
   }
 
   #spawn(tickets: Tickets): StartedProcess {
-    const {
-      python: agentPython,
-      dataDir,
-      rung,
-      reads = [],
-      network,
-      storage,
-      spawn,
-      clock,
-      interpreterOf,
-    } = this.#parts;
-    const { limits = null } = this.#parts;
+    const { spawn, clock, interpreterOf } = this.#parts;
     const workload = this.#workload;
     const { address } = this.#home;
-    const folders = foldersOf(workload, dataDir);
-    const user = storage.userOf(workload.projectId);
-    const walls = rung && { rung, dataDir, reads, network, user };
     const start = (python: AppPython) =>
-      spawn({ agentPython, python, workload, folders, walls, limits, address, tickets }, clock, this.#owner);
+      spawn({ ...heldStart(this.#parts, workload, python), address, tickets }, clock, this.#owner);
     const python = interpreterOf(workload);
     const process = "program" in python ? start(python) : startLater(python, start);
     this.#process = process;

@@ -20,9 +20,8 @@ import type { LogStream } from "../../model/log-line.ts";
 import type { Run } from "../../model/run.ts";
 import type { AcceptedRun } from "../../store/runs/accepted-runs.ts";
 import type { Store } from "../../store/store.ts";
-import { abandonedRun, endedRun, startedRun } from "./file-run.ts";
+import { abandonedRun, endedRun, keptFile, startedRun } from "./file-run.ts";
 import type { FileRunEnd, FileRunRequest } from "./file-run.ts";
-import { keptFile } from "./kept-file.ts";
 
 export type FileRunsParts = {
   readonly store: Store;

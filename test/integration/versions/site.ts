@@ -17,7 +17,7 @@ import { Call } from "../../../src/replicas/call.ts";
 import { Home } from "../../../src/engines/home.ts";
 import type { Pool } from "../../../src/replicas/pool.ts";
 import { processEngine } from "../../../src/engines/local/engine.ts";
-import { Ports } from "../../../src/engines/local/server/ports.ts";
+import { Ports } from "../../../src/engines/server/ports.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
