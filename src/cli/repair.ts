@@ -7,7 +7,7 @@ import { settleStorage } from "../host/storage/settle.ts";
 import { hostReads } from "../host/walls/host-reads.ts";
 import { requireNetwork, requireRung } from "../host/walls/require-walls.ts";
 import { createLog } from "../kit/log.ts";
-import { lockDirectory } from "../store/directory-lock.ts";
+import { lockDirectory } from "../store/upkeep/directory-lock.ts";
 import { openStore } from "../store/store.ts";
 import { askService } from "./ask-service.ts";
 import { fail, ok } from "./finding.ts";

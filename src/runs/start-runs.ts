@@ -12,7 +12,7 @@ import type { AppRetention } from "../model/app.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { Ownership } from "../nodes/ownership.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
-import type { StorageWatch } from "../store/storage-watch.ts";
+import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import type { Store } from "../store/store.ts";
 import { Canceller } from "./cancel.ts";
 import { ClaimRecorder } from "./claim-recorder.ts";

@@ -16,7 +16,7 @@ import type { Version, VersionBlobs } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
 import { PROJECT_ID } from "../../model/names.ts";
 import type { Store } from "../../store/store.ts";
-import type { EnvironmentBlob } from "../../store/version-blobs.ts";
+import type { EnvironmentBlob } from "../../store/apps/versions.ts";
 import { readBlobRecord, writeBlobRecord } from "../builds/blob-record.ts";
 import { hasEnvironment, knownStandIn } from "../builds/environments.ts";
 import type { BuildHost } from "../builds/site.ts";

@@ -6,7 +6,7 @@ import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { AppWalls } from "../../host/walls/walls.ts";
 import type { BlobStore } from "../../blobs/blob-store.ts";
 import type { BuildSeats, Builder } from "../../engines/build-seats.ts";
-import type { EnvironmentBlob } from "../../store/version-blobs.ts";
+import type { EnvironmentBlob } from "../../store/apps/versions.ts";
 import type { RegistryAuth } from "./images/registry-auth.ts";
 import type { DependenciesConfig } from "../../model/app-config.ts";
 import type { LogStream } from "../../model/log-line.ts";

@@ -3,7 +3,7 @@ import type { App, ScalingOverrides, Version } from "../../model/app.ts";
 import type { InitFailure } from "../../engines/engine.ts";
 import { newFleetCounts } from "../../replicas/fleet-events.ts";
 import type { Candidate } from "./candidate.ts";
-import type { AppHolder } from "../../store/app-owners.ts";
+import type { AppHolder } from "../../store/nodes/app-owners.ts";
 import type { LiveApp } from "./live-app.ts";
 import { OpenVersion } from "./open-version.ts";
 import type { OpenParts } from "./open-version.ts";

@@ -18,7 +18,7 @@ import { AppError } from "../../model/errors.ts";
 import { isFileRun } from "../../model/file-run.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import type { Run } from "../../model/run.ts";
-import type { AcceptedRun } from "../../store/runs.ts";
+import type { AcceptedRun } from "../../store/runs/accepted-runs.ts";
 import type { Store } from "../../store/store.ts";
 import { abandonedRun, endedRun, keptFile, startedRun } from "./file-run.ts";
 import type { FileRunEnd, FileRunRequest } from "./file-run.ts";
