@@ -1,7 +1,6 @@
 import { JsonScan } from "../kit/json/scan.ts";
 import { z } from "zod";
 import type { FunctionSignature } from "../model/app.ts";
-import type { InitFailure } from "./engine.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -188,7 +187,7 @@ export function parseHello(payload: Buffer): z.output<typeof hello> {
 }
 
 /** INIT_FAILED. */
-export function parseInitFailure(payload: Buffer): InitFailure {
+export function parseInitFailure(payload: Buffer): z.output<typeof initFailure> {
   return parseJson("INIT_FAILED", initFailure, payload);
 }
 

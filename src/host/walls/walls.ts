@@ -1,4 +1,3 @@
-import type { AppPython } from "../app-python.ts";
 import type { NetworkFields, NetworkWall } from "./network.ts";
 
 /** What an app can live behind, from the weakest to the strongest; each includes those before it. */
@@ -53,7 +52,7 @@ export type Reach = {
   /** A folder of its own, which it may write to until it ends. */
   readonly scratch: string;
   /** The Python that it is or may start: what that needs of the host is shown to it, beyond what the agent's does. */
-  readonly python: Pick<AppPython, "interpreter" | "names">;
+  readonly python: { readonly interpreter: string | null; readonly names: string | null };
   /** Beyond what the host shows to all. */
   readonly reads: readonly string[];
   readonly writes: readonly string[];
