@@ -4,7 +4,7 @@ import path from "node:path";
 import type { Readable } from "node:stream";
 import { z } from "zod";
 import { findInterpreter } from "../host/interpreter.ts";
-import { storageFolder } from "../host/artifacts.ts";
+import { storageFolder } from "../host/data-folders.ts";
 import { StorageFolders, ownerOf } from "../host/storage/folders.ts";
 import { Home } from "../engines/home.ts";
 import { StorageHelper } from "../engines/programs/storage-helper.ts";
