@@ -3,7 +3,7 @@ import path from "node:path";
 import { Readable } from "node:stream";
 import { expect } from "vitest";
 import { HELPER_IDLE_MS } from "../../../src/engines/programs/storage-helper.ts";
-import { below } from "../../../src/host/process-tree.ts";
+import { below } from "../../../src/host/processes.ts";
 import { HeldClock } from "../../support/held-clock.ts";
 import { until } from "../../support/until.ts";
 import { PROJECT, openVolumes } from "../../support/walls/kept-storage.ts";
