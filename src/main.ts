@@ -55,12 +55,11 @@ import { startSeatHome } from "./nodes/seat-home.ts";
 import { followSigningSecrets } from "./runs/webhooks/signing-secrets.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import type { Sweeper } from "./runs/sweeper.ts";
-import type { AppHolder } from "./store/app-owners.ts";
-import { inspectionOf } from "./store/inspection.ts";
-import { explainStart } from "./store/start-failure.ts";
-import { watchStorage } from "./store/storage-watch.ts";
+import type { AppHolder } from "./store/nodes/app-owners.ts";
+import { copyDatabase, inspectionOf } from "./store/upkeep/whole-database.ts";
+import { explainStart } from "./store/upkeep/start-failure.ts";
+import { watchStorage } from "./store/upkeep/storage-watch.ts";
 import type { Store } from "./store/store.ts";
-import { copyDatabase } from "./store/upkeep.ts";
 
 /** A running service. */
 export type Service = {
@@ -165,7 +164,9 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const reserve = await watchStorage(settings, store, { clock, log }, life);
   const { limits, storage, containers } = await startHost(found, settings, { clock, log }, life);
   const helper =
-    rung === "uid" ? new StorageHelper({ dataDir, python: python.path, folders: storage, clock }) : null;
+    rung === "uid"
+      ? new StorageHelper({ dataDir, python: python.path, folders: storage, home, clock })
+      : null;
   const { blobs, payloadBlobs } = await startBlobs(settings, store.kind, clock, life);
   const images = { containers, baseImage: settings.baseImage };
   const ownership = new Ownership(dataDir);

@@ -1,9 +1,9 @@
 import type { Settings } from "../config/setting-keys.ts";
 import type { Containers } from "../host/containers/containers.ts";
-import { guestEnforcement } from "../host/limits/guest-limits.ts";
+import { guestEnforcement } from "../host/limits/host-limits.ts";
 import type { AppLimits, Enforcement } from "../host/limits/limits.ts";
 import type { NetworkWall } from "../host/walls/network.ts";
-import type { StandingWalls } from "../host/walls/standing-walls.ts";
+import type { StandingWalls } from "../host/walls/walls.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { SpanCounts } from "../kit/span-counts.ts";

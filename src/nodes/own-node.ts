@@ -14,7 +14,7 @@ import { Roster } from "./roster.ts";
 import { availableParallelism, hostname, networkInterfaces } from "node:os";
 import { VERSION } from "../config/release.ts";
 import type { Settings } from "../config/setting-keys.ts";
-import { directoryId } from "../host/directory-id.ts";
+import { directoryId } from "../host/data-folders.ts";
 import { ownMemoryBytes } from "../kit/own-memory.ts";
 
 type OwnNodeParts = {

@@ -5,17 +5,17 @@ import { within } from "../kit/within.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Call, CallHolder } from "./call.ts";
 import type { Exit, InitFailure, Started, Usage } from "../engines/engine.ts";
-import { CallTable } from "./call-table.ts";
+import { CallTable } from "./call.ts";
 import { Control } from "./control.ts";
-import type { FleetReplica } from "./fleet-events.ts";
+import type { FleetReplica, ReplicaEvents } from "./fleet-events.ts";
 import { packCalls } from "./frames.ts";
 import type { PackedCall } from "./frames.ts";
 import type { ConnectionKind } from "../engines/home.ts";
 import { LogSockets } from "../engines/log-lines.ts";
-import { Pulse } from "../engines/pulse.ts";
-import type { ReplicaParts, WireReplicaEvents } from "./replica-events.ts";
+import { Pulse } from "../engines/heartbeat.ts";
 import { WireInbox } from "./wire-inbox.ts";
 import { BadFrame } from "../engines/protocol.ts";
+import type { PayloadLimits } from "../engines/protocol.ts";
 
 const WORN_AT = 2 ** 32 - 2 ** 20;
 /** How far the report of a process's end may lag behind the end of its wire, or the other way round. */
@@ -346,3 +346,18 @@ export class Replica implements CallHolder, FleetReplica<Call> {
     return this.#silence === null ? exit : { detail: this.#silence, silence: this.#silence };
   }
 }
+
+/** What is learned from a replica that takes its calls by the wire. */
+type WireReplicaEvents = Omit<ReplicaEvents<Call>, "onGone" | "onSingle" | "onLeaving"> & {
+  /** The process is gone; `lost` are the calls it held, oldest first, and `unread` is one that it cannot have begun. */
+  onGone(exit: Exit, lost: readonly Call[], unread: Call | null): void;
+};
+
+/** What such a replica is made of. */
+type ReplicaParts = {
+  readonly clock: Clock;
+  readonly events: WireReplicaEvents;
+  readonly limits: PayloadLimits;
+  /** Whose it is: what is read of all that is one owner's has one turn among those of others. */
+  readonly owner?: string;
+};

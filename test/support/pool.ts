@@ -11,7 +11,7 @@ import type { Outcome } from "../../src/model/outcome.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import type { Clock } from "../../src/kit/clock.ts";
 import { Call } from "../../src/replicas/call.ts";
-import type { Lane } from "../../src/replicas/slots/slot-call.ts";
+import type { Lane } from "../../src/replicas/slots/capacity.ts";
 import type { Exit } from "../../src/engines/engine.ts";
 import { Home } from "../../src/engines/home.ts";
 import { Pool } from "../../src/replicas/pool.ts";

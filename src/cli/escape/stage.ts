@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { PYTHON_DIR } from "../../config/package-files.ts";
-import { storageFolder } from "../../host/artifacts.ts";
+import { storageFolder } from "../../host/data-folders.ts";
 import { randomTicket } from "../../kit/ids.ts";
 import { runtimeDir } from "../../kit/runtime-dir.ts";
 import type { PortRange } from "../../config/setting-readers.ts";

@@ -6,7 +6,7 @@ import type { AppLimits } from "../../host/limits/limits.ts";
 import { networkFields, networkVariables } from "../../host/walls/network.ts";
 import type { ServerPorts } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
-import type { AppWalls, WalledHost } from "../../host/walls/walled.ts";
+import type { AppWalls, WalledHost } from "../../host/walls/walls.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { describeExit } from "../engine.ts";
 import type { Exit, SeatEvents, Workload } from "../engine.ts";

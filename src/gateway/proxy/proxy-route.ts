@@ -27,7 +27,7 @@ import { pathBelow, requestHeaders, requestTrailers } from "./headers.ts";
 import type { IncomingMessage } from "node:http";
 import { KeptBody } from "../../kit/kept-body.ts";
 import { releaseBytes } from "../../kit/release-bytes.ts";
-import type { BodySource } from "../../replicas/server/http-exchange.ts";
+import type { BodySource } from "../../replicas/call.ts";
 
 type ProxyParts = WebhookParts & {
   readonly catalog: Catalog;

@@ -24,7 +24,7 @@ import type {
   ResponseFlow,
   ResponseHead,
   ResponseSink,
-} from "../../replicas/server/http-exchange.ts";
+} from "../../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader } from "../../runs/live-run.ts";
 import { ProxyAnswer } from "../proxy/proxy-answer.ts";
 import { Tunnel } from "../../kit/websocket/tunnel.ts";

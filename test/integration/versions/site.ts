@@ -7,7 +7,7 @@ import { Catalog } from "../../../src/apps/catalog.ts";
 import type { Candidate, LiveApp } from "../../../src/apps/catalog.ts";
 import { Secrets } from "../../../src/apps/secrets.ts";
 import { loadAppConfig } from "../../../src/config/app-config.ts";
-import { artifactFolder, artifactId } from "../../../src/host/artifacts.ts";
+import { artifactFolder, artifactId } from "../../../src/host/data-folders.ts";
 import { StorageFolders } from "../../../src/host/storage/folders.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
