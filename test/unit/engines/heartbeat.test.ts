@@ -99,19 +99,15 @@ verifies("replica.pulse.dead", "threads that wait for the interpreter do nothing
   expect(hand.pass(6, waits)).toEqual(["silent", HUNG]);
 });
 
-verifies(
-  "replica.pulse.computing",
-  "silent while one of its threads computes is silent, and lives",
-  () => {
-    const hand = asked();
-    const computes = (round: number): void => {
-      hand.threads = [THREAD, { id: 2, usedMs: 11 * round, isRunnable: false }];
-    };
-    expect(hand.pass(1_000, computes)).toEqual(["silent"]);
-    // Then it hangs.
-    expect(hand.pass(6)).toEqual(["silent", HUNG]);
-  },
-);
+verifies("replica.pulse.computing", "silent while one of its threads computes is silent, and lives", () => {
+  const hand = asked();
+  const computes = (round: number): void => {
+    hand.threads = [THREAD, { id: 2, usedMs: 11 * round, isRunnable: false }];
+  };
+  expect(hand.pass(1_000, computes)).toEqual(["silent"]);
+  // Then it hangs.
+  expect(hand.pass(6)).toEqual(["silent", HUNG]);
+});
 
 verifies("replica.pulse.computing", "of many threads together the least that they do is work", () => {
   const hand = asked();
