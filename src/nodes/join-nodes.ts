@@ -1,6 +1,6 @@
 import type { BlobStore } from "../blobs/blob-store.ts";
 import { endSharing, proveShared } from "../blobs/prove-shared.ts";
-import type { NodeSettings } from "../config/node-keys.ts";
+import type { Settings } from "../config/setting-keys.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
@@ -28,7 +28,7 @@ import { NodeTalk, answering } from "./talk.ts";
 import type { Answering } from "./talk.ts";
 import { NodeWhereabouts } from "./forward/whereabouts.ts";
 
-export type JoinParts = Pick<NodeSettings, "nodeUrl" | "nodePort"> & {
+export type JoinParts = Pick<Settings, "nodeUrl"> & {
   readonly store: Store;
   readonly seal: Seal;
   readonly clock: Clock;
@@ -91,7 +91,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
   const identity = (await Authority.open({ store, seal, clock })).issue(ownership.owner);
   const listener = await life.start(
     "listener for other nodes",
-    () => PeerListener.listen({ identity, ...listenAt(parts.nodeUrl, parts.nodePort), log }),
+    () => PeerListener.listen({ identity, ...listenAt(parts.nodeUrl), log }),
     (started) => started.close(),
   );
   const peers = await life.start(

@@ -191,7 +191,7 @@ export class PeerListener {
 /** Says which setting has that port. */
 function explained(error: NodeJS.ErrnoException): Error {
   if (error.code !== "EADDRINUSE") return error;
-  const remedy = "choose another port with MILLRACE_NODE_URL or MILLRACE_NODE_PORT";
+  const remedy = "choose another port with MILLRACE_NODE_URL";
   return new Error(`${error.message}: something else listens where other nodes are to connect; ${remedy}`, {
     cause: error,
   });

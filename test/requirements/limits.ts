@@ -31,9 +31,7 @@ export const LIMITS = {
     "bodies.counts": "Lists and maps have bounds that are looked at first, with clear errors.",
   }),
   ...section("issue: No one in, 8: what an app may ask for is bounded", {
-    "ceilings.refused":
-      "A deploy with limits beyond the operator's is refused, and told the ceiling and its setting.",
-    "ceilings.defaults": "A ceiling below an app's default is what the app has.",
+    "ceilings.refused": "A deploy with limits beyond the highest is refused, and told the bound.",
   }),
   ...section("issue: No one in, 9: no project takes the service from another", {
     "shares.turns": "What waits gets its turn by project: one with much to ask takes no other's turn.",

@@ -165,7 +165,7 @@ export function startRemoteServer(
     return new RemoteServer(parts, workload, workload.server, { port, giveBack }, clock, events);
   return {
     pid: 0,
-    exited: Promise.resolve(refused(missing ?? "every port for servers is taken (MILLRACE_SERVER_PORTS)")),
+    exited: Promise.resolve(refused(missing ?? "every port for servers is in use")),
     kill: () => {},
     askToEnd: () => {},
     place: async () => ({ kind: "nowhere" }),

@@ -15,7 +15,7 @@ import type { ContainerHost } from "./host.ts";
 const ON_LOOPBACK =
   "its server listens on 127.0.0.1 inside its container, where nobody reaches it; have it listen on 0.0.0.0";
 const PORT_VARIABLE = /\$(?:PORT\b|\{PORT\})/g;
-const NO_PORT = "every port for servers is taken. Set MILLRACE_SERVER_PORTS to a larger range";
+const NO_PORT = "every port for servers (21000 to 24999) is in use";
 
 /** An app's own server in a container of its own. There it has the port that its author wrote. */
 export class ContainerServer implements StartedServer {

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
-import type { EngineSettings } from "../../config/engine-keys.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 import type { ClusterAccess } from "./cluster-access.ts";
 import { readKubeconfig } from "./kubeconfig.ts";
 
@@ -9,7 +9,7 @@ const ACCOUNT_DIR = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /** By the kubeconfig of the settings, else by the account of the pod that this runs in. Throws in words for people. */
 export function findCluster(
-  { kubernetesConfig, kubernetesNamespace }: EngineSettings,
+  { kubernetesConfig, kubernetesNamespace }: Settings,
   env: NodeJS.ProcessEnv,
   accountDir = ACCOUNT_DIR,
 ): ClusterAccess {

@@ -8,7 +8,6 @@ export function podPartsOf(
 ): PodParts {
   return {
     ...given,
-    requestFactor: settings.kubernetesRequestFactor,
     replicasPerSeat: settings.replicasPerSeat,
     maxScratchBytes: settings.maxScratchBytes,
     storage: settings.kubernetesStorage,

@@ -1,5 +1,4 @@
 import type { Socket } from "node:net";
-import type { RaySettings } from "../../config/ray-keys.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { RayRefusal, describeRayTrouble, openJobsApi } from "./jobs-api.ts";
 import type { JobsApi } from "./jobs-api.ts";
@@ -27,7 +26,7 @@ import { supervisorReader } from "./supervisor-messages.ts";
 import type { SupervisorMessage, SupervisorOrder } from "./supervisor-messages.ts";
 
 export type RayPlaceParts = {
-  readonly settings: RaySettings & Pick<Settings, "replicasPerSeat">;
+  readonly settings: Pick<Settings, "rayAddress" | "rayTokenFile" | "rayResources" | "replicasPerSeat">;
   readonly clock: Clock;
   readonly log: Log;
 };

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { userInfo } from "node:os";
 import path from "node:path";
-import type { ContainerWish } from "../../config/wall-keys.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 import type { Log } from "../../kit/log.ts";
 import { mkdir, readFile, readdir, writeFile } from "../../kit/files.ts";
 import { makeRuntimeDir } from "../../kit/runtime-dir.ts";
@@ -23,7 +23,7 @@ const MAX_OPEN_FILES = 65_536;
 const MAX_USER_PROCESSES = 32_768;
 
 export type ContainersParts = {
-  readonly containerEngine: ContainerWish;
+  readonly containerEngine: Settings["containerEngine"];
   readonly dataDir: string;
 };
 

@@ -11,7 +11,7 @@ export async function requireNetwork(
   python: string,
   managementPort: () => number,
 ): Promise<NetworkWall> {
-  const { egressOnly, egressAllow, networkDeny, networkUnenforced, serverPorts } = settings;
+  const { egressOnly, egressAllow, networkDeny, networkUnenforced } = settings;
   const gap = await findGap(rung, python, settings);
   if (gap !== null && egressOnly && networkUnenforced === "refuse")
     throw new Error(
@@ -22,7 +22,6 @@ export async function requireNetwork(
     egressAllow,
     networkDeny,
     networkUnenforced,
-    serverPorts,
     hasWalls: rung !== null,
     gap,
     managementPort,

@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
-import type { PortRange } from "../../../config/setting-readers.ts";
+import { SERVER_PORTS } from "../../../host/walls/network.ts";
+import type { PortRange } from "../../../host/walls/network.ts";
 
 /**
  * Gives each server a port of the reserved range. One after the other, and not the one just given back: what is left
@@ -11,7 +12,7 @@ export class Ports {
   readonly #given = new Set<number>();
   #next: number;
 
-  constructor(range: PortRange) {
+  constructor(range = SERVER_PORTS) {
     this.#range = range;
     // Another service of the machine may use the same range.
     this.#next = randomInt(range.first, range.last + 1);

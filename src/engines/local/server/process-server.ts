@@ -98,4 +98,4 @@ export class ProcessServer implements StartedServer {
   }
 }
 
-const NO_PORT = cannotStart("every port for servers is taken. Set MILLRACE_SERVER_PORTS to a larger range");
+const NO_PORT = cannotStart("every port for servers (21000 to 24999) is in use");
