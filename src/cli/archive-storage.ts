@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import { z } from "zod";
 import { findInterpreter } from "../host/interpreter.ts";
-import { storageFolder } from "../host/artifacts.ts";
+import { storageFolder } from "../host/data-folders.ts";
 import { StorageFolders, ownerOf } from "../host/storage/folders.ts";
 import { StorageHelper } from "../engines/programs/storage-helper.ts";
 import { readBytes, readLine } from "../engines/programs/read-line.ts";

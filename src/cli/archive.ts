@@ -5,7 +5,7 @@ import path from "node:path";
 import { MASTER_KEY } from "../identity/master-key.ts";
 import { isTooLong, staysInside } from "../kit/tar/inside.ts";
 import type { TarWriter } from "../kit/tar/write.ts";
-import { DATABASE_FILE } from "../store/upkeep.ts";
+import { DATABASE_FILE } from "../store/upkeep/whole-database.ts";
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
 

@@ -2,9 +2,9 @@ import { existsSync } from "node:fs";
 import { versionFault } from "../apps/builds/version-fault.ts";
 import type { BuiltVersion, VersionFault } from "../apps/builds/version-fault.ts";
 import { Containers } from "../host/containers/containers.ts";
-import { artifactFolders } from "../host/artifacts.ts";
+import { artifactFolders } from "../host/data-folders.ts";
 import type { Settings } from "../config/setting-keys.ts";
-import type { DatabaseReport } from "../store/database-report.ts";
+import type { DatabaseReport } from "../store/upkeep/report.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 

@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import path from "node:path";
 import type { Settings } from "../config/setting-keys.ts";
 import { keyFileProblem, masterKeyPath, openMasterKey } from "../identity/master-key.ts";
-import type { DatabaseReport } from "../store/database-report.ts";
+import type { DatabaseReport } from "../store/upkeep/report.ts";
 import { fail, ok } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 

@@ -1,8 +1,7 @@
 import type { Settings } from "../config/setting-keys.ts";
-import { describeRayTrouble, openJobsApi } from "../engines/ray/jobs-api.ts";
+import { describeRayTrouble, openJobsApi, whyTooOld } from "../engines/ray/jobs-api.ts";
 import type { JobsApi } from "../engines/ray/jobs-api.ts";
-import { whyTooOld } from "../engines/ray/ray-version.ts";
-import type { StandingWalls } from "../host/walls/standing-walls.ts";
+import type { StandingWalls } from "../host/walls/walls.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 

@@ -2,7 +2,7 @@ import path from "node:path";
 import { bytesBelow } from "../apps/storage-report.ts";
 import { envOf, SETTING_KEYS } from "../config/setting-keys.ts";
 import type { Settings } from "../config/setting-keys.ts";
-import type { DatabaseReport } from "../store/database-report.ts";
+import type { DatabaseReport } from "../store/upkeep/report.ts";
 import { ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 import { bytes } from "./output/amounts.ts";

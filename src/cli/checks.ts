@@ -5,10 +5,10 @@ import path from "node:path";
 import type { Settings } from "../config/setting-keys.ts";
 import { MASTER_KEY } from "../identity/master-key.ts";
 import { DiskReserve } from "../kit/disk-reserve.ts";
-import { missingObjects, schemaState } from "../store/schema-state.ts";
-import { UnreleasedFormat } from "../store/unreleased.ts";
-import { DATABASE_FILE } from "../store/upkeep.ts";
-import type { DatabaseReport } from "../store/database-report.ts";
+import { missingObjects, schemaState } from "../store/schema/schema-state.ts";
+import { UnreleasedFormat } from "../store/schema/unreleased.ts";
+import { DATABASE_FILE } from "../store/upkeep/whole-database.ts";
+import type { DatabaseReport } from "../store/upkeep/report.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 

@@ -1,6 +1,5 @@
 import { readlinkSync } from "node:fs";
-import { readStat } from "../../host/proc-stat.ts";
-import { below } from "../../host/process-tree.ts";
+import { below, readStat } from "../../host/processes.ts";
 import { CliFailure } from "../failure.ts";
 
 /** The replica that works in a bundle: of those below the service, the one that nobody is below. */

@@ -4,7 +4,7 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SERVER_PORTS } from "../../host/walls/network.ts";
 import { PYTHON_DIR } from "../../config/package-files.ts";
-import { storageFolder } from "../../host/artifacts.ts";
+import { storageFolder } from "../../host/data-folders.ts";
 import { randomTicket } from "../../kit/ids.ts";
 import { runtimeDir } from "../../kit/runtime-dir.ts";
 import type { Api } from "../api/api.ts";

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { checkMasterKey, checkNodes } from "../../../src/cli/check-nodes.ts";
-import type { DatabaseReport } from "../../../src/store/database-report.ts";
+import type { DatabaseReport } from "../../../src/store/upkeep/report.ts";
 import { testSettings } from "../../support/test-settings.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -1,4 +1,4 @@
-import { RUNGS } from "../../../host/walls/rung.ts";
+import { RUNGS } from "../../../host/walls/walls.ts";
 import type { Attack } from "../attack.ts";
 import { FILES } from "./files.ts";
 import { KERNEL } from "./kernel.ts";
