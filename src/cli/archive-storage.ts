@@ -1,8 +1,12 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import type { Readable } from "node:stream";
 import { z } from "zod";
 import { findInterpreter } from "../host/interpreter.ts";
 import { storageFolder } from "../host/data-folders.ts";
 import { StorageFolders, ownerOf } from "../host/storage/folders.ts";
+import { Home } from "../engines/home.ts";
 import { StorageHelper } from "../engines/programs/storage-helper.ts";
 import { readBytes, readLine } from "../engines/programs/read-line.ts";
 import { systemClock } from "../kit/clock.ts";
@@ -33,12 +37,16 @@ export function storageArchiver(settings: Pick<Settings, "dataDir" | "uidRange" 
     const python = (await findInterpreter(settings.python)).path;
     const { user } = ownerOf(storageFolder(projectId, dataDir));
     const folders = new StorageFolders(dataDir, uidRange, new Map([[projectId, user]]));
-    const helper = new StorageHelper({ python, dataDir, folders, clock: systemClock });
+    const own = await mkdtemp(path.join(tmpdir(), "millrace-archive-"));
+    const home = await Home.open(own);
+    const helper = new StorageHelper({ python, dataDir, folders, home, clock: systemClock });
     try {
       const { rest } = await helper.stream(projectId, { operation: "archive" });
       return await copy(rest, tar, `storage/${projectId}`, odd);
     } finally {
       await helper.stop();
+      await home.close();
+      await rm(own, { recursive: true, force: true });
     }
   };
 }
