@@ -1,6 +1,5 @@
 import type { Command } from "commander";
 import { NODE, NODES } from "../../shapes/nodes.ts";
-import type { NodeRecord } from "../../shapes/nodes.ts";
 import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { relative } from "../output/amounts.ts";
@@ -30,7 +29,7 @@ async function listNodes({ api, out }: Task): Promise<void> {
   const nodes = await api.get(NODES, "/v2/nodes");
   out.show(nodes, () =>
     table(
-      ["", "NAME", "NODE", "ADDRESS", "STATE", "APPS", "RUNS", "SINCE", "RELEASE", "LABELS"],
+      ["", "NAME", "NODE", "ADDRESS", "STATE", "APPS", "RUNS", "SINCE", "RELEASE"],
       nodes.map((node) => [
         node.isSelf ? "*" : " ",
         printableName(node.name),
@@ -41,7 +40,6 @@ async function listNodes({ api, out }: Task): Promise<void> {
         String(node.runs),
         relative(node.startedAt),
         printableName(node.release),
-        labelsOf(node),
       ]),
     ),
   );
@@ -64,10 +62,4 @@ async function drainNode({ api, out, flags }: Task<DrainFlags>, wanted: string):
   );
   if (!flags.undo)
     out.note(`stop it when \`millrace nodes\` shows 0 apps, or: millrace nodes drain ${node.id} --undo`);
-}
-
-function labelsOf({ labels }: NodeRecord): string {
-  return Object.entries(labels)
-    .map(([name, value]) => printableName(`${name}=${value}`))
-    .join(",");
 }

@@ -1,5 +1,6 @@
+import { Option } from "commander";
 import type { Command } from "commander";
-import { SETTING_KEYS, envOf, flagOf } from "../../config/setting-keys.ts";
+import { DROPPED, SETTING_KEYS, envOf, flagOf } from "../../config/setting-keys.ts";
 import type { ServeFlags } from "../serve.ts";
 import { usage } from "../failure.ts";
 import { examples } from "../options.ts";
@@ -11,6 +12,9 @@ function withSettings(command: Command): Command {
     const source = usual ? `${envOf(name)}, default ${usual}` : envOf(name);
     command.option(`${flagOf(name)} <value>`, `${meaning} [${source}]`);
   }
+  // Accepted here, so that the service can say what to do instead.
+  for (const name of Object.keys(DROPPED))
+    command.addOption(new Option(`${flagOf(name)} [value]`).hideHelp());
   return command;
 }
 
