@@ -1,6 +1,5 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
-import type { RaySettings } from "../../config/ray-keys.ts";
 import { readText, sendPatiently } from "../cluster-request.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 
