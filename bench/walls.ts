@@ -1,8 +1,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { readSettings } from "../src/config/settings.ts";
 import { findInterpreter } from "../src/host/interpreter.ts";
-import { probeRungs } from "../src/host/walls/probe.ts";
-import { highestRung } from "../src/host/walls/rung.ts";
+import { probeRungs } from "../src/host/walls/probes.ts";
+import { highestRung } from "../src/host/walls/walls.ts";
 import { descendantsOf, runMsOf } from "./proc.ts";
 import { measureFreshSets } from "./fresh-sets.ts";
 import { progress } from "./progress.ts";

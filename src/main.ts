@@ -35,7 +35,7 @@ import { glancesBy } from "./management/glances.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
-import { ownDetails } from "./nodes/own-details.ts";
+import { ownDetails } from "./nodes/own-node.ts";
 import type { RunKey } from "./model/run.ts";
 import type { Others } from "./nodes/forward/whereabouts.ts";
 import type { PeerRoutes } from "./nodes/peer-listener.ts";
@@ -52,15 +52,14 @@ import { joinNodes } from "./nodes/join-nodes.ts";
 import type { JoinedNodes } from "./nodes/join-nodes.ts";
 import { Ownership } from "./nodes/ownership.ts";
 import { startSeatHome } from "./nodes/seat-home.ts";
-import { followSigningSecrets } from "./runs/webhooks/follow-secrets.ts";
+import { followSigningSecrets } from "./runs/webhooks/signing-secrets.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import type { Sweeper } from "./runs/sweeper.ts";
-import type { AppHolder } from "./store/app-owners.ts";
-import { inspectionOf } from "./store/inspection.ts";
-import { explainStart } from "./store/start-failure.ts";
-import { watchStorage } from "./store/storage-watch.ts";
+import type { AppHolder } from "./store/nodes/app-owners.ts";
+import { copyDatabase, inspectionOf } from "./store/upkeep/whole-database.ts";
+import { explainStart } from "./store/upkeep/start-failure.ts";
+import { watchStorage } from "./store/upkeep/storage-watch.ts";
 import type { Store } from "./store/store.ts";
-import { copyDatabase } from "./store/upkeep.ts";
 
 /** A running service. */
 export type Service = {

@@ -3,7 +3,7 @@ import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
 import type { App, AppRetention, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
 import type { Glance } from "../model/glance.ts";
 import type { Outcome } from "../model/outcome.ts";
-import { newFleetCounts } from "../replicas/fleet-counts.ts";
+import { newFleetCounts } from "../replicas/fleet-events.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
 import { glanceOf } from "./glance.ts";

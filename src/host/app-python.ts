@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import path from "node:path";
 import type { PythonWish } from "../model/app-config.ts";
 import { hostPythonBehind, pythonFor } from "./host-pythons.ts";
-import type { Rung } from "./walls/rung.ts";
+import type { Rung } from "./walls/walls.ts";
 
 /** What an app runs on. */
 export type AppPython = {

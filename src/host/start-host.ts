@@ -4,12 +4,11 @@ import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { Containers } from "./containers/containers.ts";
 import { findInterpreter } from "./interpreter.ts";
-import { findLimits } from "./limits/find-limits.ts";
+import { findLimits } from "./limits/host-limits.ts";
 import { placeVolumes } from "./storage/place-volumes.ts";
 import { settleStorage } from "./storage/settle.ts";
 import { hostReads } from "./walls/host-reads.ts";
-import { requireNetwork } from "./walls/require-network.ts";
-import { requireRung } from "./walls/require-rung.ts";
+import { requireNetwork, requireRung } from "./walls/require-walls.ts";
 import { clearScratch, scratchRemoved } from "./walls/scratch.ts";
 
 /** What this machine has for apps: an interpreter, and walls. Nothing is changed by looking. */

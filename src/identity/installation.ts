@@ -5,7 +5,7 @@ import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { Seal } from "../kit/seal.ts";
 import { steady } from "../kit/steady-clock.ts";
-import { lockDirectory } from "../store/directory-lock.ts";
+import { lockDirectory } from "../store/upkeep/directory-lock.ts";
 import type { Lane } from "../store/operation.ts";
 import type { UpgradeWait } from "../store/postgres/upgrade.ts";
 import { openStore } from "../store/store.ts";

@@ -9,7 +9,7 @@ import type { Store } from "../store/store.ts";
 import { Authority } from "./authority.ts";
 import type { Identity } from "./authority.ts";
 import type { JoinedNodes } from "./join-nodes.ts";
-import { listenAt } from "./listen-at.ts";
+import { listenAt } from "./peer-listener.ts";
 import type { Ownership } from "./ownership.ts";
 
 export type SeatHomeParts = Pick<NodeSettings, "seatUrl" | "seatPort" | "seatServiceUrl"> & {

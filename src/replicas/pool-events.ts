@@ -1,6 +1,6 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Exit } from "../engines/engine.ts";
-import type { FleetCounts } from "./fleet-counts.ts";
+import type { FleetCounts } from "./fleet-events.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Home } from "../engines/home.ts";
 import type { PrintedLine } from "../engines/log-lines.ts";

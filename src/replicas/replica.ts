@@ -5,17 +5,17 @@ import { within } from "../kit/within.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Call, CallHolder } from "./call.ts";
 import type { Exit, InitFailure, Started, Usage } from "../engines/engine.ts";
-import { CallTable } from "./call-table.ts";
+import { CallTable } from "./call.ts";
 import { Control } from "./control.ts";
-import type { FleetReplica } from "./fleet-events.ts";
+import type { FleetReplica, ReplicaEvents } from "./fleet-events.ts";
 import { packCalls } from "./frames.ts";
 import type { PackedCall } from "./frames.ts";
 import type { ConnectionKind } from "../engines/home.ts";
-import { LAST_LINES_MS, readLogLines } from "../engines/log-lines.ts";
-import { Pulse } from "../engines/pulse.ts";
-import type { ReplicaParts, WireReplicaEvents } from "./replica-events.ts";
+import { LogSockets } from "../engines/log-lines.ts";
+import { Pulse } from "../engines/heartbeat.ts";
 import { WireInbox } from "./wire-inbox.ts";
 import { BadFrame } from "../engines/protocol.ts";
+import type { PayloadLimits } from "../engines/protocol.ts";
 
 const WORN_AT = 2 ** 32 - 2 ** 20;
 /** How far the report of a process's end may lag behind the end of its wire, or the other way round. */
@@ -41,13 +41,12 @@ export class Replica implements CallHolder, FleetReplica<Call> {
   headSince = 0;
   readonly #clock: Clock;
   readonly #events: WireReplicaEvents;
-  readonly #owner: string;
   readonly #inbox: WireInbox;
   readonly #pulse: Pulse;
   #started: Started | null = null;
   #wire: Socket | null = null;
   #control: Control | null = null;
-  readonly #logs: Socket[] = [];
+  readonly #logs: LogSockets;
   #hello: readonly FunctionSignature[] | null = null;
   #initFailure: InitFailure | null = null;
   #nextWireId = 1;
@@ -67,7 +66,10 @@ export class Replica implements CallHolder, FleetReplica<Call> {
     this.startedAt = clock.now();
     this.#clock = clock;
     this.#events = events;
-    this.#owner = owner;
+    this.#logs = new LogSockets(owner, {
+      onLog: (line) => events.onLog(line),
+      onError: (error) => this.#accuse(error),
+    });
     this.#inbox = new WireInbox(this.calls, limits, {
       onHello: ({ pid, functions }) => {
         this.pid ||= pid;
@@ -207,10 +209,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
       }
       case "stdout":
       case "stderr":
-        this.#logs.push(socket);
-        readLogLines(socket, kind, (line) => this.#events.onLog(line), { owner: this.#owner }).catch(
-          (error: unknown) => this.#accuse(error),
-        );
+        this.#logs.take(kind, socket);
         break;
       case "template":
         socket.destroy();
@@ -332,8 +331,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
     this.#deadline?.cancel();
     this.#wire?.destroy();
     this.#control?.destroy();
-    const logs = this.#logs;
-    if (logs.length > 0) this.#clock.after(LAST_LINES_MS, () => logs.forEach((socket) => socket.destroy()));
+    this.#logs.close(this.#clock);
     const lost = [...this.calls.values()];
     // What it had not read is the end of what was sent. If nothing else, that is the latest call.
     const unread = (this.#hasUnread && this.calls.get(this.#nextWireId - 1)) || null;
@@ -348,3 +346,18 @@ export class Replica implements CallHolder, FleetReplica<Call> {
     return this.#silence === null ? exit : { detail: this.#silence, silence: this.#silence };
   }
 }
+
+/** What is learned from a replica that takes its calls by the wire. */
+type WireReplicaEvents = Omit<ReplicaEvents<Call>, "onGone" | "onSingle" | "onLeaving"> & {
+  /** The process is gone; `lost` are the calls it held, oldest first, and `unread` is one that it cannot have begun. */
+  onGone(exit: Exit, lost: readonly Call[], unread: Call | null): void;
+};
+
+/** What such a replica is made of. */
+type ReplicaParts = {
+  readonly clock: Clock;
+  readonly events: WireReplicaEvents;
+  readonly limits: PayloadLimits;
+  /** Whose it is: what is read of all that is one owner's has one turn among those of others. */
+  readonly owner?: string;
+};

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { expect } from "vitest";
-import { ROUND_MS } from "../../src/engines/pulse.ts";
+import { ROUND_MS } from "../../src/engines/heartbeat.ts";
 import { bundleFile, ended, recordOf, submit } from "../integration/async/site.ts";
 import { HandClock, SkippingClock } from "../support/clocks.ts";
 import { HOLDING_APP } from "../support/holding-app.ts";

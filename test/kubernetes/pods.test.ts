@@ -3,7 +3,7 @@ import { pino } from "pino";
 import { describe, expect, onTestFinished } from "vitest";
 import { checkKubernetes } from "../../src/cli/operator/doctor/engine-checks.ts";
 import { KubernetesApi } from "../../src/engines/kubernetes/api.ts";
-import { findCluster } from "../../src/engines/kubernetes/find-cluster.ts";
+import { findCluster } from "../../src/engines/kubernetes/cluster-access.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { KubernetesPlace } from "../../src/engines/kubernetes/place.ts";
 import type { PlacedSeat } from "../../src/engines/agent/seat-place.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { NodeDetails } from "../../src/model/node.ts";
-import type { NodeSign } from "../../src/store/nodes.ts";
+import type { NodeSign } from "../../src/store/nodes/nodes.ts";
 import type { Store } from "../../src/store/store.ts";
 
 /** Nobody renews it: a test is over sooner. */

@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest";
 import type { AppLogLine, LiveApp } from "../../src/apps/catalog.ts";
 import { testSettings } from "./test-settings.ts";
 import type { Settings } from "../../src/config/setting-keys.ts";
-import { artifactFolder } from "../../src/host/artifacts.ts";
+import { artifactFolder } from "../../src/host/data-folders.ts";
 import type { Clock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";

@@ -1,4 +1,4 @@
-import { RUNGS } from "../../src/host/walls/rung.ts";
+import { RUNGS } from "../../src/host/walls/walls.ts";
 import {
   chmodSync,
   existsSync,

@@ -1,6 +1,6 @@
-import { RUNGS } from "../../src/host/walls/rung.ts";
+import { RUNGS } from "../../src/host/walls/walls.ts";
 import { expect } from "vitest";
-import type { Rung } from "../../src/host/walls/rung.ts";
+import type { Rung } from "../../src/host/walls/walls.ts";
 import type { Settings } from "../../src/config/setting-keys.ts";
 import { SERVER_PORTS, testService } from "../support/service.ts";
 import type { TestService } from "../support/service.ts";

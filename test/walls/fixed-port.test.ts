@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { RUNGS } from "../../src/host/walls/rung.ts";
+import { RUNGS } from "../../src/host/walls/walls.ts";
 import { Bell } from "../../src/kit/bell.ts";
 import { DeployClient } from "../support/deploy-client.ts";
 import { freePort } from "../support/free-port.ts";

@@ -1,4 +1,4 @@
-import { RUNGS } from "../../src/host/walls/rung.ts";
+import { RUNGS } from "../../src/host/walls/walls.ts";
 import { execFile } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";

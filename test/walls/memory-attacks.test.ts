@@ -4,7 +4,7 @@ import { apiOf } from "../../src/cli/operator/chaos/scratch-service.ts";
 import { ATTACKS } from "../../src/cli/operator/escape/attacks.ts";
 import { Stage } from "../../src/cli/operator/escape/stage.ts";
 import { tryAttacks } from "../../src/cli/operator/escape/try-attacks.ts";
-import { RUNGS } from "../../src/host/walls/rung.ts";
+import { RUNGS } from "../../src/host/walls/walls.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
 import { SERVER_PORTS, testService } from "../support/service.ts";
 import { MEANS, requireCgroups, withoutCgroups } from "../support/walls/limited.ts";

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, expect, vi } from "vitest";
-import { RUNGS } from "../../src/host/walls/rung.ts";
+import { RUNGS } from "../../src/host/walls/walls.ts";
 import { freePort } from "../support/free-port.ts";
 import { testService } from "../support/service.ts";
 import type { TestApp } from "../support/service.ts";

@@ -5,7 +5,7 @@ import { NETWORK } from "../../src/cli/operator/escape/attacks/network.ts";
 import { Stage } from "../../src/cli/operator/escape/stage.ts";
 import { tryAttacks } from "../../src/cli/operator/escape/try-attacks.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
-import { RUNGS } from "../../src/host/walls/rung.ts";
+import { RUNGS } from "../../src/host/walls/walls.ts";
 import { SERVER_PORTS, testService } from "../support/service.ts";
 import { onlyUpTo, requireJudged } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";

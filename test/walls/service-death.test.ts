@@ -1,4 +1,4 @@
-import { RUNGS } from "../../src/host/walls/rung.ts";
+import { RUNGS } from "../../src/host/walls/walls.ts";
 import { readdirSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";

@@ -1,7 +1,6 @@
 import { appEnvironment } from "../../host/app-environment.ts";
-import { hostPython, hostPythons, newerPython } from "../../host/host-pythons.ts";
+import { closedFolders, hostPython, hostPythons, newerPython } from "../../host/host-pythons.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
-import { closedFolders } from "../../host/python-folders.ts";
 import type { PythonWish } from "../../model/app-config.ts";
 import { BuildError } from "./build-error.ts";
 import { fetchPython } from "./fetch-python.ts";

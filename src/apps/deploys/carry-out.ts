@@ -12,7 +12,7 @@ import type { AppConfig } from "../../model/app-config.ts";
 import type { BuildStatus } from "../../model/build.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import { isInDoubt } from "../../model/errors.ts";
-import { artifactId } from "../../host/artifacts.ts";
+import { artifactId } from "../../host/data-folders.ts";
 import { unkept } from "../../host/walls/network.ts";
 import type { NetworkWall } from "../../host/walls/network.ts";
 import type { Store } from "../../store/store.ts";

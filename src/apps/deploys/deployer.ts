@@ -10,7 +10,7 @@ import { UuidSource } from "../../kit/ids.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Owners } from "../../nodes/owners.ts";
 import type { App } from "../../model/app.ts";
-import type { StoredBuild } from "../../store/builds.ts";
+import type { StoredBuild } from "../../store/apps/builds.ts";
 import type { Build, BuildLine, BuildStatus } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import { hashFolder } from "../bundles/hash.ts";

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import type { Containers } from "../../host/containers/containers.ts";
-import { artifactFolder, artifactFolders } from "../../host/artifacts.ts";
+import { artifactFolder, artifactFolders } from "../../host/data-folders.ts";
 import { rmdir } from "../../kit/files.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { pause } from "../../kit/pause.ts";

@@ -4,7 +4,7 @@ import type { Log } from "../../kit/log.ts";
 import type { App, FunctionSignature, SecretMap, Version } from "../../model/app.ts";
 import type { ScalingConfig } from "../../model/app-config.ts";
 import type { Engine, InitFailure, Workload } from "../../engines/engine.ts";
-import type { FleetCounts } from "../../replicas/fleet-counts.ts";
+import type { FleetCounts } from "../../replicas/fleet-events.ts";
 import type { Home } from "../../engines/home.ts";
 import type { PrintedLine } from "../../engines/log-lines.ts";
 import { Pool } from "../../replicas/pool.ts";

@@ -85,6 +85,15 @@ export class Api {
     return `${apiUrl}/v4/${await this.project()}/${await this.appName(app)}/${rest}`;
   }
 
+  /** The address of a path of an app that is a server, its query as it was typed; throws where dots lead out of the app. */
+  async pathUrl(app: string, path: string): Promise<URL> {
+    const base = new URL(await this.appUrl(app, ""));
+    const url = URL.parse(`${base.href}${path.slice(1)}`);
+    if (!url?.href.startsWith(base.href)) throw usage(`${JSON.stringify(path)} is not a path below ${app}`);
+    url.hash = "";
+    return url;
+  }
+
   async get<S extends Shape>(shape: S, path: string, asking: Asking = {}): Promise<Infer<S>> {
     return await this.ask(shape, "GET", path, asking);
   }

@@ -55,7 +55,7 @@ async function bench({ api, flags, out, signal }: Task<BenchFlags>): Promise<voi
   // Starts a replica, and says what is wrong before the clock runs.
   const first = await api.open("POST", url, { body: flags.data });
   const text = await textOf(first);
-  if (first.status !== 200) throw explainCall(api, { app: flags.app, functionName: "run" }, first, text);
+  if (first.status !== 200) throw explainCall(api.site, { app: flags.app, functionName: "run" }, first, text);
   const call = { url, token: api.site.token ?? "", body: flags.data };
   const progress = new Progress(`calling ${flags.app}/run for ${seconds} s`, out.isJson);
   let figures: CallFigures;

@@ -12,7 +12,7 @@ import { readHeaders } from "./call-arguments.ts";
 import type { IncomingMessage } from "node:http";
 import { APP } from "../../shapes/apps.ts";
 import type { Api } from "./api.ts";
-import { explainConnection, explainPath, isOwnRefusal, pathUrl } from "./explain.ts";
+import { explainConnection, explainPath, isOwnRefusal } from "./explain.ts";
 import { ConnectionError } from "./http.ts";
 
 /** Stands for a close frame without a code. */
@@ -121,7 +121,7 @@ const MAX_REFUSAL_CHARS = 64 * 1024;
  * of the command closes it as it should be closed.
  */
 async function openSocket(api: Api, { app, path, headers, onMessage }: Wish): Promise<AppSocket> {
-  const url = await pathUrl(api, app, path);
+  const url = await api.pathUrl(app, path);
   url.protocol = url.protocol.replace("http", "ws");
   // A handshake cannot be sent again with a token that was renewed: this renews one that has expired.
   await api.get(APP, await api.appPath(app), { about: { app } });
@@ -171,7 +171,7 @@ async function refused(api: Api, app: string, path: string, response: IncomingMe
     if (text.length > MAX_REFUSAL_CHARS) break;
   }
   const { statusCode: status = 0, statusMessage } = response;
-  if (isOwnRefusal(text)) throw explainPath(api, app, { status }, text);
+  if (isOwnRefusal(text)) throw explainPath(api.site, app, { status }, text);
   throw new CliFailure(`${path} opens no WebSocket: it answered ${status} ${statusMessage}`, {
     details: text.trim() === "" ? [] : [text.trim().slice(0, 500)],
   });

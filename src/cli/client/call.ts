@@ -9,7 +9,7 @@ import type { Task } from "./task.ts";
 import { readArguments, readBody, readHeaders, readPair, readWords } from "./call-arguments.ts";
 import type { CallFlags } from "./call-arguments.ts";
 import { printAnswer, printResponse } from "./print-answer.ts";
-import { explain, pathUrl, readJson } from "./explain.ts";
+import { explain, readJson } from "./explain.ts";
 import { METHODS } from "../../kit/node-http.ts";
 import { ACCEPTED_RUN } from "../../shapes/runs.ts";
 import type { Api } from "./api.ts";
@@ -106,7 +106,7 @@ async function callPath(
   const { api, flags, out } = task;
   const body = await bodyOf(flags, words);
   const method = methodOf(flags, body !== undefined);
-  const url = await pathUrl(api, app, path);
+  const url = await api.pathUrl(app, path);
   // Added to the text: read and written again, the query might not be what was typed.
   url.search = [url.search.slice(1), ...ownQuery(flags)].filter(Boolean).join("&");
   const progress = new Progress(`${method} ${app} ${path}`, out.isJson);

@@ -27,7 +27,7 @@ export async function printAnswer(printing: Printing, answer: Answer): Promise<v
   const envelope = readEnvelope(text);
   // With a path after its name, a function answers in a form of its own.
   const isResult = envelope !== null || (functionName.includes("/") && !isOwnRefusal(text));
-  if (!isResult && answer.status >= 400) throw explainCall(api, { app, functionName }, answer, text);
+  if (!isResult && answer.status >= 400) throw explainCall(api.site, { app, functionName }, answer, text);
   if (out.isJson) process.stdout.write(text === "" ? "null\n" : `${text}\n`);
   else if (text !== "") process.stdout.write(`${answerText(plain(envelope?.result ?? text))}\n`);
   if (envelope) out.note(`run ${envelope.runId}, ${duration(envelope.runTimeMs)}`);
@@ -111,7 +111,7 @@ async function printBody({ api, out, app, answer }: Response): Promise<void> {
   const type = answer.headers["content-type"] ?? "";
   if (mayBeRefusal(answer)) {
     const text = await textOf(answer);
-    if (isOwnRefusal(text)) throw explainPath(api, app, answer, text);
+    if (isOwnRefusal(text)) throw explainPath(api.site, app, answer, text);
     writeWhole(out, answer, Buffer.from(text));
   } else if (type.startsWith("text/event-stream")) {
     for await (const { event, data } of readMessages(answer.body)) {

@@ -14,7 +14,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ConfigError } from "../../config/problems.ts";
 import { parseDuration } from "../../kit/duration.ts";
 import { createServer } from "../../kit/node-http.ts";
-import { callerSignature, holdsSignature, standardSignature } from "../../runs/webhooks/sign.ts";
+import { callerSignature, holdsSignature, standardSignature } from "../../runs/webhooks/signing-secrets.ts";
 
 type ListFlags = RemoteFlags & { readonly state?: string; readonly limit: string };
 type AgainFlags = RemoteFlags & { readonly from?: string; readonly to?: string };

@@ -5,16 +5,17 @@ import type { FileHandle } from "node:fs/promises";
 import { MASTER_KEY } from "../../identity/master-key.ts";
 import { isPlain, isTooLong, staysInside } from "../../kit/tar/inside.ts";
 import type { TarWriter } from "../../kit/tar/write.ts";
-import { DATABASE_FILE } from "../../store/upkeep.ts";
+import { DATABASE_FILE } from "../../store/upkeep/whole-database.ts";
 import type { Readable } from "node:stream";
 import { z } from "zod";
 import { findInterpreter } from "../../host/interpreter.ts";
-import { storageFolder } from "../../host/artifacts.ts";
+import { storageFolder } from "../../host/data-folders.ts";
 import { ownerOf, StorageFolders } from "../../host/storage/folders.ts";
 import { StorageHelper } from "../../engines/programs/storage-helper.ts";
 import { readBytes, readLine } from "../../engines/programs/read-line.ts";
 import { systemClock } from "../../kit/clock.ts";
 import type { Settings } from "../../config/setting-keys.ts";
+import path from "node:path";
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
 

@@ -4,15 +4,16 @@ import { storageReport } from "../../apps/storage-report.ts";
 import type { Amounts, StorageReport } from "../../apps/storage-report.ts";
 import { readSettings } from "../../config/settings.ts";
 import type { Settings } from "../../config/setting-keys.ts";
-import { lockDirectory } from "../../store/directory-lock.ts";
-import { schemaState } from "../../store/schema-state.ts";
+import { lockDirectory } from "../../store/upkeep/directory-lock.ts";
+import { schemaState } from "../../store/schema/schema-state.ts";
 import { openStore } from "../../store/store.ts";
-import { isUnreleased, UnreleasedFormat } from "../../store/unreleased.ts";
-import { DATABASE_FILE } from "../../store/upkeep.ts";
+import { isUnreleased, UnreleasedFormat } from "../../store/schema/unreleased.ts";
+import { DATABASE_FILE } from "../../store/upkeep/whole-database.ts";
 import { askService } from "../ask-service.ts";
 import { CliFailure } from "../failure.ts";
 import { bytes, fields, table } from "../output.ts";
 import type { OperatorFlags } from "../options.ts";
+import type { ServeFlags } from "./serve.ts";
 
 /** `millrace storage`: who uses what, and how much of it there may be. */
 export async function storage(flags: OperatorFlags): Promise<void> {

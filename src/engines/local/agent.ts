@@ -3,7 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import type { LimitGroup } from "../../host/limits/limits.ts";
-import { startOf } from "../../host/walls/isolated-start.ts";
+import { startOf } from "../../host/interpreter.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { within } from "../../kit/within.ts";

@@ -1,9 +1,9 @@
 import type { AppLimits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { NetworkWall } from "../../host/walls/network.ts";
-import type { Rung } from "../../host/walls/rung.ts";
+import type { Rung } from "../../host/walls/walls.ts";
 import type { Clock } from "../../kit/clock.ts";
-import type { Ports } from "./server/ports.ts";
+import type { Ports } from "../server/ports.ts";
 
 /** What of a machine its seats have to know. */
 export type ProcessHost = {

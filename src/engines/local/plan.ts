@@ -1,6 +1,6 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import type { Watched } from "../../host/limits/limits.ts";
-import type { Reach, WalledHost } from "../../host/walls/walled.ts";
+import type { Reach, WalledHost } from "../../host/walls/walls.ts";
 
 /** What the app's harness is told in place of an address: it asks its agent for its connections. */
 export const DOOR_ADDRESS = "door";

@@ -6,10 +6,8 @@ import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { within } from "../../kit/within.ts";
 import type { Exit, InitFailure, ReplicaStart, Started } from "../engine.ts";
-import { Pulse } from "../pulse.ts";
-import { Rounds } from "../rounds.ts";
-import { functions, initFailure, pid } from "../hello.ts";
-import { BadFrame, WIRE_LIMITS, parseJson } from "../protocol.ts";
+import { Pulse, Rounds } from "../heartbeat.ts";
+import { BadFrame, functions, initFailure, parseJson, pid, WIRE_LIMITS } from "../protocol.ts";
 import type { Moves } from "../protocol.ts";
 
 const MAX_EXIT_CODE = 255;

@@ -1,7 +1,7 @@
-import { SETTING_KEYS, envOf } from "../../config/setting-keys.ts";
+import { envOf, SETTING_KEYS } from "../../config/setting-keys.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { showSize } from "../../config/sizes.ts";
-import type { Rung } from "../walls/rung.ts";
+import type { Rung } from "../walls/walls.ts";
 import type { FoundHierarchy } from "./find-hierarchy.ts";
 import { MAX_PROCESSES } from "./limits.ts";
 import type {
@@ -13,19 +13,20 @@ import type {
   Watched,
   WrittenFolders,
 } from "./limits.ts";
-import type { Controller } from "./own-cgroups.ts";
+import type { Controller } from "./hierarchy.ts";
+import { findHierarchy } from "./find-hierarchy.ts";
 
 const DELEGATE =
   "Give the service a control group of its own: under systemd with Delegate=yes (packaging/millrace.service has it), in a container with a writable /sys/fs/cgroup";
 
 const WAY_OUT = " (which an app can leave if it wants to: MILLRACE_ISOLATION=landlock prevents that)";
 /** How a limit is enforced where the kernel does not. */
-export const WATCHER = "a watcher, which looks every second";
+const WATCHER = "a watcher, which looks every second";
 const SCRATCH_SETTING = envOf(SETTING_KEYS.maxScratchBytes.name);
 const STORAGE_SETTING = envOf(SETTING_KEYS.maxProjectStorageBytes.name);
 
 /** What the operator says of it. */
-export type LimitSettings = Pick<Settings, "dataDir" | "maxScratchBytes" | "maxProjectStorageBytes">;
+type LimitSettings = Pick<Settings, "dataDir" | "maxScratchBytes" | "maxProjectStorageBytes">;
 
 /** Limits by what was found: control groups, and for agents to watch what those do not cover. */
 export class HostLimits implements AppLimits {
@@ -96,9 +97,7 @@ export function describeFull(folder: "scratch" | "storage", maxBytes: number): s
 }
 
 /** How the limit on a project's storage is enforced. */
-export function watchedStorage({
-  maxProjectStorageBytes,
-}: Pick<Settings, "maxProjectStorageBytes">): Enforced {
+function watchedStorage({ maxProjectStorageBytes }: Pick<Settings, "maxProjectStorageBytes">): Enforced {
   return maxProjectStorageBytes === null ? { unset: STORAGE_SETTING } : { by: WATCHER };
 }
 
@@ -135,6 +134,41 @@ export function enforcementOf(
           : processes,
     open_files: rung === null ? walls : { by: "a limit of 65536 for each process" },
     scratch: rung === null ? walls : { by: WATCHER },
+    storage: watchedStorage(settings),
+  };
+}
+
+/** Finds out, by trying, what this host can hold apps to, and prepares it. */
+export async function findLimits(settings: LimitSettings, rung: Rung | null): Promise<AppLimits> {
+  return new HostLimits(await findHierarchy(settings.dataDir), settings, rung);
+}
+
+/** What `findLimits` would find, for whoever is not the service. */
+export async function lookAtLimits(settings: LimitSettings, rung: Rung | null): Promise<Enforcement> {
+  return enforcementOf(await findHierarchy(settings.dataDir, false), settings, rung);
+}
+
+const NO_WALLS: Enforced = {
+  lacking: "apps live behind no walls",
+  remedy: "Set MILLRACE_ISOLATION to auto, process or higher",
+};
+
+/** How apps are held to their limits on machines of that place, which strangers use too: by the agents of their seats. */
+export function guestEnforcement(
+  settings: Pick<Settings, "isolation" | "maxProjectStorageBytes">,
+  place: string,
+): Enforcement {
+  const behindWalls = (by: string): Enforced => (settings.isolation === "none" ? NO_WALLS : { by });
+  return {
+    memory: { by: WATCHER },
+    cpu: {
+      lacking: `${place} places apps by what they reserve, and holds nobody to it`,
+      remedy:
+        "Limit what each node has, and give apps that you do not trust nodes of their own, see docs/ray.md",
+    },
+    processes: behindWalls(`a limit of 16384 for all processes of ${place}'s user, unless that is root`),
+    open_files: behindWalls("a limit of 65536 for each process"),
+    scratch: behindWalls(WATCHER),
     storage: watchedStorage(settings),
   };
 }

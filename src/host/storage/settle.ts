@@ -7,9 +7,9 @@ import type { Settings } from "../../config/setting-keys.ts";
 import type { UidRange } from "../../config/uid-range.ts";
 import type { Log } from "../../kit/log.ts";
 import { PROJECT_ID } from "../../model/names.ts";
-import { storageFolder } from "../artifacts.ts";
-import { startOf } from "../walls/isolated-start.ts";
-import type { Rung } from "../walls/rung.ts";
+import { storageFolder } from "../data-folders.ts";
+import { startOf } from "../interpreter.ts";
+import type { Rung } from "../walls/walls.ts";
 import { giveDeployed } from "./give-deployed.ts";
 import { StorageFolders, freeUser, ownerOf } from "./folders.ts";
 

@@ -3,8 +3,15 @@ import type { Settings } from "../../config/setting-keys.ts";
 import { runtimeDir } from "../../kit/runtime-dir.ts";
 import { SPECIAL_4, SPECIAL_6 } from "../../kit/special-addresses.ts";
 import type { Network } from "../../model/app-config.ts";
-import { NOTIFIER, NO_NETWORK } from "./network-fields.ts";
-import type { NetworkFields } from "./network-fields.ts";
+
+/** What the agent is told of an app's network: names and values. */
+export type NetworkFields = readonly (readonly [string, string])[];
+
+/** It may not use any. */
+export const NO_NETWORK: NetworkFields = [["network", "false"]];
+
+/** The kernel can ask the agent about system calls: unix sockets work where only it can keep them apart. */
+const NOTIFIER: NetworkFields = [["notifier", "true"]];
 
 /** Where clouds tell a machine its own secrets. */
 export const METADATA = [

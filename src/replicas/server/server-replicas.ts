@@ -2,8 +2,7 @@ import type { AppConfig, CustomRuntimeConfig } from "../../model/app-config.ts";
 import type { Call } from "../call.ts";
 import type { ReplicaSource } from "../fleet-events.ts";
 import type { PoolParts } from "../pool-events.ts";
-import { LastLines } from "./last-lines.ts";
-import { ServerReplica } from "./server-replica.ts";
+import { LastLines, ServerReplica } from "./server-replica.ts";
 
 /** Starts the replicas that are servers of the app's own: each is reached on a port. */
 export function serverReplicas(

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect } from "vitest";
-import { ROUND_MS } from "../../../src/engines/pulse.ts";
+import { ROUND_MS } from "../../../src/engines/heartbeat.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { HOLDING_APP } from "../../support/holding-app.ts";
 import { testPool } from "../../support/pool.ts";

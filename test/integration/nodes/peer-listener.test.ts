@@ -9,7 +9,7 @@ import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import { Authority } from "../../../src/nodes/authority.ts";
-import { PeerFailure, ask } from "../../../src/nodes/ask.ts";
+import { ask, PeerFailure } from "../../../src/nodes/talk.ts";
 import { PeerListener } from "../../../src/nodes/peer-listener.ts";
 import type { FromPeer } from "../../../src/nodes/peer-listener.ts";
 import { Peers } from "../../../src/nodes/peers.ts";

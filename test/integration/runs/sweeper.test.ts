@@ -6,7 +6,7 @@ import { Sweeper } from "../../../src/runs/sweeper.ts";
 import type { SweeperParts } from "../../../src/runs/sweeper.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { packEnded } from "../../../src/store/runs.ts";
+import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { insertForwarded } from "../../support/forwarded-runs.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";

@@ -21,7 +21,7 @@ import { createLog } from "../../../src/kit/log.ts";
 import { TarWriter } from "../../../src/kit/tar/write.ts";
 import { startService } from "../../../src/main.ts";
 import { openStore } from "../../../src/store/store.ts";
-import { inspectDatabase } from "../../../src/store/upkeep.ts";
+import { inspectDatabase } from "../../../src/store/upkeep/whole-database.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { testSettings } from "../../support/test-settings.ts";
 import { verifies } from "../../verifies.ts";

@@ -11,7 +11,7 @@ import type { Tried } from "../../../src/cli/operator/escape/try-attacks.ts";
 import { isSound, judge } from "../../../src/cli/operator/escape/verdict.ts";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
-import { RUNGS } from "../../../src/host/walls/rung.ts";
+import { RUNGS } from "../../../src/host/walls/walls.ts";
 import { SERVER_PORTS, testService } from "../../support/service.ts";
 import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
 import { ATTACKED_LEVELS } from "../../support/walls/tried-rungs.ts";

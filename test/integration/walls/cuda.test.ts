@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
-import type { Rung } from "../../../src/host/walls/rung.ts";
+import type { Rung } from "../../../src/host/walls/walls.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { runAltered, temporaryFolder } from "../../support/walls/altered-host.ts";
 import type { Altered } from "../../support/walls/altered-host.ts";

@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import { probeRungs } from "../../../src/host/walls/probe.ts";
-import { RUNGS } from "../../../src/host/walls/rung.ts";
-import type { Offer } from "../../../src/host/walls/rung.ts";
+import { probeRungs } from "../../../src/host/walls/probes.ts";
+import { RUNGS } from "../../../src/host/walls/walls.ts";
+import type { Offer } from "../../../src/host/walls/walls.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";

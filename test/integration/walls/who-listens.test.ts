@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import type { Rung } from "../../../src/host/walls/rung.ts";
+import type { Rung } from "../../../src/host/walls/walls.ts";
 import { copyHarness, runAltered, temporaryFolder } from "../../support/walls/altered-host.ts";
 import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
 import { requireJudged } from "../../support/walls/walled.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
-import type { Rung } from "../../../src/host/walls/rung.ts";
+import type { Rung } from "../../../src/host/walls/walls.ts";
 import { REPOSITORY } from "../source-files.ts";
 import { FIRST_USER } from "./walled.ts";
 

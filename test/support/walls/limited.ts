@@ -1,12 +1,11 @@
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
 import type { TestContext } from "vitest";
-import { lookAtLimits } from "../../../src/host/limits/find-limits.ts";
-import { HostLimits } from "../../../src/host/limits/host-limits.ts";
+import { HostLimits, lookAtLimits } from "../../../src/host/limits/host-limits.ts";
 import { describeEnforced } from "../../../src/host/limits/limits.ts";
 import type { LimitName } from "../../../src/host/limits/limits.ts";
-import { RUNGS } from "../../../src/host/walls/rung.ts";
-import type { Rung } from "../../../src/host/walls/rung.ts";
+import { RUNGS } from "../../../src/host/walls/walls.ts";
+import type { Rung } from "../../../src/host/walls/walls.ts";
 import type { Engine } from "../../../src/engines/engine.ts";
 import { processEngine } from "../../../src/engines/local/engine.ts";
 import type { ProcessHost } from "../../../src/engines/local/host.ts";

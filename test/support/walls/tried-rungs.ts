@@ -1,5 +1,5 @@
-import { RUNGS } from "../../../src/host/walls/rung.ts";
-import type { Rung } from "../../../src/host/walls/rung.ts";
+import { RUNGS } from "../../../src/host/walls/walls.ts";
+import type { Rung } from "../../../src/host/walls/walls.ts";
 import { WHOSE } from "./kept-storage.ts";
 import type { Whose } from "./kept-storage.ts";
 

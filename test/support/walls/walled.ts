@@ -4,10 +4,9 @@ import path from "node:path";
 import { onTestFinished } from "vitest";
 import type { TestContext } from "vitest";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
-import { probeRungs } from "../../../src/host/walls/probe.ts";
-import { probeNetwork } from "../../../src/host/walls/probe-network.ts";
-import { RUNGS } from "../../../src/host/walls/rung.ts";
-import type { Offer, Rung } from "../../../src/host/walls/rung.ts";
+import { probeNetwork, probeRungs } from "../../../src/host/walls/probes.ts";
+import { RUNGS } from "../../../src/host/walls/walls.ts";
+import type { Offer, Rung } from "../../../src/host/walls/walls.ts";
 import { parentOf } from "../process-tree.ts";
 
 /** One that projects may have. */

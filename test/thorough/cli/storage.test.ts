@@ -7,7 +7,7 @@ import { checkStorage } from "../../../src/cli/operator/doctor/data-checks.ts";
 import type { Finding } from "../../../src/cli/operator/doctor/finding.ts";
 import { readSettings } from "../../../src/config/settings.ts";
 import { openStore } from "../../../src/store/store.ts";
-import { inspectDatabase } from "../../../src/store/upkeep.ts";
+import { inspectDatabase } from "../../../src/store/upkeep/whole-database.ts";
 import { MILLRACE, run } from "../../support/command-line.ts";
 import { testService, writeApp } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { packPlan } from "../../../src/engines/local/plan.ts";
-import { NO_NETWORK } from "../../../src/host/walls/network-fields.ts";
+import { NO_NETWORK } from "../../../src/host/walls/network.ts";
 import { verifies } from "../../verifies.ts";
 
 const HOST = { rung: "userns", dataDir: "/data", user: null, reads: ["/opt/cuda"] } as const;

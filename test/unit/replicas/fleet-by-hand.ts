@@ -3,7 +3,7 @@ import type { ScalingConfig } from "../../../src/model/app-config.ts";
 import type { Call } from "../../../src/replicas/call.ts";
 import type { Exit, InitFailure } from "../../../src/engines/engine.ts";
 import { Fleet } from "../../../src/replicas/fleet.ts";
-import { newFleetCounts } from "../../../src/replicas/fleet-counts.ts";
+import { newFleetCounts } from "../../../src/replicas/fleet-events.ts";
 import { functionReplicas } from "../../../src/replicas/function-replicas.ts";
 import type { Replica } from "../../../src/replicas/replica.ts";
 import { HandClock } from "../../support/clocks.ts";

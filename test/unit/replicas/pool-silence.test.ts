@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ROUND_MS } from "../../../src/engines/pulse.ts";
+import { ROUND_MS } from "../../../src/engines/heartbeat.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { PoolByHand } from "./hand-pool.ts";

@@ -6,7 +6,7 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ENV_PREFIX, envOf } from "../../../config/setting-keys.ts";
-import { below } from "../../../host/process-tree.ts";
+import { below } from "../../../host/processes.ts";
 import { runtimeDir } from "../../../kit/runtime-dir.ts";
 import { Api } from "../../client/api.ts";
 import { askService } from "../../ask-service.ts";

@@ -3,16 +3,20 @@ import { createServer } from "node:net";
 import type { Server } from "node:net";
 import type { Settings } from "../../../config/setting-keys.ts";
 import { findInterpreter } from "../../../host/interpreter.ts";
-import { describeTrouble, KubernetesApi } from "../../../engines/kubernetes/api.ts";
-import { describePermission, isAllowed, PERMISSIONS } from "../../../engines/kubernetes/permissions.ts";
+import {
+  describePermission,
+  describeTrouble,
+  isAllowed,
+  KubernetesApi,
+  PERMISSIONS,
+} from "../../../engines/kubernetes/api.ts";
 import { systemClock } from "../../../kit/clock.ts";
-import { listenAt } from "../../../nodes/listen-at.ts";
+import { listenAt } from "../../../nodes/peer-listener.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
-import { describeRayTrouble, openJobsApi } from "../../../engines/ray/jobs-api.ts";
+import { describeRayTrouble, openJobsApi, whyTooOld } from "../../../engines/ray/jobs-api.ts";
 import type { JobsApi } from "../../../engines/ray/jobs-api.ts";
-import { whyTooOld } from "../../../engines/ray/ray-version.ts";
-import type { StandingWalls } from "../../../host/walls/standing-walls.ts";
+import type { StandingWalls } from "../../../host/walls/walls.ts";
 
 const CHECK = "kubernetes";
 const REACH = "check the address and credentials in MILLRACE_KUBERNETES_CONFIG, and that the cluster runs";
@@ -27,7 +31,7 @@ export async function checkKubernetes(settings: Settings, env: NodeJS.ProcessEnv
   let builds: KubernetesApi;
   try {
     // Read only where it is needed: it takes a tenth of a second.
-    const { findCluster } = await import("../../../engines/kubernetes/find-cluster.ts");
+    const { findCluster } = await import("../../../engines/kubernetes/cluster-access.ts");
     const access = findCluster(settings, env);
     api = new KubernetesApi(access);
     builds = new KubernetesApi({ ...access, namespace: settings.buildkitNamespace ?? access.namespace });
@@ -61,7 +65,7 @@ async function checkImageBuilds(
   const { namespace } = api;
   const missing = namespace === mainNamespace ? [] : await missingPermissions(api, "images.yaml");
   if (missing.length > 0) return missing;
-  const { refusalOfImagePod } = await import("../../../engines/kubernetes/try-image-pod.ts");
+  const { refusalOfImagePod } = await import("../../../engines/kubernetes/try-pods.ts");
   const refusal = await refusalOfImagePod(api, settings, "3");
   if (refusal === null)
     return [ok(CHECK, `builds images for ${settings.registry} in namespace ${namespace}`)];
@@ -84,7 +88,7 @@ function checkSettings({ kubernetesImage, seatUrl }: Settings): Finding[] {
 async function checkWorker(settings: Settings, api: KubernetesApi): Promise<Finding[]> {
   const { kubernetesImage, seatUrl, seatServiceUrl, seatPort } = settings;
   if (kubernetesImage === null || seatUrl === null) return [];
-  const { tryWorkerPod } = await import("../../../engines/kubernetes/try-worker-pod.ts");
+  const { tryWorkerPod } = await import("../../../engines/kubernetes/try-pods.ts");
   const { version: python } = await findInterpreter(settings.python);
   // Without a service, doctor takes its place. Where that address leads which is for all services, it cannot know then.
   const standIn = await listen(listenAt(seatUrl, seatPort));

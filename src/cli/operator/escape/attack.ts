@@ -1,5 +1,5 @@
 import type { LimitName } from "../../../host/limits/limits.ts";
-import type { Rung } from "../../../host/walls/rung.ts";
+import type { Rung } from "../../../host/walls/walls.ts";
 
 /**
  * What stops an attack: the service itself, on every host and level; a level, with all above it; or a rule that some

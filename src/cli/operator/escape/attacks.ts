@@ -3,7 +3,7 @@ import { CODE, FILES, STORAGE } from "./attacks/files.ts";
 import { KERNEL, PROCESSES, USERS } from "./attacks/processes.ts";
 import { LIMITS } from "./attacks/limits.ts";
 import { NETWORK, SOCKETS, WIRE } from "./attacks/network.ts";
-import { RUNGS } from "../../../host/walls/rung.ts";
+import { RUNGS } from "../../../host/walls/walls.ts";
 
 /** What a build could do to others if it lived behind weaker walls than a replica. */
 const NAMES: ReadonlySet<string> = new Set([

@@ -8,7 +8,7 @@ import { findInterpreter } from "../../../host/interpreter.ts";
 import { writeEscapeReport } from "../../../host/walls/escape-report.ts";
 import { masterKeyPath } from "../../../identity/master-key.ts";
 import { ISOLATION } from "../../../shapes/isolation.ts";
-import { lockHolder } from "../../../store/directory-lock.ts";
+import { lockHolder } from "../../../store/upkeep/directory-lock.ts";
 import { askService } from "../../ask-service.ts";
 import { apiOf, ScratchService } from "../chaos/scratch-service.ts";
 import type { Address } from "../chaos/scratch-service.ts";

@@ -11,7 +11,7 @@ import {
 import { tmpdir } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { PYTHON_DIR } from "../../../config/package-files.ts";
-import { storageFolder } from "../../../host/artifacts.ts";
+import { storageFolder } from "../../../host/data-folders.ts";
 import { randomTicket } from "../../../kit/ids.ts";
 import { runtimeDir } from "../../../kit/runtime-dir.ts";
 import type { PortRange } from "../../../config/setting-readers.ts";
@@ -22,8 +22,7 @@ import { CliFailure } from "../../failure.ts";
 import { readEnvelope } from "../../client/print-answer.ts";
 import type { Attack } from "./attack.ts";
 import { PRIVATE_STAND_IN, StandIns, Victim } from "./victims.ts";
-import { readStat } from "../../../host/proc-stat.ts";
-import { below } from "../../../host/process-tree.ts";
+import { below, readStat } from "../../../host/processes.ts";
 
 /** A service to be attacked, and where it is on this machine. */
 export type Target = {

@@ -1,5 +1,5 @@
-import { RUNGS } from "../../../host/walls/rung.ts";
-import type { Rung } from "../../../host/walls/rung.ts";
+import { RUNGS } from "../../../host/walls/walls.ts";
+import type { Rung } from "../../../host/walls/walls.ts";
 import type { Level } from "../../../shapes/isolation.ts";
 import type { Wall } from "./attack.ts";
 import type { Tried } from "./try-attacks.ts";

@@ -1,6 +1,5 @@
 import { expect } from "vitest";
-import { podPartsOf } from "../../../../src/engines/kubernetes/pod-parts.ts";
-import { podOf } from "../../../../src/engines/kubernetes/pod-spec.ts";
+import { podOf, podPartsOf } from "../../../../src/engines/kubernetes/pod-spec.ts";
 import type { Workload } from "../../../../src/engines/engine.ts";
 import { WORKLOAD, kubernetesSettings, orderFor } from "../../../support/kubernetes/sample.ts";
 import { verifies } from "../../../verifies.ts";

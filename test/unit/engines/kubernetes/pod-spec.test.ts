@@ -1,6 +1,5 @@
 import { expect } from "vitest";
-import { podPartsOf } from "../../../../src/engines/kubernetes/pod-parts.ts";
-import { podName, podOf, secretOf } from "../../../../src/engines/kubernetes/pod-spec.ts";
+import { podName, podOf, podPartsOf, secretOf } from "../../../../src/engines/kubernetes/pod-spec.ts";
 import type { PodParts } from "../../../../src/engines/kubernetes/pod-spec.ts";
 import type { Workload } from "../../../../src/engines/engine.ts";
 import { readSettings } from "../../../../src/config/settings.ts";

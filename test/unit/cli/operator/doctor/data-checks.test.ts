@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { expect } from "vitest";
 import { checkDisk } from "../../../../../src/cli/operator/doctor/data-checks.ts";
 import { readSettings } from "../../../../../src/config/settings.ts";
-import type { DatabaseReport } from "../../../../../src/store/database-report.ts";
+import type { DatabaseReport } from "../../../../../src/store/upkeep/report.ts";
 import { verifies } from "../../../../verifies.ts";
 
 const dataDir = tmpdir();
