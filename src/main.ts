@@ -164,7 +164,9 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const reserve = await watchStorage(settings, store, { clock, log }, life);
   const { limits, storage, containers } = await startHost(found, settings, { clock, log }, life);
   const helper =
-    rung === "uid" ? new StorageHelper({ dataDir, python: python.path, folders: storage, clock }) : null;
+    rung === "uid"
+      ? new StorageHelper({ dataDir, python: python.path, folders: storage, home, clock })
+      : null;
   const { blobs, payloadBlobs } = await startBlobs(settings, store.kind, clock, life);
   const images = { containers, baseImage: settings.baseImage };
   const ownership = new Ownership(dataDir);

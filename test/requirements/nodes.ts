@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** Several services of one installation. */
 export const NODES = {
-  ...section("issue: Many services, one installation", {
+  ...section("docs/cluster.md: How it works", {
     "lease.clock-set":
       "When somebody sets the database's clock, no node takes another for dead before it could renew its lease.",
     "lease.over": "A node that has left gives no more signs of life.",

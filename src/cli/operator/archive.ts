@@ -1,6 +1,5 @@
-import path from "node:path";
 import { constants } from "node:fs";
-import { lstat, open, readdir, readlink } from "node:fs/promises";
+import { lstat, mkdtemp, open, readdir, readlink, rm } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { MASTER_KEY } from "../../identity/master-key.ts";
 import { isPlain, isTooLong, staysInside } from "../../kit/tar/inside.ts";
@@ -15,7 +14,9 @@ import { StorageHelper } from "../../engines/programs/storage-helper.ts";
 import { readBytes, readLine } from "../../engines/programs/read-line.ts";
 import { systemClock } from "../../kit/clock.ts";
 import type { Settings } from "../../config/setting-keys.ts";
+import { tmpdir } from "node:os";
 import path from "node:path";
+import { Home } from "../../engines/home.ts";
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
 
@@ -185,12 +186,16 @@ export function storageArchiver(settings: Pick<Settings, "dataDir" | "uidRange" 
     const python = (await findInterpreter(settings.python)).path;
     const { user } = ownerOf(storageFolder(projectId, dataDir));
     const folders = new StorageFolders(dataDir, uidRange, new Map([[projectId, user]]));
-    const helper = new StorageHelper({ python, dataDir, folders, clock: systemClock });
+    const own = await mkdtemp(path.join(tmpdir(), "millrace-archive-"));
+    const home = await Home.open(own);
+    const helper = new StorageHelper({ python, dataDir, folders, home, clock: systemClock });
     try {
       const { rest } = await helper.stream(projectId, { operation: "archive" });
       return await copy(rest, tar, `storage/${projectId}`, odd);
     } finally {
       await helper.stop();
+      await home.close();
+      await rm(own, { recursive: true, force: true });
     }
   };
 }

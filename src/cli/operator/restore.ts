@@ -1,4 +1,3 @@
-import path from "node:path";
 import { randomBytes } from "node:crypto";
 import { chmod, mkdir, open, readdir, rename, rm, rmdir, symlink, utimes } from "node:fs/promises";
 import { readSettings } from "../../config/settings.ts";

@@ -13,7 +13,6 @@ import { askService } from "../ask-service.ts";
 import { CliFailure } from "../failure.ts";
 import { bytes, fields, table } from "../output.ts";
 import type { OperatorFlags } from "../options.ts";
-import type { ServeFlags } from "./serve.ts";
 
 /** `millrace storage`: who uses what, and how much of it there may be. */
 export async function storage(flags: OperatorFlags): Promise<void> {

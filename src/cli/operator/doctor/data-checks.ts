@@ -1,4 +1,3 @@
-import path from "node:path";
 import { accessSync, constants, existsSync, lstatSync, statfsSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { userInfo } from "node:os";

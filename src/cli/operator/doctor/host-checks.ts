@@ -13,7 +13,6 @@ import type { CudaStart } from "../../../host/walls/probes.ts";
 import { hostReads } from "../../../host/walls/host-reads.ts";
 import { highestRung } from "../../../host/walls/walls.ts";
 import type { Offer, Rung } from "../../../host/walls/walls.ts";
-import { LIMITS } from "../escape/attacks/limits.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 

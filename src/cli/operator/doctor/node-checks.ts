@@ -1,4 +1,3 @@
-import path from "node:path";
 import { lookup, lookup as lookUpName } from "node:dns/promises";
 import { existsSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
