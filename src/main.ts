@@ -139,7 +139,7 @@ export async function startService(settings: Settings, options: ServiceOptions):
 async function start(settings: Settings, options: ServiceOptions, life: Lifecycle): Promise<Service> {
   const { log, onAppLog, webDir, guideDir, aroundStore, clock = systemClock } = options;
   const { host, dataDir, appHosts, publicApiUrl, maxLogBytes } = settings;
-  const { nodeUrl, nodePort, seatUrl, seatPort, seatServiceUrl } = settings;
+  const { nodeUrl, seatUrl, seatPort, seatServiceUrl } = settings;
   const graceMs = new Later("grace of the stop", settings.shutdownGraceMs);
   const managementPort = new Later("port of the management API", settings.basePort);
   const apiPort = new Later("port of the gateway", settings.apiPort);
@@ -198,7 +198,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const details = ownDetails(settings, clock.now(), { reached, managementPort: () => managementPort.value });
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
   const node = await joinNodes(
-    { nodeUrl, nodePort, ...basics, ownership, details, blobs, requireVolumes, network },
+    { nodeUrl, ...basics, ownership, details, blobs, requireVolumes, network },
     life,
   );
   joined.set(node);
@@ -214,7 +214,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       appHosts,
       maxLogBytes,
       maxScratchBytes: settings.maxScratchBytes,
-      environmentRetentionMs: settings.environmentRetentionMs,
       images,
       blobs,
       holderOf,
@@ -235,7 +234,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       maxRuns: settings.maxRuns,
       maxStorageBytes: settings.maxStorageBytes,
       auditRetentionMs: settings.auditRetentionMs,
-      logRetentionMs: settings.logRetentionMs,
       recordRetentionMs: settings.recordRetentionMs,
       payloadBlobs,
       ownership,
@@ -253,10 +251,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     {
       ...common,
       maxUploadBytes: settings.maxUploadBytes,
-      maxAppBodyBytes: settings.maxAppBodyBytes,
-      maxAppChunkBytes: settings.maxAppChunkBytes,
-      maxAppResultBytes: settings.maxAppResultBytes,
-      maxAppTranscriptBytes: settings.maxAppTranscriptBytes,
       images,
       owners,
       catalog,

@@ -32,7 +32,6 @@ export type { AppLogLine, LiveApp } from "./versions/live-app.ts";
 export type CatalogParts = Omit<OpenParts, "appSecrets"> & {
   readonly secrets: Pick<Secrets, "read" | "replace">;
   /** How long an environment is kept that no version uses. */
-  readonly environmentRetentionMs?: number;
   readonly images: HousekeeperParts["images"];
   readonly holderOf: SwitcherParts["holderOf"];
   /** An app was deleted: what is stored of it can go. */

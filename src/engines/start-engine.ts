@@ -80,8 +80,8 @@ type StartedEngine = {
 /** Makes the engine that apps run on. */
 export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<StartedEngine> {
   const { settings, containers, engine = processEngine, seats, home, blobs, clock, log, python } = parts;
-  const { dataDir, serverPorts } = settings;
-  const host = { ...parts, dataDir, python: python.path, ports: new Ports(serverPorts) };
+  const { dataDir } = settings;
+  const host = { ...parts, dataDir, python: python.path, ports: new Ports() };
   const seatStarts = new Map<string, SpanCounts>();
   const held = { network: parts.network, enforcement: parts.limits.enforcement };
   if (!seats && settings.engine === "process") {

@@ -17,6 +17,9 @@ import { ensureOwner } from "./owner.ts";
 import type { Owner } from "./owner.ts";
 import { Tokens } from "./tokens.ts";
 
+/** How long a token that was checked before is accepted while the database cannot be reached. */
+const AUTH_GRACE_MS = 5 * 60_000;
+
 type InstallationOptions = {
   /** Stands between the service and its store. */
   readonly aroundStore?: ((store: Store) => Store) | undefined;
@@ -64,7 +67,7 @@ export async function openInstallation(
     keys,
     instanceId,
     clock: steady(clock),
-    graceMs: settings.authGraceMs,
+    graceMs: AUTH_GRACE_MS,
   });
   const owner = await ensureOwner({ store, tokens, seal, clock, dataDir: settings.dataDir });
   return { store, seal, keys, tokens, owner };

@@ -62,7 +62,6 @@ export type RunsParts = {
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;
   readonly recordRetentionMs: number;
-  readonly logRetentionMs: number;
   readonly auditRetentionMs: number;
   readonly dataDir: string;
   readonly storage: FileRunsParts["storage"];

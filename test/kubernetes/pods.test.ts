@@ -1,3 +1,4 @@
+import { internals } from "../support/test-settings.ts";
 import { randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { describe, expect, onTestFinished } from "vitest";
@@ -199,7 +200,7 @@ describe.skipIf(!TEST_CLUSTER)("pods", () => {
       const env = { MILLRACE_KUBERNETES_IMAGE: workerImage, MILLRACE_SEAT_URL: `https://${hostAddress}:1` };
       const { settings: wrong } = await pods.service("node-1", () => true, {
         ...env,
-        MILLRACE_SEAT_PORT: String(await freePort()),
+        ...internals({ seatPort: await freePort() }),
       });
       expect((await checkKubernetes(wrong, {})).at(-1)).toMatchObject({
         status: "fail",

@@ -6,7 +6,7 @@ import { Stage } from "../../src/cli/operator/escape/stage.ts";
 import { tryAttacks } from "../../src/cli/operator/escape/try-attacks.ts";
 import { RUNGS } from "../../src/host/walls/walls.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
-import { SERVER_PORTS, testService } from "../support/service.ts";
+import { testService } from "../support/service.ts";
 import { MEANS, requireCgroups, withoutCgroups } from "../support/walls/limited.ts";
 import { onlyUpTo, requireOffered } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
@@ -35,7 +35,6 @@ for (const means of MEANS) {
           python,
           isScratch: true,
           judgesNetwork: false,
-          serverPorts: SERVER_PORTS,
         });
         onTestFinished(() => stage.clear());
         await stage.prepare(signal);

@@ -6,7 +6,7 @@ import { Stage } from "../../src/cli/operator/escape/stage.ts";
 import { tryAttacks } from "../../src/cli/operator/escape/try-attacks.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
 import { RUNGS } from "../../src/host/walls/walls.ts";
-import { SERVER_PORTS, testService } from "../support/service.ts";
+import { testService } from "../support/service.ts";
 import { onlyUpTo, requireJudged } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
 
@@ -29,7 +29,6 @@ for (const rung of RUNGS) {
         python,
         isScratch: false,
         judgesNetwork: true,
-        serverPorts: SERVER_PORTS,
       });
       onTestFinished(async () => await stage.clear());
       await stage.prepare(signal);

@@ -36,10 +36,6 @@ async function listNodes({ api, out }: Task): Promise<void> {
     RUNS: ({ runs }) => String(runs),
     SINCE: ({ startedAt }) => relative(startedAt),
     RELEASE: ({ release }) => printableName(release),
-    LABELS: ({ labels }) =>
-      Object.entries(labels)
-        .map(([name, value]) => printableName(`${name}=${value}`))
-        .join(","),
   });
 }
 

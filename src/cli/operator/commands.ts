@@ -1,5 +1,6 @@
+import { Option } from "commander";
 import type { Command } from "commander";
-import { SETTING_KEYS, envOf, flagOf } from "../../config/setting-keys.ts";
+import { DROPPED, SETTING_KEYS, envOf, flagOf } from "../../config/setting-keys.ts";
 import { usage } from "../failure.ts";
 import { examples, JSON_OPTION } from "../options.ts";
 import type { Definitions, OperatorFlags } from "../options.ts";
@@ -84,5 +85,8 @@ function withSettings(command: Command, ...lines: string[]): Command {
     const source = usual ? `${envOf(name)}, default ${usual}` : envOf(name);
     command.option(`${flagOf(name)} <value>`, `${meaning} [${source}]`);
   }
+  // Accepted here, so that the service can say what to do instead.
+  for (const name of Object.keys(DROPPED))
+    command.addOption(new Option(`${flagOf(name)} [value]`).hideHelp());
   return examples(command, ...lines);
 }

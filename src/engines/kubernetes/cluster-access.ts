@@ -1,7 +1,7 @@
 import path from "node:path";
 import * as z from "zod/mini";
 import { existsSync, readFileSync, statSync } from "node:fs";
-import type { EngineSettings } from "../../config/engine-keys.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 import { parse } from "yaml";
 
 /** How to reach the API of a cluster, and as whom. */
@@ -30,7 +30,7 @@ const ACCOUNT_DIR = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /** By the kubeconfig of the settings, else by the account of the pod that this runs in. Throws in words for people. */
 export function findCluster(
-  { kubernetesConfig, kubernetesNamespace }: EngineSettings,
+  { kubernetesConfig, kubernetesNamespace }: Settings,
   env: NodeJS.ProcessEnv,
   accountDir = ACCOUNT_DIR,
 ): ClusterAccess {

@@ -25,7 +25,6 @@ export type PodParts = {
   readonly image: string;
   /** The Python of apps that ask for none, such as 3.12. */
   readonly python: string;
-  readonly requestFactor: number;
   /** Each has as much as its app asks for. */
   readonly replicasPerSeat: number;
   readonly maxScratchBytes: number;
@@ -68,6 +67,8 @@ const RUNTIME_CLASSES = { v1: null, v2: "gvisor" } as const;
 /** Nothing fits into less: the agent and the harness themselves take that. */
 const LEAST_MEMORY_BYTES = 32 * 1024 * 1024;
 const LEAST_CPU_MILLIS = 10;
+/** The share of its limits that a pod reserves on a machine. */
+const REQUESTED = 0.25;
 
 /** Of a pod's name, which is also the name of its host. */
 const MAX_NAME = 63;
@@ -230,8 +231,8 @@ function workerImage({ image, python }: PodParts, workload: Workload): string {
   return image.replaceAll("{python}", `${major}.${minor}`);
 }
 
-/** What it may use is hard; what it reserves is a part of that. */
-function resourcesOf({ requestFactor, replicasPerSeat }: PodParts, { limits, cards }: Workload): object {
+/** Limits are what the app asks for; requests are a part of that, so that idle apps leave room for others. */
+function resourcesOf({ replicasPerSeat }: PodParts, { limits, cards }: Workload): object {
   const { memoryBytes, cpus, cpuShare } = limits;
   const millis = (amount: number): string =>
     `${Math.max(LEAST_CPU_MILLIS, Math.round(amount * replicasPerSeat * 1000))}m`;
@@ -245,8 +246,8 @@ function resourcesOf({ requestFactor, replicasPerSeat }: PodParts, { limits, car
       ...gpus,
     },
     requests: {
-      cpu: millis((cpus ?? cpuShare) * requestFactor),
-      ...(memoryBytes !== null && { memory: bytes(memoryBytes * requestFactor) }),
+      cpu: millis((cpus ?? cpuShare) * REQUESTED),
+      ...(memoryBytes !== null && { memory: bytes(memoryBytes * REQUESTED) }),
       ...gpus,
     },
   };
@@ -301,7 +302,6 @@ export function podPartsOf(
 ): PodParts {
   return {
     ...given,
-    requestFactor: settings.kubernetesRequestFactor,
     replicasPerSeat: settings.replicasPerSeat,
     maxScratchBytes: settings.maxScratchBytes,
     storage: settings.kubernetesStorage,

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
-import type { RaySettings } from "../../config/ray-keys.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 import { readText, sendPatiently } from "../../host/patient-request.ts";
 
 /** Between two bytes, and until the first: a dashboard that says nothing is taken for gone. */
@@ -135,11 +135,14 @@ export class JobsApi {
 }
 
 /** The API of the cluster that the settings name. Throws where they name none. */
-export function openJobsApi({ rayAddress, rayToken, rayTokenFile }: RaySettings): JobsApi {
+export function openJobsApi({
+  rayAddress,
+  rayTokenFile,
+}: Pick<Settings, "rayAddress" | "rayTokenFile">): JobsApi {
   if (rayAddress === null)
     throw new Error("engine = ray needs MILLRACE_RAY_ADDRESS, the address of the Ray dashboard");
   return new JobsApi(rayAddress, () =>
-    rayTokenFile === null ? rayToken : readFileSync(rayTokenFile, "utf8").trim(),
+    rayTokenFile === null ? null : readFileSync(rayTokenFile, "utf8").trim(),
   );
 }
 
@@ -154,8 +157,7 @@ function pathOf(id: string): string {
 }
 
 function refusalOf(status: number, text: string): string {
-  if (status === 401 || status === 403)
-    return "Ray refused the token: set MILLRACE_RAY_TOKEN or MILLRACE_RAY_TOKEN_FILE";
+  if (status === 401 || status === 403) return "Ray refused the token: set MILLRACE_RAY_TOKEN_FILE";
   // A Python traceback, whose last line says what it was.
   const said = text.trim().split("\n").at(-1) ?? "";
   return words(`Ray answered ${status}${said === "" ? "" : `: ${said}`}`);

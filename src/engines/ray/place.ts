@@ -1,5 +1,4 @@
 import type { Socket } from "node:net";
-import type { RaySettings } from "../../config/ray-keys.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { describeRayTrouble, openJobsApi, RayRefusal, whyTooOld } from "./jobs-api.ts";
 import type { JobsApi } from "./jobs-api.ts";
@@ -24,7 +23,7 @@ import type { RayActor } from "./ray-seat.ts";
 import type { SupervisorMessage, SupervisorOrder } from "./supervisor-messages.ts";
 
 export type RayPlaceParts = {
-  readonly settings: RaySettings & Pick<Settings, "replicasPerSeat">;
+  readonly settings: Pick<Settings, "rayAddress" | "rayTokenFile" | "rayResources" | "replicasPerSeat">;
   readonly clock: Clock;
   readonly log: Log;
 };

@@ -4,7 +4,7 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { z } from "zod";
 import type { Settings } from "../../config/setting-keys.ts";
-import type { UidRange } from "../../config/uid-range.ts";
+import type { UidRange } from "../../config/service-keys.ts";
 import type { Log } from "../../kit/log.ts";
 import { PROJECT_ID } from "../../model/names.ts";
 import { storageFolder } from "../data-folders.ts";

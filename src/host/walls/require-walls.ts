@@ -50,7 +50,7 @@ export async function requireNetwork(
   python: string,
   managementPort: () => number,
 ): Promise<NetworkWall> {
-  const { egressOnly, egressAllow, networkDeny, networkUnenforced, serverPorts } = settings;
+  const { egressOnly, egressAllow, networkDeny, networkUnenforced } = settings;
   const gap = await findGap(rung, python, settings);
   if (gap !== null && egressOnly && networkUnenforced === "refuse")
     throw new Error(
@@ -61,7 +61,6 @@ export async function requireNetwork(
     egressAllow,
     networkDeny,
     networkUnenforced,
-    serverPorts,
     hasWalls: rung !== null,
     gap,
     managementPort,

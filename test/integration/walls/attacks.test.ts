@@ -12,7 +12,7 @@ import { isSound, judge } from "../../../src/cli/operator/escape/verdict.ts";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { RUNGS } from "../../../src/host/walls/walls.ts";
-import { SERVER_PORTS, testService } from "../../support/service.ts";
+import { testService } from "../../support/service.ts";
 import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
 import { ATTACKED_LEVELS } from "../../support/walls/tried-rungs.ts";
 import { verifies } from "../../verifies.ts";
@@ -39,7 +39,6 @@ for (const level of ATTACKED_LEVELS) {
         python,
         isScratch: false,
         judgesNetwork: false,
-        serverPorts: SERVER_PORTS,
       });
       onTestFinished(async () => {
         await stage.clear();

@@ -95,8 +95,7 @@ async function attack(place: Place, settings: Settings, out: Output, signal: Abo
   const enforced = new Set(rules.filter(({ isEnforced }) => isEnforced).map(({ name }) => name));
   const { path: python } = await findInterpreter(settings.python);
   const judgesNetwork = enforced.has("network");
-  const { serverPorts } = settings;
-  const target: Target = { ...where, api, python, judgesNetwork, serverPorts };
+  const target: Target = { ...where, api, python, judgesNetwork };
   const stage = new Stage(target);
   const progress = new Progress("deploying a hostile app", out.isJson);
   const all: Tried[] = [];

@@ -14,12 +14,13 @@ import { PYTHON_DIR } from "../../../config/package-files.ts";
 import { storageFolder } from "../../../host/data-folders.ts";
 import { randomTicket } from "../../../kit/ids.ts";
 import { runtimeDir } from "../../../kit/runtime-dir.ts";
-import type { PortRange } from "../../../config/setting-readers.ts";
+import type { PortRange } from "../../../host/walls/network.ts";
 import type { Api } from "../../client/api.ts";
 import { textOf } from "../../client/http.ts";
 import { deploySources } from "../../client/upload-app.ts";
 import { CliFailure } from "../../failure.ts";
 import { readEnvelope } from "../../client/print-answer.ts";
+import { SERVER_PORTS } from "../../../host/walls/network.ts";
 import type { Attack } from "./attack.ts";
 import { PRIVATE_STAND_IN, StandIns, Victim } from "./victims.ts";
 import { below, readStat } from "../../../host/processes.ts";
@@ -37,8 +38,6 @@ export type Target = {
   readonly isScratch: boolean;
   /** The host can judge what apps connect to. */
   readonly judgesNetwork: boolean;
-  /** Ports that it keeps for servers. */
-  readonly serverPorts: PortRange;
 };
 
 /** What a function of an app gave, or how the call ended otherwise. */
@@ -91,7 +90,7 @@ export class Stage {
 
   /** Deploys the apps and puts everything in place. */
   async prepare(signal: AbortSignal): Promise<void> {
-    const { api, dataDir, masterKey, pid, python, isScratch, judgesNetwork, serverPorts } = this.target;
+    const { api, dataDir, masterKey, pid, python, isScratch, judgesNetwork } = this.target;
     this.#victim = await Victim.start(python, signal);
     mkdirSync(this.#otherStorage, { recursive: true, mode: 0o700 });
     writeFileSync(path.join(this.#otherStorage, "secret"), "of another project", { mode: 0o600 });
@@ -125,7 +124,7 @@ export class Stage {
       neighbour_pid: replicaIn(otherBundle, pid),
       neighbour_port: (await this.call("neighbour", "listen")).result,
       // At the end: those in use are anywhere between, and the service gives them out one after the other.
-      server_ports: [serverPorts.last, Math.max(serverPorts.first, serverPorts.last - 20)],
+      server_ports: [SERVER_PORTS.last, SERVER_PORTS.last - 20],
       management_host: host,
       management_port: Number(port),
       ...(isScratch && elsewhere),
