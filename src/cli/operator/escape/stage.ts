@@ -14,7 +14,6 @@ import { PYTHON_DIR } from "../../../config/package-files.ts";
 import { storageFolder } from "../../../host/data-folders.ts";
 import { randomTicket } from "../../../kit/ids.ts";
 import { runtimeDir } from "../../../kit/runtime-dir.ts";
-import type { PortRange } from "../../../host/walls/network.ts";
 import type { Api } from "../../client/api.ts";
 import { textOf } from "../../client/http.ts";
 import { deploySources } from "../../client/upload-app.ts";

@@ -5,7 +5,11 @@ import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { expect, onTestFinished } from "vitest";
-import { checkAppHosts, checkMasterKey, checkNodes } from "../../../../../src/cli/operator/doctor/node-checks.ts";
+import {
+  checkAppHosts,
+  checkMasterKey,
+  checkNodes,
+} from "../../../../../src/cli/operator/doctor/node-checks.ts";
 import type { DatabaseReport } from "../../../../../src/store/upkeep/report.ts";
 import { testSettings } from "../../../../support/test-settings.ts";
 import { verifies } from "../../../../verifies.ts";
