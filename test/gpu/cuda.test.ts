@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import type { TestContext } from "vitest";
-import { checkCuda, lookAtWalls } from "../../src/cli/host-checks.ts";
+import { checkCuda, lookAtWalls } from "../../src/cli/operator/doctor/host-checks.ts";
 import { RUNGS } from "../../src/host/walls/walls.ts";
 import { testSettings } from "../support/test-settings.ts";
 import { testService } from "../support/service.ts";

@@ -2,7 +2,7 @@ import { internals } from "../support/test-settings.ts";
 import { randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { describe, expect, onTestFinished } from "vitest";
-import { checkKubernetes } from "../../src/cli/check-kubernetes.ts";
+import { checkKubernetes } from "../../src/cli/operator/doctor/engine-checks.ts";
 import { KubernetesApi } from "../../src/engines/kubernetes/api.ts";
 import { findCluster } from "../../src/engines/kubernetes/cluster-access.ts";
 import { systemClock } from "../../src/kit/clock.ts";

@@ -3,7 +3,7 @@ import path from "node:path";
 import { expect } from "vitest";
 import type { TestContext } from "vitest";
 import type { Rung } from "../../src/host/walls/walls.ts";
-import type { Verdict } from "../../src/cli/escape/verdict.ts";
+import type { Verdict } from "../../src/cli/operator/escape/verdict.ts";
 import { BUILT_PACKAGE, MILLRACE, run, scratchDirectory } from "../support/command-line.ts";
 import { REPOSITORY } from "../support/source-files.ts";
 import { offered } from "../support/walls/walled.ts";

@@ -1,9 +1,9 @@
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { apiOf } from "../../src/cli/chaos/scratch-service.ts";
-import { NETWORK } from "../../src/cli/escape/attacks/network.ts";
-import { Stage } from "../../src/cli/escape/stage.ts";
-import { tryAttacks } from "../../src/cli/escape/try-attacks.ts";
+import { apiOf } from "../../src/cli/operator/chaos/scratch-service.ts";
+import { NETWORK } from "../../src/cli/operator/escape/attacks/network.ts";
+import { Stage } from "../../src/cli/operator/escape/stage.ts";
+import { tryAttacks } from "../../src/cli/operator/escape/try-attacks.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
 import { RUNGS } from "../../src/host/walls/walls.ts";
 import { testService } from "../support/service.ts";

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { KNOWN_MIGRATIONS } from "../../../src/store/schema/migrate.ts";
 import { SCHEMA_OBJECTS } from "../../../src/store/schema/schema-objects.ts";
 import { inspectDatabase } from "../../../src/store/upkeep/whole-database.ts";
-import { checkDatabase } from "../../../src/cli/checks.ts";
+import { checkDatabase } from "../../../src/cli/operator/doctor/data-checks.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { Bell } from "../../../src/kit/bell.ts";
 import { until } from "../../support/until.ts";
