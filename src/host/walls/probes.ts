@@ -8,8 +8,8 @@ import { z } from "zod";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { startOf } from "../interpreter.ts";
-import { RUNGS } from "./walls.ts";
-import type { Offer, Rung } from "./walls.ts";
+import { WALL_LEVELS } from "./walls.ts";
+import type { Offer, WallLevel } from "./walls.ts";
 
 /** Generous: a few processes that start and end. */
 const ANSWER_MS = 60_000;
@@ -30,24 +30,24 @@ const cudaStart = z.object({ bare: why, walled: why, walls: z.array(z.string()) 
 export type CudaStart = z.infer<typeof cudaStart>;
 
 /** Finds out which levels this host supports, by raising the walls of each around a process that runs into them. */
-export async function probeRungs({ reads, ...host }: ProbedHost): Promise<Offer> {
+export async function probeLevels({ reads, ...host }: ProbedHost): Promise<Offer> {
   try {
     return offer.parse(JSON.parse(await ask("probe", host, { reads })));
   } catch (error) {
     // A Python that cannot even try, for example without ctypes, supports no level.
-    return Object.fromEntries(RUNGS.map((rung) => [rung, (error as Error).message])) as Offer;
+    return Object.fromEntries(WALL_LEVELS.map((level) => [level, (error as Error).message])) as Offer;
   }
 }
 
 /** Why connections of apps at a level cannot be filtered here; null if they can. It makes two to find out. */
 export async function probeNetwork(
   python: string,
-  rung: Rung,
+  level: WallLevel,
   dataDir: string,
   user: number,
 ): Promise<string | null> {
   try {
-    const reason = (await ask("probe_network", { python, dataDir, user }, { rung })).trim();
+    const reason = (await ask("probe_network", { python, dataDir, user }, { rung: level })).trim();
     return reason === "judged" ? null : reason;
   } catch (error) {
     return (error as Error).message;
@@ -62,12 +62,12 @@ export function hasNvidia(): boolean {
 /** Starts CUDA outside the walls and behind them. Throws if that cannot be tried. */
 export async function probeCuda(
   { reads, ...host }: ProbedHost,
-  rung: Rung | null,
+  level: WallLevel | null,
   { hasNotifier, env }: { readonly hasNotifier: boolean; readonly env: NodeJS.ProcessEnv },
 ): Promise<CudaStart> {
   const libraries = env["LD_LIBRARY_PATH"];
   const variables = libraries === undefined ? {} : { LD_LIBRARY_PATH: libraries };
-  const question = { rung, reads, has_notifier: hasNotifier, variables };
+  const question = { rung: level, reads, has_notifier: hasNotifier, variables };
   return cudaStart.parse(JSON.parse(await ask("probe_cuda", host, question)));
 }
 
