@@ -1,6 +1,6 @@
 import { Agent, request } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
-import { hostOf } from "../../src/nodes/node-name.ts";
+import { hostOf } from "../../src/nodes/authority.ts";
 import type { Peer } from "../../src/nodes/peers.ts";
 import { announce, endWithParent } from "../child-side.ts";
 import { barePass } from "../floor/bare-pass.ts";

@@ -1,4 +1,6 @@
+import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
+import type { Clock } from "../kit/clock.ts";
 import { LineCutter } from "../kit/line-cutter.ts";
 import type { LogStream } from "../model/log-line.ts";
 import { RUN_ID } from "../model/names.ts";
@@ -18,6 +20,54 @@ const TAG_START = "\x1e";
 const TAG_END = "\x1f";
 /** How long what a process printed is read after its end; all it started has ended with it. */
 export const LAST_LINES_MS = 10_000;
+
+/** What is learned from a process's output. */
+type OutputEvents = {
+  onLog(line: PrintedLine): void;
+  onError(error: unknown): void;
+};
+
+/** Reads both outputs of a process to their ends. */
+export function readOutput(
+  pipes: { readonly stdout: Readable; readonly stderr: Readable },
+  owner: string,
+  events: OutputEvents,
+): void {
+  for (const name of ["stdout", "stderr"] as const) readOne(pipes[name], name, owner, events);
+}
+
+function readOne(stream: Readable, name: LogStream, owner: string, events: OutputEvents): void {
+  readLogLines(stream, name, (line) => events.onLog(line), { owner }).catch((error: unknown) =>
+    events.onError(error),
+  );
+}
+
+/** The outputs that a process sends over connections of its own. */
+export class LogSockets {
+  readonly #owner: string;
+  readonly #events: OutputEvents;
+  readonly #sockets: Socket[] = [];
+
+  constructor(owner: string, events: OutputEvents) {
+    this.#owner = owner;
+    this.#events = events;
+  }
+
+  /** Reads the connection if it carries output; otherwise returns false. */
+  take(kind: string, socket: Socket): boolean {
+    if (kind !== "stdout" && kind !== "stderr") return false;
+    this.#sockets.push(socket);
+    readOne(socket, kind, this.#owner, this.#events);
+    return true;
+  }
+
+  /** Closes the connections, `LAST_LINES_MS` after now if a clock is given. */
+  close(clock: Clock | null): void {
+    const close = (): void => this.#sockets.forEach((socket) => socket.destroy());
+    if (clock === null) close();
+    else if (this.#sockets.length > 0) clock.after(LAST_LINES_MS, close);
+  }
+}
 
 /** Reads a process's stdout or stderr to its end, line by line, as fast as the pace allows. */
 export async function readLogLines(

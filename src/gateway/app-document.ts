@@ -1,13 +1,13 @@
 import type { Catalog } from "../apps/catalog.ts";
 import { appDocument } from "../model/app-document.ts";
 import { AppError } from "../model/errors.ts";
-import { appUrl } from "./app-url.ts";
+import { appUrl } from "./app-request.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { Connection } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { DocumentRoute } from "./route.ts";
-import type { WhyAbsent } from "./why-absent.ts";
+import type { WhyAbsent } from "./app-request.ts";
 
 export type DocumentParts = {
   readonly catalog: Catalog;

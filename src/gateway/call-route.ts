@@ -2,20 +2,19 @@ import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import type { RememberedToken } from "../identity/tokens.ts";
 import { AppError } from "../model/errors.ts";
 import type { Authenticator } from "./authenticate.ts";
-import type { BodyReservation, BodyRoom } from "./body-room.ts";
+import type { BodyReservation, BodyRoom } from "./body.ts";
 import type { Connection } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import { checkJson } from "../kit/json/check-json.ts";
 import type { JsonFault } from "../kit/json/fault.ts";
 import { OFF_THREAD_BYTES, checkJsonOffThread } from "./json/off-thread.ts";
-import { readQuery } from "./query.ts";
-import { checkBodyHead, hasBody, readBody } from "./read-body.ts";
+import { readQuery } from "./route.ts";
+import { checkBodyHead, hasBody, readBody } from "./body.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { CallRoute } from "./route.ts";
 import type { ProxyHandler } from "./proxy/proxy-route.ts";
-import type { CheckedCall } from "./checked-call.ts";
+import type { CheckedCall, WhyAbsent } from "./app-request.ts";
 import type { RunStarter } from "./start-run.ts";
-import type { WhyAbsent } from "./why-absent.ts";
 
 export type CallParts = {
   readonly catalog: Catalog;

@@ -5,7 +5,7 @@ import { BROKEN_OFF_TRAILER } from "../nodes/forward/hop-head.ts";
 import { STREAM_TYPE } from "../runs/response.ts";
 import type { Exchange } from "./exchange.ts";
 import { GzipMember, gzipBlocks } from "../kit/gzip-member.ts";
-import { sentBytes } from "./sent-bytes.ts";
+import { sentBytes } from "./unread-answers.ts";
 
 export type StreamOptions = {
   readonly isGzip: boolean;

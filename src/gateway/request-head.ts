@@ -131,3 +131,34 @@ function badEncoding(): AppError {
 function badTarget(): AppError {
   return new AppError("bad_request", { message: "The request target must be a path." });
 }
+
+/** Whether an Accept header asks for server-sent events by name. */
+export function wantsEvents(accept: string | null): boolean {
+  return accept !== null && listed(accept, "text/event-stream") === true;
+}
+
+/** Whether an Accept-Encoding header allows gzip. */
+export function takesGzip(acceptEncoding: string | null): boolean {
+  if (acceptEncoding === null) return false;
+  return listed(acceptEncoding, "gzip") ?? listed(acceptEncoding, "*") ?? false;
+}
+
+/** True for a name in the list, false for one with `q=0`, null for one that is not there. */
+function listed(list: string, name: string): boolean | null {
+  for (const item of list.split(",")) {
+    const [value = "", ...parameters] = item.split(";").map((part) => part.trim().toLowerCase());
+    if (value !== name) continue;
+    return !parameters.some((parameter) => /^q\s*=\s*0(?:\.0{0,3})?$/.test(parameter));
+  }
+  return null;
+}
+
+/** Longer than any proxy keeps a silent connection. */
+const MAX_WAIT_SECONDS = 3600;
+const WAIT = /(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])/i;
+
+/** How long the caller will wait according to `Prefer: wait=N`, in seconds; null if the header does not say. */
+export function preferredWait(prefer: string | null): number | null {
+  const seconds = prefer === null ? undefined : WAIT.exec(prefer)?.[1];
+  return seconds === undefined ? null : Math.min(Number(seconds), MAX_WAIT_SECONDS);
+}

@@ -1,4 +1,5 @@
 import { APP_NAME, FUNCTION_NAME, PROJECT_ID, RUN_ID } from "../model/names.ts";
+import { AppError } from "../model/errors.ts";
 
 /** What every address of an app begins with. */
 export type AppRoute = { readonly projectId: string; readonly appName: string };
@@ -90,4 +91,49 @@ export class Router {
     }
     return route;
   }
+}
+
+/** What the query of a run call asks for. */
+export type RunQuery = { readonly isAsync: boolean; readonly webhookEndpoint: string | null };
+
+const PLAIN: RunQuery = { isAsync: false, webhookEndpoint: null };
+
+/** Reads `async` and `webhookEndpoint`; other parameters are ignored. */
+export function readQuery(query: string): RunQuery {
+  if (query === "") return PLAIN;
+  const parameters = new URLSearchParams(query);
+  const isAsync = single(parameters, "async") ?? "false";
+  if (isAsync !== "true" && isAsync !== "false") {
+    throw new AppError("bad_request", { message: "async must be true or false." });
+  }
+  return { isAsync: isAsync === "true", webhookEndpoint: single(parameters, "webhookEndpoint") };
+}
+
+function single(parameters: URLSearchParams, name: string): string | null {
+  const values = parameters.getAll(name);
+  if (values.length > 1) throw new AppError("bad_request", { message: `${name} may be given only once.` });
+  return values[0] ?? null;
+}
+
+const OURS = new Set(["async", "webhookEndpoint"]);
+const MAY_BE_OURS = /async|webhookEndpoint|%/i;
+
+/** What a target's query asks of us, and the target as the app is to see it: without that, and else as it came. */
+export type ProxyTarget = { readonly target: string; readonly query: RunQuery };
+
+/** Takes what is ours out of a query. Other methods than POST leave everything to the app. */
+export function readTarget(target: string, method: string): ProxyTarget {
+  const mark = method === "POST" ? target.indexOf("?") : -1;
+  if (mark === -1) return { target, query: PLAIN };
+  const text = target.slice(mark + 1);
+  if (!MAY_BE_OURS.test(text)) return { target, query: PLAIN };
+  const kept = text.split("&").filter((part) => !OURS.has(nameOf(part)));
+  const path = target.slice(0, mark);
+  return { target: kept.length === 0 ? path : `${path}?${kept.join("&")}`, query: readQuery(text) };
+}
+
+/** As the query's reader understands it. */
+function nameOf(part: string): string {
+  const [name] = new URLSearchParams(part).keys();
+  return name ?? "";
 }

@@ -1,4 +1,6 @@
 import type { IncomingMessage, Server } from "node:http";
+import { BACKLOG, checkingInterval, MAX_PIPELINED } from "../kit/listener/listening.ts";
+import { createServer, ServerResponse } from "../kit/node-http.ts";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { randomUUID } from "node:crypto";
@@ -6,34 +8,28 @@ import type { AddressRanges } from "../kit/address-ranges.ts";
 import { RUN_AHEAD_MS, UuidSource } from "../kit/ids.ts";
 import { clientAddress } from "../kit/listener/client-address.ts";
 import { ConnectionGate } from "../kit/listener/connection-gate.ts";
-import { BACKLOG, MAX_PIPELINED } from "../kit/listener/listening.ts";
 import type { Log } from "../kit/log.ts";
-import { ServerResponse } from "../kit/node-http.ts";
 import { AppError } from "../model/errors.ts";
 import { noRoom } from "../model/raw-refusal.ts";
 import type { Others } from "../nodes/forward/whereabouts.ts";
 import type { FromPeer, PeerRoutes } from "../nodes/peer-listener.ts";
 import { DocumentHandler } from "./app-document.ts";
-import type { HostParts } from "./app-hosts.ts";
-import { BrokenRequests } from "./broken-requests.ts";
+import type { HostParts } from "./find-route.ts";
+import { BrokenRequests, Connections } from "./connection.ts";
 import { closeJsonChecker } from "./json/off-thread.ts";
-import { Connections } from "./connection.ts";
 import type { Connection } from "./connection.ts";
-import { BodyRoom, bodyRoomBytes } from "./body-room.ts";
+import { BodyRoom, bodyRoomBytes } from "./body.ts";
 import { CallHandler } from "./call-route.ts";
 import type { CallParts } from "./call-route.ts";
 import { Cors } from "./cors.ts";
 import { Feeds } from "./events/feeds.ts";
-import { Exchange } from "./exchange.ts";
+import { Exchange, OpenExchanges } from "./exchange.ts";
 import type { ExchangeParts } from "./exchange.ts";
 import { RouteFinder } from "./find-route.ts";
-import { createHttpServer } from "./http-server.ts";
-import type { ArrivalLimits } from "./http-server.ts";
-import { OpenExchanges } from "./open-exchanges.ts";
 import { Passing } from "./passing.ts";
 import { ProxyHandler } from "./proxy/proxy-route.ts";
 import { readHead } from "./request-head.ts";
-import { SocketHandler, asksForSocket } from "./sockets/socket-route.ts";
+import { asksForSocket, SocketHandler } from "./proxy/socket-route.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { Route } from "./route.ts";
 import { RunHandler } from "./run-route.ts";
@@ -42,7 +38,38 @@ import { RunStarter } from "./start-run.ts";
 import type { StarterParts } from "./start-run.ts";
 import { UnreadAnswers } from "./unread-answers.ts";
 
-export type GatewayOptions = RunParts &
+/** How long headers and the whole request may take to arrive, and how long a connection may be idle. */
+type ArrivalLimits = {
+  readonly headerTimeoutMs: number;
+  readonly bodyTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+};
+
+const MAX_HEADER_BYTES = 16 * 1024;
+
+/** Node's HTTP server with the gateway's limits. `readHead` checks heads, because Node's own error answers are not JSON. */
+function createHttpServer(
+  { headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs }: ArrivalLimits,
+  mayUpgrade: (request: IncomingMessage) => boolean,
+): Server {
+  // Node requires headersTimeout <= requestTimeout.
+  const headersTimeout = Math.min(headerTimeoutMs, bodyTimeoutMs);
+  const server = createServer({
+    maxHeaderSize: MAX_HEADER_BYTES,
+    headersTimeout,
+    requestTimeout: bodyTimeoutMs,
+    keepAliveTimeout: idleTimeoutMs,
+    connectionsCheckingInterval: checkingInterval(headersTimeout),
+    requireHostHeader: false,
+    shouldUpgradeCallback: mayUpgrade,
+    noDelay: true,
+  });
+  // `readHead` counts them; Node would drop further headers silently.
+  server.maxHeadersCount = 0;
+  return server;
+}
+
+type GatewayOptions = RunParts &
   StarterParts &
   Pick<CallParts, "whyAbsent"> &
   ArrivalLimits &

@@ -6,20 +6,22 @@ import { misfits } from "../model/arguments.ts";
 import { AppError } from "../model/errors.ts";
 import { isFinal } from "../model/run.ts";
 import type { Executor } from "../runs/execute.ts";
-import type { RunRequest } from "../runs/live-run.ts";
+import type { RunRequest, Webhook } from "../runs/live-run.ts";
 import type { RunLookup } from "../runs/lookup.ts";
 import { respondMisfit } from "../runs/response.ts";
 import type { Keyed, RunKeyMark, Submitter } from "../runs/submit.ts";
-import { answerAccepted } from "./answer-accepted.ts";
+import { answerAccepted } from "./app-request.ts";
 import type { Authenticator } from "./authenticate.ts";
-import type { BodyRoom } from "./body-room.ts";
-import type { CheckedCall } from "./checked-call.ts";
+import type { BodyRoom } from "./body.ts";
+import type { CheckedCall } from "./app-request.ts";
 import { memberNames } from "../kit/json/member-names.ts";
-import { preferredWait } from "./prefer.ts";
-import { readWebhook } from "./read-webhook.ts";
-import type { WebhookParts } from "./read-webhook.ts";
+import { preferredWait } from "./request-head.ts";
 import { RunAnswer } from "./run-answer.ts";
 import { sendResult } from "./run-views.ts";
+import type { AddressRanges } from "../kit/address-ranges.ts";
+import type { Seal } from "../kit/seal.ts";
+import { parseWebhookUrl } from "../runs/webhooks/target.ts";
+import type { RequestHead } from "./request-head.ts";
 
 export type StarterParts = WebhookParts & {
   readonly catalog: Catalog;
@@ -175,4 +177,30 @@ function keyMark(
     keyHash: hash("sha256", ownKey, "buffer"),
     fingerprint: hash("sha256", Buffer.concat([call, body]), "buffer"),
   };
+}
+
+export type WebhookParts = {
+  readonly seal: Seal;
+  /** Private addresses that webhooks may reach all the same. */
+  readonly webhookAllow: AddressRanges;
+};
+
+const MAX_SECRET_CHARS = 1024;
+
+/** Where a run's response is to go, with the secret that its caller gave for it; throws if it may not go there. */
+export function readWebhook(
+  runId: string,
+  head: RequestHead,
+  endpoint: string,
+  { seal, webhookAllow }: WebhookParts,
+): Webhook {
+  const { href } = parseWebhookUrl(endpoint, webhookAllow);
+  const secret = head.webhookSecret;
+  if (secret === null) return { endpoint: href, sealedSecret: null };
+  if (secret === "" || secret.length > MAX_SECRET_CHARS) {
+    throw new AppError("bad_request", {
+      message: `X-Webhook-Secret must have 1 to ${MAX_SECRET_CHARS} characters.`,
+    });
+  }
+  return { endpoint: href, sealedSecret: seal.close(Buffer.from(secret), `webhook_secret.${runId}`) };
 }

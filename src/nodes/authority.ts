@@ -1,9 +1,9 @@
-import { NO_END, makeAuthority, makeLeaf } from "../kit/x509.ts";
+import { makeAuthority, makeLeaf, NO_END } from "../kit/x509.ts";
 import type { Certified } from "../kit/x509.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Seal } from "../kit/seal.ts";
 import type { Store } from "../store/store.ts";
-import { hostOf } from "./node-name.ts";
+import type { PeerCertificate } from "node:tls";
 
 /** By what a node proves to others which one it is: its certificate and key, and the authority that both sides trust. */
 export type Identity = Certified & { readonly nodeId: string; readonly authority: string };
@@ -74,4 +74,20 @@ function made(): Certified {
 
 function sealed(certified: Certified, seal: Seal): string {
   return seal.close(Buffer.from(JSON.stringify(certified)), CONTEXT).toString("base64");
+}
+
+const DOMAIN = ".millrace.internal";
+const ID = "[0-9a-z][0-9a-z-]{0,61}";
+const ONLY_ID = new RegExp(`^${ID}$`);
+const ONLY_NAME = new RegExp(`^DNS:(${ID})${DOMAIN.replaceAll(".", "\\.")}$`);
+
+/** The host name in the certificate of a node: nobody looks it up. */
+export function hostOf(nodeId: string): string {
+  if (!ONLY_ID.test(nodeId)) throw new Error(`${JSON.stringify(nodeId)} is not the id of a node`);
+  return nodeId + DOMAIN;
+}
+
+/** The id of the node that showed this certificate, which the authority has signed; null if it is no node's. */
+export function nodeOf({ subjectaltname }: Partial<PeerCertificate>): string | null {
+  return ONLY_NAME.exec(subjectaltname ?? "")?.[1] ?? null;
 }

@@ -1,11 +1,10 @@
 import { backoffMs } from "../kit/backoff.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
-import type { ChangePosition, Topic } from "../store/changes.ts";
+import type { ChangePosition, Topic } from "../store/nodes/changes.ts";
 import type { Store } from "../store/store.ts";
-import { ChangeListener } from "./change-listener.ts";
 
-export type ChangesParts = {
+type ChangesParts = {
   readonly store: Pick<Store, "changes" | "listen">;
   readonly clock: Clock;
   readonly log: Log;
@@ -137,5 +136,44 @@ export class Changes {
     } catch {
       // The next time, or another node.
     }
+  }
+}
+
+/** Somebody who acts on changes, once at a time, and until it works: what comes meanwhile, or failed, is told together. */
+class ChangeListener {
+  readonly #hear: (subjects: readonly string[]) => void | Promise<void>;
+  readonly #onFailure: (error: unknown) => void;
+  /** What it has not acted on yet. */
+  readonly #owed = new Set<string>();
+  #isBusy = false;
+
+  constructor(
+    hear: (subjects: readonly string[]) => void | Promise<void>,
+    onFailure: (error: unknown) => void,
+  ) {
+    this.#hear = hear;
+    this.#onFailure = onFailure;
+  }
+
+  /** Tells of these, and of what failed before; nobody waits for it. */
+  tell(subjects: readonly string[]): void {
+    for (const subject of subjects) this.#owed.add(subject);
+    if (!this.#isBusy) void this.#work();
+  }
+
+  async #work(): Promise<void> {
+    this.#isBusy = true;
+    while (this.#owed.size > 0) {
+      const told = [...this.#owed];
+      this.#owed.clear();
+      try {
+        await this.#hear(told);
+      } catch (error) {
+        for (const subject of told) this.#owed.add(subject);
+        this.#onFailure(error);
+        break;
+      }
+    }
+    this.#isBusy = false;
   }
 }

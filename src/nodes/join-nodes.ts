@@ -1,6 +1,6 @@
 import type { BlobStore } from "../blobs/blob-store.ts";
 import { endSharing, proveShared } from "../blobs/prove-shared.ts";
-import type { NodeSettings } from "../config/node-keys.ts";
+import type { Settings } from "../config/setting-keys.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
@@ -12,23 +12,24 @@ import { Authority } from "./authority.ts";
 import type { Changes } from "./changes.ts";
 import type { Elsewhere } from "./forward/whereabouts.ts";
 import type { NetworkWall } from "../host/walls/network.ts";
-import { NodeLease } from "./lease.ts";
-import { listenAt } from "./listen-at.ts";
-import { meetOthers } from "./meet-others.ts";
+import { LEASE_MS, NodeLease } from "./lease.ts";
+import { listenAt, PeerListener } from "./peer-listener.ts";
 import { Neighbours } from "./neighbours.ts";
 import { OwnNode } from "./own-node.ts";
 import type { NodeWork } from "./own-node.ts";
 import type { Owners } from "./owners.ts";
 import type { Ownership } from "./ownership.ts";
-import { PeerListener } from "./peer-listener.ts";
 import type { PeerRoutes } from "./peer-listener.ts";
 import { PeerPulse } from "./peer-pulse.ts";
 import { Peers } from "./peers.ts";
-import { NodeTalk, answering } from "./talk.ts";
+import { answering, NodeTalk } from "./talk.ts";
 import type { Answering } from "./talk.ts";
 import { NodeWhereabouts } from "./forward/whereabouts.ts";
+import { pause } from "../kit/pause.ts";
+import type { Peer } from "./peers.ts";
+import type { Roster } from "./roster.ts";
 
-export type JoinParts = Pick<NodeSettings, "nodeUrl" | "nodePort"> & {
+type JoinParts = Pick<Settings, "nodeUrl"> & {
   readonly store: Store;
   readonly seal: Seal;
   readonly clock: Clock;
@@ -91,7 +92,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
   const identity = (await Authority.open({ store, seal, clock })).issue(ownership.owner);
   const listener = await life.start(
     "listener for other nodes",
-    () => PeerListener.listen({ identity, ...listenAt(parts.nodeUrl, parts.nodePort), log }),
+    () => PeerListener.listen({ identity, ...listenAt(parts.nodeUrl), log }),
     (started) => started.close(),
   );
   const peers = await life.start(
@@ -191,4 +192,69 @@ async function sharingOf({ blobs, store, ownership, clock, log }: JoinParts) {
       if (blobs) await endSharing(blobs, of);
     },
   };
+}
+
+type MeetingParts = {
+  readonly roster: Roster;
+  readonly talk: Pick<NodeTalk, "hello">;
+  readonly clock: Clock;
+  readonly self: Peer;
+};
+
+/** One that has died counts as alive until its lease has passed. */
+const PATIENCE_MS = 2 * LEASE_MS;
+const LOOK_AGAIN_MS = 500;
+
+/** Another node lives, and cannot be reached from here, or this one from there. */
+class UnreachableNodeError extends Error {
+  constructor(other: Peer, self: Peer, cause: unknown) {
+    super(
+      `this service, at ${self.url}, and another of this installation, at ${other.url}, cannot reach each other: ` +
+        "set MILLRACE_NODE_URL of each to an address that the others reach",
+      { cause },
+    );
+    this.name = "UnreachableNodeError";
+  }
+}
+
+/** Another node lives whose data directory has the same name: which apps are whose goes by that name. */
+class CopiedDirectoryError extends Error {
+  constructor(other: Peer) {
+    super(
+      `the data directory of this service is a copy of that of the service at ${other.url}: ` +
+        "remove the file directory-id from the copy and start again",
+    );
+    this.name = "CopiedDirectoryError";
+  }
+}
+
+/**
+ * Resolves when every other node that lives was reached, and has reached this one; throws if one is not, or if one has a
+ * copy of this node's data directory.
+ */
+async function meetOthers({ roster, talk, clock, self }: MeetingParts): Promise<void> {
+  const met = new Set([self.id]);
+  const until = clock.monotonic() + PATIENCE_MS;
+  for (;;) {
+    const others = roster.all.filter(({ id }) => !met.has(id));
+    let failure: { readonly other: Peer; readonly cause: unknown } | null = null;
+    for (const other of others) {
+      try {
+        await talk.hello(other, self);
+        met.add(other.id);
+      } catch (error) {
+        failure = { other, cause: error };
+      }
+    }
+    if (!failure) return requireOwnHome(roster, self);
+    if (clock.monotonic() > until) throw new UnreachableNodeError(failure.other, self, failure.cause);
+    await pause(clock, LOOK_AGAIN_MS);
+    await roster.look();
+  }
+}
+
+function requireOwnHome(roster: Roster, self: Peer): void {
+  const home = roster.find(self.id)?.details.home;
+  const twin = roster.all.find(({ id, details }) => id !== self.id && details.home === home);
+  if (twin) throw new CopiedDirectoryError(twin);
 }

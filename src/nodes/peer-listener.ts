@@ -4,13 +4,13 @@ import type { Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { BACKLOG } from "../kit/listener/listening.ts";
-import { Strangers, connectionKey } from "../kit/listener/strangers.ts";
+import { connectionKey, Strangers } from "../kit/listener/strangers.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { Identity } from "./authority.ts";
 import { takeHop } from "./forward/hop-head.ts";
 import type { Hop } from "./forward/hop-head.ts";
-import { nodeOf } from "./node-name.ts";
+import { nodeOf } from "./authority.ts";
 import { readWhole } from "./forward/passage.ts";
 
 /** A request that another node has passed on. */
@@ -29,7 +29,7 @@ export type PeerRoutes = {
   own(from: string, path: string, value: unknown): Promise<unknown>;
 };
 
-export type PeerListenerOptions = {
+type PeerListenerOptions = {
   readonly identity: Identity;
   readonly host: string;
   /** 0: a free one. */
@@ -191,7 +191,7 @@ export class PeerListener {
 /** Says which setting has that port. */
 function explained(error: NodeJS.ErrnoException): Error {
   if (error.code !== "EADDRINUSE") return error;
-  const remedy = "choose another port with MILLRACE_NODE_URL or MILLRACE_NODE_PORT";
+  const remedy = "choose another port with MILLRACE_NODE_URL";
   return new Error(`${error.message}: something else listens where other nodes are to connect; ${remedy}`, {
     cause: error,
   });
@@ -207,4 +207,15 @@ async function readValue(request: IncomingMessage): Promise<unknown> {
   } catch {
     throw new AppError("invalid_json");
   }
+}
+
+/** Where a node listens: for this machine alone where only that is told to others, else at every address it has. */
+export function listenAt(
+  url: string | null,
+  own: number | null = null,
+): { readonly host: string; readonly port: number } {
+  if (url === null) return { host: "127.0.0.1", port: own ?? 0 };
+  const { hostname, port } = new URL(url);
+  const isLoopback = /^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname);
+  return { host: isLoopback ? hostname.replace(/^\[(.*)\]$/, "$1") : "::", port: own ?? Number(port) };
 }

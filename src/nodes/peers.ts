@@ -5,7 +5,7 @@ import { Connection } from "../kit/http/connection.ts";
 import type { ConnectionUser } from "../kit/http/connection.ts";
 import type { ServiceNode } from "../model/node.ts";
 import type { Identity } from "./authority.ts";
-import { hostOf } from "./node-name.ts";
+import { hostOf } from "./authority.ts";
 
 /** Another node, as far as one has to know it to reach it. */
 export type Peer = Pick<ServiceNode, "id" | "url">;

@@ -1,6 +1,6 @@
 import type { Chunk } from "../replicas/call.ts";
 import type { LiveRun, RunReader } from "./live-run.ts";
-import type { PartWriter } from "./part-writer.ts";
+import type { PartWriter } from "./transcript-parts.ts";
 
 /** The reader of a run nobody waits for: the store. A generator is paused while the store is behind. */
 export class BackgroundReader implements RunReader {

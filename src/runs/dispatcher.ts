@@ -3,18 +3,18 @@ import type { Log } from "../kit/log.ts";
 import { isRefusal } from "../model/errors.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { callerOf } from "../model/run.ts";
-import type { AppHolder } from "../store/app-owners.ts";
-import type { ClaimedRun, HeldClaim } from "../store/claims.ts";
-import type { RunTarget } from "../replicas/run-target.ts";
+import type { AppHolder } from "../store/nodes/app-owners.ts";
+import type { ClaimedRun, HeldClaim } from "../store/runs/claims.ts";
+import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
 import { BackgroundReader } from "./background.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Executor } from "./execute.ts";
-import { BACK, withInputs } from "./fetch-input.ts";
+import { BACK, withInputs } from "./large-payloads.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunRequest } from "./live-run.ts";
-import type { PartWriter } from "./part-writer.ts";
-import { httpOf } from "./server-run.ts";
+import type { PartWriter } from "./transcript-parts.ts";
+import { httpOf } from "./ended-run.ts";
 
 export type DispatcherParts = {
   readonly store: Store;

@@ -8,9 +8,11 @@ import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { NewDelivery } from "../model/delivery.ts";
 import type { Payload, PayloadBlob } from "../model/payload.ts";
-import type { RunBlobName } from "../store/run-blobs.ts";
+import type { RunBlobName } from "../store/runs/payloads.ts";
 import type { Store } from "../store/store.ts";
-import type { PayloadPlace } from "./payload-place.ts";
+import { randomUUID } from "node:crypto";
+import type { Outcome } from "../model/outcome.ts";
+import type { ClaimedRun } from "../store/runs/claims.ts";
 
 export type LargePayloadsParts = {
   readonly blobs: BlobStore;
@@ -189,4 +191,86 @@ function unavailable(cause: unknown): AppError {
   const message =
     "The service cannot reach the blob store, where large payloads are, right now; try again shortly.";
   return new AppError("storage_unavailable", { message }, cause);
+}
+
+const KEY = "payloads_mark";
+const NOTE = "mark";
+
+/**
+ * The place of large payloads, which bears a mark since this installation first kept some there. One without it is another:
+ * a folder in which nothing is mounted, a wrong bucket. What is missing there is not gone.
+ */
+export class PayloadPlace {
+  readonly #blobs: BlobStore;
+  readonly #mark: string;
+
+  private constructor(blobs: BlobStore, mark: string) {
+    this.#blobs = blobs;
+    this.#mark = mark;
+  }
+
+  static async open(blobs: BlobStore, { meta }: Pick<Store, "meta">): Promise<PayloadPlace> {
+    const known = await meta.get(KEY);
+    if (known !== null) return new PayloadPlace(blobs, known);
+    const value = randomUUID();
+    // First the mark, then that there is one; of several that begin at once each leaves the mark that counts.
+    await blobs.writeNote(NOTE, value);
+    const mark = await meta.setIfAbsent({ key: KEY, value });
+    if (mark !== value) await blobs.writeNote(NOTE, mark);
+    return new PayloadPlace(blobs, mark);
+  }
+
+  /** Throws where the mark is not. */
+  async check(): Promise<void> {
+    if ((await this.#blobs.readNote(NOTE)) === this.#mark) return;
+    throw new Error(
+      `${this.#blobs.place} is not where this installation keeps large payloads: mount it, or set MILLRACE_BLOBS`,
+    );
+  }
+}
+
+type FetchParts = { readonly large: LargePayloads | null; readonly log: Log };
+
+/** A run that may be executed, or how it ends without. */
+type Fetched = { readonly claimed: ClaimedRun; readonly end: Outcome | null };
+
+/** It goes back into the queue. */
+export const BACK: Outcome = { kind: "refused", code: "draining" };
+const LOST: Outcome = {
+  kind: "lost",
+  message: "The run's arguments are no longer in the blob store, or damaged there: send them again.",
+};
+
+/**
+ * Claimed runs in their order, with arguments that lie in blobs. If some cannot be read now, their run and all after it go
+ * back: nobody waits with runs in his hands, which could not be cancelled, nor go to a node that reaches the blob store.
+ */
+export async function* withInputs(
+  runs: readonly ClaimedRun[],
+  parts: FetchParts,
+): AsyncGenerator<Fetched, void, void> {
+  let isAway = false;
+  for (const claimed of runs) {
+    const { inputBlob: blob } = claimed.payload;
+    const fetched: Fetched | null =
+      blob && !isAway ? await fetchInput(claimed, blob, parts) : { claimed, end: null };
+    isAway ||= fetched === null;
+    yield isAway || !fetched ? { claimed, end: BACK } : fetched;
+  }
+}
+
+/** Null while the blob store is away. */
+async function fetchInput(
+  claimed: ClaimedRun,
+  blob: PayloadBlob,
+  { large, log }: FetchParts,
+): Promise<Fetched | null> {
+  try {
+    const input = (await large?.read(blob)) ?? null;
+    if (!input) return { claimed, end: LOST };
+    return { claimed: { ...claimed, payload: { ...claimed.payload, input } }, end: null };
+  } catch (error) {
+    log.error({ err: error, runId: claimed.run.id }, "could not read the arguments of a run; retrying");
+    return null;
+  }
 }

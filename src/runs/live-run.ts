@@ -6,13 +6,19 @@ import { makeRun } from "../model/run.ts";
 import type { Run, RunCaller, RunState } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import { Call, GRANT_BYTES } from "../replicas/call.ts";
-import type { CallReader, Chunk } from "../replicas/call.ts";
-import type { Conversation, ConversationEnd, HttpCallRequest } from "../replicas/server/http-exchange.ts";
-import type { ResponseFlow, ResponseHead, ResponseSink } from "../replicas/server/http-exchange.ts";
-import type { RunTarget } from "../replicas/run-target.ts";
+import type { ResponseHead } from "../kit/http/response-parser.ts";
+import type {
+  CallReader,
+  Chunk,
+  Conversation,
+  ConversationEnd,
+  HttpCallRequest,
+  ResponseFlow,
+  ResponseSink,
+} from "../replicas/call.ts";
+import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
-import type { PartReader } from "./part-reader.ts";
-import type { PartWriter } from "./part-writer.ts";
+import type { PartReader, PartWriter } from "./transcript-parts.ts";
 import { isBodiless, plainChunk, respond } from "./response.ts";
 import type { RunResponse } from "./response.ts";
 import { LiveTranscript } from "./transcript.ts";

@@ -8,7 +8,7 @@ import type { Executor } from "./execute.ts";
 import type { Journal } from "./journal.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 import type { LiveRun } from "./live-run.ts";
-import type { PartReader } from "./part-reader.ts";
+import type { PartReader } from "./transcript-parts.ts";
 import { STREAM_TYPE, plainChunk } from "./response.ts";
 import { PlainTranscript, StoredTranscript } from "./transcript.ts";
 import type { Transcript } from "./transcript.ts";

@@ -5,18 +5,17 @@ import { NOT_BEGUN, makeRun } from "../model/run.ts";
 import type { Payload } from "../model/payload.ts";
 import type { Run } from "../model/run.ts";
 import type { Chunk } from "../replicas/call.ts";
-import type { AcceptedRun } from "../store/runs.ts";
-import type { StorageWatch } from "../store/storage-watch.ts";
+import type { AcceptedRun } from "../store/runs/accepted-runs.ts";
+import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import type { Store } from "../store/store.ts";
-import { Acceptor, InDoubt } from "./acceptor.ts";
+import { Acceptor, InDoubt, InputTurns } from "./acceptor.ts";
 import { BackgroundReader } from "./background.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Executor } from "./execute.ts";
-import { InputTurns } from "./input-turns.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunEnd, RunReader, RunRecorder, RunRequest } from "./live-run.ts";
-import type { PartWriter } from "./part-writer.ts";
+import type { PartWriter } from "./transcript-parts.ts";
 
 export type SubmitterParts = {
   readonly store: Store;

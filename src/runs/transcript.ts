@@ -5,10 +5,8 @@ import type { TranscriptPart } from "../model/transcript-part.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
-import type { PartReader } from "./part-reader.ts";
-import type { PartWriter } from "./part-writer.ts";
-import { PartBuilder, chunksAfter } from "./transcript-part.ts";
-import type { NumberedChunk } from "./transcript-part.ts";
+import type { NumberedChunk, PartReader, PartWriter } from "./transcript-parts.ts";
+import { chunksAfter, PartBuilder } from "./transcript-parts.ts";
 
 /** A run's chunks, to be read again by number, from 1. */
 export type Transcript = {

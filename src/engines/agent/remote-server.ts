@@ -6,68 +6,79 @@ import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import type { Exit, ServerCommand, ServerEvents, ServerPlace } from "../engine.ts";
 import type { StartedServer, Usage, Workload } from "../engine.ts";
-import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
-import type { Ports } from "../local/server/ports.ts";
-import { withPort } from "../local/server/replace-port.ts";
+import { LogSockets } from "../log-lines.ts";
+import { withPort, withPortVariable } from "../server/ports.ts";
+import type { Ports } from "../server/ports.ts";
+import { startServer } from "../server/start-server.ts";
 import { seatFor } from "./spawn-remote.ts";
 import type { FoundSeat } from "./spawn-remote.ts";
 import { refused, whatIsMissing } from "./remote-seat.ts";
 import type { RemoteParts } from "./session.ts";
 
-const PORT_VARIABLE = /\$(?:PORT\b|\{PORT\})/g;
-/** How long the agent may take to connect the two. */
+/** How long the agent may take to open a connection to the server. */
 const DIAL_MS = 10_000;
 
-/** A port that no other server of this service has anywhere; null where it has its author's. */
-type OwnPort = { readonly port: number | null; readonly giveBack: () => void };
+/** Starts an app's own server in a remote seat: on its author's port, or on one of its own if apps share machines. */
+export function startRemoteServer(
+  parts: RemoteParts,
+  workload: Workload,
+  ports: Ports,
+  clock: Clock,
+  events: ServerEvents,
+): StartedServer {
+  const { server } = workload;
+  const authored = { take: async () => server?.port ?? 0, giveBack: () => {} };
+  return startServer(parts.place.isShared ? ports.remote : authored, (port) => {
+    const missing = whatIsMissing(workload);
+    if (missing !== null) return refused(missing);
+    if (!server) return refused("it has no server of its own");
+    return new RemoteServer(parts, workload, server, port, clock, events);
+  });
+}
 
-/**
- * An app's own server in a seat elsewhere, on the port that its author wrote or, where others use its machine too, on one
- * of its own. Whoever connects to a socket of this machine is connected with it: the agent is asked to dial, and calls
- * home by TLS.
- */
+/** A server in a remote seat. The service connects to a local socket, and the agent forwards to the server over TLS. */
 class RemoteServer implements StartedServer {
   readonly pid = 0;
   readonly exited: Promise<Exit>;
   readonly leaving: Promise<void>;
   readonly #parts: RemoteParts;
   readonly #clock: Clock;
-  readonly #events: ServerEvents;
   readonly #seat: FoundSeat;
   readonly #path: string;
-  readonly #logTicket: string;
-  readonly #logs: Socket[] = [];
-  #way: Promise<Server> | null = null;
-  readonly #giveBack: () => void;
+  #listener: Promise<Server> | null = null;
 
   constructor(
     parts: RemoteParts,
     workload: Workload,
     { entrypoint, port: authored }: ServerCommand,
-    { port, giveBack }: OwnPort,
+    port: number,
     clock: Clock,
     events: ServerEvents,
   ) {
     this.#parts = parts;
     this.#clock = clock;
-    this.#events = events;
     const { home } = parts.listener;
-    this.#logTicket = home.expect((kind, socket) => this.#readLog(kind, socket, workload.projectId));
-    this.#giveBack = giveBack;
-    const command =
-      port === null
-        ? entrypoint.map((word) => word.replace(PORT_VARIABLE, String(authored)))
-        : withPort(entrypoint, authored, port);
+    const logs = new LogSockets(workload.projectId, events);
+    const ticket = home.expect((kind, socket) => void (logs.take(kind, socket) || socket.destroy()));
+    const command = parts.place.isShared
+      ? withPort(entrypoint, authored, port)
+      : withPortVariable(entrypoint, authored);
     this.#seat = seatFor(
       parts,
-      { workload, order: {}, server: { command, port: port ?? authored, authored, ticket: this.#logTicket } },
+      { workload, order: {}, server: { command, port, authored, ticket } },
       clock,
       events,
     );
     this.#path = path.join(path.dirname(home.address), `s-${randomName(12)}`);
     const { process } = this.#seat;
     this.leaving = process.leaving ?? new Promise(() => {});
-    this.exited = this.#outlive(process.exited);
+    this.exited = process.exited.then(async (exit) => {
+      home.forget(ticket);
+      (await this.#listener)?.close();
+      await rm(this.#path, { force: true });
+      logs.close(exit.isLeft ? null : clock);
+      return exit;
+    });
   }
 
   kill(): void {
@@ -75,7 +86,7 @@ class RemoteServer implements StartedServer {
   }
 
   askToEnd(): void {
-    // The next service goes on with one that is left to it.
+    // A seat that is left to the next service goes on running.
     if (this.#parts.isLeft?.()) this.kill();
     else this.#seat.say({ ask: {} });
   }
@@ -91,23 +102,25 @@ class RemoteServer implements StartedServer {
   async place(): Promise<ServerPlace> {
     const place = await this.#seat.place();
     if (place.kind !== "listening") return place;
-    await (this.#way ??= this.#open());
-    // In a place of its own nobody else gets as far as it.
+    await (this.#listener ??= this.#listen());
+    // A machine that is not shared cannot be reached by other apps.
     const isOpen = place.isOpen && this.#parts.place.isShared === true;
     return { ...place, host: "", path: this.#path, isOpen };
   }
 
-  async #open(): Promise<Server> {
-    const way = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (local) => this.#dial(local));
+  async #listen(): Promise<Server> {
+    const listener = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (local) =>
+      this.#dial(local),
+    );
     await new Promise<void>((resolve, reject) => {
-      way.once("error", reject);
-      way.listen(this.#path, resolve);
+      listener.once("error", reject);
+      listener.listen(this.#path, resolve);
     });
-    way.on("error", () => {});
-    return way;
+    listener.on("error", () => {});
+    return listener;
   }
 
-  /** Has the agent connect this with the server. */
+  /** Has the agent connect to the server, and joins the two connections. */
   #dial(local: Socket): void {
     const { home } = this.#parts.listener;
     local.on("error", () => local.destroy());
@@ -116,59 +129,11 @@ class RemoteServer implements StartedServer {
       late.cancel();
       home.forget(ticket);
       local.pipe(remote).pipe(local);
-      // Either may be gone without having ended. What has come from there is still delivered here.
+      // Either side may close without having ended. Data that has arrived is still delivered locally.
       local.once("close", () => remote.destroy());
       remote.once("close", () => (remote.readableEnded ? local.end(() => local.destroy()) : local.destroy()));
     });
     local.once("close", () => home.forget(ticket));
     this.#seat.say({ dial: { ticket } });
   }
-
-  #readLog(kind: string, socket: Socket, owner: string): void {
-    if (kind !== "stdout" && kind !== "stderr") {
-      socket.destroy();
-      return;
-    }
-    this.#logs.push(socket);
-    readLogLines(socket, kind, (line) => this.#events.onLog(line), { owner }).catch((error: unknown) =>
-      this.#events.onError(error),
-    );
-  }
-
-  async #outlive(exited: Promise<Exit>): Promise<Exit> {
-    const exit = await exited;
-    const { home } = this.#parts.listener;
-    home.forget(this.#logTicket);
-    this.#giveBack();
-    (await this.#way)?.close();
-    await rm(this.#path, { force: true });
-    const close = (): void => this.#logs.forEach((socket) => socket.destroy());
-    if (exit.isLeft) close();
-    else this.#clock.after(LAST_LINES_MS, close);
-    return exit;
-  }
-}
-
-/** Starts an app's own server in a seat elsewhere; one that has ended where it cannot be started. */
-export function startRemoteServer(
-  parts: RemoteParts,
-  workload: Workload,
-  ports: Ports,
-  clock: Clock,
-  events: ServerEvents,
-): StartedServer {
-  const { isShared = false } = parts.place;
-  const missing = workload.server ? whatIsMissing(workload) : "it has no server of its own";
-  const port = missing === null && isShared ? ports.takeElsewhere() : null;
-  const giveBack = (): void => void (port !== null && ports.giveBack(port));
-  if (missing === null && workload.server && (!isShared || port !== null))
-    return new RemoteServer(parts, workload, workload.server, { port, giveBack }, clock, events);
-  return {
-    pid: 0,
-    exited: Promise.resolve(refused(missing ?? "every port for servers is taken (MILLRACE_SERVER_PORTS)")),
-    kill: () => {},
-    askToEnd: () => {},
-    place: async () => ({ kind: "nowhere" }),
-    usage: async () => null,
-  };
 }

@@ -1,13 +1,20 @@
 import { PYTHON_ELSEWHERE } from "../../host/app-python.ts";
-import { readImageRecord } from "../../host/containers/image-record.ts";
 import type { Containers } from "../../host/containers/containers.ts";
-import type { Engine, Workload } from "../engine.ts";
+import { readImageRecord } from "../../host/containers/containers.ts";
+import type { Engine, ServerCommand, ServerEvents, StartedServer, Workload } from "../engine.ts";
+import type { Agent } from "../local/agent.ts";
 import { foldersOf } from "../local/folders.ts";
 import type { ProcessHost } from "../local/host.ts";
-import { IdleTemplates } from "../templates/idle-templates.ts";
+import { withPortVariable } from "../server/ports.ts";
+import { startServer } from "../server/start-server.ts";
+import { IdleTemplates } from "../templates/template-line.ts";
 import { ProcessSeat } from "../templates/seat.ts";
-import { ContainerServer } from "./container-server.ts";
+import { startAppContainer } from "./app-container.ts";
+import type { ContainerHost } from "./app-container.ts";
 import { spawnContainer } from "./spawn-container.ts";
+
+const ON_LOOPBACK =
+  "its server listens on 127.0.0.1 inside its container, where it cannot be reached; have it listen on 0.0.0.0";
 
 /** Runs replicas whose packages are in an image as containers, and leaves all others to `processes`. */
 export function containerEngine(host: ProcessHost, containers: Containers, processes: Engine): Engine {
@@ -29,7 +36,53 @@ export function containerEngine(host: ProcessHost, containers: Containers, proce
     },
     serve: (workload, events) => {
       if (!workload.server || !isOurs(workload)) return processes.serve(workload, events);
-      return new ContainerServer(own, workload, workload.server, events);
+      return serveContainer(own, workload, workload.server, events);
     },
   };
+}
+
+/** An app's own server in a container of its own. Inside, it has the port that its author wrote. */
+function serveContainer(
+  host: ContainerHost,
+  workload: Workload,
+  { entrypoint, port: inside }: ServerCommand,
+  events: ServerEvents,
+): StartedServer {
+  return startServer(host.ports, async (outside) => {
+    const [program = null, ...args] = withPortVariable(entrypoint, inside);
+    const started = await startAppContainer(
+      host,
+      workload,
+      {
+        program,
+        args,
+        port: { outside, inside },
+        input: null,
+        mounts: [],
+        variables: { ...workload.variables, PORT: String(inside) },
+      },
+      events,
+    );
+    if (!("container" in started)) return started;
+    const { container, exited } = started;
+    let agent: Agent | null = null;
+    void started.watch.then((watching) => (agent = watching));
+    const questions = () => agent?.questions;
+    const server: { pid: number } & StartedServer = {
+      pid: 0,
+      exited,
+      kill: () => container.end(),
+      askToEnd: () => container.askToEnd(),
+      usage: async () => (await questions()?.usage(0)) ?? null,
+      // The engine listens on the outer port from the start, so only the container's own network shows a server.
+      place: async () => {
+        const place = (await questions()?.place())?.place;
+        if (place?.kind !== "listening") return { kind: "nowhere" };
+        if (!place.isOpen) return { kind: "nowhere", why: ON_LOOPBACK };
+        return { kind: "listening", host: "127.0.0.1", port: outside, isOpen: false, isFixed: false };
+      },
+    };
+    started.onBorn((pid) => (server.pid = pid));
+    return server;
+  });
 }

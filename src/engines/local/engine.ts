@@ -1,11 +1,15 @@
-import type { Engine, Workload } from "../engine.ts";
-import { appInterpreter } from "./app-interpreter.ts";
-import { IdleTemplates } from "../templates/idle-templates.ts";
+import type { Engine, ServerEvents, StartedServer, Workload } from "../engine.ts";
+import { withPort } from "../server/ports.ts";
+import { startServer } from "../server/start-server.ts";
+import { IdleTemplates } from "../templates/template-line.ts";
 import { ProcessSeat } from "../templates/seat.ts";
+import { appInterpreter } from "./app-interpreter.ts";
 import type { ProcessHost } from "./host.ts";
-import { ProcessServer } from "./server/process-server.ts";
 import { spawnPython } from "./spawn.ts";
 import type { Spawn } from "./spawn.ts";
+import { heldStart, startHeld } from "./start-held.ts";
+
+const PYTHON_NAMES = new Set(["python", "python3"]);
 
 /** Runs replicas as processes of this machine; `spawn` starts them. */
 export function processEngine(host: ProcessHost, spawn: Spawn = spawnPython): Engine {
@@ -14,9 +18,48 @@ export function processEngine(host: ProcessHost, spawn: Spawn = spawnPython): En
   return {
     name: "process",
     open: (workload, keepMs, home, owner) => new ProcessSeat(parts, workload, keepMs, home, owner),
-    serve: (workload, events) => {
-      if (!workload.server) throw new Error("the app has no server of its own");
-      return new ProcessServer(host, workload, workload.server, events);
-    },
+    serve: (workload, events) => serveProcess(host, workload, events),
   };
+}
+
+/** An app's own server as a process of this machine, on a port of its own. */
+function serveProcess(host: ProcessHost, workload: Workload, events: ServerEvents): StartedServer {
+  const { server: command } = workload;
+  if (!command) throw new Error("the app has no server of its own");
+  return startServer(host.ports, async (port) => {
+    const python = await appInterpreter(host, workload);
+    if (!("program" in python)) return { detail: python.message, initFailure: python };
+    const [program = "", ...args] = withPort(command.entrypoint, command.port, port);
+    const started = startHeld(
+      heldStart(host, workload, python),
+      {
+        // The host may have Python under another name, and the app's own version matters.
+        program: PYTHON_NAMES.has(program) ? python.program : program,
+        args,
+        order: null,
+        // A server does not call home.
+        home: null,
+        // Set after the app's own variables: a secret named PORT must not win.
+        fixed: { PORT: String(port) },
+        server: { own: port, declared: command.port },
+      },
+      host.clock,
+      events,
+    );
+    if (!("agent" in started)) return started;
+    const { agent, exited } = started;
+    const server = {
+      pid: 0,
+      exited,
+      kill: () => agent.end(),
+      askToEnd: () => agent.askToEnd(),
+      usage: () => agent.questions.usage(0),
+      place: async () => {
+        const found = await agent.questions.place();
+        if (found) server.pid = found.pid;
+        return found?.place ?? ({ kind: "nowhere" } as const);
+      },
+    };
+    return server;
+  });
 }

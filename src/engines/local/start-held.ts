@@ -6,14 +6,16 @@ import type { AppLimits } from "../../host/limits/limits.ts";
 import { networkFields, networkVariables } from "../../host/walls/network.ts";
 import type { ServerPorts } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
-import type { AppWalls, WalledHost } from "../../host/walls/walled.ts";
+import type { AppWalls, WalledHost } from "../../host/walls/walls.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { describeExit } from "../engine.ts";
 import type { Exit, SeatEvents, Workload } from "../engine.ts";
-import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
+import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
 import { startAgent } from "./agent.ts";
 import type { Agent, AgentExit } from "./agent.ts";
+import { foldersOf } from "./folders.ts";
 import type { WorkloadFolders } from "./folders.ts";
+import type { ProcessHost } from "./host.ts";
 import { endOf, hold } from "./limited.ts";
 import type { Held, Verdict } from "./limited.ts";
 import type { Plan } from "./plan.ts";
@@ -34,6 +36,14 @@ export type HeldStart = {
   /** Null where the host holds them to nothing. */
   readonly limits: AppLimits | null;
 };
+
+/** What is to be started of a workload on this machine. */
+export function heldStart(host: ProcessHost, workload: Workload, python: AppPython): HeldStart {
+  const { python: agentPython, dataDir, level, reads = [], network, storage, limits = null } = host;
+  const user = storage.userOf(workload.projectId);
+  const walls = level && { level, dataDir, reads, network, user };
+  return { agentPython, python, workload, folders: foldersOf(workload, dataDir), walls, limits };
+}
 
 /** What of a plan is not the same for everything of an app. */
 export type HeldProgram = Pick<Plan, "program" | "args" | "order" | "home"> & {
@@ -58,7 +68,7 @@ export function startHeld(
   start: HeldStart,
   program: HeldProgram,
   clock: Clock,
-  { onLog, onError }: Pick<SeatEvents, "onLog" | "onError">,
+  events: Pick<SeatEvents, "onLog" | "onError">,
 ): HeldProcess | Exit {
   const { python, workload, folders, walls, limits } = start;
   const verdict: Verdict = { why: null };
@@ -73,8 +83,7 @@ export function startHeld(
     if (scratch !== null) void removeScratch(scratch);
     return stillborn(error as NodeJS.ErrnoException);
   }
-  for (const name of ["stdout", "stderr"] as const)
-    readLogLines(agent[name], name, onLog, { owner: workload.projectId }).catch(onError);
+  readOutput(agent, workload.projectId, events);
   const ended = agent.exited.then(
     (end): Exit => {
       limits?.noteStorage(folders.storage, end.isStorageFull);

@@ -1,17 +1,15 @@
-import type { Socket } from "node:net";
 import type { AppPython } from "../../host/app-python.ts";
-import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
+import type { Exit, InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
 import type { Home } from "../home.ts";
-import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
-import { foldersOf } from "../local/folders.ts";
+import { LogSockets } from "../log-lines.ts";
 import type { ProcessHost } from "../local/host.ts";
-import type { IdleTemplates } from "./idle-templates.ts";
+import { heldStart } from "../local/start-held.ts";
+import type { IdleTemplates } from "./template-line.ts";
 import type { Spawn, StartedProcess, Tickets } from "../local/spawn.ts";
-import { startLater } from "./start-later.ts";
 import { TemplateLine } from "./template-line.ts";
 
 /** What the seats of a machine share. */
-export type SeatParts = ProcessHost & {
+type SeatParts = ProcessHost & {
   readonly idle: IdleTemplates;
   readonly spawn: Spawn;
   /** What an app's processes run on, or why they may not run here. */
@@ -62,21 +60,14 @@ export class ProcessSeat implements Seat {
 
   #newLine(replicaTicket: string): TemplateLine {
     const { clock, idle } = this.#parts;
-    const logs: Socket[] = [];
     const owner = this.#owner;
-    const { projectId } = this.#workload;
+    const logs = new LogSockets(this.#workload.projectId, owner);
     const ticket = this.#home.expect((kind, socket, pid) => {
       if (kind === "template") line.template.attach(socket, pid);
-      else if (kind === "stdout" || kind === "stderr") {
-        logs.push(socket);
-        readLogLines(socket, kind, (text) => owner.onLog(text), { owner: projectId }).catch(
-          (error: unknown) => owner.onError(error),
-        );
-      } else socket.destroy();
+      else if (!logs.take(kind, socket)) socket.destroy();
     });
     const process = this.#spawn({ template: ticket, replica: replicaTicket });
-    const close = (): void => logs.forEach((socket) => socket.destroy());
-    void process.exited.then(({ isLeft }) => (isLeft ? close() : clock.after(LAST_LINES_MS, close)));
+    void process.exited.then(({ isLeft }) => logs.close(isLeft ? null : clock));
     const line: TemplateLine = new TemplateLine(process, clock, idle, this.#keepMs, {
       ...owner,
       onReady: () => this.#home.forget(ticket),
@@ -85,29 +76,43 @@ export class ProcessSeat implements Seat {
   }
 
   #spawn(tickets: Tickets): StartedProcess {
-    const {
-      python: agentPython,
-      dataDir,
-      rung,
-      reads = [],
-      network,
-      storage,
-      spawn,
-      clock,
-      interpreterOf,
-    } = this.#parts;
-    const { limits = null } = this.#parts;
+    const { spawn, clock, interpreterOf } = this.#parts;
     const workload = this.#workload;
     const { address } = this.#home;
-    const folders = foldersOf(workload, dataDir);
-    const user = storage.userOf(workload.projectId);
-    const walls = rung && { rung, dataDir, reads, network, user };
     const start = (python: AppPython) =>
-      spawn({ agentPython, python, workload, folders, walls, limits, address, tickets }, clock, this.#owner);
+      spawn({ ...heldStart(this.#parts, workload, python), address, tickets }, clock, this.#owner);
     const python = interpreterOf(workload);
     const process = "program" in python ? start(python) : startLater(python, start);
     this.#process = process;
     void process.exited.then(() => this.#owner.onEnded());
     return process;
   }
+}
+
+/** A process that starts as soon as its interpreter is found. If there is none, it ends with that as the reason. */
+function startLater(
+  found: Promise<AppPython | InitFailure>,
+  start: (python: AppPython) => StartedProcess,
+): StartedProcess {
+  let begun: StartedProcess | null = null;
+  let isKilled = false;
+  const exited = found.then(async (python): Promise<Exit> => {
+    if (isKilled) return { detail: "stopped before it started", initFailure: null };
+    if (!("program" in python)) return { detail: python.message, initFailure: python };
+    begun = start(python);
+    return await begun.exited;
+  });
+  return {
+    exited,
+    kill: () => {
+      isKilled = true;
+      begun?.kill();
+    },
+    vitals: (pid) => begun?.vitals(pid) ?? null,
+    usage: async (pid) => (await begun?.usage(pid)) ?? null,
+    judge: (exit) => begun?.judge?.(exit) ?? exit,
+    holdFork: (ticket) => begun?.holdFork?.(ticket) ?? null,
+    explain: async (exit) => (await begun?.explain?.(exit)) ?? exit,
+    residentBytes: async () => (await begun?.residentBytes()) ?? 0,
+  };
 }

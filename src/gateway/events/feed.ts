@@ -1,15 +1,43 @@
+import type { KnownRun, RunLookup } from "../../runs/lookup.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Turns, Work } from "../../kit/turns.ts";
 import { isFinal } from "../../model/run.ts";
 import type { Run } from "../../model/run.ts";
-import type { KnownRun, RunLookup } from "../../runs/lookup.ts";
 import { SseBuffer } from "../../runs/sse.ts";
 import type { SseMode } from "../../runs/sse.ts";
-import type { NumberedChunk } from "../../runs/transcript-part.ts";
+import type { NumberedChunk } from "../../runs/transcript-parts.ts";
 import { runRecord } from "../../shapes/run-record.ts";
 import { HEARTBEAT_MS, Piece } from "../event-stream.ts";
-import { endNumber } from "./end-number.ts";
-import type { EndedRun } from "./end-number.ts";
+
+/**
+ * The number of the `end` of a run that may have yielded more chunks than are stored. Larger than the number of any
+ * chunk, so nobody who has read a chunk that is lost takes its number for the end's.
+ */
+export const FAR_END = 999_999_999_999_999;
+
+/** An ended run, as its readers know it. */
+export type EndedRun = Pick<KnownRun, "run" | "isKept"> & {
+  /** The number of its last chunk. */
+  readonly last: number;
+};
+
+/** The number of the `end` for a reader that has come as far as `after`. */
+function endNumber(ended: EndedRun, after: number): number {
+  return isCounted(ended) && after === ended.last ? after + 1 : FAR_END;
+}
+
+/** Whether the number is that of the `end`, and not of a chunk that was lost. */
+export function isEndNumber(ended: EndedRun | null, number: number): boolean {
+  return number === FAR_END || (ended !== null && isCounted(ended) && number === ended.last + 1);
+}
+
+/**
+ * Whether the last stored chunk is known to be the last that any reader was given. It is not if the transcript is gone,
+ * if the service died during the run, which loses the latest chunks, or if an earlier attempt was read.
+ */
+function isCounted({ run, isKept }: EndedRun): boolean {
+  return isKept && run.errorCode !== "interrupted" && run.attempt === 1 && run.interruptions === 0;
+}
 
 /** One connection that reads a run's events. */
 export type FeedReader = {
@@ -23,7 +51,7 @@ export type FeedReader = {
   fail(error: unknown): void;
 };
 
-export type FeedParts = {
+type FeedParts = {
   readonly lookup: Pick<RunLookup, "findLater">;
   readonly turns: Turns;
   readonly clock: Clock;

@@ -1,24 +1,25 @@
 import type { Clock } from "../../kit/clock.ts";
 import { Turns } from "../../kit/turns.ts";
 import type { App } from "../../model/app.ts";
-import { AppError } from "../../model/errors.ts";
+import { AppError, errorBody } from "../../model/errors.ts";
 import { isFinal } from "../../model/run.ts";
 import type { KnownRun, RunLookup } from "../../runs/lookup.ts";
 import type { SseMode } from "../../runs/sse.ts";
 import type { Exchange } from "../exchange.ts";
-import { isEndNumber } from "./end-number.ts";
-import type { EndedRun } from "./end-number.ts";
-import { EventsAnswer } from "./events-answer.ts";
-import { Feed } from "./feed.ts";
+import { Feed, isEndNumber } from "./feed.ts";
+import type { EndedRun, FeedReader } from "./feed.ts";
+import { SseBuffer } from "../../runs/sse.ts";
+import { EventStream, Piece } from "../event-stream.ts";
+import type { StreamOptions } from "../event-stream.ts";
 
-export type FeedsParts = {
+type FeedsParts = {
   readonly lookup: Pick<RunLookup, "findLater">;
   readonly clock: Clock;
   readonly readerLimits?: ReaderLimits;
 };
 
 /** How many connections may read the events of one run, and of all runs of one project. */
-export type ReaderLimits = { readonly ofRun: number; readonly ofProject: number };
+type ReaderLimits = { readonly ofRun: number; readonly ofProject: number };
 
 /** Whose events, and how an app's own text is treated in them. */
 type Source = {
@@ -28,7 +29,7 @@ type Source = {
 };
 
 /** What a reader asks for. */
-export type EventsRequest = Source & {
+type EventsRequest = Source & {
   /** The number of the last event that the reader has; 0 for none. */
   readonly after: number;
   readonly isGzip: boolean;
@@ -119,4 +120,46 @@ function keyOf({ app, runId, sse }: Source): string {
 function tooMany(what: "run" | "project", limit: number): AppError {
   const message = `The ${what} has ${limit} connections that read events, which is the limit; close some, or try again later.`;
   return new AppError("too_many_requests", { message, headers: RETRY_AFTER });
+}
+
+/** The events of a run to one connection, at the pace at which it reads. */
+class EventsAnswer implements FeedReader {
+  after: number;
+  readonly #exchange: Exchange;
+  readonly #feed: Feed;
+  readonly #stream: EventStream;
+
+  /** `after`: the number of the last event that the reader has; 0 for none. */
+  constructor(exchange: Exchange, feed: Feed, after: number, options: StreamOptions) {
+    this.after = after;
+    this.#exchange = exchange;
+    this.#feed = feed;
+    this.#stream = new EventStream(exchange, options, () => feed.resume(this));
+    exchange.response.once("close", () => feed.leave(this));
+    this.#stream.open(null);
+  }
+
+  send(piece: Piece): boolean {
+    const stream = this.#stream;
+    if (stream.isClosed) return false;
+    const isTaken = stream.send(piece);
+    stream.flush();
+    return isTaken;
+  }
+
+  end(last: Piece, isBrokenOff: boolean): void {
+    this.#stream.end(last, isBrokenOff);
+  }
+
+  /** The reader may read no more: it is told why, and cut off. */
+  refuse(error: AppError): void {
+    this.#feed.leave(this);
+    const text = new SseBuffer("wrap");
+    text.addEvent("error", errorBody(error, this.#exchange.id));
+    this.#stream.cutOff(new Piece(text.take()));
+  }
+
+  fail(error: unknown): void {
+    this.#exchange.fault(error);
+  }
 }

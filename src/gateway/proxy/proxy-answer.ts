@@ -1,8 +1,8 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
-import type { ResponseFlow, ResponseHead, ResponseSink } from "../../replicas/server/http-exchange.ts";
+import type { ResponseFlow, ResponseHead, ResponseSink } from "../../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader, RunTiming } from "../../runs/live-run.ts";
 import type { Exchange, GoneListener } from "../exchange.ts";
-import { responseHeaders, responseTrailers } from "./response-headers.ts";
+import { responseHeaders, responseTrailers } from "./headers.ts";
 
 /**
  * The caller of a server app: gets the response as it comes, and slows the server down when it does not read.

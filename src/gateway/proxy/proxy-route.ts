@@ -8,27 +8,28 @@ import { packBody, pathName } from "../../model/http-request.ts";
 import type { HttpRequest } from "../../model/http-request.ts";
 import type { Executor } from "../../runs/execute.ts";
 import type { RunRequest, ServerRequest, Webhook } from "../../runs/live-run.ts";
-import { storedRequest } from "../../runs/server-run.ts";
+import { storedRequest } from "../../runs/ended-run.ts";
 import type { Submitter } from "../../runs/submit.ts";
-import { answerAccepted } from "../answer-accepted.ts";
-import { appPath } from "../app-url.ts";
+import { answerAccepted, appPath } from "../app-request.ts";
 import type { Authenticator } from "../authenticate.ts";
-import type { BodyRoom } from "../body-room.ts";
+import type { BodyRoom } from "../body.ts";
 import type { Connection } from "../connection.ts";
 import type { Exchange } from "../exchange.ts";
-import { hasBody, readBody, tooLarge } from "../read-body.ts";
-import { readWebhook } from "../read-webhook.ts";
-import type { WebhookParts } from "../read-webhook.ts";
+import { hasBody, readBody, tooLarge } from "../body.ts";
+import { readWebhook } from "../start-run.ts";
+import type { WebhookParts } from "../start-run.ts";
 import type { RequestHead } from "../request-head.ts";
-import type { AppRoute } from "../route.ts";
-import type { WhyAbsent } from "../why-absent.ts";
+import type { AppRoute, ProxyTarget } from "../route.ts";
+import type { WhyAbsent } from "../app-request.ts";
 import { ProxyAnswer } from "./proxy-answer.ts";
-import { ProxyBody } from "./proxy-body.ts";
-import { readTarget } from "./proxy-query.ts";
-import type { ProxyTarget } from "./proxy-query.ts";
-import { pathBelow, requestHeaders } from "./request-headers.ts";
+import { readTarget } from "../route.ts";
+import { pathBelow, requestHeaders, requestTrailers } from "./headers.ts";
+import type { IncomingMessage } from "node:http";
+import { KeptBody } from "../../kit/kept-body.ts";
+import { releaseBytes } from "../../kit/release-bytes.ts";
+import type { BodySource } from "../../replicas/call.ts";
 
-export type ProxyParts = WebhookParts & {
+type ProxyParts = WebhookParts & {
   readonly catalog: Catalog;
   readonly authenticator: Authenticator;
   readonly whyAbsent: WhyAbsent;
@@ -227,4 +228,66 @@ function keepOf({ live, webhook }: Admitted): { readonly keptBytes: number; read
   const { limits, deployment } = live.version.config;
   if (webhook) return { keptBytes: limits.maxResultBytes, mustKeep: true };
   return { keptBytes: deployment.recordPayloads === "all" ? LITTLE_BYTES : 0, mustKeep: false };
+}
+
+/** A request's body on its way through: read as fast as the app takes it, never more than `maxBytes`. */
+class ProxyBody implements BodySource {
+  readonly length: number | null;
+  readonly #request: IncomingMessage;
+  readonly #maxBytes: number;
+  readonly #kept: KeptBody;
+  readonly #onTooLarge: () => void;
+  #bytes = 0;
+  #isStopped = false;
+
+  /** `keptBytes` of it are remembered, if it is no larger than that. */
+  constructor(
+    request: IncomingMessage,
+    length: number | null,
+    { maxBytes, keptBytes }: { readonly maxBytes: number; readonly keptBytes: number },
+    onTooLarge: () => void,
+  ) {
+    this.#request = request;
+    this.length = length;
+    this.#maxBytes = maxBytes;
+    this.#kept = new KeptBody(length !== null && length > keptBytes ? 0 : keptBytes);
+    this.#onTooLarge = onTooLarge;
+  }
+
+  start(
+    take: (bytes: Buffer, onSent?: () => void) => boolean,
+    end: (trailers: readonly string[]) => void,
+  ): void {
+    const request = this.#request;
+    request.on("data", (bytes: Buffer) => {
+      if (this.#isStopped) return;
+      this.#bytes += bytes.length;
+      if (this.#bytes > this.#maxBytes) {
+        this.stop();
+        this.#onTooLarge();
+        return;
+      }
+      this.#kept.add(bytes);
+      const hasRoom = this.#kept.isTooLarge ? take(bytes, () => releaseBytes(bytes)) : take(bytes);
+      if (!hasRoom) request.pause();
+    });
+    request.on("end", () => {
+      if (!this.#isStopped) end(requestTrailers(request.rawTrailers));
+    });
+  }
+
+  resume(): void {
+    this.#request.resume();
+  }
+
+  /** What still comes is read away: the connection may carry another request. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#request.resume();
+  }
+
+  /** All of it, as far as it has come; null where it was larger than what is kept. */
+  kept(): Buffer | null {
+    return this.#request.complete && this.#bytes > 0 ? this.#kept.whole() : null;
+  }
 }

@@ -74,7 +74,7 @@ function details(parts: ManagementParts): object {
     uptimeSeconds: Math.floor(process.uptime()),
     store: store.kind,
     ...(fault && { storageFault: fault.detail }),
-    isolation: parts.seatWalls()?.level ?? isolated.rung ?? "none",
+    isolation: parts.seatWalls()?.level ?? isolated.level ?? "none",
     ...(isolated.lack !== null && { withoutWalls: isolated.lack }),
     silentLanes: (["read", "write"] as const).filter((lane) => store.isSilent(lane)),
     // With Postgres there is no reserve, but a full disk still refuses uploads.

@@ -76,7 +76,7 @@ export function installationOperations(parts: ManagementParts): Operation[] {
       access: "operator",
       response: ISOLATION,
       handle: (): Isolation => ({
-        level: parts.seatWalls()?.level ?? parts.isolated.rung ?? "none",
+        level: parts.seatWalls()?.level ?? parts.isolated.level ?? "none",
         rules: rulesOf(parts),
         lastEscape: readEscapeReport(parts.dataDir),
       }),
@@ -98,7 +98,7 @@ async function listNodes({ store, ownNode }: ManagementParts): Promise<NodeRecor
 }
 
 function shown({ id, url, details, apps, runs }: OwnNode, isLeaving: boolean): NodeRecord {
-  const { name, startedAt, release, labels, capacity } = details;
+  const { name, startedAt, release, capacity } = details;
   return {
     id,
     name,
@@ -109,7 +109,7 @@ function shown({ id, url, details, apps, runs }: OwnNode, isLeaving: boolean): N
     runs,
     startedAt: timestamp(startedAt),
     release,
-    labels: { ...labels },
+    labels: {},
     ...capacity,
   };
 }

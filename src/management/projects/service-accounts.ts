@@ -6,7 +6,7 @@ import { ROLES } from "../../model/roles.ts";
 import { ACCOUNTS, ACCOUNT_WITH_TOKEN, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/accounts.ts";
 import type { AccountRecord, ListedAccount } from "../../shapes/accounts.ts";
 import { timestamp } from "../../shapes/timestamp.ts";
-import type { ServiceAccount } from "../../store/accounts.ts";
+import type { ServiceAccount } from "../../store/accounts/accounts.ts";
 import { line, PROJECT_PATH, prose } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";
 import type { Operation } from "../api/operation.ts";

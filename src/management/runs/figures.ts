@@ -4,7 +4,7 @@ import { appId } from "../../model/names.ts";
 import { FIGURES, TRAFFIC } from "../../shapes/figures.ts";
 import type { ReplicaCounts, RunFiguresRecord, SpanRecord } from "../../shapes/figures.ts";
 import { timestamp } from "../../shapes/timestamp.ts";
-import type { RunFigures } from "../../store/run-figures.ts";
+import type { RunFigures } from "../../store/runs/run-figures.ts";
 import { findApp, PROJECT_PATH } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";
 import type { Operation } from "../api/operation.ts";

@@ -7,10 +7,9 @@ import type { Delivery, DeliveryAttempt, DeliveryState } from "../../model/deliv
 import type { PayloadBlob } from "../../model/payload.ts";
 import type { Store } from "../../store/store.ts";
 import type { LargePayloads } from "../large-payloads.ts";
-import type { Answer, Sender } from "./attempt.ts";
-import { deliveryHeaders } from "./headers.ts";
+import type { Answer, Sender } from "./sender.ts";
+import { deliveryHeaders, openSecret, SecretUnreadable } from "./signing-secrets.ts";
 import { nextWaitMs } from "./schedule.ts";
-import { SecretUnreadable, openSecret } from "./signing-secrets.ts";
 import type { SigningSecrets } from "./signing-secrets.ts";
 
 /** A delivery in this service's hands. */

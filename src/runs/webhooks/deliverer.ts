@@ -9,17 +9,14 @@ import { isRefusal } from "../../model/errors.ts";
 import type { DeliveryState } from "../../model/delivery.ts";
 import type { Store } from "../../store/store.ts";
 import type { LargePayloads } from "../large-payloads.ts";
-import { Sender } from "./attempt.ts";
+import { Sender } from "./sender.ts";
 import { Courier } from "./courier.ts";
 import type { ClaimedDelivery } from "./courier.ts";
-import { HOST_LIMITS, Hosts } from "./hosts.ts";
-import type { HostLimits } from "./hosts.ts";
-import type { Resolve } from "./resolve.ts";
+import { HOST_LIMITS, Hosts, ProjectShares, Waiting } from "./queueing.ts";
+import type { HostLimits, Ticket } from "./queueing.ts";
+import type { Resolve } from "./sender.ts";
 import { GAPS_MS, HORIZON_MS } from "./schedule.ts";
 import type { SigningSecrets } from "./signing-secrets.ts";
-import { ProjectShares } from "./project-shares.ts";
-import { Waiting } from "./waiting.ts";
-import type { Ticket } from "./waiting.ts";
 
 export type DelivererOptions = {
   readonly store: Store;

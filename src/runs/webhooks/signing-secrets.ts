@@ -1,13 +1,100 @@
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import type { Delivery } from "../../model/delivery.ts";
+import type { Changes } from "../../nodes/changes.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Store } from "../../store/store.ts";
-import { newSecret } from "./sign.ts";
+
+const PREFIX = "whsec_";
+const SECRET_BYTES = 32;
+
+/** What a signature covers. */
+type Signable = {
+  readonly id: string;
+  readonly timestampSeconds: number;
+  readonly body: Uint8Array;
+};
+
+/** A new signing secret in the form that Standard Webhooks libraries take. */
+export function newSecret(): string {
+  return PREFIX + randomBytes(SECRET_BYTES).toString("base64");
+}
+
+/** The value of `webhook-signature`: an entry for each secret, so that a receiver may hold any of them. */
+export function standardSignature(secrets: readonly string[], signable: Signable): string {
+  return secrets.map((secret) => `v1,${hmac(keyOf(secret), signable).toString("base64")}`).join(" ");
+}
+
+/** The value of `X-Cerebrium-Webhook-Signature`, made with the secret that the caller of the run sent. */
+export function callerSignature(secret: Uint8Array, signable: Signable): string {
+  return `v1,${hmac(secret, signable).toString("hex")}`;
+}
+
+/** Whether one of the space-separated entries of a signature header is `expected`, in constant time. */
+export function holdsSignature(header: string, expected: string): boolean {
+  const wanted = Buffer.from(expected);
+  return header.split(" ").some((entry) => {
+    const given = Buffer.from(entry);
+    return given.length === wanted.length && timingSafeEqual(given, wanted);
+  });
+}
+
+function keyOf(secret: string): Buffer {
+  return Buffer.from(secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : secret, "base64");
+}
+
+function hmac(key: Uint8Array, { id, timestampSeconds, body }: Signable): Buffer {
+  return createHmac("sha256", key).update(`${id}.${timestampSeconds}.`).update(body).digest();
+}
+
+type Signing = {
+  /** The project's active ones. */
+  readonly secrets: readonly string[];
+  /** The one that the caller of the run sent. */
+  readonly callerSecret: Uint8Array | null;
+  /** Of this attempt. */
+  readonly timestampSeconds: number;
+};
+
+/** The headers of one attempt; they are sent and kept on record as they are. */
+export function deliveryHeaders(
+  { id, contentType, runStatus }: Delivery,
+  body: Uint8Array,
+  { secrets, callerSecret, timestampSeconds }: Signing,
+): Record<string, string> {
+  const signable = { id, timestampSeconds, body };
+  return {
+    ...(contentType !== null && { "content-type": contentType }),
+    "content-length": String(body.byteLength),
+    "user-agent": "Millrace-Webhooks",
+    "x-request-id": id,
+    "x-millrace-run-status": String(runStatus),
+    "webhook-id": id,
+    "webhook-timestamp": String(timestampSeconds),
+    "webhook-signature": standardSignature(secrets, signable),
+    ...(callerSecret !== null && {
+      "x-cerebrium-webhook-timestamp": String(timestampSeconds),
+      "x-cerebrium-webhook-signature": callerSignature(callerSecret, signable),
+    }),
+  };
+}
+
+/** Has signing secrets that another node made or removed count here, within a second. */
+export function followSigningSecrets(
+  changes: Pick<Changes, "on" | "onReset">,
+  secrets: Pick<SigningSecrets, "forget">,
+): void {
+  changes.on("webhook-secrets", (projectIds) => {
+    for (const projectId of projectIds) secrets.forget(projectId);
+  });
+  changes.onReset(() => secrets.forget(null));
+}
 
 type Parts = { readonly store: Store; readonly seal: Seal; readonly clock: Clock };
 
 /** A signing secret as its maker sees it, once. */
-export type MadeSecret = { readonly id: string; readonly createdAt: number; readonly secret: string };
+type MadeSecret = { readonly id: string; readonly createdAt: number; readonly secret: string };
 
 /** A secret was sealed with another master key than this service has. */
 export class SecretUnreadable extends Error {

@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { FAR_END } from "../../../src/gateway/events/end-number.ts";
+import { FAR_END } from "../../../src/gateway/events/feed.ts";
 import { RUNS_MAIN, counted, letGo } from "../../support/run-apps.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { openEvents, openStream } from "../../support/stream-reader.ts";

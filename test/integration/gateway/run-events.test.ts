@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FAR_END } from "../../../src/gateway/events/end-number.ts";
+import { FAR_END } from "../../../src/gateway/events/feed.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { RUNS_MAIN, counted, letGo, range, runningId, stored } from "../../support/run-apps.ts";
 import { sharedService } from "../../support/shared-service.ts";

@@ -1,7 +1,6 @@
 import { expect } from "vitest";
 import { systemClock } from "../../../src/kit/clock.ts";
-import { PeerFailure, ask } from "../../../src/nodes/ask.ts";
-import { NodeTalk, answering } from "../../../src/nodes/talk.ts";
+import { answering, ask, NodeTalk, PeerFailure } from "../../../src/nodes/talk.ts";
 import { testAuthority, testNode } from "../../support/nodes/hop.ts";
 import type { TestNode } from "../../support/nodes/hop.ts";
 import { verifies } from "../../verifies.ts";

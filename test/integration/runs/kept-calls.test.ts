@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { LiveRun } from "../../../src/runs/live-run.ts";
-import { PartReader } from "../../../src/runs/part-reader.ts";
+import { PartReader } from "../../../src/runs/transcript-parts.ts";
 import { RunLookup } from "../../../src/runs/lookup.ts";
 import { Journal } from "../../../src/runs/journal.ts";
 import { createLog } from "../../../src/kit/log.ts";

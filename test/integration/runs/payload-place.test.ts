@@ -6,8 +6,7 @@ import { expect, onTestFinished } from "vitest";
 import { DirectoryBlobs } from "../../../src/blobs/directory-blobs.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
-import { LARGE_BYTES, LargePayloads } from "../../../src/runs/large-payloads.ts";
-import { PayloadPlace } from "../../../src/runs/payload-place.ts";
+import { LARGE_BYTES, LargePayloads, PayloadPlace } from "../../../src/runs/large-payloads.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { verifies } from "../../verifies.ts";
 

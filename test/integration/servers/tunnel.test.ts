@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished } from "vitest";
 import { Tunnel } from "../../../src/kit/websocket/tunnel.ts";
 import type { TunnelLimits } from "../../../src/kit/websocket/tunnel.ts";
-import { Tunnels } from "../../../src/gateway/sockets/tunnels.ts";
+import { Tunnels } from "../../../src/gateway/proxy/socket-route.ts";
 import { payloadOf, readFrameHead } from "../../../src/kit/websocket/frames.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { frame } from "../../support/socket-frames.ts";

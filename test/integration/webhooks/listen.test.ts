@@ -2,9 +2,9 @@ import { expect, onTestFinished, test } from "vitest";
 import { Command, MILLRACE, run } from "../../support/command-line.ts";
 import { AddressRanges } from "../../../src/kit/address-ranges.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
-import { Sender } from "../../../src/runs/webhooks/attempt.ts";
-import type { Answer } from "../../../src/runs/webhooks/attempt.ts";
-import { callerSignature, newSecret, standardSignature } from "../../../src/runs/webhooks/sign.ts";
+import { Sender } from "../../../src/runs/webhooks/sender.ts";
+import type { Answer } from "../../../src/runs/webhooks/sender.ts";
+import { callerSignature, newSecret, standardSignature } from "../../../src/runs/webhooks/signing-secrets.ts";
 import { until } from "../../support/until.ts";
 
 const ID = "0197c3a0-7e1b-7abc-8def-0123456789ab";

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { FAR_END } from "../../../src/gateway/events/end-number.ts";
+import { FAR_END } from "../../../src/gateway/events/feed.ts";
 import { Cluster } from "../../support/cluster/cluster.ts";
 import type { ClusterNode } from "../../support/cluster/node.ts";
 import { StreamReader } from "../../support/stream-reader.ts";

@@ -1,7 +1,7 @@
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
 import { InvalidWebhook, verifyWebhook } from "../../../src/client/webhook.ts";
-import { callerSignature, newSecret, standardSignature } from "../../../src/runs/webhooks/sign.ts";
+import { callerSignature, newSecret, standardSignature } from "../../../src/runs/webhooks/signing-secrets.ts";
 
 const id = "019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa";
 const now = 1_790_000_000_000;

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { parseRoute, Router } from "../../../src/gateway/route.ts";
+import { Router, parseRoute, readQuery, readTarget } from "../../../src/gateway/route.ts";
 import { APP_NAME, FUNCTION_NAME, PROJECT_ID } from "../../../src/model/names.ts";
 
 const OTHER = { kind: "path", projectId: "p-1", appName: "app" };
@@ -124,4 +124,64 @@ describe("the router", () => {
     }
     expect(router.route("/v4/p-1/app/f0")).toMatchObject({ functionName: "f0" });
   });
+});
+
+const PLAIN = { isAsync: false, webhookEndpoint: null };
+
+test("a query without our parameters asks for nothing", () => {
+  for (const query of ["", "a=1", "Async=true", "async%5B%5D=true", "xasync=true&asyncx=1"]) {
+    expect([query, readQuery(query)]).toEqual([query, PLAIN]);
+  }
+});
+
+test("async takes true or false, and nothing else", () => {
+  expect(readQuery("async=true").isAsync).toBe(true);
+  expect(readQuery("async=false").isAsync).toBe(false);
+  expect(readQuery("a=1&%61sync=true").isAsync).toBe(true);
+  for (const query of [
+    "async",
+    "async=",
+    "async=TRUE",
+    "async=1",
+    "async=yes",
+    "async=true%20",
+    "async=+true",
+  ]) {
+    expect(() => readQuery(query)).toThrow("async must be true or false.");
+  }
+});
+
+test("a parameter given twice is refused, even with the same value", () => {
+  for (const query of ["async=true&async=true", "async=true&async=false", "async=false&%61sync=false"]) {
+    expect(() => readQuery(query)).toThrow("async may be given only once.");
+  }
+  expect(() => readQuery("webhookEndpoint=a&webhookEndpoint=b")).toThrow(
+    "webhookEndpoint may be given only once.",
+  );
+});
+
+test("webhookEndpoint is decoded once", () => {
+  expect(readQuery("webhookEndpoint=https%3A%2F%2Fa.example%2Fx%3Fy%3D%252F").webhookEndpoint).toBe(
+    "https://a.example/x?y=%2F",
+  );
+});
+
+test("what is ours is taken out of a POST's query, and the rest stays as it came", () => {
+  expect(readTarget("/a?x=%20&async=true&y=1+2", "POST")).toEqual({
+    target: "/a?x=%20&y=1+2",
+    query: { isAsync: true, webhookEndpoint: null },
+  });
+  expect(readTarget("/a?webhookEndpoint=http%3A%2F%2Fx%2F&async=true", "POST")).toEqual({
+    target: "/a",
+    query: { isAsync: true, webhookEndpoint: "http://x/" },
+  });
+  expect(readTarget("/a?%61sync=true", "POST")).toMatchObject({ target: "/a", query: { isAsync: true } });
+  expect(readTarget("/a?async=false&&", "POST")).toEqual({ target: "/a?&", query: PLAIN });
+});
+
+test("other queries and other methods are the app's alone", () => {
+  for (const target of ["/a", "/a?", "/a?x=1", "/a?asynchronous=1", "/a?x=async"])
+    expect(readTarget(target, "POST")).toEqual({ target, query: PLAIN });
+  expect(readTarget("/a?async=maybe", "GET")).toEqual({ target: "/a?async=maybe", query: PLAIN });
+  expect(() => readTarget("/a?async=maybe", "POST")).toThrow("async must be true or false");
 });

@@ -3,7 +3,7 @@ import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { BackgroundReader } from "../../../src/runs/background.ts";
 import type { LiveRun } from "../../../src/runs/live-run.ts";
-import { PartWriter } from "../../../src/runs/part-writer.ts";
+import { PartWriter } from "../../../src/runs/transcript-parts.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { until } from "../../support/until.ts";
 

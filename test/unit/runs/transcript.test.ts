@@ -2,8 +2,7 @@ import { describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import type { TranscriptPart } from "../../../src/model/transcript-part.ts";
-import { PartReader } from "../../../src/runs/part-reader.ts";
-import { PartWriter } from "../../../src/runs/part-writer.ts";
+import { PartReader, PartWriter } from "../../../src/runs/transcript-parts.ts";
 import {
   LiveTranscript,
   PlainTranscript,

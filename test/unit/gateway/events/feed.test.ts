@@ -1,15 +1,13 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { Piece } from "../../../../src/gateway/event-stream.ts";
-import { FAR_END } from "../../../../src/gateway/events/end-number.ts";
-import { Feed } from "../../../../src/gateway/events/feed.ts";
+import { FAR_END, Feed } from "../../../../src/gateway/events/feed.ts";
 import type { FeedReader } from "../../../../src/gateway/events/feed.ts";
 import { Turns } from "../../../../src/kit/turns.ts";
 import type { Run } from "../../../../src/model/run.ts";
 import type { LiveRun } from "../../../../src/runs/live-run.ts";
 import type { KnownRun } from "../../../../src/runs/lookup.ts";
-import type { PartReader } from "../../../../src/runs/part-reader.ts";
-import type { PartWriter } from "../../../../src/runs/part-writer.ts";
+import type { PartReader, PartWriter } from "../../../../src/runs/transcript-parts.ts";
 import { LiveTranscript, PlainTranscript } from "../../../../src/runs/transcript.ts";
 import type { Store } from "../../../../src/store/store.ts";
 import { HandClock } from "../../../support/clocks.ts";

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { AddressRanges } from "../../../../src/kit/address-ranges.ts";
 import { AppError, ERRORS } from "../../../../src/model/errors.ts";
-import { isForbidden } from "../../../../src/runs/webhooks/address.ts";
-import { parseWebhookUrl } from "../../../../src/runs/webhooks/target.ts";
+import { isForbidden, parseWebhookUrl } from "../../../../src/runs/webhooks/target.ts";
 import { FORBIDDEN_URLS } from "../../../support/forbidden-urls.ts";
 import { verifies } from "../../../verifies.ts";
 

@@ -1,0 +1,151 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { ownMemoryBytes } from "../kit/own-memory.ts";
+import { AppError } from "../model/errors.ts";
+import { KeptBody } from "../kit/kept-body.ts";
+import type { RequestHead } from "./request-head.ts";
+
+/** Up to here a body counts for nothing. */
+const LITTLE_BYTES = 64 * 1024;
+const NO_ROOM = {
+  message: "The bodies of other calls take up all available memory; try again shortly.",
+  headers: { "retry-after": "1" },
+};
+const MIB = 1024 * 1024;
+const LEAST_BYTES = 256 * MIB;
+/** Of the memory that the process may use. */
+const SHARE = 1 / 4;
+
+/** How much of this machine's memory the bodies of calls in progress may take. */
+export function bodyRoomBytes(): number {
+  return Math.max(LEAST_BYTES, Math.floor(ownMemoryBytes() * SHARE));
+}
+
+type Request = { readonly request: IncomingMessage; readonly response: ServerResponse };
+
+/** What one body has taken. */
+export type BodyReservation = {
+  /** Raises the reservation to this many bytes in total; false if there is no room for them. */
+  growTo(bytes: number): boolean;
+};
+
+/** Makes room for that many bytes; throws `overloaded`. */
+export type MakeRoom = (bytes: number) => void;
+
+/**
+ * Room for the bodies of calls, from their arrival until the answer has left, and for stored payloads on their way out:
+ * who asks for one need not read it. Each owner may use as much as it leaves for others, so some room is left however
+ * many owners there are. A single body is always accepted.
+ */
+export class BodyRoom {
+  readonly #maxBytes: number;
+  readonly #owned = new Map<string, number>();
+  #bytes = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Room for the body of a request, given back when the answer has left or the connection has ended. */
+  open(owner: string, { request, response }: Request): BodyReservation {
+    const { socket } = request;
+    let bytes = 0;
+    const leave = (): void => {
+      // An answer that waits for its turn on the connection is not told of that one's end.
+      response.off("close", leave);
+      socket.off("close", leave);
+      this.#add(owner, -bytes);
+      bytes = 0;
+    };
+    response.once("close", leave);
+    socket.once("close", leave);
+    return {
+      growTo: (wanted) => {
+        const more = wanted - bytes;
+        const isAlone = this.#bytes === bytes;
+        const left = this.#maxBytes - this.#bytes;
+        if (!isAlone && (this.#owned.get(owner) ?? 0) + more > left) return false;
+        bytes = wanted;
+        this.#add(owner, more);
+        return true;
+      },
+    };
+  }
+
+  /** Room for a stored payload that is sent whole: it is taken before the payload is read. */
+  forAnswer(owner: string, exchange: Request): MakeRoom {
+    return (bytes) => {
+      if (bytes > LITTLE_BYTES && !this.open(owner, exchange).growTo(bytes))
+        throw new AppError("overloaded", NO_ROOM);
+    };
+  }
+
+  #add(owner: string, bytes: number): void {
+    this.#bytes += bytes;
+    const owned = (this.#owned.get(owner) ?? 0) + bytes;
+    if (owned > 0) this.#owned.set(owner, owned);
+    else this.#owned.delete(owner);
+  }
+}
+
+const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i;
+const NOTHING = Buffer.alloc(0);
+
+/** Throws unless the body, if there is one, is announced as plain JSON of an acceptable length. */
+export function checkBodyHead(head: RequestHead, maxBytes: number): void {
+  if (!hasBody(head)) return;
+  const { contentType, contentEncoding, contentLength } = head;
+  if (contentType !== "application/json" && (contentType === null || !JSON_TYPE.test(contentType))) {
+    throw new AppError("unsupported_media_type");
+  }
+  if (contentEncoding !== null && contentEncoding !== "identity")
+    throw new AppError("unsupported_media_type");
+  if (contentLength !== null && Number(contentLength) > maxBytes) throw tooLarge(maxBytes);
+}
+
+/** Whether a body is on its way at all. */
+export function hasBody({ contentLength, isChunked }: RequestHead): boolean {
+  return isChunked || (contentLength !== null && contentLength !== "0");
+}
+
+/** Whether the rest of a refused body is cheaper to read away than a new connection is. */
+export function isSoonOver(head: RequestHead): boolean {
+  if (!hasBody(head)) return true;
+  return !head.isChunked && Number(head.contentLength) <= LITTLE_BYTES;
+}
+
+/**
+ * Reads the body, never more of it than `maxBytes`; `done` is called once, with an error or the bytes. One that is not
+ * small takes its place in `room`: connections are many, and what all of them send has to fit into memory.
+ */
+export function readBody(
+  request: IncomingMessage,
+  maxBytes: number,
+  room: () => BodyReservation,
+  done: (error: AppError | null, body: Buffer) => void,
+): void {
+  const kept = new KeptBody(maxBytes);
+  let reservation: BodyReservation | null = null;
+  const refuse = (error: AppError): void => {
+    request.removeAllListeners("data").removeAllListeners("end");
+    done(error, NOTHING);
+  };
+  request.on("data", (piece: Buffer) => {
+    const bytes = kept.bytes + piece.length;
+    if (bytes > maxBytes) refuse(tooLarge(maxBytes));
+    else if (bytes > LITTLE_BYTES && !(reservation ??= room()).growTo(bytes))
+      refuse(new AppError("overloaded", NO_ROOM));
+    else kept.add(piece);
+  });
+  request.on("end", () => done(null, kept.whole() ?? NOTHING));
+}
+
+/** The refusal of a body that is too large. */
+export function tooLarge(maxBytes: number): AppError {
+  return new AppError("body_too_large", {
+    message: `The body is larger than max_body, which is ${maxBytes} bytes.`,
+  });
+}

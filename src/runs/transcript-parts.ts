@@ -1,0 +1,214 @@
+import type { RunPart, TranscriptPart } from "../model/transcript-part.ts";
+import type { Chunk } from "../replicas/call.ts";
+import { Bell } from "../kit/bell.ts";
+import type { Clock } from "../kit/clock.ts";
+import type { DiskReserve } from "../kit/disk-reserve.ts";
+import type { Log } from "../kit/log.ts";
+import { WriteBehind } from "../kit/write-behind.ts";
+import type { RunKey } from "../model/run.ts";
+import type { Store } from "../store/store.ts";
+import { FairLane } from "../kit/fair-lane.ts";
+import { AppError } from "../model/errors.ts";
+
+const HEADER_BYTES = 4;
+const EMPTY = Buffer.alloc(0);
+/** Most answers that stream at all outgrow it once or twice; ten thousand idle streams hold little. */
+const FIRST_BYTES = 512;
+/** Up to here a loop over the bytes beats the fixed cost of a native copy. */
+const SHORT_BYTES = 64;
+
+/**
+ * Gathers chunks as a part of a transcript. Each is four bytes, its length twice and one more for text, and
+ * then its bytes. What has been written is never moved within its buffer, so that readers may keep views of it.
+ */
+export class PartBuilder {
+  firstEvent = 1;
+  eventCount = 0;
+  #out: Buffer = EMPTY;
+  #used = 0;
+  /** What the next buffer has room for at least. */
+  #roomBytes = FIRST_BYTES;
+
+  get bytes(): number {
+    return this.#used;
+  }
+
+  add({ isText, bytes }: Pick<Chunk, "isText" | "bytes">): void {
+    const { length } = bytes;
+    this.#reserve(HEADER_BYTES + length);
+    const out = this.#out;
+    let at = this.#used;
+    const header = length * 2 + (isText ? 1 : 0);
+    out[at] = header;
+    out[at + 1] = header >>> 8;
+    out[at + 2] = header >>> 16;
+    out[at + 3] = header >>> 24;
+    at += HEADER_BYTES;
+    if (length <= SHORT_BYTES) for (let i = 0; i < length; i++) out[at + i] = bytes[i]!;
+    else out.set(bytes, at);
+    this.#used = at + length;
+    this.eventCount += 1;
+  }
+
+  /** What has been gathered; it stays. */
+  view(): TranscriptPart {
+    const { firstEvent, eventCount } = this;
+    return { firstEvent, eventCount, bytes: this.#out.subarray(0, this.#used) };
+  }
+
+  /** What has been gathered; the next part follows it. */
+  take(): TranscriptPart {
+    const part = this.view();
+    this.firstEvent += this.eventCount;
+    this.eventCount = 0;
+    // A further part becomes about as long: a buffer that grows by doubling takes three times the time.
+    this.#roomBytes = this.#used + (this.#used >>> 2);
+    this.#out = EMPTY;
+    this.#used = 0;
+    return part;
+  }
+
+  #reserve(bytes: number): void {
+    const needed = this.#used + bytes;
+    if (needed <= this.#out.length) return;
+    const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.#out.length * 2, this.#roomBytes));
+    this.#out.copy(grown, 0, 0, this.#used);
+    this.#out = grown;
+  }
+}
+
+/** A chunk and its number. */
+export type NumberedChunk = Pick<Chunk, "isText" | "bytes"> & { readonly event: number };
+
+/** The part's chunks that come after a number. */
+export function chunksAfter(
+  { firstEvent, eventCount, bytes }: TranscriptPart,
+  after: number,
+): NumberedChunk[] {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const chunks: NumberedChunk[] = [];
+  let at = 0;
+  for (let event = firstEvent; event < firstEvent + eventCount; event++) {
+    const header = buffer.readUInt32LE(at);
+    const start = at + HEADER_BYTES;
+    at = start + (header >>> 1);
+    if (event > after) chunks.push({ event, isText: (header & 1) === 1, bytes: buffer.subarray(start, at) });
+  }
+  return chunks;
+}
+
+type Waiting = { readonly part: RunPart; readonly settle: (isStored: boolean) => void };
+
+/** What may wait for a disk that is slower than the generators; what comes beyond it is not kept. */
+const MAX_WAITING_BYTES = 32 * 1024 * 1024;
+const BATCH_BYTES = 1024 * 1024;
+const RETRY_MS = 1_000;
+
+/** Writes parts of transcripts behind, those that wait together; nothing a caller waits for waits for it. */
+export class PartWriter {
+  readonly #store: Store;
+  readonly #reserve: Pick<DiskReserve, "isLow">;
+  #waiting: Waiting[] = [];
+  #waitingBytes = 0;
+  readonly #behind: WriteBehind;
+  readonly #written = new Bell();
+
+  constructor(store: Store, log: Log, clock: Clock, reserve: Pick<DiskReserve, "isLow"> = { isLow: false }) {
+    this.#reserve = reserve;
+    this.#store = store;
+    this.#behind = new WriteBehind({
+      clock,
+      delayMs: 0,
+      retryMs: RETRY_MS,
+      hasWaiting: () => this.#waiting.length > 0,
+      write: () => this.#write(),
+      onFailure: (err) =>
+        log.error({ err, parts: this.#waiting.length }, "could not store parts of transcripts"),
+    });
+  }
+
+  /** Whether somebody who can wait should. */
+  get isFull(): boolean {
+    return this.#waitingBytes > MAX_WAITING_BYTES / 4;
+  }
+
+  /** Resolves with whether the part is stored. One that nobody was promised leaves the disk's reserve to others. */
+  async write(key: RunKey, part: TranscriptPart, isOwed = true): Promise<boolean> {
+    if (!isOwed && this.#reserve.isLow) return false;
+    const isTooMuch = this.#waitingBytes + part.bytes.length > MAX_WAITING_BYTES;
+    if (isTooMuch && this.#waitingBytes > 0) return false;
+    this.#waitingBytes += part.bytes.length;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.#waiting.push({ part: { ...key, ...part }, settle: resolve });
+    this.#behind.note();
+    return await promise;
+  }
+
+  /** Stores what waits, or gives it up where the storage does not answer. */
+  async stop(): Promise<void> {
+    await this.#behind.settle(0, () => this.#settle(this.#waiting.length, false));
+  }
+
+  /** Resolves when it is not full, or not any more. */
+  async untilRoom(): Promise<void> {
+    while (this.isFull) await this.#written.wait();
+  }
+
+  async #write(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      let bytes = 0;
+      const end = this.#waiting.findIndex(({ part }) => (bytes += part.bytes.length) > BATCH_BYTES) + 1;
+      const count = end || this.#waiting.length;
+      await this.#store.transcripts.write(this.#waiting.slice(0, count).map(({ part }) => part));
+      this.#settle(count, true);
+    }
+  }
+
+  /** The first so many are stored, or will never be. */
+  #settle(count: number, isStored: boolean): void {
+    for (const { part, settle } of this.#waiting.splice(0, count)) {
+      this.#waitingBytes -= part.bytes.length;
+      settle(isStored);
+    }
+    this.#written.ring();
+  }
+}
+
+/** More at once are read no faster, and every other read of the database would wait behind them. */
+const LIMITS = { total: 4, perKey: 2, waiting: 20_000, waitMs: 30_000 };
+const CROWDED = {
+  message: "More transcripts are being read than the database can keep up with; try again shortly.",
+  headers: { "retry-after": "5" },
+};
+
+/** Reads stored parts of transcripts, a few at a time; apps take turns. */
+export class PartReader {
+  readonly #store: Pick<Store, "transcripts">;
+  readonly #lane: FairLane;
+
+  constructor(store: Pick<Store, "transcripts">, clock: Clock) {
+    this.#store = store;
+    this.#lane = new FairLane(LIMITS, clock);
+  }
+
+  /** The part that holds the event after `after`; if that one is gone, the first later part. */
+  async next(key: RunKey, after: number): Promise<TranscriptPart | null> {
+    const { appNumber, id } = key;
+    return await this.#inTurn(appNumber, () => this.#store.transcripts.next({ appNumber, id, after }));
+  }
+
+  /** The number of the last stored event; 0 if none is stored. */
+  async last({ appNumber, id }: RunKey): Promise<number> {
+    return await this.#inTurn(appNumber, () => this.#store.transcripts.last({ appNumber, id }));
+  }
+
+  async #inTurn<Result>(appNumber: number, read: () => Promise<Result>): Promise<Result> {
+    const leave = await this.#lane.enter(String(appNumber));
+    if (!leave) throw new AppError("overloaded", CROWDED);
+    try {
+      return await read();
+    } finally {
+      leave();
+    }
+  }
+}

@@ -1,0 +1,198 @@
+/** What one host may take of the service. */
+export type HostLimits = {
+  /** Attempts under way at once. */
+  readonly attempts: number;
+  /** Bytes of their bodies; one attempt is always allowed. */
+  readonly bodyBytes: number;
+  /** So many attempts in a row without an answer, and the host is left to rest. */
+  readonly failures: number;
+  /** The first rest; each further one is twice as long, up to the maximum. */
+  readonly restMs: number;
+  readonly maxRestMs: number;
+};
+
+export const HOST_LIMITS: HostLimits = {
+  attempts: 8,
+  bodyBytes: 64 * 1024 * 1024,
+  failures: 5,
+  restMs: 5_000,
+  maxRestMs: 60_000,
+};
+
+type Host = {
+  busy: number;
+  busyBytes: number;
+  /** In a row. */
+  failures: number;
+  /** In a row. */
+  rests: number;
+  restsUntil: number;
+};
+
+/** Hosts at rest that nobody asks for are forgotten when more than so many are known. */
+const MAX_KNOWN = 10_000;
+
+/**
+ * Keeps one slow or dead host from using up what the others need: places per origin, and a rest for one that
+ * does not answer. After a rest a single attempt goes ahead. An answer of any kind, an error too, is a sign
+ * of life: behind one origin there may be many receivers.
+ */
+export class Hosts {
+  readonly #limits: HostLimits;
+  readonly #hosts = new Map<string, Host>();
+
+  constructor(limits: HostLimits = HOST_LIMITS) {
+    this.#limits = limits;
+  }
+
+  /** Takes a place; false when there is none now. */
+  take(origin: string, bodyBytes: number, now: number): boolean {
+    const host = this.#hosts.get(origin) ?? this.#add(origin, now);
+    if (host.busy > 0) {
+      if (host.busy >= this.#limits.attempts || host.rests > 0) return false;
+      if (host.busyBytes + bodyBytes > this.#limits.bodyBytes) return false;
+    } else if (now < host.restsUntil) {
+      return false;
+    }
+    host.busy += 1;
+    host.busyBytes += bodyBytes;
+    return true;
+  }
+
+  /** Gives a place back. `hasAnswered` is null when the attempt says nothing about the host. */
+  release(origin: string, bodyBytes: number, hasAnswered: boolean | null, now: number): void {
+    const host = this.#hosts.get(origin);
+    if (!host) throw new Error(`no attempt at ${origin} is under way`);
+    host.busy -= 1;
+    host.busyBytes -= bodyBytes;
+    if (hasAnswered === true) {
+      host.failures = 0;
+      host.rests = 0;
+      host.restsUntil = 0;
+    } else if (hasAnswered === false) {
+      host.failures += 1;
+      // Attempts that began before the rest and fail during it do not lengthen it.
+      if (host.failures >= this.#limits.failures && now >= host.restsUntil) {
+        host.restsUntil = now + Math.min(this.#limits.maxRestMs, this.#limits.restMs * 2 ** host.rests);
+        host.rests += 1;
+      }
+    }
+    if (host.busy === 0 && host.failures === 0) this.#hosts.delete(origin);
+  }
+
+  /** When a host at rest may be tried again; 0 for one that is not at rest or is being tried. */
+  restsUntil(origin: string): number {
+    const host = this.#hosts.get(origin);
+    return host && host.busy === 0 ? host.restsUntil : 0;
+  }
+
+  #add(origin: string, now: number): Host {
+    if (this.#hosts.size >= MAX_KNOWN) {
+      for (const [known, { busy, restsUntil }] of this.#hosts) {
+        if (busy === 0 && restsUntil <= now) this.#hosts.delete(known);
+      }
+    }
+    const host = { busy: 0, busyBytes: 0, failures: 0, rests: 0, restsUntil: 0 };
+    this.#hosts.set(origin, host);
+    return host;
+  }
+}
+
+type Held = { attempts: number; bytes: number };
+
+/**
+ * What each project may have under way at once: as much as is left for all others. One project alone gets half of all
+ * places, and however many take all that they may, some are left: hosts that never answer cost nobody else a place.
+ */
+export class ProjectShares {
+  readonly #maxAttempts: number;
+  readonly #maxBytes: number;
+  readonly #held = new Map<string, Held>();
+  #attempts = 0;
+  #bytes = 0;
+
+  constructor(maxAttempts: number, maxBytes: number) {
+    this.#maxAttempts = maxAttempts;
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Whether an attempt with a body of that size may begin; a project's only one may be of any. */
+  hasRoom(projectId: string, bodyBytes: number): boolean {
+    const { attempts, bytes } = this.#held.get(projectId) ?? { attempts: 0, bytes: 0 };
+    if (attempts >= this.#maxAttempts - this.#attempts) return false;
+    return attempts === 0 || bytes + bodyBytes <= this.#maxBytes - this.#bytes;
+  }
+
+  take(projectId: string, bodyBytes: number): void {
+    const held = this.#held.get(projectId) ?? { attempts: 0, bytes: 0 };
+    this.#held.set(projectId, held);
+    held.attempts += 1;
+    held.bytes += bodyBytes;
+    this.#attempts += 1;
+    this.#bytes += bodyBytes;
+  }
+
+  release(projectId: string, bodyBytes: number): void {
+    const held = this.#held.get(projectId);
+    if (!held) throw new Error(`no attempt of ${projectId} is under way`);
+    held.attempts -= 1;
+    held.bytes -= bodyBytes;
+    this.#attempts -= 1;
+    this.#bytes -= bodyBytes;
+    if (held.attempts === 0) this.#held.delete(projectId);
+  }
+}
+
+/** A delivery that is claimed and waits for its host or its project's turn, without its body. */
+export type Ticket = {
+  readonly id: string;
+  readonly projectId: string;
+  readonly origin: string;
+  readonly bodyBytes: number;
+};
+
+const MAX_PER_KEY = 5_000;
+const MAX_TICKETS = 20_000;
+
+/** Claimed deliveries for which there is no place now, in order of arrival by what they wait for. */
+export class Waiting {
+  readonly #queues = new Map<string, Ticket[]>();
+  readonly #maxPerKey: number;
+  readonly #maxTickets: number;
+  #count = 0;
+
+  constructor(maxPerKey = MAX_PER_KEY, maxTickets = MAX_TICKETS) {
+    this.#maxPerKey = maxPerKey;
+    this.#maxTickets = maxTickets;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** False when there is no room: neither one key nor all of them may fill the memory. */
+  add(key: string, ticket: Ticket): boolean {
+    const queue = this.#queues.get(key) ?? [];
+    if (queue.length >= this.#maxPerKey || this.#count >= this.#maxTickets) return false;
+    queue.push(ticket);
+    this.#queues.set(key, queue);
+    this.#count += 1;
+    return true;
+  }
+
+  first(key: string): Ticket | null {
+    return this.#queues.get(key)?.[0] ?? null;
+  }
+
+  removeFirst(key: string): void {
+    const queue = this.#queues.get(key);
+    if (!queue?.shift()) return;
+    this.#count -= 1;
+    if (queue.length === 0) this.#queues.delete(key);
+  }
+
+  /** Hosts, or projects, that something waits for. */
+  keys(): string[] {
+    return [...this.#queues.keys()];
+  }
+}
