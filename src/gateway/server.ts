@@ -11,7 +11,7 @@ import { ConnectionGate } from "../kit/listener/connection-gate.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import { noRoom } from "../model/raw-refusal.ts";
-import type { Others } from "../nodes/forward/whereabouts.ts";
+import type { Others } from "../nodes/forward/app-locator.ts";
 import type { FromPeer, PeerRoutes } from "../nodes/peer-listener.ts";
 import { DocumentHandler } from "./app-document.ts";
 import type { HostParts } from "./find-route.ts";
@@ -26,7 +26,7 @@ import { Feeds } from "./events/feeds.ts";
 import { Exchange, OpenExchanges } from "./exchange.ts";
 import type { ExchangeParts } from "./exchange.ts";
 import { RouteFinder } from "./find-route.ts";
-import { Passing } from "./passing.ts";
+import { Forwarding } from "./forwarding.ts";
 import { ProxyHandler } from "./proxy/proxy-route.ts";
 import { readHead } from "./request-head.ts";
 import { asksForSocket, SocketHandler } from "./proxy/socket-route.ts";
@@ -112,7 +112,7 @@ export class Gateway {
   readonly #closing = new AbortController();
   readonly #connections: Connections;
   readonly #gate: ConnectionGate;
-  readonly #passing: Passing | null;
+  readonly #forwarding: Forwarding | null;
   readonly #calls: CallHandler;
   readonly #proxy: ProxyHandler;
   readonly #runs: RunHandler;
@@ -135,17 +135,17 @@ export class Gateway {
       onFault: (exchange, error) => this.#fail(exchange, error),
       open: this.#open,
       unread: new UnreadAnswers(options.idleTimeoutMs, options.clock),
-      tellDropped: (nodeId, requestId) => options.others?.elsewhere.tellDropped(nodeId, requestId),
+      tellDropped: (nodeId, requestId) => options.others?.locator.tellDropped(nodeId, requestId),
     };
     const bodyRoom = new BodyRoom(options.bodyRoomBytes ?? bodyRoomBytes());
     this.#proxy = new ProxyHandler({ ...options, bodyRoom });
     const starter = new RunStarter({ ...options, bodyRoom });
     this.#calls = new CallHandler({ ...options, starter, bodyRoom, proxy: this.#proxy });
     const { others = null, clock } = options;
-    this.#passing = others && new Passing({ ...others, clock });
+    this.#forwarding = others && new Forwarding({ ...others, clock });
     const closing = this.#closing.signal;
     const feeds = new Feeds(options);
-    this.#runs = new RunHandler({ ...options, bodyRoom, feeds, closing, passing: this.#passing });
+    this.#runs = new RunHandler({ ...options, bodyRoom, feeds, closing, forwarding: this.#forwarding });
     this.#documents = new DocumentHandler(options);
     this.#sockets = new SocketHandler(options);
     this.#gate = new ConnectionGate({
@@ -197,13 +197,13 @@ export class Gateway {
   /** From now on calls are refused, or passed on to whoever has their app; those under way go on. */
   startDraining(): void {
     this.#isDraining = true;
-    this.#passing?.startDraining();
+    this.#forwarding?.startDraining();
     this.#server.closeIdleConnections();
   }
 
   /** Resolves when no request is on its way through here to another node. */
-  async settlePassing(): Promise<void> {
-    await this.#passing?.settle();
+  async settleForwarding(): Promise<void> {
+    await this.#forwarding?.settle();
   }
 
   /**
@@ -217,7 +217,7 @@ export class Gateway {
     this.unanswered = await this.#open.settle(LAST_ANSWERS_MS, clock);
     if (this.unanswered > 0) log.error({ count: this.unanswered }, "some requests were never answered");
     this.#sockets.tunnels.destroy();
-    this.#passing?.close();
+    this.#forwarding?.close();
     this.#server.closeAllConnections();
     await closed;
     await closeJsonChecker();
@@ -292,15 +292,15 @@ export class Gateway {
       if (this.#isDraining) return this.#refuseCall(exchange);
       return this.#sockets.handle({ connection, exchange, head, route, first: sent ?? first });
     };
-    if (this.#passing && this.#mayBeAway(route))
-      return this.#passing.handle({ exchange, route, first }, serve);
+    if (this.#forwarding && this.#mayBeAway(route))
+      return this.#forwarding.handle({ exchange, route, first }, serve);
     return serve(first);
   }
 
   /** Whether the request is for another node, as far as is known without asking anybody. */
   #mayBeAway(route: Route): boolean {
     const { catalog, lookup } = this.#options;
-    if (!this.#passing || (route.kind === "run" && lookup.isLive(route.runId))) return false;
+    if (!this.#forwarding || (route.kind === "run" && lookup.isLive(route.runId))) return false;
     return this.#isDraining || !catalog.has(route.projectId, route.appName);
   }
 

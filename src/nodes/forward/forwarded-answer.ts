@@ -39,7 +39,7 @@ const BREAK_OFF_MS = 1_000;
  * An answer of another node on its way to the caller: whatever one read brings leaves in one write, and so do several
  * reads of one turn of the event loop. What another node says is not trusted: Node throws for what cannot be sent.
  */
-export class PassedAnswer {
+export class ForwardedAnswer {
   readonly #parts: AnswerParts;
   readonly #source: Source;
   /** Until it leaves with what has come of the body. */

@@ -3,13 +3,13 @@ import type { Clock } from "../kit/clock.ts";
 import type { Tunnel } from "../kit/websocket/tunnel.ts";
 import { AppError } from "../model/errors.ts";
 import type { RunKey } from "../model/run.ts";
-import type { Others } from "../nodes/forward/whereabouts.ts";
-import { Passage, passOn } from "../nodes/forward/passage.ts";
+import type { Others } from "../nodes/forward/app-locator.ts";
+import { ForwardedRequest, forward } from "../nodes/forward/forwarded-request.ts";
 import type { Peer } from "../nodes/peers.ts";
 import type { Exchange } from "./exchange.ts";
 import type { AppRoute } from "./route.ts";
 
-type PassingParts = Others & { readonly clock: Clock };
+type ForwardingParts = Others & { readonly clock: Clock };
 
 /** A request that may be another node's. */
 type Errand = {
@@ -27,20 +27,20 @@ const SERVICE_RESTART = 1012;
 const TRIES = 5;
 
 /** Requests of apps that another node has: passed on to it, as they came. */
-export class Passing {
-  readonly #parts: PassingParts;
+export class Forwarding {
+  readonly #parts: ForwardingParts;
   readonly #tunnels = new Set<Tunnel>();
   readonly #ended = new Bell();
   #count = 0;
 
-  constructor(parts: PassingParts) {
+  constructor(parts: ForwardingParts) {
     this.#parts = parts;
   }
 
   /** Has the request answered by whoever has its app, which may be this node: then `serve` does. */
   async handle(errand: Errand, serve: Serve): Promise<void> {
     const { exchange, route, first } = errand;
-    const place = await this.#parts.elsewhere.settle(route, exchange.from ? "node" : "caller");
+    const place = await this.#parts.locator.settle(route, exchange.from ? "node" : "caller");
     if (place?.kind !== "there") return await serve(first);
     if (exchange.from) return exchange.answerMoved();
     return await this.#counted(this.#pass(errand, place.peer, serve));
@@ -48,13 +48,13 @@ export class Passing {
 
   /** Has a request about a run answered by the node that the run is under way on; false if there is none. */
   async handleRun(exchange: Exchange, route: AppRoute, key: RunKey): Promise<boolean> {
-    return (await this.#passRun(exchange, route, await this.#parts.elsewhere.ofRun(key))) === "done";
+    return (await this.#passRun(exchange, route, await this.#parts.locator.ofRun(key))) === "done";
   }
 
   /** The same of a run of which nothing was stored; false if by now it is, or there is no such run. */
   async handleUnstored(exchange: Exchange, route: AppRoute, key: RunKey): Promise<boolean> {
     for (let tries = 0; tries < TRIES; tries++) {
-      const passed = await this.#passRun(exchange, route, await this.#parts.elsewhere.holderOf(key));
+      const passed = await this.#passRun(exchange, route, await this.#parts.locator.holderOf(key));
       // It has ended since the node was asked: asked again, the node has stored it.
       if (passed !== "moved") return passed === "done";
     }
@@ -87,11 +87,11 @@ export class Passing {
   }
 
   async #pass(errand: Errand, to: Peer, serve: Serve): Promise<void> {
-    const { elsewhere } = this.#parts;
+    const { locator } = this.#parts;
     const { exchange, route } = errand;
     const passage = this.#passage(errand);
     exchange.goneListener = passage;
-    const end = await passOn(elsewhere, route, passage, to);
+    const end = await forward(locator, route, passage, to);
     if (end === "done" || exchange.response.destroyed) return;
     exchange.goneListener = null;
     await serve(passage.leave());
@@ -107,10 +107,10 @@ export class Passing {
     }
   }
 
-  #passage({ exchange, route, first }: Errand): Passage {
+  #passage({ exchange, route, first }: Errand): ForwardedRequest {
     const { peers, clock } = this.#parts;
     const { request, response, remote } = exchange;
-    return new Passage({
+    return new ForwardedRequest({
       request,
       response,
       purpose: "api",
