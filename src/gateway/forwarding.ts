@@ -9,108 +9,96 @@ import type { Peer } from "../nodes/peers.ts";
 import type { Exchange } from "./exchange.ts";
 import type { AppRoute } from "./route.ts";
 
-type ForwardingParts = Others & { readonly clock: Clock };
+/** `first`: bytes received with a WebSocket handshake; null for any other request. */
+type Request = { readonly exchange: Exchange; readonly route: AppRoute; readonly first: Buffer | null };
 
-/** A request that may be another node's. */
-type Errand = {
-  readonly exchange: Exchange;
-  readonly route: AppRoute;
-  /** What came together with a handshake; null for a request that asks for no WebSocket. */
-  readonly first: Buffer | null;
-};
-
-/** Carries it out here; `first` as above. */
+/** Answers the request on this node. */
 type Serve = (first: Buffer | null) => void | Promise<void>;
 
 const SERVICE_RESTART = 1012;
-/** So often a node is looked for that has a run; the second time nearly always tells. */
+/** Lookups of the node that has a run; the second one nearly always succeeds. */
 const TRIES = 5;
 
-/** Requests of apps that another node has: passed on to it, as they came. */
+/** Forwards requests to the nodes that own their apps. */
 export class Forwarding {
-  readonly #parts: ForwardingParts;
+  readonly #parts: Others & { readonly clock: Clock };
   readonly #tunnels = new Set<Tunnel>();
   readonly #ended = new Bell();
   #count = 0;
 
-  constructor(parts: ForwardingParts) {
+  constructor(parts: Others & { readonly clock: Clock }) {
     this.#parts = parts;
   }
 
-  /** Has the request answered by whoever has its app, which may be this node: then `serve` does. */
-  async handle(errand: Errand, serve: Serve): Promise<void> {
-    const { exchange, route, first } = errand;
-    const place = await this.#parts.locator.settle(route, exchange.from ? "node" : "caller");
+  /** Forwards the request to the app's owner; calls `serve` if that is this node. */
+  async handle(request: Request, serve: Serve): Promise<void> {
+    const { exchange, route, first } = request;
+    const { locator } = this.#parts;
+    const place = await locator.settle(route, exchange.from ? "node" : "caller");
     if (place?.kind !== "there") return await serve(first);
     if (exchange.from) return exchange.answerMoved();
-    return await this.#counted(this.#pass(errand, place.peer, serve));
+    await this.#counted(async () => {
+      const forwarded = this.#open(request);
+      const end = await forward(locator, route, forwarded, place.peer);
+      if (end === "done" || exchange.response.destroyed) return;
+      exchange.goneListener = null;
+      await serve(forwarded.leave());
+    });
   }
 
-  /** Has a request about a run answered by the node that the run is under way on; false if there is none. */
+  /** Forwards a request about a run to the node that executes it; false if there is none. */
   async handleRun(exchange: Exchange, route: AppRoute, key: RunKey): Promise<boolean> {
-    return (await this.#passRun(exchange, route, await this.#parts.locator.ofRun(key))) === "done";
+    return (await this.#sendRun(exchange, route, await this.#parts.locator.ofRun(key))) === "done";
   }
 
-  /** The same of a run of which nothing was stored; false if by now it is, or there is no such run. */
+  /** The same for a run of which nothing was stored; false if it is stored by now, or does not exist. */
   async handleUnstored(exchange: Exchange, route: AppRoute, key: RunKey): Promise<boolean> {
     for (let tries = 0; tries < TRIES; tries++) {
-      const passed = await this.#passRun(exchange, route, await this.#parts.locator.holderOf(key));
-      // It has ended since the node was asked: asked again, the node has stored it.
-      if (passed !== "moved") return passed === "done";
+      const result = await this.#sendRun(exchange, route, await this.#parts.locator.holderOf(key));
+      // After `moved` the run has ended: asked again, the node has stored it.
+      if (result !== "moved") return result === "done";
     }
     throw new AppError("node_lost");
   }
 
-  async #passRun(exchange: Exchange, route: AppRoute, peer: Peer | null): Promise<"done" | "moved" | null> {
-    if (!peer) return null;
-    if (exchange.response.destroyed) return "done";
-    const passage = this.#passage({ exchange, route, first: null });
-    exchange.goneListener = passage;
-    const passed = await this.#counted(passage.to(peer).finally(() => passage.release()));
-    if (passed === "lost") throw new AppError("node_lost");
-    return passed === "done" ? "done" : "moved";
-  }
-
-  /** WebSockets are asked to come again, which leads them to another node; the rest goes on. */
+  /** Closes WebSockets so that their clients reconnect, to another node; other requests go on. */
   startDraining(): void {
     for (const tunnel of this.#tunnels) tunnel.close(SERVICE_RESTART, "the service restarts; connect again");
   }
 
-  /** Resolves when nothing is on its way through this node. */
+  /** Resolves when no request is being forwarded. */
   async settle(): Promise<void> {
     while (this.#count > 0) await this.#ended.wait();
   }
 
-  /** Ends the WebSockets that are left. */
+  /** Ends the remaining WebSockets. */
   close(): void {
     for (const tunnel of this.#tunnels) tunnel.destroy();
   }
 
-  async #pass(errand: Errand, to: Peer, serve: Serve): Promise<void> {
-    const { locator } = this.#parts;
-    const { exchange, route } = errand;
-    const passage = this.#passage(errand);
-    exchange.goneListener = passage;
-    const end = await forward(locator, route, passage, to);
-    if (end === "done" || exchange.response.destroyed) return;
-    exchange.goneListener = null;
-    await serve(passage.leave());
+  async #sendRun(exchange: Exchange, route: AppRoute, peer: Peer | null): Promise<"done" | "moved" | null> {
+    if (!peer) return null;
+    if (exchange.response.destroyed) return "done";
+    const forwarded = this.#open({ exchange, route, first: null });
+    const result = await this.#counted(() => forwarded.to(peer).finally(() => forwarded.release()));
+    if (result === "lost") throw new AppError("node_lost");
+    return result === "done" ? "done" : "moved";
   }
 
-  async #counted<T>(work: Promise<T>): Promise<T> {
+  async #counted<T>(work: () => Promise<T>): Promise<T> {
     this.#count += 1;
     try {
-      return await work;
+      return await work();
     } finally {
       this.#count -= 1;
       if (this.#count === 0) this.#ended.ring();
     }
   }
 
-  #passage({ exchange, route, first }: Errand): ForwardedRequest {
+  #open({ exchange, route, first }: Request): ForwardedRequest {
     const { peers, clock } = this.#parts;
     const { request, response, remote } = exchange;
-    return new ForwardedRequest({
+    const forwarded = new ForwardedRequest({
       request,
       response,
       purpose: "api",
@@ -127,8 +115,10 @@ export class Forwarding {
         },
       }),
       isLast: () => exchange.isLast,
-      onOpen: () => exchange.noteOpened(),
+      onOpen: () => exchange.settle(),
       onWritten: () => exchange.noteWritten(),
     });
+    exchange.goneListener = forwarded;
+    return forwarded;
   }
 }

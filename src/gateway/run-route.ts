@@ -84,7 +84,8 @@ export class RunHandler {
     } catch (error) {
       const { forwarding } = this.#parts;
       if (!forwarding || !(error instanceof AppError) || error.code !== "run_not_found") throw error;
-      if (await forwarding.handleUnstored(exchange, route, { appNumber: app.number, id: route.runId })) return;
+      if (await forwarding.handleUnstored(exchange, route, { appNumber: app.number, id: route.runId }))
+        return;
       // It may have been stored meanwhile.
       await this.#act(asked, live);
     }

@@ -10,8 +10,9 @@ import { Tunnel } from "../../kit/websocket/tunnel.ts";
 import { WaitingCaller } from "../../kit/websocket/waiting-caller.ts";
 import type { HostedApp } from "../../model/app-host.ts";
 import { AppError } from "../../model/errors.ts";
+import { headerOf } from "../../model/http-request.ts";
 import type { Droppable, Peer, Peers } from "../peers.ts";
-import { isEvents, lostEvent, ONE_WRITE_BYTES, ForwardedAnswer, valueOf } from "./forwarded-answer.ts";
+import { ForwardedAnswer, ONE_WRITE_BYTES, isEvents, lostEvent } from "./forwarded-answer.ts";
 import type { AnswerParts } from "./forwarded-answer.ts";
 import { BROKEN_OFF_TRAILER, MOVED_HEADER, MOVED_STATUS, hopHead } from "./hop-head.ts";
 import type { HopHead, Purpose } from "./hop-head.ts";
@@ -273,7 +274,7 @@ export class ForwardedRequest implements ConnectionUser, ResponseEvents {
       },
     });
     upgrade.onTunnel(tunnel);
-    this.#requestId = valueOf(head.headers, REQUEST_ID) ?? null;
+    this.#requestId = headerOf(head.headers, REQUEST_ID);
     const droppable = { abandon: () => tunnel.destroy() };
     this.#watch(droppable, true);
     client.once("close", () => this.#watch(droppable, false));
@@ -282,7 +283,7 @@ export class ForwardedRequest implements ConnectionUser, ResponseEvents {
 
   onHead(head: ResponseHead): void {
     this.#hasAnswer = true;
-    this.#requestId = valueOf(head.headers, REQUEST_ID) ?? null;
+    this.#requestId = headerOf(head.headers, REQUEST_ID);
     this.#isMoved = head.status === MOVED_STATUS && head.headers[0] === MOVED_HEADER;
     if (this.#isMoved) return;
     this.#events = isEvents(head.headers) ? { ...head, headers: head.headers.slice(2) } : null;
