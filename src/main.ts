@@ -392,7 +392,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const work = {
     ...appWork({ catalog, logBook: apps.logBook, deployer }),
     holdsRun,
-    judge: () => void runs.judge.judge(),
+    judge: () => void runs.dispatcher.recoverDead(),
   };
   await node?.serve(work, peerRoutes);
   // Stopped before the apps are: a replica that is being tried would seem to have failed.
