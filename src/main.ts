@@ -55,12 +55,11 @@ import { startSeatHome } from "./nodes/seat-home.ts";
 import { followSigningSecrets } from "./runs/webhooks/signing-secrets.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import type { Sweeper } from "./runs/sweeper.ts";
-import type { AppHolder } from "./store/app-owners.ts";
-import { inspectionOf } from "./store/inspection.ts";
-import { explainStart } from "./store/start-failure.ts";
-import { watchStorage } from "./store/storage-watch.ts";
+import type { AppHolder } from "./store/nodes/app-owners.ts";
+import { copyDatabase, inspectionOf } from "./store/upkeep/whole-database.ts";
+import { explainStart } from "./store/upkeep/start-failure.ts";
+import { watchStorage } from "./store/upkeep/storage-watch.ts";
 import type { Store } from "./store/store.ts";
-import { copyDatabase } from "./store/upkeep.ts";
 
 /** A running service. */
 export type Service = {
@@ -140,14 +139,14 @@ export async function startService(settings: Settings, options: ServiceOptions):
 async function start(settings: Settings, options: ServiceOptions, life: Lifecycle): Promise<Service> {
   const { log, onAppLog, webDir, guideDir, aroundStore, clock = systemClock } = options;
   const { host, dataDir, appHosts, publicApiUrl, maxLogBytes } = settings;
-  const { nodeUrl, nodePort, seatUrl, seatPort, seatServiceUrl } = settings;
+  const { nodeUrl, seatUrl, seatPort, seatServiceUrl } = settings;
   const graceMs = new Later("grace of the stop", settings.shutdownGraceMs);
   const managementPort = new Later("port of the management API", settings.basePort);
   const apiPort = new Later("port of the gateway", settings.apiPort);
   const joined = new Later<JoinedNodes | null>("other nodes", null);
   const sweeper = new Later<Sweeper>("sweeper");
   const found = await findHost(settings, () => managementPort.value);
-  const { python, reads, isolated, rung, network, walls } = found;
+  const { python, reads, isolated, level, network, walls } = found;
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
   const { store, seal, tokens, owner, keys } = installation;
   const basics = { store, seal, clock, log };
@@ -165,7 +164,9 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const reserve = await watchStorage(settings, store, { clock, log }, life);
   const { limits, storage, containers } = await startHost(found, settings, { clock, log }, life);
   const helper =
-    rung === "uid" ? new StorageHelper({ dataDir, python: python.path, folders: storage, clock }) : null;
+    level === "uid"
+      ? new StorageHelper({ dataDir, python: python.path, folders: storage, home, clock })
+      : null;
   const { blobs, payloadBlobs } = await startBlobs(settings, store.kind, clock, life);
   const images = { containers, baseImage: settings.baseImage };
   const ownership = new Ownership(dataDir);
@@ -181,7 +182,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       seats: options.seats,
       python,
       reads,
-      rung,
+      level,
       network,
       limits,
       storage,
@@ -197,7 +198,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const details = ownDetails(settings, clock.now(), { reached, managementPort: () => managementPort.value });
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
   const node = await joinNodes(
-    { nodeUrl, nodePort, ...basics, ownership, details, blobs, requireVolumes, network },
+    { nodeUrl, ...basics, ownership, details, blobs, requireVolumes, network },
     life,
   );
   joined.set(node);
@@ -213,7 +214,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       appHosts,
       maxLogBytes,
       maxScratchBytes: settings.maxScratchBytes,
-      environmentRetentionMs: settings.environmentRetentionMs,
       images,
       blobs,
       holderOf,
@@ -234,7 +234,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       maxRuns: settings.maxRuns,
       maxStorageBytes: settings.maxStorageBytes,
       auditRetentionMs: settings.auditRetentionMs,
-      logRetentionMs: settings.logRetentionMs,
       recordRetentionMs: settings.recordRetentionMs,
       payloadBlobs,
       ownership,
@@ -252,10 +251,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     {
       ...common,
       maxUploadBytes: settings.maxUploadBytes,
-      maxAppBodyBytes: settings.maxAppBodyBytes,
-      maxAppChunkBytes: settings.maxAppChunkBytes,
-      maxAppResultBytes: settings.maxAppResultBytes,
-      maxAppTranscriptBytes: settings.maxAppTranscriptBytes,
       images,
       owners,
       catalog,
@@ -303,7 +298,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         passwordLinks: identity.passwordLinks,
         people: identity.people,
         sessions: identity.sessions,
-        rung,
+        level,
         deliverer: runs.deliverer,
         fileRuns: runs.fileRuns,
         journal: runs.journal,
@@ -444,7 +439,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   if (isolated.lack !== null)
     log.warn({ detail: isolated.lack }, "apps have no walls: each can do whatever the service's user can");
   log.info(
-    { apiUrl, baseUrl, python: python.version, store: store.kind, isolation: rung ?? "none" },
+    { apiUrl, baseUrl, python: python.version, store: store.kind, isolation: level ?? "none" },
     "millrace is up",
   );
   const setupLink = await identity.setupLink(baseUrl);

@@ -2,8 +2,10 @@ import { connect } from "node:net";
 import type { Socket } from "node:net";
 import { request } from "../kit/node-http.ts";
 import { findRuntimeDir, runtimeDir } from "../kit/runtime-dir.ts";
-import { KEY_HEADER, SILENCE_MS, controlKey, controlSocketPath } from "../management/control-socket.ts";
+import { controlKey, controlSocketPath, KEY_HEADER, SILENCE_MS } from "../management/control-socket.ts";
 import type { ControlRequests } from "../management/control-socket.ts";
+import type { Settings } from "../config/setting-keys.ts";
+import type { OperatorRequests } from "../identity/operator-requests.ts";
 
 /** A service has the data directory and says nothing. */
 export class SilentServiceError extends Error {
@@ -57,4 +59,21 @@ async function connectTo(socketPath: string): Promise<Socket | null> {
       else reject(error);
     });
   });
+}
+
+/** Asks the service, or the data directory itself when none runs on it. */
+export async function askOperator<Name extends keyof OperatorRequests>(
+  settings: Settings,
+  name: Name,
+  input: object = {},
+): Promise<Awaited<ReturnType<OperatorRequests[Name]>>> {
+  type Answer = Awaited<ReturnType<OperatorRequests[Name]>>;
+  const asked = await askService(settings.dataDir, name, input);
+  if (asked) return asked.result as Answer;
+  // Loaded only now: with a service up the answer comes without the service's own code.
+  const { askInstallation } = await import("../main.ts");
+  return await askInstallation(
+    settings,
+    async (requests) => (await requests[name](input as never)) as Answer,
+  );
 }

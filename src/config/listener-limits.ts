@@ -53,13 +53,15 @@ function atMost(wanted: number, given: number): number {
 }
 
 function limitsOf(settings: Settings, maxConnections: number): ListenerLimits {
+  const perAddress =
+    settings.maxConnectionsPerAddress ?? Math.max(2_000, Math.floor(settings.maxConnections / 5));
   const half = Math.max(1, Math.floor(maxConnections / 2));
   return {
     headerTimeoutMs: settings.headerTimeoutMs,
     bodyTimeoutMs: settings.bodyTimeoutMs,
     idleTimeoutMs: settings.idleTimeoutMs,
     maxConnections,
-    maxConnectionsPerAddress: Math.min(settings.maxConnectionsPerAddress, half),
+    maxConnectionsPerAddress: Math.min(perAddress, half),
     trusted: new AddressRanges(settings.trustedProxies),
   };
 }

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
-import type { Invitation, Joined, NewInvitation, Offer } from "../store/invitations.ts";
+import type { Invitation, Joined, NewInvitation, Offer } from "../store/accounts/invitations.ts";
 import type { Store } from "../store/store.ts";
 import type { Post } from "./addresses.ts";
 import type { MailQuota } from "./mail-quota.ts";

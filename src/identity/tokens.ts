@@ -3,7 +3,7 @@ import type { CallLimits } from "../model/call-limits.ts";
 import { AppError } from "../model/errors.ts";
 import type { Clock } from "../kit/clock.ts";
 import { within } from "../kit/within.ts";
-import type { AccountChange } from "../store/accounts.ts";
+import type { AccountChange } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";
 import { CHALLENGE } from "./bearer.ts";
 import type { KeyRing } from "./key-ring.ts";

@@ -5,7 +5,7 @@ import { appId } from "../model/names.ts";
 import { FIGURES, TRAFFIC } from "../shapes/figures.ts";
 import type { ReplicaCounts, RunFiguresRecord } from "../shapes/figures.ts";
 import { timestamp } from "../shapes/timestamp.ts";
-import type { RunFigures } from "../store/run-figures.ts";
+import type { RunFigures } from "../store/runs/run-figures.ts";
 import type { Store } from "../store/store.ts";
 import type { Glances } from "./glances.ts";
 import { findApp } from "./api/find-app.ts";

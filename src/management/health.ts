@@ -1,12 +1,12 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Isolated } from "../host/walls/require-rung.ts";
+import type { Isolated } from "../host/walls/require-walls.ts";
 import { LIMITS, describeEnforced } from "../host/limits/limits.ts";
 import type { Enforcement } from "../host/limits/limits.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Presence } from "../kit/presence.ts";
 import type { Owners } from "../nodes/owners.ts";
 import { refuseOthers } from "./api/mount.ts";
-import type { StandingWalls } from "../host/walls/standing-walls.ts";
+import type { StandingWalls } from "../host/walls/walls.ts";
 import type { MeasuredParts } from "./measure.ts";
 
 export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | "build"> & {
@@ -97,7 +97,7 @@ function details(parts: HealthParts): object {
     uptimeSeconds: Math.floor(process.uptime()),
     store: store.kind,
     ...(fault && { storageFault: fault.detail }),
-    isolation: parts.seatWalls()?.level ?? isolated.rung ?? "none",
+    isolation: parts.seatWalls()?.level ?? isolated.level ?? "none",
     ...(isolated.lack !== null && { withoutWalls: isolated.lack }),
     silentLanes: (["read", "write"] as const).filter((lane) => store.isSilent(lane)),
     // Without a reserve, as with Postgres, a full disk still takes no upload.

@@ -3,7 +3,7 @@ import { requirePerson } from "../identity/principal.ts";
 import type { Principal } from "../identity/principal.ts";
 import { JOINED, OFFER, SIGNED_UP } from "../shapes/people.ts";
 import { timestamp } from "../shapes/timestamp.ts";
-import type { Joined } from "../store/invitations.ts";
+import type { Joined } from "../store/accounts/invitations.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";
 import type { InvitationParts } from "./invitations.ts";

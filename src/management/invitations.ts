@@ -5,7 +5,7 @@ import { AppError } from "../model/errors.ts";
 import { INVITATION, INVITATIONS, MADE_INVITATION } from "../shapes/people.ts";
 import type { InvitationRecord } from "../shapes/people.ts";
 import { timestamp } from "../shapes/timestamp.ts";
-import type { Invitation } from "../store/invitations.ts";
+import type { Invitation } from "../store/accounts/invitations.ts";
 import { baseUrlOf } from "./api/base-url.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";

@@ -5,7 +5,7 @@ import { AppError } from "../model/errors.ts";
 import { MEMBER, MEMBERS, REMOVED_MEMBER } from "../shapes/people.ts";
 import type { MemberRecord } from "../shapes/people.ts";
 import { timestamp } from "../shapes/timestamp.ts";
-import type { Member, MembershipChange } from "../store/memberships.ts";
+import type { Member, MembershipChange } from "../store/accounts/memberships.ts";
 import type { Store } from "../store/store.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";

@@ -83,7 +83,7 @@ async function listNodes({ store, ownNode }: NodeParts): Promise<NodeRecord[]> {
 }
 
 function shown({ id, url, details, apps, runs }: OwnNode, isLeaving: boolean): NodeRecord {
-  const { name, startedAt, release, labels, capacity } = details;
+  const { name, startedAt, release, capacity } = details;
   return {
     id,
     name,
@@ -94,7 +94,7 @@ function shown({ id, url, details, apps, runs }: OwnNode, isLeaving: boolean): N
     runs,
     startedAt: timestamp(startedAt),
     release,
-    labels: { ...labels },
+    labels: {},
     ...capacity,
   };
 }

@@ -5,7 +5,7 @@ import type { SecretMap } from "../model/app.ts";
 import type { Audit } from "../identity/audit.ts";
 import { AppError } from "../model/errors.ts";
 import { SECRET_MAP } from "../shapes/secrets.ts";
-import type { SecretScope } from "../store/secrets.ts";
+import type { SecretScope } from "../store/accounts/sealed-secrets.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";

@@ -10,7 +10,7 @@ import { ROLES } from "../model/roles.ts";
 import { ACCOUNTS, ACCOUNT_WITH_TOKEN, LISTED_ACCOUNT, USER_TOKEN } from "../shapes/accounts.ts";
 import type { AccountRecord, ListedAccount } from "../shapes/accounts.ts";
 import { timestamp } from "../shapes/timestamp.ts";
-import type { ServiceAccount } from "../store/accounts.ts";
+import type { ServiceAccount } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";

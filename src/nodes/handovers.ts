@@ -1,7 +1,7 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import type { ServiceNode } from "../model/node.ts";
-import type { OwnedApp } from "../store/app-owners.ts";
+import type { OwnedApp } from "../store/nodes/app-owners.ts";
 import type { Store } from "../store/store.ts";
 import type { NodeLease } from "./lease.ts";
 

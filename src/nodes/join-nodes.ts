@@ -1,6 +1,6 @@
 import type { BlobStore } from "../blobs/blob-store.ts";
 import { endSharing, proveShared } from "../blobs/prove-shared.ts";
-import type { NodeSettings } from "../config/node-keys.ts";
+import type { Settings } from "../config/setting-keys.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
@@ -29,7 +29,7 @@ import { pause } from "../kit/pause.ts";
 import type { Peer } from "./peers.ts";
 import type { Roster } from "./roster.ts";
 
-type JoinParts = Pick<NodeSettings, "nodeUrl" | "nodePort"> & {
+type JoinParts = Pick<Settings, "nodeUrl"> & {
   readonly store: Store;
   readonly seal: Seal;
   readonly clock: Clock;
@@ -92,7 +92,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
   const identity = (await Authority.open({ store, seal, clock })).issue(ownership.owner);
   const listener = await life.start(
     "listener for other nodes",
-    () => PeerListener.listen({ identity, ...listenAt(parts.nodeUrl, parts.nodePort), log }),
+    () => PeerListener.listen({ identity, ...listenAt(parts.nodeUrl), log }),
     (started) => started.close(),
   );
   const peers = await life.start(

@@ -14,7 +14,7 @@ import { Roster } from "./roster.ts";
 import { availableParallelism, hostname, networkInterfaces } from "node:os";
 import { VERSION } from "../config/release.ts";
 import type { Settings } from "../config/setting-keys.ts";
-import { directoryId } from "../host/directory-id.ts";
+import { directoryId } from "../host/data-folders.ts";
 import { ownMemoryBytes } from "../kit/own-memory.ts";
 
 type OwnNodeParts = {
@@ -128,14 +128,13 @@ const MAX_ADDRESSES = 64;
 
 /** What this service says of itself to the others, by its settings and its machine. */
 export function ownDetails(
-  { dataDir, nodeName, nodeLabels }: Pick<Settings, "dataDir" | "nodeName" | "nodeLabels">,
+  { dataDir, nodeName }: Pick<Settings, "dataDir" | "nodeName">,
   startedAt: number,
   { reached, managementPort }: Later,
 ): () => Omit<NodeDetails, "runs"> {
   const lasting = {
     name: nodeName ?? hostname(),
     home: directoryId(dataDir),
-    labels: nodeLabels,
     capacity: { cpus: availableParallelism(), memoryBytes: ownMemoryBytes() },
     release: VERSION,
     startedAt,

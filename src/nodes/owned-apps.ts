@@ -3,7 +3,7 @@ import type { Clock } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { sideBySide } from "../kit/side-by-side.ts";
 import { AppError } from "../model/errors.ts";
-import type { AppHolder, OwnedApp } from "../store/app-owners.ts";
+import type { AppHolder, OwnedApp } from "../store/nodes/app-owners.ts";
 
 /** What serves the apps that this node has. */
 export type AppHost = {

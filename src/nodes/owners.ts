@@ -3,7 +3,7 @@ import type { Log } from "../kit/log.ts";
 import { sideBySide } from "../kit/side-by-side.ts";
 import type { AppError } from "../model/errors.ts";
 import type { AppPlace, ServiceNode } from "../model/node.ts";
-import type { AppHolder, OwnedApp } from "../store/app-owners.ts";
+import type { AppHolder, OwnedApp } from "../store/nodes/app-owners.ts";
 import type { Store } from "../store/store.ts";
 import type { NodeLease } from "./lease.ts";
 import { Handovers } from "./handovers.ts";

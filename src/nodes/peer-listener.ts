@@ -191,7 +191,7 @@ export class PeerListener {
 /** Says which setting has that port. */
 function explained(error: NodeJS.ErrnoException): Error {
   if (error.code !== "EADDRINUSE") return error;
-  const remedy = "choose another port with MILLRACE_NODE_URL or MILLRACE_NODE_PORT";
+  const remedy = "choose another port with MILLRACE_NODE_URL";
   return new Error(`${error.message}: something else listens where other nodes are to connect; ${remedy}`, {
     cause: error,
   });
@@ -212,7 +212,7 @@ async function readValue(request: IncomingMessage): Promise<unknown> {
 /** Where a node listens: for this machine alone where only that is told to others, else at every address it has. */
 export function listenAt(
   url: string | null,
-  own: number | null,
+  own: number | null = null,
 ): { readonly host: string; readonly port: number } {
   if (url === null) return { host: "127.0.0.1", port: own ?? 0 };
   const { hostname, port } = new URL(url);

@@ -1,5 +1,5 @@
 import { lookup } from "node:dns/promises";
-import type { NodeSettings } from "../config/node-keys.ts";
+import type { Settings } from "../config/setting-keys.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
@@ -12,7 +12,7 @@ import type { JoinedNodes } from "./join-nodes.ts";
 import { listenAt } from "./peer-listener.ts";
 import type { Ownership } from "./ownership.ts";
 
-export type SeatHomeParts = Pick<NodeSettings, "seatUrl" | "seatPort" | "seatServiceUrl"> & {
+export type SeatHomeParts = Pick<Settings, "seatUrl" | "seatPort" | "seatServiceUrl"> & {
   readonly store: Store;
   readonly seal: Seal;
   readonly clock: Clock;

@@ -4,7 +4,7 @@ import { AppError, isInDoubt } from "../model/errors.ts";
 import { Batcher } from "../kit/batcher.ts";
 import { insist } from "../kit/insist.ts";
 import type { Log } from "../kit/log.ts";
-import type { AcceptedRun } from "../store/runs.ts";
+import type { AcceptedRun } from "../store/runs/accepted-runs.ts";
 import type { Store } from "../store/store.ts";
 
 /** Of what is smaller much is stored at once. */

@@ -6,16 +6,17 @@ import { makeRun } from "../model/run.ts";
 import type { Run, RunCaller, RunState } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import { Call, GRANT_BYTES } from "../replicas/call.ts";
-import type { CallReader, Chunk } from "../replicas/call.ts";
+import type { ResponseHead } from "../kit/http/response-parser.ts";
 import type {
+  CallReader,
+  Chunk,
   Conversation,
   ConversationEnd,
   HttpCallRequest,
   ResponseFlow,
-  ResponseHead,
   ResponseSink,
-} from "../replicas/server/http-exchange.ts";
-import type { RunTarget } from "../replicas/run-target.ts";
+} from "../replicas/call.ts";
+import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
 import type { PartReader, PartWriter } from "./transcript-parts.ts";
 import { isBodiless, plainChunk, respond } from "./response.ts";

@@ -1,7 +1,7 @@
 import type { BlobStore } from "../blobs/blob-store.ts";
 import type { Interpreter } from "../host/interpreter.ts";
 import type { AppLimits } from "../host/limits/limits.ts";
-import type { AppWalls } from "../host/walls/walled.ts";
+import type { AppWalls } from "../host/walls/walls.ts";
 import type { AddressRanges } from "../kit/address-ranges.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
@@ -11,8 +11,8 @@ import { steady } from "../kit/steady-clock.ts";
 import type { AppRetention } from "../model/app.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { Ownership } from "../nodes/ownership.ts";
-import type { RunTarget } from "../replicas/run-target.ts";
-import type { StorageWatch } from "../store/storage-watch.ts";
+import type { RunTarget } from "../replicas/pool.ts";
+import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import type { Store } from "../store/store.ts";
 import { Canceller } from "./cancel.ts";
 import { ClaimRecorder } from "./claim-recorder.ts";
@@ -61,7 +61,6 @@ export type RunsParts = {
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;
   readonly recordRetentionMs: number;
-  readonly logRetentionMs: number;
   readonly auditRetentionMs: number;
   readonly dataDir: string;
   readonly storage: FileRunsParts["storage"];

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished } from "vitest";
 import { Bell } from "../../src/kit/bell.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { Changes } from "../../src/nodes/changes.ts";
-import { packEnded } from "../../src/store/runs.ts";
+import { packEnded } from "../../src/store/runs/ended-runs.ts";
 import { openStore } from "../../src/store/store.ts";
 import { testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";

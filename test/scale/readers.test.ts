@@ -3,7 +3,7 @@ import path from "node:path";
 import { expect } from "vitest";
 import { readSettings } from "../../src/config/settings.ts";
 import { READER_LIMITS } from "../../src/gateway/events/feeds.ts";
-import { storageFolder } from "../../src/host/artifacts.ts";
+import { storageFolder } from "../../src/host/data-folders.ts";
 import { openFilesLimit } from "../../src/kit/listener/open-files.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";

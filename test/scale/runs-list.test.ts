@@ -10,7 +10,7 @@ import { RUN_STATES } from "../../src/model/run.ts";
 import type { Run, RunState } from "../../src/model/run.ts";
 import { openStore } from "../../src/store/store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { packEnded } from "../../src/store/runs.ts";
+import { packEnded } from "../../src/store/runs/ended-runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import { inPostgres } from "../support/killable-service.ts";
 import { queuedRun, samplePayload, sampleEnd, sampleRun } from "../support/sample-run.ts";

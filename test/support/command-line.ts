@@ -13,17 +13,16 @@ import {
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
-import { askOperator } from "../../src/cli/ask-operator.ts";
+import { askOperator } from "../../src/cli/ask-service.ts";
 import { readSettings } from "../../src/config/settings.ts";
 import { Bell } from "../../src/kit/bell.ts";
 import { runtimeDir } from "../../src/kit/runtime-dir.ts";
 import { prepareDatabase } from "./blank-schema.ts";
 import { explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { descriptorsOf } from "./process-tree.ts";
+import { childrenOf, descriptorsOf } from "./process-tree.ts";
 import { ISOLATION } from "./test-settings.ts";
 import { until } from "./until.ts";
-import { childrenOf } from "./process-tree.ts";
 import { REPOSITORY } from "./source-files.ts";
 
 /** The folder of the package that was built from the sources as they are (`built-package.ts`). */

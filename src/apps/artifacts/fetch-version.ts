@@ -3,7 +3,7 @@ import path from "node:path";
 import type { BlobStore } from "../../blobs/blob-store.ts";
 import { hostPython } from "../../host/host-pythons.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
-import { pythonTag, runsOn, versionOfTag } from "../../host/python-tag.ts";
+import { pythonTag, runsOn, versionOfTag } from "../../host/interpreter.ts";
 import { createFile } from "../../kit/byte-file.ts";
 import { lstat, mkdir, rename, statfs, symlink, writeFile } from "../../kit/files.ts";
 import { giveTree } from "../../kit/give-tree.ts";

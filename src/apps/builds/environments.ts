@@ -4,7 +4,7 @@ import { lchown, mkdir, open, readdir, rm, writeFile } from "../../kit/files.ts"
 import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
-import { IMAGE_RECORD, readImageRecord } from "../../host/containers/image-record.ts";
+import { IMAGE_RECORD, readImageRecord } from "../../host/containers/containers.ts";
 import { BLOB_RECORD, readBlobRecord } from "./blob-record.ts";
 import { environmentKey } from "./environment-key.ts";
 import { createEnvironment, installInto } from "./make-environment.ts";

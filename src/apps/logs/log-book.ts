@@ -6,7 +6,7 @@ import { AppError } from "../../model/errors.ts";
 import { FIRST_TAG, LAST_TAG, logIdAt, nanosecondsOf } from "../../model/log-line.ts";
 import type { LogLine } from "../../model/log-line.ts";
 import { RUN_ID } from "../../model/names.ts";
-import type { LogScan } from "../../store/log-lines.ts";
+import type { LogScan } from "../../store/apps/logs.ts";
 import type { Store } from "../../store/store.ts";
 import type { AppLogLine } from "../catalog.ts";
 import { FloodGate } from "./flood-gate.ts";

@@ -1,5 +1,5 @@
 import { describeRunOut } from "../../host/limits/limits.ts";
-import { runsOn } from "../../host/python-tag.ts";
+import { runsOn } from "../../host/interpreter.ts";
 import { backoffMs } from "../../kit/backoff.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { insist } from "../../kit/insist.ts";

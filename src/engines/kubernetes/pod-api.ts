@@ -10,8 +10,7 @@ import { networkPolicies } from "./network-policies.ts";
 import type { PolicyParts } from "./network-policies.ts";
 import { podName, podOf, secretOf } from "./pod-spec.ts";
 import type { PodParts } from "./pod-spec.ts";
-import { readPod } from "./pod-state.ts";
-import { lastWarning } from "./pod-warnings.ts";
+import { lastWarning, readPod } from "./pod-state.ts";
 
 export type PodApiParts = {
   readonly api: KubernetesApi;

@@ -3,7 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import type { LimitGroup } from "../../host/limits/limits.ts";
-import { startOf } from "../../host/walls/isolated-start.ts";
+import { startOf } from "../../host/interpreter.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { within } from "../../kit/within.ts";
@@ -27,6 +27,8 @@ export type Agent = {
   askToEnd(): void;
   /** Tells it that a replica will call home with this ticket, which has a limit on memory of its own. */
   expectFork(ticket: string): void;
+  /** Has the process that calls home with this ticket get a file of the service's, open for reading. */
+  lend(ticket: string, file: string): void;
   /** Ends it and everything below it, at once. */
   end(): void;
   /** Closes its pipes: nothing more is read from it. */
@@ -113,6 +115,10 @@ class AgentProcess implements Agent {
 
   expectFork(ticket: string): void {
     this.#say({ fork: { ticket } });
+  }
+
+  lend(ticket: string, file: string): void {
+    this.#say({ lend: { ticket, path: file } });
   }
 
   close(): void {

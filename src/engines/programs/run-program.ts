@@ -1,6 +1,6 @@
 import type { AppLimits, Limits, WrittenFolders } from "../../host/limits/limits.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
-import type { Reach, WalledHost } from "../../host/walls/walled.ts";
+import type { Reach, WalledHost } from "../../host/walls/walls.ts";
 import { systemClock } from "../../kit/clock.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { within } from "../../kit/within.ts";

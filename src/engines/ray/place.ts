@@ -1,9 +1,7 @@
 import type { Socket } from "node:net";
-import type { RaySettings } from "../../config/ray-keys.ts";
 import type { Settings } from "../../config/setting-keys.ts";
-import { RayRefusal, describeRayTrouble, openJobsApi } from "./jobs-api.ts";
+import { describeRayTrouble, openJobsApi, RayRefusal, whyTooOld } from "./jobs-api.ts";
 import type { JobsApi } from "./jobs-api.ts";
-import { whyTooOld } from "./ray-version.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
@@ -18,16 +16,14 @@ import type {
   SeatPlace,
   SeatPlaceEvents,
 } from "../agent/seat-place.ts";
-import { needsOf } from "./needs.ts";
-import { packJob } from "./package.ts";
+import { needsOf, supervisorReader } from "./supervisor-messages.ts";
+import { packJob, SupervisorJob } from "./supervisor-job.ts";
 import { RaySeat } from "./ray-seat.ts";
 import type { RayActor } from "./ray-seat.ts";
-import { SupervisorJob } from "./supervisor-job.ts";
-import { supervisorReader } from "./supervisor-messages.ts";
 import type { SupervisorMessage, SupervisorOrder } from "./supervisor-messages.ts";
 
 export type RayPlaceParts = {
-  readonly settings: RaySettings & Pick<Settings, "replicasPerSeat">;
+  readonly settings: Pick<Settings, "rayAddress" | "rayTokenFile" | "rayResources" | "replicasPerSeat">;
   readonly clock: Clock;
   readonly log: Log;
 };

@@ -7,9 +7,8 @@ import type { ResponseEvents, ResponseHead } from "../../kit/http/response-parse
 import { KeptBody } from "../../kit/kept-body.ts";
 import { headerOf } from "../../model/http-request.ts";
 import type { Outcome } from "../../model/outcome.ts";
-import type { Call } from "../call.ts";
+import type { BodySource, Call, Conversation, HttpCallRequest, ResponseSink } from "../call.ts";
 import type { Connections } from "./connections.ts";
-import type { BodySource, Conversation, HttpCallRequest, ResponseSink } from "./http-exchange.ts";
 
 /** What the replica learns of an exchange: one of these, once. */
 export type HttpCallEvents = {

@@ -3,7 +3,7 @@ import { appPython, hiddenPython, missingPython } from "../../host/app-python.ts
 import type { AppLimits, Limits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import { runProgram } from "../../engines/programs/run-program.ts";
-import type { AppWalls } from "../../host/walls/walled.ts";
+import type { AppWalls } from "../../host/walls/walls.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { mkdir, stat } from "../../kit/files.ts";
 import { giveTree } from "../../kit/give-tree.ts";
@@ -18,7 +18,7 @@ import { AppError } from "../../model/errors.ts";
 import { isFileRun } from "../../model/file-run.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import type { Run } from "../../model/run.ts";
-import type { AcceptedRun } from "../../store/runs.ts";
+import type { AcceptedRun } from "../../store/runs/accepted-runs.ts";
 import type { Store } from "../../store/store.ts";
 import { abandonedRun, endedRun, keptFile, startedRun } from "./file-run.ts";
 import type { FileRunEnd, FileRunRequest } from "./file-run.ts";

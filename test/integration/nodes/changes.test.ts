@@ -6,7 +6,7 @@ import { Bell } from "../../../src/kit/bell.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import type { Clock } from "../../../src/kit/clock.ts";
 import { Changes } from "../../../src/nodes/changes.ts";
-import type { ChangePosition } from "../../../src/store/changes.ts";
+import type { ChangePosition } from "../../../src/store/nodes/changes.ts";
 import { HintLine } from "../../../src/store/postgres/hint-line.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";

@@ -9,7 +9,7 @@ import { parseAllDocuments } from "yaml";
 import { inject, onTestFinished } from "vitest";
 import { Bell } from "../../../src/kit/bell.ts";
 import { ApiError, KubernetesApi } from "../../../src/engines/kubernetes/api.ts";
-import { readKubeconfig } from "../../../src/engines/kubernetes/kubeconfig.ts";
+import { readKubeconfig } from "../../../src/engines/kubernetes/cluster-access.ts";
 import { REPOSITORY } from "../source-files.ts";
 import { until } from "../until.ts";
 import type { TestCluster } from "./cluster-setup.ts";

@@ -5,7 +5,7 @@ import { Bell } from "../../../src/kit/bell.ts";
 import type { ScalingConfig } from "../../../src/model/app-config.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import { Call } from "../../../src/replicas/call.ts";
-import type { Lane } from "../../../src/replicas/slots/slot-call.ts";
+import type { Lane } from "../../../src/replicas/slots/capacity.ts";
 import { Pool } from "../../../src/replicas/pool.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";

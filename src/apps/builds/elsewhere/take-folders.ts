@@ -1,6 +1,6 @@
 import path from "node:path";
 import type { StoredBlob } from "../../../blobs/blob-store.ts";
-import { IMAGE_RECORD } from "../../../host/containers/image-record.ts";
+import { IMAGE_RECORD } from "../../../host/containers/containers.ts";
 import { createFile } from "../../../kit/byte-file.ts";
 import { rename } from "../../../kit/files.ts";
 import { giveTree } from "../../../kit/give-tree.ts";
