@@ -12,21 +12,14 @@ import type { BodySource } from "../../replicas/call.ts";
 import { storedRequest } from "../../runs/ended-run.ts";
 import type { RunRequest, ServerRequest, Webhook } from "../../runs/live-run.ts";
 import { answerAccepted, appPath } from "../app-request.ts";
-import type { AppRequest, WhyAbsent } from "../app-request.ts";
+import type { AppRequest } from "../app-request.ts";
 import { hasBody, readBody, tooLarge } from "../body.ts";
 import { readTarget } from "../route.ts";
 import type { AppRoute, ProxyTarget } from "../route.ts";
 import { readWebhook } from "../start-run.ts";
-import type { StarterParts, WebhookParts } from "../start-run.ts";
+import type { StarterParts } from "../start-run.ts";
 import { pathBelow, requestHeaders, requestTrailers } from "./headers.ts";
 import { ProxyAnswer } from "./proxy-answer.ts";
-import type { Executor } from "../../runs/execute.ts";
-import type { Submitter } from "../../runs/submit.ts";
-import type { Authenticator } from "../authenticate.ts";
-import type { BodyRoom } from "../body.ts";
-import type { Connection } from "../connection.ts";
-import type { Exchange } from "../exchange.ts";
-import type { RequestHead } from "../request-head.ts";
 
 export type ProxyParts = StarterParts & { readonly trusted: AddressRanges };
 

@@ -4,7 +4,13 @@ import type { LiveApp } from "../../apps/catalog.ts";
 import type { RememberedToken } from "../../identity/tokens.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { fieldLines } from "../../kit/http/fields.ts";
-import type { Conversation, ConversationEnd, ResponseFlow, ResponseHead, ResponseSink } from "../../replicas/call.ts";
+import type {
+  Conversation,
+  ConversationEnd,
+  ResponseFlow,
+  ResponseHead,
+  ResponseSink,
+} from "../../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader } from "../../runs/live-run.ts";
 import { ProxyAnswer } from "../proxy/proxy-answer.ts";
 import { Tunnel } from "../../kit/websocket/tunnel.ts";
@@ -17,7 +23,6 @@ import type { AppRequest } from "../app-request.ts";
 import type { Exchange } from "../exchange.ts";
 import type { AppRoute } from "../route.ts";
 import { pathBelow, responseHeaders } from "./headers.ts";
-import { ProxyAnswer } from "./proxy-answer.ts";
 import { serverHead, serverRun } from "./proxy-route.ts";
 import type { ProxyParts, ServerCall } from "./proxy-route.ts";
 import { OWN_PROTOCOL, offersOwn, readSocketToken } from "./socket-token.ts";
