@@ -4,7 +4,7 @@ import { bearerToken } from "../identity/bearer.ts";
 import { BACKLOG } from "../kit/listener/listening.ts";
 import type { Log } from "../kit/log.ts";
 import { within } from "../kit/within.ts";
-import type { Others } from "../nodes/forward/whereabouts.ts";
+import type { Others } from "../nodes/forward/app-locator.ts";
 import type { PeerRoutes } from "../nodes/peer-listener.ts";
 import { operatorOnly } from "./api/addresses.ts";
 import { noteFromPeer } from "./api/connections.ts";

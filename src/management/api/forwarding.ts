@@ -6,15 +6,15 @@ import type { Clock } from "../../kit/clock.ts";
 import { ServerResponse } from "../../kit/node-http.ts";
 import type { Tunnel } from "../../kit/websocket/tunnel.ts";
 import { answerMoved } from "../../nodes/forward/hop-head.ts";
-import { Passage, passOn } from "../../nodes/forward/passage.ts";
-import type { PassageParts } from "../../nodes/forward/passage.ts";
-import type { AppKey, Others } from "../../nodes/forward/whereabouts.ts";
+import { ForwardedRequest, forward } from "../../nodes/forward/forwarded-request.ts";
+import type { ForwardParts } from "../../nodes/forward/forwarded-request.ts";
+import type { AppKey, Others } from "../../nodes/forward/app-locator.ts";
 import type { Peer } from "../../nodes/peers.ts";
 import { fromPeer } from "./connections.ts";
 
 type ForwardingParts = Others & { readonly catalog: Pick<Catalog, "has">; readonly clock: Clock };
 
-type Hop = Pick<PassageParts, "request" | "response" | "upgrade" | "body">;
+type Hop = Pick<ForwardParts, "request" | "response" | "upgrade" | "body">;
 
 const SERVICE_RESTART = 1012;
 const nothing = (): void => {};
@@ -83,17 +83,17 @@ export class ManagementForwarding {
   }
 
   async #peerOf({ projectId, appName }: AppKey, request: IncomingMessage): Promise<Peer | null> {
-    const { elsewhere, catalog } = this.#parts;
+    const { locator, catalog } = this.#parts;
     if (catalog.has(projectId, appName)) return null;
-    const place = await elsewhere.settle({ projectId, appName }, fromPeer(request) ? "node" : "caller");
+    const place = await locator.settle({ projectId, appName }, fromPeer(request) ? "node" : "caller");
     return place?.kind === "there" ? place.peer : null;
   }
 
   /** Null if it has been answered; if this node owns the app, the bytes that came with the request. */
   async #send(hop: Hop, app: AppKey, peer: Peer): Promise<Buffer | null> {
-    const { elsewhere, peers, clock } = this.#parts;
+    const { locator, peers, clock } = this.#parts;
     const { request, response } = hop;
-    const passage = new Passage({
+    const forwarded = new ForwardedRequest({
       ...hop,
       purpose: "management",
       hostOf: null,
@@ -104,11 +104,11 @@ export class ManagementForwarding {
       onOpen: nothing,
       onWritten: nothing,
     });
-    const leave = (): void => passage.onGone();
+    const leave = (): void => forwarded.onGone();
     response.once("close", leave);
     try {
-      const end = await passOn(elsewhere, app, passage, peer);
-      return end === "done" ? null : (passage.leave() ?? Buffer.alloc(0));
+      const end = await forward(locator, app, forwarded, peer);
+      return end === "done" ? null : (forwarded.leave() ?? Buffer.alloc(0));
     } catch (error) {
       if (!response.headersSent) throw error;
       // Only a broken connection shows that the answer is incomplete.

@@ -5,7 +5,7 @@ import { requireMoreThanCalls, requirePerson, requireRole } from "../../identity
 import type { Principal } from "../../identity/principal.ts";
 import { addressKey } from "../../kit/listener/client-address.ts";
 import { AppError } from "../../model/errors.ts";
-import type { AppKey } from "../../nodes/forward/whereabouts.ts";
+import type { AppKey } from "../../nodes/forward/app-locator.ts";
 import type { Shape } from "../../shapes/shape.ts";
 import { isPlainText } from "./bodies.ts";
 import { fromPeer } from "./connections.ts";

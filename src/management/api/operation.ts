@@ -4,7 +4,7 @@ import type { Change } from "../../identity/audit.ts";
 import type { Principal } from "../../identity/principal.ts";
 import type { ErrorCode } from "../../model/errors.ts";
 import type { Role } from "../../model/roles.ts";
-import type { AppKey } from "../../nodes/forward/whereabouts.ts";
+import type { AppKey } from "../../nodes/forward/app-locator.ts";
 import type { Shape } from "../../shapes/shape.ts";
 
 /** What a handler gets: the input as parsed by the operation's schemas, and who sent it. */

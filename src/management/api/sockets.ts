@@ -11,7 +11,7 @@ import { within } from "../../kit/within.ts";
 import { AppError } from "../../model/errors.ts";
 import { rawRefusal } from "../../model/raw-refusal.ts";
 import type { Role } from "../../model/roles.ts";
-import type { AppKey } from "../../nodes/forward/whereabouts.ts";
+import type { AppKey } from "../../nodes/forward/app-locator.ts";
 import type { ManagementConnections } from "./connections.ts";
 import type { ManagementForwarding } from "./forwarding.ts";
 import type { Authenticate } from "./mount.ts";
