@@ -6,7 +6,7 @@ import type { BodyReservation, BodyRoom } from "./body.ts";
 import type { Connection } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import { checkJson } from "../kit/json/check-json.ts";
-import type { JsonFault } from "../kit/json/fault.ts";
+import type { JsonFault } from "../kit/json/check-json.ts";
 import { OFF_THREAD_BYTES, checkJsonOffThread } from "./json/off-thread.ts";
 import { readQuery } from "./route.ts";
 import { checkBodyHead, hasBody, readBody } from "./body.ts";

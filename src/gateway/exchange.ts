@@ -10,9 +10,9 @@ import type { Cors, Exposure } from "./cors.ts";
 import { isSoonOver } from "./body.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { UnreadAnswers } from "./unread-answers.ts";
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
-import { within } from "../kit/within.ts";
+import { withTimeout } from "../kit/clock.ts";
 
 const RESET_CONTENT = 205;
 /** Up to here copying a body into a string costs less than a vectored write. */
@@ -252,7 +252,7 @@ type OpenExchange = {
 export class OpenExchanges {
   /** In no order, each with its place: a map or a set costs the garbage collector more (`call-table.ts`). */
   readonly #open: OpenExchange[] = [];
-  readonly #settled = new Bell();
+  readonly #settled = new Condition();
   /** How many are waited for and still open: an answer must not cost a look at all the others. */
   #awaited = 0;
 
@@ -270,7 +270,7 @@ export class OpenExchanges {
     if (!exchange.isAwaited) return;
     exchange.isAwaited = false;
     this.#awaited -= 1;
-    if (this.#awaited === 0) this.#settled.ring();
+    if (this.#awaited === 0) this.#settled.notify();
   }
 
   /** Those that have arrived whole: their callers have nothing left to do but wait. */
@@ -284,7 +284,7 @@ export class OpenExchanges {
       // Again when those have their answers: other requests may have arrived whole meanwhile.
       while (this.#awaitAll() > 0) await this.#settled.wait();
     };
-    await within(patienceMs, none(), clock);
+    await withTimeout(patienceMs, none(), clock);
     return this.waiting;
   }
 

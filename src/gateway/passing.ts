@@ -1,4 +1,4 @@
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Tunnel } from "../kit/websocket/tunnel.ts";
 import { AppError } from "../model/errors.ts";
@@ -30,7 +30,7 @@ const TRIES = 5;
 export class Passing {
   readonly #parts: PassingParts;
   readonly #tunnels = new Set<Tunnel>();
-  readonly #ended = new Bell();
+  readonly #ended = new Condition();
   #count = 0;
 
   constructor(parts: PassingParts) {
@@ -103,7 +103,7 @@ export class Passing {
       return await work;
     } finally {
       this.#count -= 1;
-      if (this.#count === 0) this.#ended.ring();
+      if (this.#count === 0) this.#ended.notify();
     }
   }
 

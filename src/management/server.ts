@@ -2,10 +2,10 @@ import type { FastifyInstance } from "fastify";
 import { bearerToken } from "../identity/bearer.ts";
 import type { Tokens } from "../identity/tokens.ts";
 import type { Log } from "../kit/log.ts";
-import { within } from "../kit/within.ts";
+import { withTimeout } from "../kit/clock.ts";
 import type { ListenerLimits } from "../config/listener-limits.ts";
 import type { Clock } from "../kit/clock.ts";
-import { BACKLOG } from "../kit/listener/listening.ts";
+import { BACKLOG } from "../kit/listener.ts";
 import { createListener } from "./api/listener.ts";
 import { mount, refuseOthers } from "./api/mount.ts";
 import type { Authenticate, RequireOperator } from "./api/mount.ts";
@@ -111,7 +111,7 @@ export class Management {
     this.#passing?.close();
     await this.#sockets.close();
     const closed = this.#app.close();
-    await within(CLOSE_MS, closed);
+    await withTimeout(CLOSE_MS, closed);
     this.#app.server.closeAllConnections();
     await closed;
   }

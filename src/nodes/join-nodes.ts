@@ -25,7 +25,7 @@ import { Peers } from "./peers.ts";
 import { answering, NodeTalk } from "./talk.ts";
 import type { Answering } from "./talk.ts";
 import { NodeWhereabouts } from "./forward/whereabouts.ts";
-import { pause } from "../kit/pause.ts";
+import { pause } from "../kit/clock.ts";
 import type { Peer } from "./peers.ts";
 import type { Roster } from "./roster.ts";
 

@@ -1,4 +1,4 @@
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { AppConfig } from "../model/app-config.ts";
@@ -26,7 +26,7 @@ export class Pool {
   readonly #events: PoolEvents;
   readonly #fleet: Fleet<Call, PoolReplica>;
   /** A replica is ready, or none can be. */
-  readonly #starts = new Bell();
+  readonly #starts = new Condition();
 
   constructor(config: AppConfig, parts: PoolParts) {
     const { clock, events, counts = newFleetCounts() } = parts;
@@ -127,7 +127,7 @@ export class Pool {
   /** Ends everything now; what still runs gets `outcome`. */
   async close(outcome: Outcome): Promise<void> {
     const closed = this.slots.close(outcome);
-    this.#starts.ring();
+    this.#starts.notify();
     await closed;
   }
 
@@ -136,7 +136,7 @@ export class Pool {
     // Those of before may be in use elsewhere: equal ones are not kept twice.
     if (!this.functions || JSON.stringify(functions) !== JSON.stringify([...this.functions.values()]))
       this.functions = new Map(functions.map((signature) => [signature.name, signature]));
-    this.#starts.ring();
+    this.#starts.notify();
     this.slots.handOver();
   }
 
@@ -147,7 +147,7 @@ export class Pool {
   }
 
   #onInitFailure(failure: InitFailure): void {
-    this.#starts.ring();
+    this.#starts.notify();
     this.slots.refuseWaiting(failure);
   }
 

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "../kit/clock.ts";
-import { releaseBytes } from "../kit/release-bytes.ts";
-import { within } from "../kit/within.ts";
+import { releaseBytes } from "../kit/bytes.ts";
+import { withTimeout } from "../kit/clock.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Call, CallHolder } from "./call.ts";
 import type { Exit, InitFailure, Started, Usage } from "../engines/engine.ts";
@@ -291,7 +291,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
     const exit = await process.exited;
     this.#retreat();
     // Its last frames may still be unread: why it could not start, or a result.
-    await within(LAST_WORDS_MS, this.#wireClosed.promise, this.#clock);
+    await withTimeout(LAST_WORDS_MS, this.#wireClosed.promise, this.#clock);
     this.#leave(exit);
   }
 
@@ -302,7 +302,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
       this.#retreat();
       const exited = this.#started?.exited;
       // If that comes, `#outlive` goes on from there.
-      if (exited && (await within(LAST_WORDS_MS, exited, this.#clock))) return;
+      if (exited && (await withTimeout(LAST_WORDS_MS, exited, this.#clock))) return;
       this.kill();
       this.#leave({ detail: "it closed its connection", initFailure: null });
     } catch (error) {

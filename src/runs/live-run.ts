@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun } from "../model/run.ts";
@@ -7,8 +7,15 @@ import type { Run, RunCaller, RunState } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import { Call, GRANT_BYTES } from "../replicas/call.ts";
 import type { ResponseHead } from "../kit/http/response-parser.ts";
-import type { CallReader, Chunk, Conversation, ConversationEnd } from "../replicas/call.ts";
-import type { HttpCallRequest, ResponseFlow, ResponseSink } from "../replicas/call.ts";
+import type {
+  CallReader,
+  Chunk,
+  Conversation,
+  ConversationEnd,
+  HttpCallRequest,
+  ResponseFlow,
+  ResponseSink,
+} from "../replicas/call.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
 import type { Store } from "../store/store.ts";
 import type { PartReader, PartWriter } from "./transcript-parts.ts";
@@ -114,7 +121,7 @@ export class LiveRun implements CallReader {
   #recorder: RunRecorder;
   #transcript: LiveTranscript | null = null;
   #owedBytes = 0;
-  #settled: Bell | null = null;
+  #settled: Condition | null = null;
   #isSettled = false;
   /** Its neighbours among those under way: the executor's own. */
   before: LiveRun | null = null;
@@ -225,7 +232,7 @@ export class LiveRun implements CallReader {
 
   /** Resolves when its end is written down, or the signal says that nobody waits for it. */
   async settled(signal?: AbortSignal): Promise<void> {
-    if (!this.#isSettled) await (this.#settled ??= new Bell()).wait(signal);
+    if (!this.#isSettled) await (this.#settled ??= new Condition()).wait(signal);
   }
 
   /** Its end is written down. */
@@ -233,7 +240,7 @@ export class LiveRun implements CallReader {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.#onSettled(this);
-    this.#settled?.ring();
+    this.#settled?.notify();
   }
 
   onStream(): void {

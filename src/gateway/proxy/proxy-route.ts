@@ -1,5 +1,5 @@
 import type { Catalog, LiveApp } from "../../apps/catalog.ts";
-import type { AddressRanges } from "../../kit/address-ranges.ts";
+import type { AddressRanges } from "../../kit/ip-addresses.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { RememberedToken } from "../../identity/tokens.ts";
 import type { CustomRuntimeConfig } from "../../model/app-config.ts";
@@ -25,8 +25,7 @@ import { ProxyAnswer } from "./proxy-answer.ts";
 import { readTarget } from "../route.ts";
 import { pathBelow, requestHeaders, requestTrailers } from "./headers.ts";
 import type { IncomingMessage } from "node:http";
-import { KeptBody } from "../../kit/kept-body.ts";
-import { releaseBytes } from "../../kit/release-bytes.ts";
+import { KeptBody, releaseBytes } from "../../kit/bytes.ts";
 import type { BodySource } from "../../replicas/call.ts";
 
 type ProxyParts = WebhookParts & {

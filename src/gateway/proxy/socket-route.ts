@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Catalog, LiveApp } from "../../apps/catalog.ts";
-import type { AddressRanges } from "../../kit/address-ranges.ts";
+import type { AddressRanges } from "../../kit/ip-addresses.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { RememberedToken } from "../../identity/tokens.ts";
 import { AppError } from "../../model/errors.ts";
@@ -16,7 +16,7 @@ import type { RequestHead } from "../request-head.ts";
 import type { AppRoute } from "../route.ts";
 import type { WhyAbsent } from "../app-request.ts";
 import { offersOwn, OWN_PROTOCOL, readSocketToken } from "./socket-token.ts";
-import { WaitingCaller } from "../../kit/websocket/waiting-caller.ts";
+import { Tunnel, WaitingCaller } from "../../kit/websocket/tunnel.ts";
 import type { Socket } from "node:net";
 import type {
   Conversation,
@@ -27,7 +27,6 @@ import type {
 } from "../../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader } from "../../runs/live-run.ts";
 import { ProxyAnswer } from "../proxy/proxy-answer.ts";
-import { Tunnel } from "../../kit/websocket/tunnel.ts";
 import type { TunnelLimits } from "../../kit/websocket/tunnel.ts";
 
 type SocketParts = {

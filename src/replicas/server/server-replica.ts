@@ -1,7 +1,6 @@
-import { Bell } from "../../kit/bell.ts";
+import { Condition } from "../../kit/concurrency.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
-import { within } from "../../kit/within.ts";
+import { pause, withTimeout } from "../../kit/clock.ts";
 import type { CustomRuntimeConfig } from "../../model/app-config.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Call, CallHolder } from "../call.ts";
@@ -70,8 +69,8 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
   #isChecking = false;
   #isAsked = false;
   #isKilled = false;
-  /** Rings when no call is left. */
-  readonly #lastEnded = new Bell();
+  /** Notified when no call is left. */
+  readonly #lastEnded = new Condition();
 
   constructor(id: string, { clock, events, checks, lines }: ServerReplicaParts) {
     this.id = id;
@@ -194,7 +193,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     this.headSince = now;
     if (this.calls.size > 0) return;
     this.idleSince = now;
-    this.#lastEnded.ring();
+    this.#lastEnded.notify();
     if (this.state === "draining") this.#askToEnd();
   }
 
@@ -207,7 +206,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
   /** Its answer broke off: by the end of the process, which tells of it a moment later, or by the server's own doing. */
   async #explain(call: Call, message: string): Promise<void> {
     const exited = this.#started?.exited;
-    if (exited && (await within(LAST_WORDS_MS, exited, this.#clock))) return;
+    if (exited && (await withTimeout(LAST_WORDS_MS, exited, this.#clock))) return;
     this.#finish(call, { kind: "broken", message, runMs: this.#clock.monotonic() - call.handedAt });
   }
 
@@ -309,7 +308,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     const exit = await started.exited;
     this.#retreat();
     // Its last answers may still be unread.
-    if (this.calls.size > 0) await within(LAST_WORDS_MS, this.#lastEnded.wait(), this.#clock);
+    if (this.calls.size > 0) await withTimeout(LAST_WORDS_MS, this.#lastEnded.wait(), this.#clock);
     this.#leave(exit);
   }
 
