@@ -144,7 +144,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const joined = new LateValue<JoinedNodes | null>("other nodes", null);
   const sweeper = new LateValue<Sweeper>("sweeper");
   const found = await findHost(settings, () => managementPort.value);
-  const { python, reads, isolated, rung, network, walls } = found;
+  const { python, reads, isolated, level, network, walls } = found;
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
   const { store, seal, tokens, owner, keys } = installation;
   const basics = { store, seal, clock, log };
@@ -162,7 +162,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const reserve = await watchStorage(settings, store, { clock, log }, life);
   const { limits, storage, containers } = await startHost(found, settings, { clock, log }, life);
   const helper =
-    rung === "uid"
+    level === "uid"
       ? new StorageHelper({ dataDir, python: python.path, folders: storage, home, clock })
       : null;
   const { blobs, payloadBlobs } = await startBlobs(settings, store.kind, clock, life);
@@ -180,7 +180,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       seats: options.seats,
       python,
       reads,
-      rung,
+      level,
       network,
       limits,
       storage,
@@ -296,7 +296,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         passwordLinks: identity.passwordLinks,
         people: identity.people,
         sessions: identity.sessions,
-        rung,
+        level,
         deliverer: runs.deliverer,
         fileRuns: runs.fileRuns,
         journal: runs.journal,
@@ -437,7 +437,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   if (isolated.lack !== null)
     log.warn({ detail: isolated.lack }, "apps have no walls: each can do whatever the service's user can");
   log.info(
-    { apiUrl, baseUrl, python: python.version, store: store.kind, isolation: rung ?? "none" },
+    { apiUrl, baseUrl, python: python.version, store: store.kind, isolation: level ?? "none" },
     "millrace is up",
   );
   const setupLink = await identity.setupLink(baseUrl);

@@ -97,7 +97,7 @@ function details(parts: HealthParts): object {
     uptimeSeconds: Math.floor(process.uptime()),
     store: store.kind,
     ...(fault && { storageFault: fault.detail }),
-    isolation: parts.seatWalls()?.level ?? isolated.rung ?? "none",
+    isolation: parts.seatWalls()?.level ?? isolated.level ?? "none",
     ...(isolated.lack !== null && { withoutWalls: isolated.lack }),
     silentLanes: (["read", "write"] as const).filter((lane) => store.isSilent(lane)),
     // Without a reserve, as with Postgres, a full disk still takes no upload.

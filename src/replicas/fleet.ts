@@ -8,7 +8,7 @@ import type { ScalingConfig } from "../model/app-config.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { FleetCounts, FleetEvents, FleetParts, FleetReplica, ReplicaSource } from "./fleet-events.ts";
 import { Meter } from "./meter.ts";
-import { Rounds } from "../engines/heartbeat.ts";
+import { HeartbeatTimer } from "../engines/heartbeat.ts";
 import type { Capacity } from "./slots/capacity.ts";
 import { desiredReplicas } from "./slots/scale.ts";
 import type { Load } from "./slots/scale.ts";
@@ -89,7 +89,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   readonly #clock: Clock;
   readonly #counts: FleetCounts;
   readonly #crashes = new CrashLoop();
-  readonly #rounds: Rounds;
+  readonly #heartbeats: HeartbeatTimer;
   readonly #meter: Meter<R>;
   #timer: Timer | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
@@ -113,8 +113,8 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#clock = clock;
     this.#counts = counts;
     this.#single = source.mayBeSingle ? null : false;
-    this.#rounds = new Rounds(clock, () => {
-      for (const replica of this.replicas) replica.feel();
+    this.#heartbeats = new HeartbeatTimer(clock, () => {
+      for (const replica of this.replicas) replica.checkHealth();
     });
     this.#meter = new Meter<R>(scaling, allowance, clock, {
       ready: () => this.ready,
@@ -252,7 +252,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     const isFirst = this.#single === null;
     this.#single ??= false;
     this.#setReady([...this.ready, replica]);
-    this.#rounds.start();
+    this.#heartbeats.start();
     this.readyClock.set(true, this.#clock.monotonic());
     this.#events.onReady(functions);
     const [relieved] = this.#leaving.has(replica) ? [] : this.#leaving;
@@ -321,7 +321,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.replicas.delete(replica);
     this.#leaving.delete(replica);
     if (this.replicas.size === 0) {
-      this.#rounds.stop();
+      this.#heartbeats.stop();
       this.#meter.stop();
     }
     this.#withdraw(replica);

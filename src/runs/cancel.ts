@@ -3,7 +3,7 @@ import { pause } from "../kit/clock.ts";
 import { AppError, errorBody } from "../model/errors.ts";
 import { endRun, isFinal } from "../model/run.ts";
 import { RunTally } from "../model/run-tally.ts";
-import type { RunTarget } from "../replicas/run-target.ts";
+import type { RunTarget } from "../replicas/pool.ts";
 import type { Run, RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 import type { KnownRun, RunLookup } from "./lookup.ts";

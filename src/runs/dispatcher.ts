@@ -5,7 +5,7 @@ import type { Outcome } from "../model/outcome.ts";
 import { callerOf } from "../model/run.ts";
 import type { AppHolder } from "../store/nodes/app-owners.ts";
 import type { ClaimedRun, HeldClaim } from "../store/runs/claims.ts";
-import type { RunTarget } from "../replicas/run-target.ts";
+import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
 import { BackgroundReader } from "./background.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";

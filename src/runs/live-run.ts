@@ -16,7 +16,7 @@ import type {
   ResponseFlow,
   ResponseSink,
 } from "../replicas/call.ts";
-import type { RunTarget } from "../replicas/run-target.ts";
+import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
 import type { PartReader, PartWriter } from "./transcript-parts.ts";
 import { isBodiless, plainChunk, respond } from "./response.ts";

@@ -11,7 +11,7 @@ import { steady } from "../kit/clock.ts";
 import type { AppRetention } from "../model/app.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { Ownership } from "../nodes/ownership.ts";
-import type { RunTarget } from "../replicas/run-target.ts";
+import type { RunTarget } from "../replicas/pool.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import type { Store } from "../store/store.ts";
 import { Canceller } from "./cancel.ts";

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { RUNGS } from "../../src/host/walls/walls.ts";
+import { RUNGS, WALL_LEVELS } from "../../src/host/walls/walls.ts";
 import { Condition } from "../../src/kit/concurrency.ts";
 import { DeployClient } from "../support/deploy-client.ts";
 import { freePort } from "../support/free-port.ts";
@@ -13,7 +13,7 @@ import { verifies } from "../verifies.ts";
 const DEPLOYS = 20;
 const CALLERS = 6;
 
-for (const rung of RUNGS) {
+for (const rung of WALL_LEVELS) {
   verifies(
     "servers.port-in-code.load",
     `on ${rung} no call to three replicas with their port in the code fails during ${DEPLOYS} deploys`,

@@ -14,8 +14,8 @@ import { afterAll, expect } from "vitest";
 import type { TestContext } from "vitest";
 import { hostPythons } from "../../src/host/host-pythons.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
-import { RUNGS } from "../../src/host/walls/walls.ts";
-import type { Rung } from "../../src/host/walls/walls.ts";
+import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
+import type { WallLevel } from "../../src/host/walls/walls.ts";
 import { writeWheels } from "../integration/builds/wheels.ts";
 import { OnceClient } from "../integration/once/site.ts";
 import { BUILT_PACKAGE, Command, MILLRACE, run } from "../support/command-line.ts";
@@ -39,8 +39,8 @@ const LACKING = path.join(REPOSITORY, "test/support/walls/lacking.py");
 const SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin";
 const SYSTEM = "/usr/bin";
 
-type Level = Rung | "none";
-const LEVELS: readonly Level[] = ["none", ...RUNGS];
+type Level = WallLevel | "none";
+const LEVELS: readonly Level[] = ["none", ...WALL_LEVELS];
 
 /** A host that a service finds: its own Python, and others by minor version, such as "3.12". */
 type Host = {

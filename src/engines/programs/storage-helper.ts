@@ -274,7 +274,7 @@ class ProjectHelper {
       order: JSON.stringify({ ticket, root: realpathSync(storage) }),
       home: home.address,
       input: null,
-      walls: { host: { rung: "uid", dataDir, user, reads: [] } as const, reach },
+      walls: { host: { level: "uid", dataDir, user, reads: [] } as const, reach },
       watched: null,
       server: null,
     };

@@ -6,7 +6,7 @@ import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { withTimeout } from "../../kit/clock.ts";
 import type { Exit, InitFailure, ReplicaStart, Started } from "../engine.ts";
-import { Pulse, Rounds } from "../heartbeat.ts";
+import { Heartbeat, HeartbeatTimer } from "../heartbeat.ts";
 import { BadFrame, functions, initFailure, parseJson, pid, WIRE_LIMITS } from "../protocol.ts";
 import type { Moves } from "../protocol.ts";
 
@@ -82,8 +82,8 @@ export class Template {
   /** Those that it was told to fork and has not. */
   readonly #unborn = new Set<string>();
   /** Felt while it owes a fork: its word for that is its sign of life. */
-  readonly #pulse: Pulse;
-  readonly #rounds: Rounds;
+  readonly #heartbeat: Heartbeat;
+  readonly #timer: HeartbeatTimer;
   #pid = 0;
   #hostPid: number | null = null;
   #isDead = false;
@@ -98,13 +98,13 @@ export class Template {
     this.#process = process;
     this.#clock = clock;
     this.#events = events;
-    this.#pulse = new Pulse({
-      ask: () => {},
+    this.#heartbeat = new Heartbeat({
+      ping: () => {},
       look: () => process.vitals(this.#pid),
       onSilence: () => {},
       onDead: (why) => this.#giveUp(why),
     });
-    this.#rounds = new Rounds(clock, () => this.#pulse.feel());
+    this.#timer = new HeartbeatTimer(clock, () => this.#heartbeat.check());
     this.#outlive().catch((error: unknown) => events.onError(error));
   }
 
@@ -218,23 +218,23 @@ export class Template {
 
   /** It was just asked for a fork: the next round is the first of its silence. */
   #expectWord(): void {
-    this.#pulse.hear();
-    this.#pulse.feel();
-    this.#pulse.feel();
-    this.#rounds.start();
+    this.#heartbeat.hear();
+    this.#heartbeat.check();
+    this.#heartbeat.check();
+    this.#timer.start();
   }
 
   #hearOf(replicaId: string): void {
     if (!this.#unborn.delete(replicaId) && !this.#isDead)
       throw new BadFrame(`"forked" for a replica that it was not told to fork`);
-    this.#rounds.stop();
+    this.#timer.stop();
     if (this.#unborn.size > 0) this.#expectWord();
   }
 
   /** It is stopped, or hangs. It is ended as soon as no replica would end with it. */
   #giveUp(why: string): void {
     this.#isDead = true;
-    this.#rounds.stop();
+    this.#timer.stop();
     const unborn = [...this.#unborn];
     this.#unborn.clear();
     this.#events.onDead(why, unborn);
@@ -271,7 +271,7 @@ export class Template {
   }
 
   #leave(exit: Exit): void {
-    this.#rounds.stop();
+    this.#timer.stop();
     this.#isClosing = true;
     // From elsewhere its end may never come by itself.
     this.#home?.destroy();
