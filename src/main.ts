@@ -35,7 +35,7 @@ import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
 import { ownDetails } from "./nodes/own-node.ts";
 import type { RunKey } from "./model/run.ts";
-import type { Others } from "./nodes/forward/whereabouts.ts";
+import type { Others } from "./nodes/forward/app-locator.ts";
 import type { PeerRoutes } from "./nodes/peer-listener.ts";
 import { Home } from "./engines/home.ts";
 import type { Engine } from "./engines/engine.ts";
@@ -368,7 +368,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       server.startDraining();
       runs.submitter.startDraining();
       runs.dispatcher.stop();
-      const under = [catalog.drain(), runs.fileRuns.drain(), server.settlePassing()];
+      const under = [catalog.drain(), runs.fileRuns.drain(), server.settleForwarding()];
       await withTimeout(Math.max(0, endsAt - clock.monotonic()), Promise.all(under), clock);
       await catalog.close({ kind: "refused", code: "draining" });
       await server.close();
@@ -385,7 +385,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const work = {
     ...appWork({ catalog, logBook: apps.logBook, deployer }),
     holdsRun,
-    judge: () => void runs.judge.judge(),
+    judge: () => void runs.dispatcher.recoverDead(),
   };
   await node?.serve(work, peerRoutes);
   // Stopped before the apps are: a replica that is being tried would seem to have failed.

@@ -25,7 +25,7 @@ import type { OperationParts } from "./operations.ts";
 import { operatorOnly } from "./operator.ts";
 import type { OperatorParts } from "./operator.ts";
 import type { Sockets } from "./sockets.ts";
-import type { Others } from "../nodes/forward/whereabouts.ts";
+import type { Others } from "../nodes/forward/app-locator.ts";
 import type { PeerRoutes } from "../nodes/peer-listener.ts";
 import { noteFromPeer } from "./api/from-peer.ts";
 import { ManagementPassing } from "./api/passing.ts";

@@ -14,7 +14,7 @@ import { rawRefusal } from "../model/raw-refusal.ts";
 import type { ManagementConnections } from "./api/connections.ts";
 import type { Authenticate } from "./api/mount.ts";
 import type { ManagementPassing } from "./api/passing.ts";
-import type { AppKey } from "../nodes/forward/whereabouts.ts";
+import type { AppKey } from "../nodes/forward/app-locator.ts";
 import type { Pipelines } from "./api/pipeline.ts";
 import { refuseAppHost, requireClearHead } from "./api/request-head.ts";
 import { SocketShares } from "./socket-shares.ts";

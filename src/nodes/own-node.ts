@@ -6,7 +6,7 @@ import type { NodeDetails, ServiceNode } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
 import { Changes } from "./changes.ts";
 import { NodeLease } from "./lease.ts";
-import type { Heir } from "./moves.ts";
+import type { HandoverPeer } from "./handovers.ts";
 import type { AppHost } from "./owned-apps.ts";
 import { Owners } from "./owners.ts";
 import type { Ownership } from "./ownership.ts";
@@ -25,7 +25,7 @@ type OwnNodeParts = {
   /** Where the others reach this node. */
   readonly url: string;
   readonly details: () => Omit<NodeDetails, "runs">;
-  readonly heir: Heir;
+  readonly handoverPeer: HandoverPeer;
   /** Another node has left, or its lease has passed. */
   readonly onGone: (node: ServiceNode) => void;
 };

@@ -10,7 +10,7 @@ import type { Identity } from "./authority.ts";
 import { takeHop } from "./forward/hop-head.ts";
 import type { Hop } from "./forward/hop-head.ts";
 import { nodeOf } from "./authority.ts";
-import { readWhole } from "./forward/passage.ts";
+import { readWhole } from "./forward/forwarded-request.ts";
 
 /** A request that another node has passed on. */
 export type FromPeer = Hop & {

@@ -3,8 +3,6 @@ import type { Outcome } from "../model/outcome.ts";
 import { LiveRun } from "./live-run.ts";
 import type { Claim, RunRecorder, RunParts, RunReader, RunRequest } from "./live-run.ts";
 
-const NOBODY: RunReader = { onStream: () => undefined, onChunk: () => undefined, onEnd: () => undefined };
-
 /** As many as four bits each of two characters tell apart. */
 const CHAINS = 256;
 
@@ -51,15 +49,20 @@ export class Executor {
     this.#expected.delete(id);
   }
 
-  /** Starts a run that is in the store already. */
-  executeClaimed(request: RunRequest, claim: Claim, reader: RunReader, recorder: RunRecorder): LiveRun {
+  /** Starts a run that is stored already. */
+  executeClaimed(
+    request: RunRequest,
+    claim: Claim,
+    reader: RunReader | null,
+    recorder: RunRecorder,
+  ): LiveRun {
     this.#expected.delete(request.id);
     return this.#start(new LiveRun(request, this.#parts, reader, recorder, claim, this.#forget));
   }
 
   /** Ends a run that is in the store without executing it. */
   endClaimed(request: RunRequest, claim: Claim, recorder: RunRecorder, outcome: Outcome): LiveRun {
-    const run = new LiveRun(request, this.#parts, NOBODY, recorder, claim, this.#forget);
+    const run = new LiveRun(request, this.#parts, null, recorder, claim, this.#forget);
     this.#expected.delete(request.id);
     this.#enter(run);
     run.call.enqueuedAt = this.#parts.clock.monotonic();

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { RUNGS, WALL_LEVELS } from "../../src/host/walls/walls.ts";
+import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
 import { Condition } from "../../src/kit/concurrency.ts";
 import { DeployClient } from "../support/deploy-client.ts";
 import { freePort } from "../support/free-port.ts";

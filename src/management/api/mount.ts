@@ -5,7 +5,7 @@ import type { Principal } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { addressKey } from "../../kit/ip-addresses.ts";
 import { isPlainText } from "./json-body.ts";
-import type { AppKey } from "../../nodes/forward/whereabouts.ts";
+import type { AppKey } from "../../nodes/forward/app-locator.ts";
 import type { Shape } from "../../shapes/shape.ts";
 import type { AnyOperation } from "./operation.ts";
 import { fromPeer } from "./from-peer.ts";

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { PassedAnswer } from "../../../src/nodes/forward/answer.ts";
+import { ForwardedAnswer } from "../../../src/nodes/forward/forwarded-answer.ts";
 import { verifies } from "../../verifies.ts";
 
 const RECORD_BYTES = 16 * 1024;
@@ -17,7 +17,7 @@ async function answering() {
   const answered = fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
   const [request, response] = (await once(server, "request")) as [IncomingMessage, ServerResponse];
   const told: string[] = [];
-  const answer = new PassedAnswer(
+  const answer = new ForwardedAnswer(
     {
       request,
       response,

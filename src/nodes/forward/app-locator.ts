@@ -5,7 +5,7 @@ import { AppError } from "../../model/errors.ts";
 import type { AppPlace } from "../../model/node.ts";
 import type { RunKey } from "../../model/run.ts";
 import type { Store } from "../../store/store.ts";
-import type { Owners } from "../owners.ts";
+import type { AppLocation, Owners } from "../owners.ts";
 import type { Peer, Peers } from "../peers.ts";
 import type { Roster } from "../roster.ts";
 import type { NodeTalk } from "../talk.ts";
@@ -13,36 +13,19 @@ import type { NodeTalk } from "../talk.ts";
 /** Which app a request is about. */
 export type AppKey = { readonly projectId: string; readonly appName: string };
 
-/** Who asks where an app is: a caller, or a node that has passed a request on to this one, which takes what nobody has. */
-export type Asker = "caller" | "node";
+/** Who asks: a caller, or a node that forwarded a request here. For a node, this one takes an app without an owner. */
+type Asker = "caller" | "node";
 
-/** Who answers for an app: this node, or another. */
-export type Whereabouts = { readonly kind: "here" } | { readonly kind: "there"; readonly peer: Peer };
+/** What forwarding asks of the locator. */
+export type Locator = Pick<AppLocator, "settle" | "retry" | "ofRun" | "holderOf" | "tellDropped">;
 
-/** All that it takes to pass a request on. */
-export type Others = { readonly elsewhere: Elsewhere; readonly peers: Peers };
+/** What forwarding a request needs. */
+export type Others = { readonly locator: Locator; readonly peers: Peers };
 
-/** Why a node has begun nothing of a request: it does not have the app, or was not reached. */
-export type Unsent = "moved" | "unreached";
+/** Why a node did not start a request: it does not own the app, or could not be reached. */
+type Unsent = "moved" | "unreached";
 
-/** Knows where apps are that this node may not have. */
-export type Elsewhere = {
-  /** Who answers for the app, after this node has taken it if it is to have it; null if there is no such app. */
-  settle(app: AppKey, asker: Asker): Promise<Whereabouts | null>;
-  /** The same after that peer did not have the app, or was not reached: waits for news; null if none came in time. */
-  retry(app: AppKey, peer: Peer, why: Unsent, signal: AbortSignal): Promise<Whereabouts | null>;
-  /** Which other living node a run is under way on; null if none. Asked for runs that are not under way here. */
-  ofRun(run: RunKey): Promise<Peer | null>;
-  /**
-   * Which other living node has a run of which nothing is stored: calls and streams in progress are known only to the
-   * node that executes them, which may have given their app away meanwhile. Throws if one of them does not answer.
-   */
-  holderOf(run: RunKey): Promise<Peer | null>;
-  /** Tells the node that passed a request on that the connection of its answer was closed here. */
-  tellDropped(nodeId: string, requestId: string): void;
-};
-
-type WhereaboutsParts = {
+type LocatorParts = {
   readonly store: Pick<Store, "runs" | "appOwners">;
   readonly clock: Clock;
   readonly owners: Owners;
@@ -51,40 +34,44 @@ type WhereaboutsParts = {
   readonly talk: Pick<NodeTalk, "holdsRun" | "dropped">;
 };
 
-/** How long a call waits until it is known who has its app: longer than the lease of a node that has died. */
+/** How long a call waits for its app's owner to be known: longer than the lease of a dead node. */
 const PATIENCE_MS = 12_000;
 const LOOK_AGAIN_MS = 200;
-/** Between two looks for another owner than the one that was not reached. */
+/** Between two lookups of a new owner after the old one could not be reached. */
 const ASK_AGAIN_MS = 100;
 const MAX_KNOWN = 50_000;
 const NAMES_AT_ONCE = 100;
 
-/** Where apps and runs are, by what the database and the other nodes say. */
-export class NodeWhereabouts implements Elsewhere {
-  readonly #parts: WhereaboutsParts;
+/** Finds the nodes of apps and runs, from the database and the other nodes. */
+export class AppLocator {
+  readonly #parts: LocatorParts;
   readonly #places: Places;
-  /** The nodes of other nodes' apps, by project and name. A caller who is told that one moved has it looked up again. */
+  /** Cached owners of remote apps, by project and name. Dropped when a node answers that the app has moved. */
   readonly #known = new Map<string, string>();
 
-  constructor(parts: WhereaboutsParts) {
+  constructor(parts: LocatorParts) {
     this.#parts = parts;
     this.#places = new Places(parts.store);
   }
 
-  /** Which node has the app, or is to take it; null if there is no such app. Takes nothing. */
-  async find(app: AppKey): Promise<Whereabouts | null> {
+  /** The app's owner, or the node that is to take it; null if there is no such app. Changes nothing. */
+  async find(app: AppKey): Promise<AppLocation | null> {
     return await this.#look(app, (place) => this.#parts.owners.locate(place, false));
   }
 
-  async settle(app: AppKey, asker: Asker): Promise<Whereabouts | null> {
+  /** The app's owner, after this node has taken it if it should; null if there is no such app. */
+  async settle(app: AppKey, asker: Asker): Promise<AppLocation | null> {
     const { roster, owners } = this.#parts;
     const known = roster.find(this.#known.get(textOf(app)) ?? "");
     if (known && !known.isLeaving && asker !== "node") return { kind: "there", peer: known };
     return await this.#look(app, (place) => owners.settle(place, asker === "node"));
   }
 
-  /** A node that was not reached may be dead: its apps have another owner once its lease has passed. */
-  async retry(app: AppKey, peer: Peer, why: Unsent, signal: AbortSignal): Promise<Whereabouts | null> {
+  /**
+   * Settles again after a peer did not have the app or could not be reached. A peer that is dead loses its apps when its
+   * lease ends: waits for that; null if no new owner appears in time.
+   */
+  async retry(app: AppKey, peer: Peer, why: Unsent, signal: AbortSignal): Promise<AppLocation | null> {
     const { clock } = this.#parts;
     const until = clock.monotonic() + PATIENCE_MS;
     while (!signal.aborted && clock.monotonic() < until) {
@@ -97,6 +84,7 @@ export class NodeWhereabouts implements Elsewhere {
     return null;
   }
 
+  /** The other living node that executes a claimed run; null if none. For runs that are not in progress here. */
   async ofRun(run: RunKey): Promise<Peer | null> {
     const { store, roster } = this.#parts;
     const owner = await store.runs.owner(run);
@@ -104,6 +92,10 @@ export class NodeWhereabouts implements Elsewhere {
     return roster.find(owner) ?? null;
   }
 
+  /**
+   * The other living node that has a run of which nothing is stored: only the node that executes a call or stream knows
+   * of it, and it may have handed the app over since. Throws if a node does not answer.
+   */
   async holderOf(run: RunKey): Promise<Peer | null> {
     const { roster, talk } = this.#parts;
     const others = roster.all.filter(({ id }) => id !== this.#parts.self.id);
@@ -122,18 +114,19 @@ export class NodeWhereabouts implements Elsewhere {
     );
   }
 
+  /** Tells the node that forwarded a request that the connection of its answer was closed here. */
   tellDropped(nodeId: string, requestId: string): void {
     const { roster, talk } = this.#parts;
     const node = roster.find(nodeId);
-    // A node that cannot be told has lost its connections to this one, or will.
+    // If that fails, the node has lost its connections to this one, or is about to.
     if (node) void talk.dropped(node, requestId).catch(() => {});
   }
 
-  /** Asks about the app's place until an answer holds; null if there is no such app. */
+  /** Looks the app's row up until `ask` gives an answer; null if there is no such app. */
   async #look(
     app: AppKey,
-    ask: (place: AppPlace) => Promise<Whereabouts | null>,
-  ): Promise<Whereabouts | null> {
+    ask: (place: AppPlace) => Promise<AppLocation | null>,
+  ): Promise<AppLocation | null> {
     const { clock } = this.#parts;
     const until = clock.monotonic() + PATIENCE_MS;
     while (clock.monotonic() < until) {
@@ -153,15 +146,11 @@ export class NodeWhereabouts implements Elsewhere {
   }
 }
 
-/** The name of an app, and its project's, as one text. */
 function textOf({ projectId, appName }: AppKey): string {
   return `${projectId}/${appName}`;
 }
 
-/**
- * Where apps are, by what the database says. Whoever asks has not shown a token yet, and may make names up: however many
- * ask, it is one statement at a time.
- */
+/** Looks apps up, one statement at a time: callers have not shown a token yet and may invent names. */
 export class Places {
   readonly #batches: Batcher<AppKey, ReadonlyMap<string, AppPlace>>;
 
@@ -177,7 +166,6 @@ export class Places {
     );
   }
 
-  /** Null when there is no such app. */
   async find(app: AppKey): Promise<AppPlace | null> {
     return (await this.#batches.add(app)).get(textOf(app)) ?? null;
   }

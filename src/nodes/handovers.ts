@@ -6,34 +6,34 @@ import type { Store } from "../store/store.ts";
 import type { NodeLease } from "./lease.ts";
 
 /** Another node, which is told what it is about to get. */
-export type Heir = {
+export type HandoverPeer = {
   /** Makes the app ready there, with as many replicas; rejects when it cannot. */
   prepare(node: ServiceNode, appNumber: number, replicas: number): Promise<void>;
   /** The app is its own now. */
   adopt(node: ServiceNode, appNumber: number): Promise<void>;
 };
 
-type MovesParts = {
+type HandoverParts = {
   readonly store: Pick<Store, "appOwners">;
   readonly clock: Clock;
   readonly log: Log;
   readonly lease: NodeLease;
-  readonly heir: Heir;
+  readonly handoverPeer: HandoverPeer;
 };
 
 /** So long an app stays that its next node could not get ready: others move first. */
 const UNMOVED_MS = 60_000;
 
 /** Gives apps of this node to others, each ready there before it goes. */
-export class Moves {
-  readonly #parts: MovesParts;
+export class Handovers {
+  readonly #parts: HandoverParts;
   /** Apps that could not be moved, with until when that is not tried again. */
   readonly #unmoved = new Map<number, number>();
   /** Nodes that could not get an app ready while this one leaves: they are not waited for again. */
   readonly #unready = new Set<string>();
   #isHurried = false;
 
-  constructor(parts: MovesParts) {
+  constructor(parts: HandoverParts) {
     this.#parts = parts;
   }
 
@@ -64,15 +64,15 @@ export class Moves {
 
   /** Tells the other node that the app is its own now; it finds out by itself within a second. */
   async tell(to: ServiceNode, appNumber: number): Promise<void> {
-    await this.#parts.heir.adopt(to, appNumber).catch(() => undefined);
+    await this.#parts.handoverPeer.adopt(to, appNumber).catch(() => undefined);
   }
 
   /** False when the other node cannot get the app ready. */
   async #prepare(appNumber: number, to: ServiceNode, replicas: number): Promise<boolean> {
-    const { heir, log, clock } = this.#parts;
+    const { handoverPeer, log, clock } = this.#parts;
     if (this.#unready.has(to.id)) return false;
     try {
-      await heir.prepare(to, appNumber, replicas);
+      await handoverPeer.prepare(to, appNumber, replicas);
       return true;
     } catch (error) {
       log.warn({ err: error, appNumber, node: to.details.name }, "another node cannot take over an app yet");

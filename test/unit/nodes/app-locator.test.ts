@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { NodeWhereabouts, Places } from "../../../src/nodes/forward/whereabouts.ts";
+import { AppLocator, Places } from "../../../src/nodes/forward/app-locator.ts";
 import { OwnersSite } from "../../support/nodes/owners-site.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -19,7 +19,7 @@ verifies("nodes.lookups", "looking up the node of an app takes nothing; settling
   const { lease, roster, owners, host } = await site.join("one");
   const app = { projectId: "p", appName: "free" };
   const place = { projectId: "p", name: "free", appNumber: 7, owner: null, fence: 0, isAlive: false };
-  const whereabouts = new NodeWhereabouts({
+  const whereabouts = new AppLocator({
     store: { appOwners: { find: async () => [place] } as never, runs: {} as never },
     clock: site.clock,
     owners,

@@ -4,7 +4,7 @@ import type { Peer } from "./peers.ts";
 import type { Peers } from "./peers.ts";
 import type { NodeTalk } from "./talk.ts";
 
-export type PeerPulseParts = {
+export type PeerHeartbeatParts = {
   readonly peers: Pick<Peers, "busy" | "abandon">;
   readonly talk: Pick<NodeTalk, "greet">;
   readonly clock: Clock;
@@ -19,14 +19,14 @@ const MAX_MISSED = 3;
  * Finds out that a node has fallen silent while something is under way there: TCP would go on sending for a quarter of
  * an hour. Such a node is greeted on connections of their own, so that no call pays for it.
  */
-export class PeerPulse {
-  readonly #parts: PeerPulseParts;
+export class PeerHeartbeat {
+  readonly #parts: PeerHeartbeatParts;
   /** How many greetings in a row each has not answered. */
   readonly #missed = new Map<string, number>();
   readonly #greeted = new Set<string>();
   #timer: Timer | null = null;
 
-  constructor(parts: PeerPulseParts) {
+  constructor(parts: PeerHeartbeatParts) {
     this.#parts = parts;
   }
 

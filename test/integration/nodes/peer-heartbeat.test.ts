@@ -5,8 +5,8 @@ import { buffer } from "node:stream/consumers";
 import { setImmediate as settled } from "node:timers/promises";
 import { expect, onTestFinished } from "vitest";
 import { createLog } from "../../../src/kit/log.ts";
-import type { Passed } from "../../../src/nodes/forward/passage.ts";
-import { PeerPulse } from "../../../src/nodes/peer-pulse.ts";
+import type { ForwardResult } from "../../../src/nodes/forward/forwarded-request.ts";
+import { PeerHeartbeat } from "../../../src/nodes/peer-heartbeat.ts";
 import { Peers } from "../../../src/nodes/peers.ts";
 import { NodeTalk } from "../../../src/nodes/talk.ts";
 import { HandClock } from "../../support/clocks.ts";
@@ -50,7 +50,7 @@ async function greetingSite() {
   const way = await SilentProxy.openTo(owner.listener.port);
   const clock = new HandClock();
   const peers = new Peers(authority.issue("front"), clock);
-  const pulse = new PeerPulse({
+  const pulse = new PeerHeartbeat({
     peers,
     talk: new NodeTalk({ peers, clock }),
     clock,
@@ -61,7 +61,7 @@ async function greetingSite() {
     pulse.stop();
     peers.close();
   });
-  const passed: Passed[] = [];
+  const passed: ForwardResult[] = [];
   const url = await bareServer((request, response) => {
     void (async () => {
       passed.push(await testPassage(peers, request, response).to({ id: owner.peer.id, url: way.url }));

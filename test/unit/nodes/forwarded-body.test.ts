@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
-import { readWhole } from "../../../src/nodes/forward/passage.ts";
+import { readWhole } from "../../../src/nodes/forward/forwarded-request.ts";
 
 const HEAD = "POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 5\r\n\r\n";
 

@@ -9,37 +9,38 @@ import { releaseBytes } from "../../kit/bytes.ts";
 import { Tunnel, WaitingCaller } from "../../kit/websocket/tunnel.ts";
 import type { HostedApp } from "../../model/app-host.ts";
 import { AppError } from "../../model/errors.ts";
+import { headerOf } from "../../model/http-request.ts";
 import type { Droppable, Peer, Peers } from "../peers.ts";
-import { ONE_WRITE_BYTES, PassedAnswer, isEvents, lostEvent, valueOf } from "./answer.ts";
-import type { AnswerParts } from "./answer.ts";
+import { ForwardedAnswer, ONE_WRITE_BYTES, isEvents, lostEvent } from "./forwarded-answer.ts";
+import type { AnswerParts } from "./forwarded-answer.ts";
 import { BROKEN_OFF_TRAILER, MOVED_HEADER, MOVED_STATUS, hopHead } from "./hop-head.ts";
 import type { HopHead, Purpose } from "./hop-head.ts";
-import type { AppKey, Elsewhere } from "./whereabouts.ts";
+import type { AppKey, Locator } from "./app-locator.ts";
 
 /**
- * What became of a request at another node:
- * - done: it was answered there, or its caller has gone, or was told in a stream of events that the node was lost;
- * - moved: that node does not have the app, and has begun nothing;
- * - unreached: nothing of it was sent;
- * - lost: the connection ended before the answer did, and the request may have been carried out.
+ * The result of sending a request to another node:
+ * - done: answered, or the caller has gone, or an event in its stream told it that the node was lost;
+ * - moved: that node does not have the app and did not start the request;
+ * - unreached: nothing was sent;
+ * - lost: the connection ended before the answer did; the request may have been executed.
  */
-export type Passed = "done" | "moved" | "unreached" | "lost";
+export type ForwardResult = "done" | "moved" | "unreached" | "lost";
 
-export type PassageParts = AnswerParts & {
+export type ForwardParts = AnswerParts & {
   readonly purpose: Exclude<Purpose, "node">;
   /** The address that the request came from. */
   readonly remote: string;
-  /** The app whose host the request came to; null on the shared origin. */
+  /** The app whose own host the request came to; null on the shared origin. */
   readonly hostOf: HostedApp | null;
   readonly peers: Peers;
   readonly clock: Clock;
-  /** All of the request's body, if it has been read. */
+  /** The whole body, if it has been read already. */
   readonly body?: Buffer;
-  /** For a request that asks for a WebSocket. */
+  /** For a WebSocket handshake. */
   readonly upgrade?: {
-    /** What came together with the handshake. */
+    /** Bytes received together with the handshake. */
     readonly first: Buffer;
-    /** Takes the connection away from HTTP. */
+    /** Detaches the connection from HTTP. */
     readonly takeOver: () => Socket;
     readonly onTunnel: (tunnel: Tunnel) => void;
     readonly onOver: (tunnel: Tunnel) => void;
@@ -47,18 +48,15 @@ export type PassageParts = AnswerParts & {
 };
 
 const REQUEST_ID = "x-request-id";
-/** A body up to here is read first, and sent with the head, while there is room for it. */
+/** A body up to this size is read first and sent with the head, while there is room. */
 const LITTLE_BYTES = 64 * 1024;
-/** Lost with a kept connection, they are sent again: nothing has changed by them. */
+/** Safe to send again when a reused connection breaks. */
 const REPEATABLE = new Set(["GET", "HEAD"]);
-/** An app's head, and what its node adds to it. */
+/** An app's head plus what its node adds. */
 const MAX_HEAD_BYTES = MAX_RESPONSE_HEAD_BYTES + 8 * 1024;
-/** The node that has the app looks after these. */
+/** The node that owns the app enforces these. */
 const NO_LIMITS = { maxAgeMs: Infinity, idleMs: Infinity, stallMs: Infinity };
-/**
- * To the node that should have the app, and to the one that has it then. While nodes take over from a dead one, that may
- * be yet another by the time it is asked. Nothing of the request has begun before.
- */
+/** Ownership may move again while nodes take over from a dead one; the request has not started before the last try. */
 const MAX_TRIES = 5;
 const UNREACHED = {
   message: "The node that has this app cannot be reached; try again shortly.",
@@ -68,46 +66,46 @@ const HEX = 16;
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Sends a request to the node that has its app, and if it has it no more to the one that has it then. Says whether it was
- * answered, or has to be answered here. Throws `node_lost`, and `app_not_ready` when nobody was found.
+ * Forwards a request to the app's owner, and to the new owner if the app has moved. Returns whether it was answered or
+ * has to be answered here. Throws `node_lost`, or `app_not_ready` if no owner was found.
  */
-export async function passOn(
-  elsewhere: Elsewhere,
+export async function forward(
+  locator: Locator,
   app: AppKey,
-  passage: Passage,
+  request: ForwardedRequest,
   to: Peer,
 ): Promise<"done" | "here"> {
   let peer = to;
   try {
     for (let tries = 1; ; tries += 1) {
-      const passed = await passage.to(peer);
-      if (passed === "done") return passed;
-      if (passed === "lost") throw new AppError("node_lost");
-      const place = tries < MAX_TRIES ? await elsewhere.retry(app, peer, passed, passage.gone) : null;
-      if (passage.gone.aborted) return "done";
+      const result = await request.to(peer);
+      if (result === "done") return result;
+      if (result === "lost") throw new AppError("node_lost");
+      const place = tries < MAX_TRIES ? await locator.retry(app, peer, result, request.gone) : null;
+      if (request.gone.aborted) return "done";
       if (!place) throw new AppError("app_not_ready", UNREACHED);
       if (place.kind === "here") {
-        passage.giveBack();
+        request.giveBack();
         return "here";
       }
       peer = place.peer;
     }
   } finally {
-    passage.release();
+    request.release();
   }
 }
 
 /**
- * A request on its way through this node to the one that has its app, and the answer on its way back: as bytes, no
- * faster than either side reads. It may be sent to one node after the other, until one has begun with it.
+ * A request that this node forwards to the app's owner, and the answer on its way back: bytes, at the pace at which
+ * each side reads. It may be sent to several nodes in turn, until one has started it.
  */
-export class Passage implements ConnectionUser, ResponseEvents {
-  readonly #parts: PassageParts;
+export class ForwardedRequest implements ConnectionUser, ResponseEvents {
+  readonly #parts: ForwardParts;
   readonly #head: HopHead;
-  /** All of it if it is little; of a larger one nothing is read before a node asks for it. */
+  /** A small body, whole; a larger one is read only when a node asks for it. */
   #little: Buffer | null = null;
-  readonly #large: PassedBody | null;
-  /** What of the body may be held here. */
+  readonly #large: ForwardedBody | null;
+  /** The share of `Peers.held` that the body takes. */
   #heldBytes: number;
   readonly #caller: WaitingCaller | null;
   #peer: Peer | null = null;
@@ -118,16 +116,16 @@ export class Passage implements ConnectionUser, ResponseEvents {
   #isMoved = false;
   #isOver = true;
   #hasAnswer = false;
-  /** The answer's `X-Request-Id`. */
+  /** `X-Request-Id` of the answer. */
   #requestId: string | null = null;
-  /** The head of an answer that is a stream of events of the service's own. */
+  /** The head of the answer, if it is an event stream that the owner's service writes. */
   #events: ResponseHead | null = null;
-  readonly #answer: PassedAnswer;
+  readonly #answer: ForwardedAnswer;
   #isGone = false;
   #gone: AbortController | null = null;
-  #end: (passed: Passed) => void = () => {};
+  #end: (result: ForwardResult) => void = () => {};
 
-  constructor(parts: PassageParts) {
+  constructor(parts: ForwardParts) {
     const { request, upgrade, peers, body = null } = parts;
     this.#parts = parts;
     this.#little = body;
@@ -137,48 +135,48 @@ export class Passage implements ConnectionUser, ResponseEvents {
     this.#head = hopHead(request, { ...parts, isUpgrade, readBytes, littleBytes });
     const { bodyBytes, isAwaited } = this.#head;
     const isLarge = bodyBytes === null || bodyBytes > littleBytes || (isAwaited && bodyBytes > 0);
-    this.#large = isLarge && !body ? new PassedBody(request, bodyBytes === null) : null;
+    this.#large = isLarge && !body ? new ForwardedBody(request, bodyBytes === null) : null;
     this.#heldBytes = isLarge ? 0 : bodyBytes;
     peers.held.add(this.#heldBytes);
     this.#caller = upgrade ? new WaitingCaller(request.socket, upgrade.first) : null;
     this.#parser = this.#newParser();
-    this.#answer = new PassedAnswer(parts, this);
+    this.#answer = new ForwardedAnswer(parts, this);
   }
 
-  /** Aborts when the caller goes. Made when somebody asks: of most calls nobody does. */
+  /** Aborts when the caller goes. Created on first use, because most calls never need it. */
   get gone(): AbortSignal {
     this.#gone ??= new AbortController();
     if (this.#isGone) this.#gone.abort();
     return this.#gone.signal;
   }
 
-  /** It is not sent any more. */
+  /** Nothing is sent after this. */
   release(): void {
     const { peers, request } = this.#parts;
     peers.held.add(-this.#heldBytes);
     this.#heldBytes = 0;
-    // What `readWhole` has read ends only now: until then it could be given back.
+    // Consumes the end of what `readWhole` read: until now the bytes could be put back.
     if (this.#hasRead) request.resume();
   }
 
-  /** This node answers it: what was read of its body can be read again, by the usual way. */
+  /** Puts the body back into the stream, for this node to answer the request itself. */
   giveBack(): void {
     if (this.#hasRead) this.#parts.request.unshift(this.#little);
     this.#little = null;
   }
 
-  /** Nothing is read of a request without a body: its stream may be the socket of a WebSocket by now. */
+  /** False without a body: that stream may be the socket of a WebSocket by now. */
   get #hasRead(): boolean {
     return !this.#parts.body && this.#little !== null && this.#little.length > 0;
   }
 
-  /** Leaves a request for a WebSocket to others; gives what its caller has sent. */
+  /** Hands a WebSocket handshake back, with the bytes that its caller has sent. */
   leave(): Buffer | null {
     return this.#caller?.leave() ?? null;
   }
 
-  /** Sends it to a node. Once more only after `moved` or `unreached`. */
-  async to(peer: Peer): Promise<Passed> {
+  /** Sends it to a node. May be called again after `moved` or `unreached` only. */
+  async to(peer: Peer): Promise<ForwardResult> {
     const { request, response } = this.#parts;
     if (!this.#large) this.#little ??= await readWhole(request, this.#head.bodyBytes ?? 0);
     if (response.destroyed || (!this.#large && !this.#little)) return "done";
@@ -193,7 +191,7 @@ export class Passage implements ConnectionUser, ResponseEvents {
     });
   }
 
-  /** The caller has gone, or has its answer: the other node is not to go on. */
+  /** The caller has gone or has its answer: stops the other node. */
   onGone(): void {
     this.#isGone = true;
     this.#gone?.abort();
@@ -218,7 +216,7 @@ export class Passage implements ConnectionUser, ResponseEvents {
     if (!this.#isOver) this.#attempt(() => this.#answer.flush(data));
   }
 
-  /** The caller does not read: neither does this node. */
+  /** The caller does not read, so this node stops reading too. */
   pause(): void {
     if (this.#isOver) return;
     this.#connection?.socket.pause();
@@ -231,7 +229,7 @@ export class Passage implements ConnectionUser, ResponseEvents {
     this.#connection?.socket.resume();
   }
 
-  /** The other node has closed the connection, which nobody sees here while the caller does not read. */
+  /** The other node has closed the connection, which is not visible here while reading is paused. */
   abandon(): void {
     this.#parts.response.destroy();
     this.onGone();
@@ -275,7 +273,7 @@ export class Passage implements ConnectionUser, ResponseEvents {
       },
     });
     upgrade.onTunnel(tunnel);
-    this.#requestId = valueOf(head.headers, REQUEST_ID) ?? null;
+    this.#requestId = headerOf(head.headers, REQUEST_ID);
     const droppable = { abandon: () => tunnel.destroy() };
     this.#watch(droppable, true);
     client.once("close", () => this.#watch(droppable, false));
@@ -284,7 +282,7 @@ export class Passage implements ConnectionUser, ResponseEvents {
 
   onHead(head: ResponseHead): void {
     this.#hasAnswer = true;
-    this.#requestId = valueOf(head.headers, REQUEST_ID) ?? null;
+    this.#requestId = headerOf(head.headers, REQUEST_ID);
     this.#isMoved = head.status === MOVED_STATUS && head.headers[0] === MOVED_HEADER;
     if (this.#isMoved) return;
     this.#events = isEvents(head.headers) ? { ...head, headers: head.headers.slice(2) } : null;
@@ -299,7 +297,7 @@ export class Passage implements ConnectionUser, ResponseEvents {
     if (this.#isOver) return;
     const { peers } = this.#parts;
     const connection = this.#connection;
-    // A body that was not asked for as a whole is still expected there.
+    // The owner still expects the rest of a body that it has not read to its end.
     const mayCarryMore = isReusable && !this.#caller && (this.#large === null || this.#large.hasEnded);
     if (connection && this.#peer && mayCarryMore) peers.release(this.#peer, connection);
     else this.#drop();
@@ -315,7 +313,7 @@ export class Passage implements ConnectionUser, ResponseEvents {
     });
   }
 
-  /** Writes to the caller. What another node says is not trusted: Node throws for what cannot be sent. */
+  /** Node's HTTP code throws for headers that cannot be sent; the other node's are not trusted. */
   #attempt(write: () => void): void {
     try {
       write();
@@ -325,15 +323,15 @@ export class Passage implements ConnectionUser, ResponseEvents {
     }
   }
 
-  /** Says in a stream of events that the rest of it is lost; false where that cannot be told. */
+  /** Ends an event stream with a `node_lost` event; false if that is not possible. */
   #tellLoss(): boolean {
-    // After half a message the caller would take the two for one.
+    // Within a message, the event would be read as part of it.
     if (!this.#events || !this.#parser.isBetweenChunks) return false;
     this.#answer.breakOff(lostEvent(this.#events.headers), this.#parts.clock);
     return true;
   }
 
-  /** Ends the connection; what it still tells is not about this request any more. */
+  /** Closes the connection and ignores whatever still arrives on it. */
   #drop(): void {
     const connection = this.#connection;
     if (!connection) return;
@@ -373,7 +371,7 @@ export class Passage implements ConnectionUser, ResponseEvents {
     return this.#isReused && !this.#hasAnswer && isPlain && REPEATABLE.has(this.#parts.request.method ?? "");
   }
 
-  /** Has the other node's word end what is passed on, or no longer. */
+  /** While the answer is stalled, the other node's `dropped` message ends it. */
   #watch(answer: Droppable, isStalled: boolean): void {
     const { dropped } = this.#parts.peers;
     if (!this.#peer || this.#requestId === null) return;
@@ -381,16 +379,16 @@ export class Passage implements ConnectionUser, ResponseEvents {
     else dropped.remove(this.#peer.id, this.#requestId, answer);
   }
 
-  #finish(passed: Passed): void {
+  #finish(result: ForwardResult): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#watch(this, false);
-    this.#end(passed);
+    this.#end(result);
   }
 }
 
-/** A body that goes to another node as it comes from its caller, as fast as that node takes it. */
-class PassedBody {
+/** A body that is streamed from the caller to the other node, at that node's pace. */
+class ForwardedBody {
   readonly #request: IncomingMessage;
   readonly #isChunked: boolean;
   #to: Socket | null = null;
@@ -401,7 +399,7 @@ class PassedBody {
     this.#isChunked = isChunked;
   }
 
-  /** Once: what has been read cannot be read again. */
+  /** Only once: the body cannot be read again. */
   start(socket: Socket): void {
     if (this.#to) return;
     this.#to = socket;
@@ -411,12 +409,12 @@ class PassedBody {
     this.#request.once("end", () => this.#end());
   }
 
-  /** The other node has taken what was written. */
+  /** The other node can take more. */
   resume(): void {
     if (this.#to) this.#request.resume();
   }
 
-  /** Nobody wants the rest: it is read away. */
+  /** Discards the rest. */
   stop(): void {
     this.#to = null;
     this.#request.resume();
@@ -441,13 +439,10 @@ class PassedBody {
   }
 }
 
-/**
- * Reads a body of that length; null if it ends before. Exactly so much is taken, so that the stream does not end: the
- * bytes can be put back.
- */
+/** Reads exactly that many bytes, so that the stream does not end and they can be put back; null if it is shorter. */
 export async function readWhole(request: IncomingMessage, bytes: number): Promise<Buffer | null> {
   if (bytes === 0) return NOTHING;
-  // A caller who has gone already is not heard of again.
+  // A destroyed request emits no further events.
   if (request.destroyed) return null;
   const { promise, resolve } = Promise.withResolvers<Buffer | null>();
   const read = (): void => {

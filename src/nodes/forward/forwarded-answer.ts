@@ -5,6 +5,7 @@ import { gzipBlocks } from "../../kit/gzip-member.ts";
 import type { ResponseHead } from "../../kit/http/response-parser.ts";
 import { releaseBytes } from "../../kit/bytes.ts";
 import { AppError, errorBody } from "../../model/errors.ts";
+import { headerOf } from "../../model/http-request.ts";
 import { EVENTS_HEADER } from "./hop-head.ts";
 
 /** The request that is answered, and who is told of it. */
@@ -39,7 +40,7 @@ const BREAK_OFF_MS = 1_000;
  * An answer of another node on its way to the caller: whatever one read brings leaves in one write, and so do several
  * reads of one turn of the event loop. What another node says is not trusted: Node throws for what cannot be sent.
  */
-export class PassedAnswer {
+export class ForwardedAnswer {
   readonly #parts: AnswerParts;
   readonly #source: Source;
   /** Until it leaves with what has come of the body. */
@@ -187,13 +188,7 @@ export function isEvents(headers: readonly string[]): boolean {
  * Compressed, it follows without the trailer of the member, whose check sum only the lost node knew.
  */
 export function lostEvent(headers: readonly string[]): Buffer {
-  const body = errorBody(new AppError("node_lost"), valueOf(headers, "x-request-id") ?? "");
+  const body = errorBody(new AppError("node_lost"), headerOf(headers, "x-request-id") ?? "");
   const text = Buffer.from(`event: error\ndata: ${body}\n\n`);
-  return valueOf(headers, "content-encoding") === "gzip" ? gzipBlocks(text) : text;
-}
-
-/** The value of a header; undefined if it is not there. */
-export function valueOf(headers: readonly string[], name: string): string | undefined {
-  const at = headers.findIndex((field, i) => i % 2 === 0 && field.toLowerCase() === name);
-  return at === -1 ? undefined : headers[at + 1];
+  return headerOf(headers, "content-encoding") === "gzip" ? gzipBlocks(text) : text;
 }
