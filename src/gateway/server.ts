@@ -4,7 +4,6 @@ import { createServer, ServerResponse } from "../kit/node-http.ts";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { randomUUID } from "node:crypto";
-import type { AddressRanges } from "../kit/ip-addresses.ts";
 import { RUN_AHEAD_MS, UuidSource } from "../kit/ids.ts";
 import { clientAddress } from "../kit/ip-addresses.ts";
 import type { Log } from "../kit/log.ts";

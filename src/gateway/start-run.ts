@@ -20,7 +20,6 @@ import type { BodyRoom } from "./body.ts";
 import { preferredWait } from "./request-head.ts";
 import { RunAnswer } from "./run-answer.ts";
 import { sendResult } from "./run-views.ts";
-import type { RequestHead } from "./request-head.ts";
 import type { Exchange } from "./exchange.ts";
 
 type WebhookParts = {

@@ -23,7 +23,6 @@ import { PeerHeartbeat } from "./peer-heartbeat.ts";
 import { Peers } from "./peers.ts";
 import { answering, NodeTalk } from "./talk.ts";
 import type { Answering } from "./talk.ts";
-import { NodeWhereabouts } from "./forward/whereabouts.ts";
 import { pause } from "../kit/clock.ts";
 import { AppLocator } from "./forward/app-locator.ts";
 import type { Others } from "./forward/app-locator.ts";

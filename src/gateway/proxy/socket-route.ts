@@ -1,20 +1,14 @@
 import type { IncomingMessage } from "node:http";
-import type { Catalog, LiveApp } from "../../apps/catalog.ts";
-import type { AddressRanges } from "../../kit/ip-addresses.ts";
+import type { LiveApp } from "../../apps/catalog.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { RememberedToken } from "../../identity/tokens.ts";
 import { AppError } from "../../model/errors.ts";
-import { headerOf, packBody, pathName } from "../../model/http-request.ts";
-import type { HttpRequest } from "../../model/http-request.ts";
-import type { Executor } from "../../runs/execute.ts";
+import { headerOf, packBody } from "../../model/http-request.ts";
 import { appPath } from "../app-request.ts";
-import type { Authenticator } from "../authenticate.ts";
-import type { Connection } from "../connection.ts";
 import type { Exchange } from "../exchange.ts";
-import { pathBelow, requestHeaders, responseHeaders } from "../proxy/headers.ts";
-import type { RequestHead } from "../request-head.ts";
+import { pathBelow, responseHeaders } from "../proxy/headers.ts";
 import type { AppRoute } from "../route.ts";
-import type { AppRequest, WhyAbsent } from "../app-request.ts";
+import type { AppRequest } from "../app-request.ts";
 import { offersOwn, OWN_PROTOCOL, readSocketToken } from "./socket-token.ts";
 import { Tunnel, WaitingCaller } from "../../kit/websocket/tunnel.ts";
 import type { Socket } from "node:net";
@@ -29,7 +23,6 @@ import type {
 import type { LiveRun, RunEnd, RunReader } from "../../runs/live-run.ts";
 import { ProxyAnswer } from "../proxy/proxy-answer.ts";
 import type { TunnelLimits } from "../../kit/websocket/tunnel.ts";
-import { pathBelow, responseHeaders } from "./headers.ts";
 import { serverHead, serverRun } from "./proxy-route.ts";
 import type { ProxyParts, ServerCall } from "./proxy-route.ts";
 
