@@ -13,8 +13,8 @@ import type { KeyRing } from "../identity/key-ring.ts";
 import type { Tokens } from "../identity/tokens.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
-import type { Presence } from "../kit/presence.ts";
-import type { SpanCounts } from "../kit/span-counts.ts";
+import type { ExecutableCheck } from "../kit/files.ts";
+import type { SpanCounts } from "../kit/histograms.ts";
 import type { DeliveryState } from "../model/delivery.ts";
 import type { Glance } from "../model/glance.ts";
 import type { NodeDetails } from "../model/node.ts";
@@ -75,7 +75,7 @@ export type ManagementParts = Omit<ReturnType<typeof identityParts>, "setupLink"
   readonly owners: Pick<Owners, "isSure"> | null;
   readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage">;
   /** The Python that apps start with. */
-  readonly interpreter: Pick<Presence, "path" | "isMissing">;
+  readonly interpreter: Pick<ExecutableCheck, "path" | "isMissing">;
   /** The walls around apps. */
   readonly isolated: Isolated;
   /** The weakest walls that a remote seat has raised around an app; null if there is none. */

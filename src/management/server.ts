@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import type { ListenerLimits } from "../config/listener-limits.ts";
 import { bearerToken } from "../identity/bearer.ts";
-import { BACKLOG } from "../kit/listener/listening.ts";
+import { BACKLOG } from "../kit/listener.ts";
 import type { Log } from "../kit/log.ts";
 import { within } from "../kit/within.ts";
 import type { Others } from "../nodes/forward/app-locator.ts";

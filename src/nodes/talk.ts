@@ -11,7 +11,7 @@ import type { Connection, ConnectionUser } from "../kit/http/connection.ts";
 import { BadResponse } from "../kit/http/fields.ts";
 import { ResponseParser } from "../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../kit/http/response-parser.ts";
-import { KeptBody } from "../kit/kept-body.ts";
+import { KeptBody } from "../kit/bytes.ts";
 import { ownHead } from "./forward/hop-head.ts";
 
 const PATHS = {

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun } from "../model/run.ts";
@@ -122,7 +122,7 @@ export class LiveRun implements CallReader {
   #recorder: RunRecorder;
   #transcript: LiveTranscript | null = null;
   #owedBytes = 0;
-  #settled: Bell | null = null;
+  #settled: Condition | null = null;
   #isSettled = false;
   /** Its neighbours among those under way: the executor's own. */
   before: LiveRun | null = null;
@@ -233,7 +233,7 @@ export class LiveRun implements CallReader {
 
   /** Resolves when its end is written down, or the signal says that nobody waits for it. */
   async settled(signal?: AbortSignal): Promise<void> {
-    if (!this.#isSettled) await (this.#settled ??= new Bell()).wait(signal);
+    if (!this.#isSettled) await (this.#settled ??= new Condition()).wait(signal);
   }
 
   /** Its end is written down. */
@@ -241,7 +241,7 @@ export class LiveRun implements CallReader {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.#onSettled(this);
-    this.#settled?.ring();
+    this.#settled?.notify();
   }
 
   onStream(): void {

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
 import type { Clock } from "../../kit/clock.ts";
 import { checkJson } from "../../kit/json/check-json.ts";
-import { KeptBody } from "../../kit/kept-body.ts";
+import { KeptBody } from "../../kit/bytes.ts";
 import { AppError } from "../../model/errors.ts";
 
 /** How many objects and arrays may stand inside each other, the body itself counted. */

@@ -8,7 +8,7 @@ import type { ListenerLimits } from "../../config/listener-limits.ts";
 import { systemClock } from "../../kit/clock.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { FewAtATime } from "../../kit/listener/few-at-a-time.ts";
-import { checkingInterval } from "../../kit/listener/listening.ts";
+import { checkingInterval } from "../../kit/listener.ts";
 import type { Log } from "../../kit/log.ts";
 import { createServer } from "../../kit/node-http.ts";
 import { AppError, errorBody } from "../../model/errors.ts";

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Audit } from "../../identity/audit.ts";
 import { requireMoreThanCalls, requirePerson, requireRole } from "../../identity/principal.ts";
 import type { Principal } from "../../identity/principal.ts";
-import { addressKey } from "../../kit/listener/client-address.ts";
+import { addressKey } from "../../kit/ip-addresses.ts";
 import { AppError } from "../../model/errors.ts";
 import type { AppKey } from "../../nodes/forward/app-locator.ts";
 import type { Shape } from "../../shapes/shape.ts";

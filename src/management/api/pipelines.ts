@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { isHost, isPlainlyChunked, labelBelow } from "../../kit/http-head.ts";
-import { MAX_PIPELINED } from "../../kit/listener/listening.ts";
+import { isHost, isPlainlyChunked, labelBelow } from "../../kit/http/fields.ts";
+import { MAX_PIPELINED } from "../../kit/listener.ts";
 import { AppError } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
 

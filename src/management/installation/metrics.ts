@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { LiveApp } from "../../apps/catalog.ts";
-import type { SpanCounts } from "../../kit/span-counts.ts";
+import type { SpanCounts } from "../../kit/histograms.ts";
 import { AppError } from "../../model/errors.ts";
 import { refuseOthers } from "../api/mount.ts";
 import type { ManagementParts } from "../parts.ts";

@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { VolumeEntry } from "../../apps/volumes/volume-files.ts";
 import { systemClock } from "../../kit/clock.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { FairLane } from "../../kit/fair-lane.ts";
+import { FairLane } from "../../kit/concurrency.ts";
 import { AppError } from "../../model/errors.ts";
 import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, OFFERED_FILE, REMOVED_FILE } from "../../shapes/files.ts";
 import type { FileEntry } from "../../shapes/files.ts";

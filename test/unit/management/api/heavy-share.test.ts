@@ -11,10 +11,12 @@ import { Shares } from "../../../../src/management/api/shares.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { until } from "../../../support/until.ts";
 import { verifies } from "../../../verifies.ts";
+import { Condition } from "../../../../src/kit/concurrency.ts";
+import { operation } from "../../../src/management/api/operation.ts";
 
 /** A service of one heavy read, whose answers nobody takes before the test says so. */
 function heavySite() {
-  const news = new Bell();
+  const news = new Condition();
   const begun: string[] = [];
   const known: string[] = [];
   const taken = Promise.withResolvers<void>();
@@ -34,7 +36,7 @@ function heavySite() {
   app.decorate("knownPaths", new KnownPaths());
   app.addHook("onSend", async ({ params }) => {
     known.push((params as { project_id: string }).project_id);
-    news.ring();
+    news.notify();
     await taken.promise;
   });
   const authenticate = async (personId: string | null) => {

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { SpanCounts } from "../../../../src/kit/span-counts.ts";
+import { SpanCounts } from "../../../../src/kit/histograms.ts";
 import { exposition, Samples } from "../../../../src/management/installation/metrics.ts";
 import { METRICS } from "../../../../src/management/installation/metric-table.ts";
 import type { Metric } from "../../../../src/management/installation/metric-table.ts";
