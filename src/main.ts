@@ -29,7 +29,6 @@ import { LateValue, Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
 import { ExecutableCheck } from "./kit/files.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
-import { within } from "./kit/within.ts";
 import { glancesBy } from "./management/apps/apps.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/api/addresses.ts";

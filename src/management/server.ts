@@ -3,7 +3,7 @@ import type { ListenerLimits } from "../config/listener-limits.ts";
 import { bearerToken } from "../identity/bearer.ts";
 import { BACKLOG } from "../kit/listener.ts";
 import type { Log } from "../kit/log.ts";
-import { within } from "../kit/within.ts";
+import { withTimeout } from "../kit/clock.ts";
 import type { Others } from "../nodes/forward/app-locator.ts";
 import type { PeerRoutes } from "../nodes/peer-listener.ts";
 import { operatorOnly } from "./api/addresses.ts";
@@ -101,7 +101,7 @@ export class Management {
     this.#forwarding?.close();
     await this.#sockets.close();
     const closed = this.#app.close();
-    await within(CLOSE_MS, closed);
+    await withTimeout(CLOSE_MS, closed);
     this.#app.server.closeAllConnections();
     await closed;
   }

@@ -3,7 +3,6 @@ import Fastify from "fastify";
 import type { FastifyReply } from "fastify";
 import { expect, onTestFinished } from "vitest";
 import { z } from "zod";
-import { Bell } from "../../../../src/kit/bell.ts";
 import { KnownPaths } from "../../../../src/management/api/listener.ts";
 import { mount } from "../../../../src/management/api/mount.ts";
 import { tagged } from "../../../../src/management/api/operation.ts";
@@ -12,7 +11,6 @@ import { HandClock } from "../../../support/clocks.ts";
 import { until } from "../../../support/until.ts";
 import { verifies } from "../../../verifies.ts";
 import { Condition } from "../../../../src/kit/concurrency.ts";
-import { operation } from "../../../src/management/api/operation.ts";
 
 /** A service of one heavy read, whose answers nobody takes before the test says so. */
 function heavySite() {
