@@ -24,6 +24,20 @@ type Asking = {
   readonly isParting?: boolean;
 };
 
+/** Where a running service can be called, and as whom. */
+export type Address = {
+  readonly apiUrl: string;
+  readonly baseUrl: string;
+  readonly projectId: string;
+  readonly token: string;
+};
+
+/** A client of a service whose address is known. */
+export function apiOf({ projectId, ...rest }: Address, signal: AbortSignal): Api {
+  const source = { refreshToken: null, tokenSource: "this service", tokenFile: null };
+  return new Api({ ...rest, ...source, project: projectId }, signal);
+}
+
 /** How long a command that was interrupted waits for the service to hear of it. */
 const PARTING_MS = 5_000;
 

@@ -2,7 +2,8 @@ import path from "node:path";
 import type { Command } from "commander";
 import { hashFolder } from "../../apps/bundles/hash.ts";
 import type { Service } from "../../main.ts";
-import { Api } from "../client/api.ts";
+import { apiOf } from "../client/api.ts";
+import type { Api } from "../client/api.ts";
 import { DEV_DATA_DIR } from "../client/site.ts";
 import type { AppFolder } from "../client/app-folder.ts";
 import { bundleFilesOf, readAppFolder } from "../client/app-folder.ts";
@@ -66,11 +67,15 @@ async function dev(given: string | undefined, flags: DevFlags, signal: AbortSign
     onAppLog: ({ text, stream }) => say(stream === "stderr" ? "yellow" : "cyan", "log", text),
   });
   try {
-    const { projectId } = service.owner;
+    const { owner, apiUrl, baseUrl } = service;
     process.stdout.write(greeting(service, app.name, given ?? "."));
     await Promise.all([
-      showRuns(service, { projectId, name: app.name }, signal),
-      reloadAtSaves(apiOf(service, signal), { given, flags, folder: app.folder }, signal),
+      showRuns(service, { projectId: owner.projectId, name: app.name }, signal),
+      reloadAtSaves(
+        apiOf({ ...owner, apiUrl, baseUrl }, signal),
+        { given, flags, folder: app.folder },
+        signal,
+      ),
     ]);
   } finally {
     if (signal.aborted) process.stdout.write("\nStopping…\n");
@@ -155,14 +160,6 @@ function say(style: Style, word: string, text: string): void {
   const time = paint("dim", new Date().toTimeString().slice(0, 8));
   const plain = printable(text).replaceAll(BUNDLE_PATH, "");
   process.stdout.write(`${time}  ${paint(style, word.padEnd(8))}${plain}\n`);
-}
-
-function apiOf({ apiUrl, baseUrl, owner }: Service, signal: AbortSignal): Api {
-  const { projectId: project, token } = owner;
-  return new Api(
-    { baseUrl, apiUrl, project, token, refreshToken: null, tokenSource: "this service", tokenFile: null },
-    signal,
-  );
 }
 
 function greeting({ apiUrl, baseUrl }: Service, name: string, folder: string): string {
