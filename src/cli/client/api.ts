@@ -34,8 +34,7 @@ export type Address = {
 
 /** A client of a service whose address is known. */
 export function apiOf({ projectId, ...rest }: Address, signal: AbortSignal): Api {
-  const source = { refreshToken: null, tokenSource: "this service", tokenFile: null };
-  return new Api({ ...rest, ...source, project: projectId }, signal);
+  return new Api({ ...rest, project: projectId, tokenSource: "this service" }, signal);
 }
 
 /** How long a command that was interrupted waits for the service to hear of it. */
@@ -168,7 +167,7 @@ export class Api {
   /** Gets a new access token for a person who signed in; false when there is none to be had. */
   async #refresh(): Promise<boolean> {
     const { baseUrl, refreshToken } = this.#site;
-    if (refreshToken === null) return false;
+    if (refreshToken === undefined) return false;
     const form = new URLSearchParams({
       grant_type: "refresh_token",
       client_id: "millrace",

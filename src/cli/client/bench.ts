@@ -6,7 +6,7 @@ import { EXIT, usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { duration } from "../output.ts";
-import { Progress } from "../terminal.ts";
+import { withProgress } from "../terminal.ts";
 import { withService } from "./task.ts";
 import type { RemoteFlags, Task } from "./task.ts";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
@@ -57,15 +57,11 @@ async function bench({ api, flags, out, signal }: Task<BenchFlags>): Promise<voi
   const text = await textOf(first);
   if (first.status !== 200) throw explainCall(api.site, { app: flags.app, functionName: "run" }, first, text);
   const call = { url, token: api.site.token ?? "", body: flags.data };
-  const progress = new Progress(`calling ${flags.app}/run for ${seconds} s`, out.isJson);
-  let figures: CallFigures;
-  try {
-    figures = await measureCalls(call, connections, seconds, signal);
-  } catch (error) {
-    throw explainError(error);
-  } finally {
-    progress.end();
-  }
+  const figures = await withProgress(`calling ${flags.app}/run for ${seconds} s`, out.isJson, async () => {
+    return await measureCalls(call, connections, seconds, signal).catch((error: unknown) => {
+      throw explainError(error);
+    });
+  });
   out.show({ app: flags.app, url, ...figures }, () => figuresText(url, figures));
   if (figures.failures > 0) process.exitCode = EXIT.failure;
 }

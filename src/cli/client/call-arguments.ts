@@ -1,7 +1,7 @@
 import type { RemoteFlags } from "./task.ts";
 import { readFileSync } from "node:fs";
 import { usage } from "../failure.ts";
-import { readStdinBytes } from "../terminal.ts";
+import { readStdin } from "../terminal.ts";
 import { validateHeaderName, validateHeaderValue } from "../../kit/node-http.ts";
 
 /** The options of `millrace call`. */
@@ -53,7 +53,7 @@ export async function readArguments(data: string | undefined, pairs: readonly Pa
 
 /** The body that `--data` names, byte for byte. */
 export async function readBody(data: string): Promise<string | Buffer> {
-  if (data === "-") return await readStdinBytes("--data -");
+  if (data === "-") return await readStdin("--data -");
   return data.startsWith("@") ? readBytes(data.slice(1)) : data;
 }
 

@@ -78,7 +78,8 @@ async function setSecrets(task: Task<SecretFlags>, pairs: readonly string[]): Pr
     given[pair.slice(0, index)] = pair.slice(index + 1);
   }
   // The last line break is echo's or an editor's, and no part of a key.
-  if (flags.stdin !== undefined) given[flags.stdin] = (await readStdin("--stdin")).replace(/\r?\n$/, "");
+  if (flags.stdin !== undefined)
+    given[flags.stdin] = String(await readStdin("--stdin")).replace(/\r?\n$/, "");
   const names = Object.keys(given);
   if (names.length === 0) throw usage("nothing to set", "millrace secrets set NAME=value");
   const bad = names.find((name) => !SECRET_NAME.test(name));
