@@ -75,7 +75,10 @@ export async function confirm(
 ): Promise<void> {
   if (yes) return;
   if (!canAsk())
-    throw usage(`${question} This is not a terminal, so nobody can answer.`, "add --yes if you are sure");
+    throw usage(
+      `${question} This is not a terminal, so the question cannot be answered.`,
+      "add --yes if you are sure",
+    );
   const answer = await ask(`${printableName(question)} [y/N] `, false, signal);
   if (!/^y(?:es)?$/i.test(answer.trim())) throw new CliFailure("nothing was changed");
 }

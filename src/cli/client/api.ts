@@ -20,7 +20,7 @@ type Asking = {
   readonly headers?: Readonly<Record<string, string>>;
   /** For the message if it fails. */
   readonly about?: About;
-  /** Goes on after the command was interrupted: to cancel what it began. */
+  /** Sent even after the command was interrupted: to cancel what it began. */
   readonly isParting?: boolean;
 };
 
@@ -37,7 +37,7 @@ export function apiOf({ projectId, ...rest }: Address, signal: AbortSignal): Api
   return new Api({ ...rest, project: projectId, tokenSource: "this service" }, signal);
 }
 
-/** How long a command that was interrupted waits for the service to hear of it. */
+/** How long a command that was interrupted waits for the service to answer. */
 const PARTING_MS = 5_000;
 
 /** A service as its HTTP clients see it: both planes, one token, errors as sentences. */
@@ -54,7 +54,7 @@ export class Api {
     return this.#site;
   }
 
-  /** The project that is meant, from what is set, the token itself, or the only one there is. */
+  /** The project: from flags, variables or the profile, from the token, or the only one there is. */
   async project(): Promise<string> {
     const { project, token } = this.#site;
     const known = project ?? claimsOf(token ?? "").project_id;
@@ -119,7 +119,7 @@ export class Api {
     return readJson(shape, text, this.#site.baseUrl);
   }
 
-  /** Asks and leaves the answer, whatever it is, to be read; a path is of the management plane. */
+  /** Asks and leaves the body of any answer to be read; a path is of the management plane. */
   async open(method: string, path: string, asking: Asking = {}): Promise<Answer> {
     if (this.#site.token === null) throw explainMissingToken(this.#site);
     const answer = await this.#send(method, path, asking);
@@ -164,7 +164,7 @@ export class Api {
     return answer.headers;
   }
 
-  /** Gets a new access token for a person who signed in; false when there is none to be had. */
+  /** Gets a new access token for a person who signed in; false if the service gives none. */
   async #refresh(): Promise<boolean> {
     const { baseUrl, refreshToken } = this.#site;
     if (refreshToken === undefined) return false;

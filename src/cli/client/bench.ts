@@ -8,19 +8,14 @@ import type { Definitions } from "../options.ts";
 import { duration } from "../output.ts";
 import { withProgress } from "../terminal.ts";
 import { withService } from "./task.ts";
-import type { RemoteFlags, Task } from "./task.ts";
+import type { RemoteFlags, Task, Texts } from "./task.ts";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { Agent, request } from "../../kit/node-http.ts";
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { PACKAGE_DIR } from "../../config/package-files.ts";
 
-type BenchFlags = RemoteFlags & {
-  readonly app: string;
-  readonly data: string;
-  readonly seconds: string;
-  readonly connections: string;
-};
+type BenchFlags = RemoteFlags & Required<Texts<"app" | "data" | "seconds" | "connections">>;
 
 const MAX_SECONDS = 600;
 const MAX_CONNECTIONS = 1_000;
@@ -52,7 +47,7 @@ async function bench({ api, flags, out, signal }: Task<BenchFlags>): Promise<voi
   const seconds = readCount("--seconds", flags.seconds, MAX_SECONDS);
   const connections = readCount("--connections", flags.connections, MAX_CONNECTIONS);
   const url = await api.appUrl(flags.app, "run");
-  // Starts a replica, and says what is wrong before the clock runs.
+  // Starts a replica, and reports errors before the clock runs.
   const first = await api.open("POST", url, { body: flags.data });
   const text = await textOf(first);
   if (first.status !== 200) throw explainCall(api.site, { app: flags.app, functionName: "run" }, first, text);

@@ -1,22 +1,13 @@
-import type { RemoteFlags } from "./task.ts";
+import type { RemoteFlags, Switches, Texts } from "./task.ts";
 import { readFileSync } from "node:fs";
 import { usage } from "../failure.ts";
 import { readStdin } from "../terminal.ts";
 import { validateHeaderName, validateHeaderValue } from "../../kit/node-http.ts";
 
 /** The options of `millrace call`. */
-export type CallFlags = RemoteFlags & {
-  readonly data?: string;
-  readonly header?: readonly string[];
-  readonly method?: string;
-  readonly ws?: boolean;
-  readonly linger?: string;
-  readonly async?: boolean;
-  readonly wait?: boolean;
-  readonly stream?: boolean;
-  readonly webhook?: string;
-  readonly key?: string;
-};
+export type CallFlags = RemoteFlags &
+  Texts<"data" | "method" | "linger" | "webhook" | "key"> &
+  Switches<"ws" | "async" | "wait" | "stream"> & { readonly header?: readonly string[] };
 
 /** What the words after an app's name ask for. */
 type Asked = { readonly functionName: string; readonly pairs: readonly Pair[] };

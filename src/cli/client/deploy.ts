@@ -12,20 +12,14 @@ import { bytes, duration, paint, printable } from "../output.ts";
 import { confirm, withProgress } from "../terminal.ts";
 import { shellWord } from "../program-name.ts";
 import { withService } from "./task.ts";
-import type { RemoteFlags, Task } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 import { afterFailure, followBuild } from "./builds.ts";
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import type { BundleFile } from "../../apps/bundles/list-files.ts";
 import { DRY_RUN } from "../../shapes/builds.ts";
 
-type DeployFlags = RemoteFlags & {
-  readonly name?: string;
-  readonly detach?: boolean;
-  readonly yes?: boolean;
-  readonly disableSyntaxCheck?: boolean;
-  readonly dryRun?: boolean;
-};
+type DeployFlags = RemoteFlags & Texts<"name"> & Switches<"detach" | "yes" | "disableSyntaxCheck" | "dryRun">;
 
 /** `millrace deploy [DIR]` */
 export const COMMANDS: Definitions = { deploy: defineDeploy };

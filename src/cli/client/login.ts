@@ -16,14 +16,9 @@ import { fields, Output, paint, printableName, relative } from "../output.ts";
 import { readStdin, withProgress } from "../terminal.ts";
 import { ID } from "../../shapes/common.ts";
 import { withService } from "./task.ts";
-import type { Task } from "./task.ts";
+import type { Switches, Task, Texts } from "./task.ts";
 
-type LoginFlags = {
-  readonly token?: boolean;
-  readonly apiUrl?: string;
-  readonly project?: string;
-  readonly json?: boolean;
-};
+type LoginFlags = Texts<"apiUrl" | "project"> & Switches<"token" | "json">;
 
 type Tokens = Required<Pick<Profile, "token" | "refreshToken">>;
 

@@ -17,17 +17,13 @@ import { printable } from "../output.ts";
 import { withProgress } from "../terminal.ts";
 import { lastLines } from "./logs.ts";
 import { withService } from "./task.ts";
-import type { RemoteFlags, Task } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 import { readArguments } from "./call-arguments.ts";
 import { readFile } from "node:fs/promises";
 import type { BundleFile } from "../../apps/bundles/list-files.ts";
 import { packHeader, paddingOf, paxRecords } from "../../kit/tar/header.ts";
 
-type RunFlags = RemoteFlags & {
-  readonly app?: string;
-  readonly data?: string;
-  readonly detach?: boolean;
-};
+type RunFlags = RemoteFlags & Texts<"app" | "data"> & Switches<"detach">;
 
 /** A file on this machine, and what of it is to run. */
 type Target = {
@@ -215,7 +211,7 @@ async function fileRunForm(
   };
 }
 
-/** What is to run. */
+/** The file to run. */
 type FileToRun = {
   readonly fileName: string;
   readonly functionName: string | null;

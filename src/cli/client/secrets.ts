@@ -11,16 +11,10 @@ import type { Definitions } from "../options.ts";
 import { pastable } from "../program-name.ts";
 import { readStdin } from "../terminal.ts";
 import { withService } from "./task.ts";
-import type { RemoteFlags, Task } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 import { restartApp } from "./apps.ts";
 
-type SecretFlags = RemoteFlags & {
-  readonly app?: string;
-  readonly show?: boolean;
-  readonly envFile?: string;
-  readonly stdin?: string;
-  readonly restart?: boolean;
-};
+type SecretFlags = RemoteFlags & Texts<"app" | "envFile" | "stdin"> & Switches<"show" | "restart">;
 
 /** The states of an app whose next replica is a new one anyway. */
 const WITHOUT_REPLICAS: readonly AppStatus[] = ["cold", "pending", "deploying"];

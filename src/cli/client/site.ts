@@ -138,7 +138,7 @@ function besides(baseUrl: string): string | null {
   return url.origin;
 }
 
-/** What is kept of one server. */
+/** What is stored about one server. */
 export type Profile = {
   /** Where its apps are called, when it is not known from the address. */
   readonly apiUrl?: string;
@@ -148,7 +148,7 @@ export type Profile = {
   readonly refreshToken?: string;
 };
 
-/** Every server somebody has signed in to, by its management address. */
+/** Every server that the user has signed in to, by its management address. */
 type Profiles = {
   readonly current: string | null;
   readonly servers: Readonly<Record<string, Profile>>;
@@ -189,7 +189,7 @@ export function writeProfiles(profiles: Profiles, file = profilesPath()): void {
   renameSync(aside, file);
 }
 
-/** Changes what is kept of one server; null forgets it. */
+/** Changes what is stored about one server; null removes it. */
 export function changeProfile(url: string, change: Profile | null, isCurrent = false): void {
   const { current, servers } = readProfiles();
   const { [url]: before, ...others } = servers;

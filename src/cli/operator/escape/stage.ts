@@ -239,7 +239,7 @@ type Told = { readonly deployment?: string; readonly hardware?: string; readonly
 /** The apps that are deployed, all of the same code, with what their files say. */
 const CAST = {
   hostile: {},
-  /** Whoever is attacked by the others, and must notice nothing. */
+  /** It is attacked by the others, and must notice nothing. */
   neighbour: {},
   offline: { deployment: "network = false" },
   egress: { deployment: 'network = "egress"' },
@@ -277,7 +277,7 @@ function writePart(part: Part, name: string, folder: string, order: object | nul
   if (order !== null) writeFileSync(path.join(folder, "order.json"), JSON.stringify(order));
 }
 
-/** The replica that works in a bundle: of those below the service, the one that nobody is below. */
+/** The replica that works in a bundle: the innermost process below the service that does. */
 function replicaIn(bundle: string, service: number): number {
   const isThere = (pid: number): boolean => {
     try {

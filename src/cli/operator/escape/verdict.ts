@@ -59,7 +59,7 @@ export function judge(
   };
 }
 
-/** The service claims what is real, and everything that it promises holds. */
+/** The claimed level is the real one, and every promise holds. */
 export function isSound({ claimed_rung, real_rung, failures }: Verdict): boolean {
   return claimed_rung === real_rung && failures.length === 0;
 }
