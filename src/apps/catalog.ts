@@ -4,7 +4,7 @@ import type { App, AppRetention, FunctionSignature, ScalingOverrides, Version } 
 import type { Glance } from "../model/glance.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { newFleetCounts } from "../replicas/fleet-events.ts";
-import type { RunTarget } from "../replicas/run-target.ts";
+import type { RunTarget } from "../replicas/pool.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
 import { glanceOf } from "./glance.ts";
 import { learnFunctions } from "./learn-functions.ts";

@@ -3,9 +3,9 @@ import type { ThreadVitals, Vitals } from "./engine.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 
 /** What a pulse asks of its replica, and tells it. */
-type PulseEvents = {
+type HeartbeatEvents = {
   /** Asks the process for a sign of life, unless it still owes one. */
-  ask(): void;
+  ping(): void;
   /** Looks at it from outside; null where there is nothing to see. */
   look(): Vitals | null;
   onSilence(isSilent: boolean): void;
@@ -14,10 +14,10 @@ type PulseEvents = {
 };
 
 /** How often a pulse is felt. */
-export const ROUND_MS = 1_000;
+export const HEARTBEAT_MS = 1_000;
 /** So many rounds of silence after it was asked. */
-const DEAD_ROUNDS = 5;
-const SECONDS = (DEAD_ROUNDS * ROUND_MS) / 1000;
+const DEAD_BEATS = 5;
+const SECONDS = (DEAD_BEATS * HEARTBEAT_MS) / 1000;
 /**
  * A thread that used less in those rounds did nothing. It is not 0: one that waits for the interpreter looks for it
  * 200 times a second, which takes 14 ms of 5 s (measured on a busy machine).
@@ -31,24 +31,24 @@ const LEAST_SPAN_MS = 1_000;
  * has to answer.
  *
  * heard → asked → silent → heard; silent → dead when it is stopped, or does nothing, for five seconds. Code that
- * holds the interpreter and computes is silent and lives. Rounds are counted, not time: a service that slept or was
+ * holds the interpreter and computes is silent and lives. HeartbeatTimer are counted, not time: a service that slept or was
  * busy itself has felt no pulse meanwhile.
  */
-export class Pulse {
+export class Heartbeat {
   /** It was asked a round ago or longer, and has said nothing since. */
   isSilent = false;
-  readonly #events: PulseEvents;
+  readonly #events: HeartbeatEvents;
   #isHeard = true;
   #isAsked = false;
   #isDead = false;
-  #silentRounds = 0;
+  #silentHeartbeatTimer = 0;
   /** The look that later ones are compared with. */
   #before: Vitals | null = null;
-  #stillRounds = 0;
+  #stillHeartbeatTimer = 0;
   /** Threads that wanted a processor at each look since. */
   #starved: readonly number[] = [];
 
-  constructor(events: PulseEvents) {
+  constructor(events: HeartbeatEvents) {
     this.#events = events;
   }
 
@@ -59,7 +59,7 @@ export class Pulse {
   }
 
   /** A round: asks who said nothing in the last one, judges who has not answered. */
-  feel(): void {
+  check(): void {
     if (this.#isDead) return;
     if (this.#isHeard) {
       this.#isHeard = false;
@@ -68,12 +68,12 @@ export class Pulse {
     }
     if (!this.#isAsked) {
       this.#isAsked = true;
-      this.#silentRounds = 0;
+      this.#silentHeartbeatTimer = 0;
       this.#before = null;
-      this.#events.ask();
+      this.#events.ping();
       return;
     }
-    this.#silentRounds += 1;
+    this.#silentHeartbeatTimer += 1;
     if (!this.isSilent) this.#setSilent(true);
     this.#judge(this.#events.look());
   }
@@ -85,16 +85,17 @@ export class Pulse {
 
   #judge(now: Vitals | null): void {
     if (now?.isStopped) {
-      if (this.#silentRounds >= DEAD_ROUNDS) this.#end(`it was stopped and did not answer for ${SECONDS} s`);
+      if (this.#silentHeartbeatTimer >= DEAD_BEATS)
+        this.#end(`it was stopped and did not answer for ${SECONDS} s`);
       return;
     }
     if (!now || !this.#before || hasWorked(this.#before, now)) {
       this.#restart(now);
       return;
     }
-    this.#stillRounds += 1;
+    this.#stillHeartbeatTimer += 1;
     this.#starved = this.#starved.filter((id) => now.threads.get(id)?.isRunnable);
-    if (this.#stillRounds < DEAD_ROUNDS || now.atMs - this.#before.atMs < LEAST_SPAN_MS) return;
+    if (this.#stillHeartbeatTimer < DEAD_BEATS || now.atMs - this.#before.atMs < LEAST_SPAN_MS) return;
     // On a machine at its limits one may get no processor for seconds, and is not to blame.
     if (this.#starved.length > 0) this.#restart(now);
     else this.#end(`it hung: it did not answer and did nothing for ${SECONDS} s`);
@@ -102,7 +103,7 @@ export class Pulse {
 
   #restart(now: Vitals | null): void {
     this.#before = now;
-    this.#stillRounds = 0;
+    this.#stillHeartbeatTimer = 0;
     this.#starved = now ? runnable(now.threads) : [];
   }
 
@@ -129,7 +130,7 @@ function runnable(threads: ReadonlyMap<number, ThreadVitals>): number[] {
  * Calls for a look at the replicas once a second, and never twice without having listened to them in between: after
  * a time in which this process slept, or was busy, their answers are there and unread.
  */
-export class Rounds {
+export class HeartbeatTimer {
   readonly #clock: Clock;
   readonly #visit: () => void;
   #timer: Timer | null = null;
@@ -141,7 +142,7 @@ export class Rounds {
   }
 
   start(): void {
-    this.#timer ??= this.#clock.every(ROUND_MS, () => this.#go());
+    this.#timer ??= this.#clock.every(HEARTBEAT_MS, () => this.#go());
   }
 
   stop(): void {

@@ -38,7 +38,7 @@ function addressOf({ seatUrl }: Settings): string {
 }
 
 /** Seats that build images have a place of their own, which admits what builds them; all others are where they were. */
-export function imagesApart(place: KubernetesPlace, images: KubernetesPlace): SeatPlace {
+function imagesApart(place: KubernetesPlace, images: KubernetesPlace): SeatPlace {
   return {
     name: place.name,
     builds: true,

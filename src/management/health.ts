@@ -3,7 +3,7 @@ import type { Isolated } from "../host/walls/require-walls.ts";
 import { LIMITS, describeEnforced } from "../host/limits/limits.ts";
 import type { Enforcement } from "../host/limits/limits.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
-import type { Presence } from "../kit/presence.ts";
+import type { ExecutableCheck } from "../kit/files.ts";
 import type { Owners } from "../nodes/owners.ts";
 import { refuseOthers } from "./api/mount.ts";
 import type { StandingWalls } from "../host/walls/walls.ts";
@@ -16,7 +16,7 @@ export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | 
   readonly owners: Pick<Owners, "isSure"> | null;
   readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage">;
   /** The Python that apps start with. */
-  readonly interpreter: Pick<Presence, "path" | "isMissing">;
+  readonly interpreter: Pick<ExecutableCheck, "path" | "isMissing">;
   /** What apps live behind. */
   readonly isolated: Isolated;
   /** The weakest walls that a seat elsewhere has raised around an app; null for none. */
@@ -97,7 +97,7 @@ function details(parts: HealthParts): object {
     uptimeSeconds: Math.floor(process.uptime()),
     store: store.kind,
     ...(fault && { storageFault: fault.detail }),
-    isolation: parts.seatWalls()?.level ?? isolated.rung ?? "none",
+    isolation: parts.seatWalls()?.level ?? isolated.level ?? "none",
     ...(isolated.lack !== null && { withoutWalls: isolated.lack }),
     silentLanes: (["read", "write"] as const).filter((lane) => store.isSilent(lane)),
     // Without a reserve, as with Postgres, a full disk still takes no upload.

@@ -2,7 +2,7 @@ import { LIMITS, describeEnforced } from "../host/limits/limits.ts";
 import type { Enforcement } from "../host/limits/limits.ts";
 import { networkReport } from "../host/walls/network.ts";
 import { readEscapeReport } from "../host/walls/escape-report.ts";
-import type { Rung, StandingWalls } from "../host/walls/walls.ts";
+import type { WallLevel, StandingWalls } from "../host/walls/walls.ts";
 import { ISOLATION } from "../shapes/isolation.ts";
 import type { Isolation, IsolationRule } from "../shapes/isolation.ts";
 import { operation } from "./api/operation.ts";
@@ -10,7 +10,7 @@ import type { AnyOperation } from "./api/operation.ts";
 
 export type IsolationParts = {
   /** What apps live behind; null for nothing. */
-  readonly rung: Rung | null;
+  readonly level: WallLevel | null;
   /** What apps are held to, and by what. */
   readonly enforcement: Enforcement;
   /** What of an app's `network` is in force. */
@@ -32,7 +32,7 @@ export function isolationOperations(parts: IsolationParts): AnyOperation[] {
       access: "operator",
       response: ISOLATION,
       handle: (): Isolation => ({
-        level: parts.seatWalls()?.level ?? parts.rung ?? "none",
+        level: parts.seatWalls()?.level ?? parts.level ?? "none",
         rules: rulesOf(parts),
         lastEscape: readEscapeReport(parts.dataDir),
       }),

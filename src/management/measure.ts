@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import type { Clock } from "../kit/clock.ts";
-import type { SpanCounts } from "../kit/span-counts.ts";
+import type { SpanCounts } from "../kit/histograms.ts";
 import { AppError } from "../model/errors.ts";
 import type { RunTally } from "../model/run-tally.ts";
 import type { DeliveryState } from "../model/delivery.ts";

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import type { SpanCounts } from "../kit/span-counts.ts";
+import type { SpanCounts } from "../kit/histograms.ts";
 import { refuseOthers } from "./api/mount.ts";
 import { Meter } from "./measure.ts";
 import type { MeasuredParts, Sample, Samples } from "./measure.ts";

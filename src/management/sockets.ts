@@ -8,13 +8,13 @@ import { requireRole } from "../identity/principal.ts";
 import type { Role } from "../model/roles.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
-import { within } from "../kit/within.ts";
+import { withTimeout } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
 import { rawRefusal } from "../model/raw-refusal.ts";
 import type { ManagementConnections } from "./api/connections.ts";
 import type { Authenticate } from "./api/mount.ts";
 import type { ManagementPassing } from "./api/passing.ts";
-import type { AppKey } from "../nodes/forward/whereabouts.ts";
+import type { AppKey } from "../nodes/forward/app-locator.ts";
 import type { Pipelines } from "./api/pipeline.ts";
 import { refuseAppHost, requireClearHead } from "./api/request-head.ts";
 import { SocketShares } from "./socket-shares.ts";
@@ -189,7 +189,7 @@ async function serve(
 /** Resolves with whether the texts have left within the time, or nobody is there to take them. */
 async function send(webSocket: WebSocket, texts: readonly string[], clock: Clock): Promise<boolean> {
   const left = texts.map((text) => new Promise<true>((resolve) => webSocket.send(text, () => resolve(true))));
-  return (await within(STALL_MS, Promise.all(left), clock)) !== null;
+  return (await withTimeout(STALL_MS, Promise.all(left), clock)) !== null;
 }
 
 /** Ends the socket of a token that is no longer good, and of a peer that has vanished. */
@@ -225,7 +225,7 @@ async function end(webSocket: WebSocket, clock: Clock): Promise<void> {
     if (webSocket.readyState === webSocket.CLOSED) resolve(true);
     else webSocket.once("close", () => resolve(true));
   });
-  if (!(await within(CLOSE_MS, closed, clock))) webSocket.terminate();
+  if (!(await withTimeout(CLOSE_MS, closed, clock))) webSocket.terminate();
 }
 
 function refuse(socket: Duplex, error: AppError): void {

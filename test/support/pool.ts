@@ -165,7 +165,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
   const engine = processEngine({
     python: python.path,
     dataDir: directory,
-    rung: null,
+    level: null,
     network: OPEN_NETWORK,
     storage,
     ports: new Ports(),

@@ -4,7 +4,7 @@ import { apiOf } from "../../src/cli/client/api.ts";
 import { ATTACKS } from "../../src/cli/operator/escape/attacks.ts";
 import { Stage } from "../../src/cli/operator/escape/stage.ts";
 import { tryAttacks } from "../../src/cli/operator/escape/try-attacks.ts";
-import { RUNGS } from "../../src/host/walls/walls.ts";
+import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
 import { testService } from "../support/service.ts";
 import { MEANS, requireCgroups, withoutCgroups } from "../support/walls/limited.ts";
@@ -14,7 +14,7 @@ import { verifies } from "../verifies.ts";
 const LIMITS = (ATTACKS["limits"] ?? []).filter(({ stoppedBy }) => ["memory", "userns"].includes(stoppedBy));
 
 for (const means of MEANS) {
-  for (const rung of RUNGS) {
+  for (const rung of WALL_LEVELS) {
     verifies(
       "walls.limits.memory.unmapped",
       `by ${means}, on ${rung}, memory that no process has mapped counts too`,

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { parseDuration } from "../../kit/duration.ts";
+import { parseDuration } from "../../kit/units.ts";
 import { APP, APPS, CONTAINERS } from "../../shapes/apps.ts";
 import type { AppRecord, Scaling } from "../../shapes/apps.ts";
 import { ID } from "../../shapes/common.ts";

@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline";
 import { WebSocket } from "ws";
-import { parseDuration } from "../../kit/duration.ts";
+import { parseDuration } from "../../kit/units.ts";
 import type { SocketEnd } from "./tail-socket.ts";
 import { CliFailure, EXIT, usage } from "../failure.ts";
 import type { Output } from "../output.ts";

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { parseDuration } from "../../kit/duration.ts";
+import { parseDuration } from "../../kit/units.ts";
 import { LOG_FRAME, LOG_PAGE } from "../../shapes/logs.ts";
 import type { LogLineRecord } from "../../shapes/logs.ts";
 import { CliFailure, usage } from "../failure.ts";

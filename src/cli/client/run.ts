@@ -21,7 +21,7 @@ import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 import { readArguments } from "./call-arguments.ts";
 import { readFile } from "node:fs/promises";
 import type { BundleFile } from "../../apps/bundles/list-files.ts";
-import { packHeader, paddingOf, paxRecords } from "../../kit/tar/header.ts";
+import { packHeader, paddingOf, paxRecords } from "../../kit/tar/archive.ts";
 
 type RunFlags = RemoteFlags & Texts<"app" | "data"> & Switches<"detach">;
 

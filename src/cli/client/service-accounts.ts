@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { parseDuration } from "../../kit/duration.ts";
+import { parseDuration } from "../../kit/units.ts";
 import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/accounts.ts";
 import type { AccountWithToken, ListedAccount } from "../../shapes/accounts.ts";
 import { usage } from "../failure.ts";

@@ -12,7 +12,7 @@ import type { IncomingHttpHeaders, Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ConfigError } from "../../config/problems.ts";
-import { parseDuration } from "../../kit/duration.ts";
+import { parseDuration } from "../../kit/units.ts";
 import { createServer } from "../../kit/node-http.ts";
 import { callerSignature, holdsSignature, standardSignature } from "../../runs/webhooks/signing-secrets.ts";
 

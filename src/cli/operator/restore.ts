@@ -3,12 +3,10 @@ import { chmod, mkdir, open, readdir, rename, rm, rmdir, symlink, utimes } from 
 import { readSettings } from "../../config/settings.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { MASTER_KEY } from "../../identity/master-key.ts";
-import { isSealedFile, SealedReader } from "../../kit/sealed-file/read.ts";
-import { BadTar } from "../../kit/tar/header.ts";
-import type { TarHeader } from "../../kit/tar/header.ts";
-import { isPlain } from "../../kit/tar/inside.ts";
-import { TarReader } from "../../kit/tar/read.ts";
-import type { TarEntry } from "../../kit/tar/read.ts";
+import { isSealedFile, SealedReader } from "../../kit/sealed-file.ts";
+import { BadTar, TarReader } from "../../kit/tar/archive.ts";
+import type { TarEntry, TarHeader } from "../../kit/tar/archive.ts";
+import { isPlain } from "../../kit/tar/unpack-folder.ts";
 import { openStore } from "../../store/store.ts";
 import { UnreleasedFormat } from "../../store/schema/unreleased.ts";
 import { inspectDatabase } from "../../store/upkeep/whole-database.ts";

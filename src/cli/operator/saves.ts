@@ -3,7 +3,7 @@ import { watch } from "node:fs";
 import type { FSWatcher } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Bell } from "../../kit/bell.ts";
+import { Condition } from "../../kit/concurrency.ts";
 
 /** An editor writes a file in several steps, and several files one after the other. */
 const SETTLE_MS = 40;
@@ -16,14 +16,14 @@ const NOISE = /^\.|^__pycache__$|\.pyc$|~$/;
  * replaced.
  */
 export async function* savesBelow(folder: string, signal: AbortSignal): AsyncGenerator<void> {
-  const bell = new Bell();
+  const condition = new Condition();
   const last: { at: number | null } = { at: null };
   const watchers = new Map<string, FSWatcher>();
   const add = (dir: string): void => {
     const watcher = watch(dir, (_, name) => {
       if (name !== null && NOISE.test(name)) return;
       last.at = performance.now();
-      bell.ring();
+      condition.notify();
     });
     // The folder is gone; its replacement is found at the next look.
     const drop = (): boolean => watchers.get(dir) === watcher && watchers.delete(dir);
@@ -40,7 +40,7 @@ export async function* savesBelow(folder: string, signal: AbortSignal): AsyncGen
     await look();
     yield;
     while (!signal.aborted) {
-      if (last.at === null) await bell.wait(signal);
+      if (last.at === null) await condition.wait(signal);
       while (last.at !== null && !signal.aborted) {
         const restMs = last.at + SETTLE_MS - performance.now();
         if (restMs <= 0) break;

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
-import { readText, sendPatiently } from "../../host/patient-request.ts";
-import type { Patience } from "../../host/patient-request.ts";
+import { readText, sendPatiently } from "../cluster-request.ts";
+import type { Patience } from "../cluster-request.ts";
 import type { ClusterAccess } from "./cluster-access.ts";
 
 /** Between two bytes, and until the first: an API server that says nothing is taken for gone. */

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
+import { readText, sendPatiently } from "../cluster-request.ts";
 import type { Settings } from "../../config/setting-keys.ts";
-import { readText, sendPatiently } from "../../host/patient-request.ts";
 
 /** Between two bytes, and until the first: a dashboard that says nothing is taken for gone. */
 const SILENCE_MS = 30_000;

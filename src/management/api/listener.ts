@@ -7,8 +7,8 @@ import { USUAL_LIMITS } from "../../config/listener-limits.ts";
 import type { ListenerLimits } from "../../config/listener-limits.ts";
 import { systemClock } from "../../kit/clock.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { FewAtATime } from "../../kit/listener/few-at-a-time.ts";
-import { checkingInterval } from "../../kit/listener/listening.ts";
+import { ImmediateQueue } from "../../kit/event-loop.ts";
+import { checkingInterval } from "../../kit/listener.ts";
 import type { Log } from "../../kit/log.ts";
 import { createServer } from "../../kit/node-http.ts";
 import { AppError, errorBody } from "../../model/errors.ts";
@@ -79,7 +79,7 @@ export function createListener(
 ): FastifyInstance {
   const pipelines = new Pipelines();
   // The time of a whole crowd is over at once.
-  const late = new FewAtATime();
+  const late = new ImmediateQueue();
   const connections = new ManagementConnections(limits, clock, (socket, error) =>
     pipelines.afterOthers(socket, () => {
       refuseConnection(error, socket);

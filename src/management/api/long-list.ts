@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { systemClock } from "../../kit/clock.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { FairLane } from "../../kit/fair-lane.ts";
+import { FairLane } from "../../kit/concurrency.ts";
 import { AppError } from "../../model/errors.ts";
 
 /** One at a time of each project: a list may take megabytes until it is read. */

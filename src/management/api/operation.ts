@@ -4,7 +4,7 @@ import type { Shape } from "../../shapes/shape.ts";
 import type { Principal } from "../../identity/principal.ts";
 import type { ErrorCode } from "../../model/errors.ts";
 import type { Role } from "../../model/roles.ts";
-import type { AppKey } from "../../nodes/forward/whereabouts.ts";
+import type { AppKey } from "../../nodes/forward/app-locator.ts";
 
 /** What an operation is called with: its input in the form its schemas give, and who asks. */
 export type Call<Params, Query, Body> = {

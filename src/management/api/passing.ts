@@ -5,16 +5,16 @@ import type { Catalog } from "../../apps/catalog.ts";
 import { ServerResponse } from "../../kit/node-http.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Tunnel } from "../../kit/websocket/tunnel.ts";
-import type { AppKey, Others } from "../../nodes/forward/whereabouts.ts";
+import type { AppKey, Others } from "../../nodes/forward/app-locator.ts";
 import { answerMoved } from "../../nodes/forward/hop-head.ts";
-import { Passage, passOn } from "../../nodes/forward/passage.ts";
-import type { PassageParts } from "../../nodes/forward/passage.ts";
+import { ForwardedRequest, forward } from "../../nodes/forward/forwarded-request.ts";
+import type { ForwardParts } from "../../nodes/forward/forwarded-request.ts";
 import type { Peer } from "../../nodes/peers.ts";
 import { fromPeer } from "./from-peer.ts";
 
 export type PassingParts = Others & { readonly catalog: Pick<Catalog, "has">; readonly clock: Clock };
 
-type Errand = Pick<PassageParts, "request" | "response" | "upgrade" | "body">;
+type Errand = Pick<ForwardParts, "request" | "response" | "upgrade" | "body">;
 
 const SERVICE_RESTART = 1012;
 const nothing = (): void => {};
@@ -86,17 +86,17 @@ export class ManagementPassing {
   }
 
   async #peerOf({ projectId, appName }: AppKey, request: IncomingMessage): Promise<Peer | null> {
-    const { elsewhere, catalog } = this.#parts;
+    const { locator, catalog } = this.#parts;
     if (catalog.has(projectId, appName)) return null;
-    const place = await elsewhere.settle({ projectId, appName }, fromPeer(request) ? "node" : "caller");
+    const place = await locator.settle({ projectId, appName }, fromPeer(request) ? "node" : "caller");
     return place?.kind === "there" ? place.peer : null;
   }
 
   /** Null if it has been answered; if it is this node's, what came with it. */
   async #send(errand: Errand, app: AppKey, peer: Peer): Promise<Buffer | null> {
-    const { elsewhere, peers, clock } = this.#parts;
+    const { locator, peers, clock } = this.#parts;
     const { request, response } = errand;
-    const passage = new Passage({
+    const passage = new ForwardedRequest({
       ...errand,
       purpose: "management",
       hostOf: null,
@@ -110,7 +110,7 @@ export class ManagementPassing {
     const leave = (): void => passage.onGone();
     response.once("close", leave);
     try {
-      const end = await passOn(elsewhere, app, passage, peer);
+      const end = await forward(locator, app, passage, peer);
       return end === "done" ? null : (passage.leave() ?? Buffer.alloc(0));
     } catch (error) {
       if (!response.headersSent) throw error;

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { MAX_PIPELINED } from "../../kit/listener/listening.ts";
+import { MAX_PIPELINED } from "../../kit/listener.ts";
 import { AppError } from "../../model/errors.ts";
 import { closing, requireClearHead } from "./request-head.ts";
 

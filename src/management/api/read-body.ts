@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../../kit/clock.ts";
-import { KeptBody } from "../../kit/kept-body.ts";
+import { KeptBody } from "../../kit/bytes.ts";
 import { AppError } from "../../model/errors.ts";
 
 /** How a body comes. */

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { isHost, isPlainlyChunked, labelBelow } from "../../kit/http-head.ts";
+import { isHost, isPlainlyChunked, labelBelow } from "../../kit/http/fields.ts";
 import { AppError } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
 

@@ -76,7 +76,7 @@ class Ground {
       engine: processEngine({
         python: this.#python,
         dataDir,
-        rung: null,
+        level: null,
         network: OPEN_NETWORK,
         storage,
         ports: new Ports(),

@@ -11,13 +11,13 @@ import type { Tried } from "../../../src/cli/operator/escape/try-attacks.ts";
 import { isSound, judge } from "../../../src/cli/operator/escape/verdict.ts";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
-import { RUNGS } from "../../../src/host/walls/walls.ts";
+import { WALL_LEVELS } from "../../../src/host/walls/walls.ts";
 import { testService } from "../../support/service.ts";
 import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
 import { ATTACKED_LEVELS } from "../../support/walls/tried-rungs.ts";
 import { verifies } from "../../verifies.ts";
 
-const LEVELS = ["none", ...RUNGS] as const;
+const LEVELS = ["none", ...WALL_LEVELS] as const;
 
 for (const level of ATTACKED_LEVELS) {
   verifies(
@@ -51,7 +51,7 @@ for (const level of ATTACKED_LEVELS) {
       expect(verdict.failures).toEqual([]);
       expect([verdict.claimed_rung, verdict.real_rung, isSound(verdict)]).toEqual([level, level, true]);
       // What is said to be an attack on every host has to be one.
-      const next = RUNGS[LEVELS.indexOf(level)];
+      const next = WALL_LEVELS[LEVELS.indexOf(level)];
       const tame = all.filter(
         ({ attack, isStopped }) => attack.isProven && attack.stoppedBy === next && isStopped,
       );
@@ -81,7 +81,7 @@ verifies("walls.attacks", "the table holds at least 120 attacks, each under a na
     .map(({ name }) => name);
   expect(names.length).toBeGreaterThanOrEqual(120);
   expect(new Set(names).size).toBe(names.length);
-  for (const rung of RUNGS)
+  for (const rung of WALL_LEVELS)
     expect(
       Object.values(ATTACKS)
         .flat()

@@ -39,7 +39,7 @@ verifies(
     const enforcement = enforcementOf({ hierarchy: null, lacking }, settings, null);
     const { status, message, remedy } = await checkLimits(
       settings,
-      { python: null, offer: null, rung: null },
+      { python: null, offer: null, level: null },
       enforcement,
     );
     expect(status).toBe("warn");

@@ -3,7 +3,7 @@ import Fastify from "fastify";
 import type { FastifyReply } from "fastify";
 import { expect, onTestFinished } from "vitest";
 import { z } from "zod";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import { KnownPaths } from "../../../src/management/api/known-paths.ts";
 import { mount } from "../../../src/management/api/mount.ts";
 import { operation } from "../../../src/management/api/operation.ts";
@@ -14,7 +14,7 @@ import { verifies } from "../../verifies.ts";
 
 /** A service of one heavy read, whose answers nobody takes before the test says so. */
 function heavySite() {
-  const news = new Bell();
+  const news = new Condition();
   const begun: string[] = [];
   const known: string[] = [];
   const taken = Promise.withResolvers<void>();
@@ -37,7 +37,7 @@ function heavySite() {
   app.decorate("knownPaths", new KnownPaths());
   app.addHook("onSend", async ({ params }) => {
     known.push((params as { project_id: string }).project_id);
-    news.ring();
+    news.notify();
     await taken.promise;
   });
   const authenticate = async (personId: string | null) => {

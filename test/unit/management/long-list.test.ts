@@ -8,7 +8,7 @@ import type { FastifyReply } from "fastify";
 import { expect, onTestFinished, test } from "vitest";
 import { Volume } from "../../../src/apps/volumes/volume.ts";
 import { createLog } from "../../../src/kit/log.ts";
-import { Trash } from "../../../src/kit/trash.ts";
+import { Trash } from "../../../src/kit/remove-tree.ts";
 import { LongLists, jsonPieces } from "../../../src/management/api/long-list.ts";
 import { verifies } from "../../verifies.ts";
 

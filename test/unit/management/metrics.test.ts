@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { SpanCounts } from "../../../src/kit/span-counts.ts";
+import { SpanCounts } from "../../../src/kit/histograms.ts";
 import { Samples } from "../../../src/management/measure.ts";
 import { METRICS } from "../../../src/management/metric-table.ts";
 import type { Metric } from "../../../src/management/metric-table.ts";

@@ -44,7 +44,7 @@ import { Containers } from "../../../host/containers/containers.ts";
 import { findInterpreter } from "../../../host/interpreter.ts";
 import { settleStorage } from "../../../host/storage/settle.ts";
 import { hostReads } from "../../../host/walls/host-reads.ts";
-import { requireNetwork, requireRung } from "../../../host/walls/require-walls.ts";
+import { requireNetwork, requireLevel } from "../../../host/walls/require-walls.ts";
 import { createLog } from "../../../kit/log.ts";
 import { openStore } from "../../../store/store.ts";
 import { fail, ok } from "./finding.ts";
@@ -167,14 +167,14 @@ async function repairAlone(settings: Settings, say: (text: string) => void): Pro
   const { dataDir } = settings;
   const python = await findInterpreter(settings.python);
   const reads = hostReads(process.env, dataDir);
-  const { rung } = await requireRung(settings, python.path, reads);
-  const network = await requireNetwork(settings, rung, python.path, () => settings.basePort);
-  const walls = rung && { rung, python: python.path, dataDir, reads, network };
+  const { level } = await requireLevel(settings, python.path, reads);
+  const network = await requireNetwork(settings, level, python.path, () => settings.basePort);
+  const walls = level && { level, python: python.path, dataDir, reads, network };
   const lock = lockDirectory(dataDir);
   try {
     const storage = await settleStorage({
       ...settings,
-      rung,
+      level,
       python: python.path,
       log: createLog(settings.logLevel),
     });

@@ -8,11 +8,11 @@ import { describeEnforced, LIMITS } from "../../../host/limits/limits.ts";
 import type { Enforcement } from "../../../host/limits/limits.ts";
 import { networkReport } from "../../../host/walls/network.ts";
 import { complaintAbout, findGap, lackOf } from "../../../host/walls/require-walls.ts";
-import { hasNvidia, probeCuda, probeRungs } from "../../../host/walls/probes.ts";
+import { hasNvidia, probeCuda, probeLevels } from "../../../host/walls/probes.ts";
 import type { CudaStart } from "../../../host/walls/probes.ts";
 import { hostReads } from "../../../host/walls/host-reads.ts";
-import { highestRung } from "../../../host/walls/walls.ts";
-import type { Offer, Rung } from "../../../host/walls/walls.ts";
+import { highestLevel } from "../../../host/walls/walls.ts";
+import type { Offer, WallLevel } from "../../../host/walls/walls.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 
@@ -75,7 +75,7 @@ type HostWalls = {
   readonly python: string | null;
   readonly offer: Offer | null;
   /** What apps of the service live behind; null for nothing, or if it would not start. */
-  readonly rung: Rung | null;
+  readonly level: WallLevel | null;
 };
 
 export async function lookAtWalls(
@@ -83,18 +83,18 @@ export async function lookAtWalls(
   env: NodeJS.ProcessEnv,
 ): Promise<HostWalls> {
   const found = await findInterpreter(python).catch(() => null);
-  if (!found) return { python: null, offer: null, rung: null };
+  if (!found) return { python: null, offer: null, level: null };
   const seen = { dataDir, reads: hostReads(env, dataDir), user: uidRange.first };
-  const offer = await probeRungs({ ...seen, python: found.path });
+  const offer = await probeLevels({ ...seen, python: found.path });
   const isRefused = isolation !== "auto" && isolation !== "none" && complaintAbout(isolation, offer) !== null;
-  return { python: found.path, offer, rung: isolation === "none" || isRefused ? null : highestRung(offer) };
+  return { python: found.path, offer, level: isolation === "none" || isRefused ? null : highestLevel(offer) };
 }
 
 /** What separates an app from the machine, and what this host could put between them. */
 export function checkSandbox({ isolation }: Settings, { offer }: HostWalls): Finding {
   const check = "sandbox";
   const care = "deploy only code that you would run yourself under this user; see SECURITY.md";
-  const highest = offer && highestRung(offer);
+  const highest = offer && highestLevel(offer);
   const message = "none: an app can do whatever the service's user can";
   if (isolation === "none")
     return warn(
@@ -117,7 +117,7 @@ export function checkSandbox({ isolation }: Settings, { offer }: HostWalls): Fin
 /** Which limits apps are held to: those that the service found, where one runs; else those that are found from here. */
 export async function checkLimits(
   settings: Settings,
-  { rung }: HostWalls,
+  { level }: HostWalls,
   found: Enforcement | undefined,
 ): Promise<Finding> {
   const check = "limits";
@@ -126,7 +126,7 @@ export async function checkLimits(
   const enforcement =
     settings.engine === "ray"
       ? guestEnforcement(settings, "Ray")
-      : (found ?? (await lookAtLimits(settings, rung)));
+      : (found ?? (await lookAtLimits(settings, level)));
   const where = settings.engine === "ray" ? "apps run on Ray: " : "";
   const remedies = new Set<string>();
   const told = LIMITS.map((name) => {
@@ -141,10 +141,10 @@ export async function checkLimits(
 }
 
 /** What of an app's `network` this host enforces, behind the level that is set. */
-export async function checkNetwork(settings: Settings, { python, rung }: HostWalls): Promise<Finding> {
+export async function checkNetwork(settings: Settings, { python, level }: HostWalls): Promise<Finding> {
   const check = "network";
-  const gap = await findGap(rung, python ?? settings.python, settings);
-  const { true: judged } = networkReport({ hasWalls: rung !== null, gap });
+  const gap = await findGap(level, python ?? settings.python, settings);
+  const { true: judged } = networkReport({ hasWalls: level !== null, gap });
   if (gap === null)
     return ok(
       check,
@@ -168,24 +168,24 @@ const WALL_NAMES: Readonly<Record<string, string>> = {
 /** CUDA starts behind the level that is set, where there is an NVIDIA GPU: only trying it tells. */
 export async function checkCuda(
   { dataDir, uidRange }: Settings,
-  { python, rung }: HostWalls,
+  { python, level }: HostWalls,
   env: NodeJS.ProcessEnv,
 ): Promise<Finding> {
   if (!hasNvidia()) return ok("cuda", "this machine has no NVIDIA GPU");
   if (python === null) return warn("cuda", "not tried: there is no Python to try it with", "install Python");
   const host = { python, dataDir, reads: hostReads(env, dataDir), user: uidRange.first };
-  const gap = rung && (await findGap(rung, python, { dataDir, uidRange }));
-  const started = await probeCuda(host, rung, { hasNotifier: gap === null, env }).catch(
+  const gap = level && (await findGap(level, python, { dataDir, uidRange }));
+  const started = await probeCuda(host, level, { hasNotifier: gap === null, env }).catch(
     (error: Error) => error,
   );
   if (started instanceof Error) return warn("cuda", `not tried: ${started.message}`, "see docs/gpus.md");
-  return describeCuda(started, rung, gap);
+  return describeCuda(started, level, gap);
 }
 
 /** What `doctor` says of how CUDA starts. */
 export function describeCuda(
   { bare, walled, walls }: CudaStart,
-  rung: Rung | null,
+  level: WallLevel | null,
   gap: string | null,
 ): Finding {
   if (bare !== null)
@@ -194,12 +194,12 @@ export function describeCuda(
       `does not start on this machine, even without isolation: ${bare}`,
       "check the driver: nvidia-smi must work for the service's user, and /dev/nvidia-uvm must exist",
     );
-  if (walled === null) return ok("cuda", rung === null ? "starts" : `starts behind ${rung}`);
+  if (walled === null) return ok("cuda", level === null ? "starts" : `starts behind ${level}`);
   const culprits =
     walls.map((name) => WALL_NAMES[name] ?? name).join(" and ") || "several of its parts together";
   return fail(
     "cuda",
-    `starts on this machine, but not behind ${rung}: ${walled}. What stops it: ${culprits}`,
+    `starts on this machine, but not behind ${level}: ${walled}. What stops it: ${culprits}`,
     gap === null ? "see docs/gpus.md" : `see docs/gpus.md; on this host ${gap}`,
   );
 }

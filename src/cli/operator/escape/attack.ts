@@ -1,11 +1,11 @@
 import type { LimitName } from "../../../host/limits/limits.ts";
-import type { Rung } from "../../../host/walls/walls.ts";
+import type { WallLevel } from "../../../host/walls/walls.ts";
 
 /**
  * What stops an attack: the service itself, on every host and level; a level, with all above it; or a rule that some
  * hosts cannot enforce, by the service's name for it.
  */
-export type Wall = "service" | Rung | LimitName | "network";
+export type Wall = "service" | WallLevel | LimitName | "network";
 
 /** Where an attack is tried from. */
 type Origin =

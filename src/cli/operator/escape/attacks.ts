@@ -3,7 +3,7 @@ import { CODE, FILES, STORAGE } from "./attacks/files.ts";
 import { KERNEL, PROCESSES, USERS } from "./attacks/processes.ts";
 import { LIMITS } from "./attacks/limits.ts";
 import { NETWORK, SOCKETS, WIRE } from "./attacks/network.ts";
-import { RUNGS } from "../../../host/walls/walls.ts";
+import { WALL_LEVELS } from "../../../host/walls/walls.ts";
 
 /** What a build could do to others if it lived behind weaker walls than a replica. */
 const NAMES: ReadonlySet<string> = new Set([
@@ -31,7 +31,7 @@ const NAMES: ReadonlySet<string> = new Set([
 
 /** The same attacks from a command of a build, which runs code that an app brings as well. */
 const BUILDS: readonly Attack[] = [...FILES, ...PROCESSES, ...SOCKETS, ...KERNEL]
-  .filter(({ name, stoppedBy }) => NAMES.has(name) && (RUNGS as readonly string[]).includes(stoppedBy))
+  .filter(({ name, stoppedBy }) => NAMES.has(name) && (WALL_LEVELS as readonly string[]).includes(stoppedBy))
   .map((attack) => ({ ...attack, name: `in a build: ${attack.name}`, from: "build" }));
 
 /** Every way out that we know of, by kind. */

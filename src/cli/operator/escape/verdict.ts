@@ -1,5 +1,5 @@
-import { RUNGS } from "../../../host/walls/walls.ts";
-import type { Rung } from "../../../host/walls/walls.ts";
+import { WALL_LEVELS } from "../../../host/walls/walls.ts";
+import type { WallLevel } from "../../../host/walls/walls.ts";
 import type { Level } from "../../../shapes/isolation.ts";
 import type { Wall } from "./attack.ts";
 import type { Tried } from "./try-attacks.ts";
@@ -66,16 +66,16 @@ export function isSound({ claimed_rung, real_rung, failures }: Verdict): boolean
 
 function isPromised(wall: Wall, claimed: Level, enforced: ReadonlySet<string>): boolean {
   if (wall === "service" || enforced.has(wall)) return true;
-  return isRung(wall) && claimed !== "none" && RUNGS.indexOf(wall) <= RUNGS.indexOf(claimed);
+  return isRung(wall) && claimed !== "none" && WALL_LEVELS.indexOf(wall) <= WALL_LEVELS.indexOf(claimed);
 }
 
-function isRung(wall: Wall): wall is Rung {
-  return (RUNGS as readonly Wall[]).includes(wall);
+function isRung(wall: Wall): wall is WallLevel {
+  return (WALL_LEVELS as readonly Wall[]).includes(wall);
 }
 
 function realRung(all: readonly Tried[]): Level {
   let real: Level = "none";
-  for (const rung of RUNGS) {
+  for (const rung of WALL_LEVELS) {
     if (all.some(({ attack, isStopped }) => attack.stoppedBy === rung && !isStopped)) return real;
     real = rung;
   }

@@ -33,7 +33,7 @@ test("the oldest Node that doctor takes is the one that package.json names", () 
 });
 
 test("where apps run elsewhere, this host's limits are not theirs", async () => {
-  const walls = { python: null, offer: null, rung: null };
+  const walls = { python: null, offer: null, level: null };
   const told = async (engine: string) => {
     const { settings } = readSettings({ flags: {}, env: { MILLRACE_ENGINE: engine, ...ELSEWHERE } });
     return await checkLimits(settings, walls, undefined);
