@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline";
 import { Batcher } from "../src/kit/batcher.ts";
-import type { AcceptedRun } from "../src/store/runs.ts";
+import type { AcceptedRun } from "../src/store/runs/accepted-runs.ts";
 import { openStore } from "../src/store/store.ts";
 import { queuedRun, samplePayload } from "../test/support/sample-run.ts";
 import { Histogram } from "./histogram.ts";

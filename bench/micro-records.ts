@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
-import { packEnded } from "../src/store/runs.ts";
+import { packEnded } from "../src/store/runs/ended-runs.ts";
 import { openStore } from "../src/store/store.ts";
 import { startPostgres } from "../test/support/postgres-server.ts";
 import { idAt, sampleEnd, sampleRun } from "../test/support/sample-run.ts";

@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { MessageChannel, receiveMessageOnPort } from "node:worker_threads";
 import type { Payload } from "../src/model/payload.ts";
 import { openSession } from "../src/store/sqlite/session.ts";
-import { packEnded, runs } from "../src/store/runs.ts";
+import { packEnded } from "../src/store/runs/ended-runs.ts";
+import { runs } from "../src/store/runs/runs.ts";
 import { openStore } from "../src/store/store.ts";
 import { queuedRun, sampleEnd, samplePayload, sampleRun } from "../test/support/sample-run.ts";
 

@@ -1,6 +1,6 @@
 import type { ServiceNode } from "../src/model/node.ts";
-import type { AppHolder, OwnedApp } from "../src/store/app-owners.ts";
-import type { NodeSign } from "../src/store/nodes.ts";
+import type { AppHolder, OwnedApp } from "../src/store/nodes/app-owners.ts";
+import type { NodeSign } from "../src/store/nodes/nodes.ts";
 import type { Store } from "../src/store/store.ts";
 
 /** What nodes ask of the database to know of each other and of their apps. */
@@ -15,7 +15,7 @@ type Row = { readonly node: ServiceNode | null; readonly leaseUntil: number };
 
 /**
  * The two tables by which nodes share apps out, in memory and by a clock that somebody moves. It keeps the rules of
- * `src/store/nodes.ts` and `src/store/app-owners.ts`, and counts what is asked of it and how many apps change hands.
+ * `src/store/nodes/`, and counts what is asked of it and how many apps change hands.
  */
 export class NodeWorld {
   readonly asked = new Map<Asked, number>();

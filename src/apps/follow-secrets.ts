@@ -1,5 +1,5 @@
 import type { Changes } from "../nodes/changes.ts";
-import { scopeOf } from "../store/secrets.ts";
+import { scopeOf } from "../store/accounts/sealed-secrets.ts";
 import type { Catalog } from "./catalog.ts";
 import { WHOLE_PROJECT } from "./secrets.ts";
 

@@ -1,7 +1,7 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Seal } from "../kit/seal.ts";
 import type { SecretMap } from "../model/app.ts";
-import type { SecretScope } from "../store/secrets.ts";
+import type { SecretScope } from "../store/accounts/sealed-secrets.ts";
 import type { Store } from "../store/store.ts";
 
 /** The number that stands for the whole project. */

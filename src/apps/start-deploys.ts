@@ -1,5 +1,5 @@
 import type { Lifecycle } from "../kit/lifecycle.ts";
-import type { StorageWatch } from "../store/storage-watch.ts";
+import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import { Deployer } from "./deploys/deployer.ts";
 import type { DeployerParts } from "./deploys/deployer.ts";
 import { BaseImages } from "./once/base-images.ts";

@@ -5,7 +5,7 @@ import type { Settings } from "../config/setting-keys.ts";
 import type { StorageHelper } from "../engines/programs/storage-helper.ts";
 import { lstat, open, readdir } from "../kit/files.ts";
 import { AppError } from "../model/errors.ts";
-import type { CountStep, CountedRows } from "../store/app-storage.ts";
+import type { CountedRows, CountStep } from "../store/apps/app-storage.ts";
 import type { Store } from "../store/store.ts";
 
 /** What is stored of an app, or of several. */

@@ -1,6 +1,6 @@
 import type { Clock } from "../kit/clock.ts";
-import { NO_HASH, auditHash } from "../store/audit-chain.ts";
-import type { AuditEntry } from "../store/audit-chain.ts";
+import { auditHash, NO_HASH } from "../store/accounts/audit.ts";
+import type { AuditEntry } from "../store/accounts/audit.ts";
 import type { Store } from "../store/store.ts";
 import type { Principal } from "./principal.ts";
 

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
-import type { Invitation, Joined, NewInvitation, Offer } from "../store/invitations.ts";
+import type { Invitation, Joined, NewInvitation, Offer } from "../store/accounts/invitations.ts";
 import type { Store } from "../store/store.ts";
 import type { Post } from "./addresses.ts";
 import type { MailQuota } from "./mail-quota.ts";
@@ -10,7 +10,7 @@ import { badLink, normal, takenPair } from "./people.ts";
 import type { Credentials, People } from "./people.ts";
 import type { PersonPrincipal, Principal } from "./principal.ts";
 import type { Sessions, SignedIn } from "./sessions.ts";
-import { addressKey } from "../kit/listener/client-address.ts";
+import { addressKey } from "../kit/ip-addresses.ts";
 import type { SignInThrottle } from "./throttle.ts";
 import { hashSecret } from "./token-judge.ts";
 import type { Tokens } from "./tokens.ts";

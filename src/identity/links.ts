@@ -1,6 +1,6 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Seal } from "../kit/seal.ts";
-import type { Person } from "../store/people.ts";
+import type { Person } from "../store/accounts/people.ts";
 
 const SETUP_PLACE = "link/setup";
 const PASSWORD_PLACE = "link/password";

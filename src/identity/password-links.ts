@@ -1,4 +1,4 @@
-import type { Person } from "../store/people.ts";
+import type { Person } from "../store/accounts/people.ts";
 import type { Store } from "../store/store.ts";
 import type { Links } from "./links.ts";
 import { normal } from "./people.ts";

@@ -1,8 +1,8 @@
 import { randomUUID, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
-import type { Membership } from "../store/memberships.ts";
-import type { Person } from "../store/people.ts";
+import type { Membership } from "../store/accounts/memberships.ts";
+import type { Person } from "../store/accounts/people.ts";
 import type { Store } from "../store/store.ts";
 import { CHALLENGE } from "./bearer.ts";
 import type { Links } from "./links.ts";

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
-import type { Session } from "../store/sessions.ts";
+import type { PersonSession } from "../store/accounts/sessions.ts";
 import type { Store } from "../store/store.ts";
 import { hashSecret } from "./token-judge.ts";
 import type { Tokens } from "./tokens.ts";
@@ -38,7 +38,10 @@ export class Sessions {
     this.#clock = clock;
   }
 
-  async open(personId: string, kind: Session["kind"]): Promise<SignedIn & { readonly refreshToken: string }> {
+  async open(
+    personId: string,
+    kind: PersonSession["kind"],
+  ): Promise<SignedIn & { readonly refreshToken: string }> {
     const now = this.#clock.now();
     const id = randomUUID();
     const [family, secret] = [randomText(16), randomText(32)];
@@ -56,7 +59,7 @@ export class Sessions {
   }
 
   /** A new access token for a refresh token of that kind; null when it is not good. */
-  async refresh(refreshToken: string, kind: Session["kind"]): Promise<SignedIn | null> {
+  async refresh(refreshToken: string, kind: PersonSession["kind"]): Promise<SignedIn | null> {
     const [, family, secret] = FORM.exec(refreshToken) ?? [];
     if (family === undefined || secret === undefined) return null;
     const now = this.#clock.now();
@@ -81,7 +84,7 @@ export class Sessions {
   }
 
   /** Ends the session of a refresh token; null when there is none. */
-  async endByToken(refreshToken: string): Promise<Pick<Session, "id" | "personId"> | null> {
+  async endByToken(refreshToken: string): Promise<Pick<PersonSession, "id" | "personId"> | null> {
     const family = FORM.exec(refreshToken)?.[1];
     if (family === undefined) return null;
     const ended = await this.#store.sessions.endByFamily(hashSecret(family));
@@ -102,7 +105,7 @@ export class Sessions {
     this.#tokens.forgetSubject(personId);
   }
 
-  async list(personId: string): Promise<Session[]> {
+  async list(personId: string): Promise<PersonSession[]> {
     return await this.#store.sessions.list({ personId, now: this.#clock.now() });
   }
 

@@ -1,8 +1,7 @@
-import { generateKeyPairSync, randomUUID } from "node:crypto";
-import { createPrivateKey, createPublicKey } from "node:crypto";
+import { createPrivateKey, createPublicKey, generateKeyPairSync, randomUUID } from "node:crypto";
 import type { JsonWebKey, KeyObject } from "node:crypto";
 import type { Seal } from "../kit/seal.ts";
-import type { SigningKey } from "../store/signing-keys.ts";
+import type { SigningKey } from "../store/accounts/sealed-secrets.ts";
 import type { Store } from "../store/store.ts";
 
 /** A key pair that signs tokens (Ed25519). */

@@ -1,7 +1,7 @@
-import { backoffMs } from "../kit/backoff.ts";
+import { backoffMs } from "../kit/retry.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
-import type { ChangePosition, Topic } from "../store/changes.ts";
+import type { ChangePosition, Topic } from "../store/nodes/changes.ts";
 import type { Store } from "../store/store.ts";
 
 type ChangesParts = {

@@ -8,11 +8,11 @@ import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { NewDelivery } from "../model/delivery.ts";
 import type { Payload, PayloadBlob } from "../model/payload.ts";
-import type { RunBlobName } from "../store/run-blobs.ts";
+import type { RunBlobName } from "../store/runs/payloads.ts";
 import type { Store } from "../store/store.ts";
 import { randomUUID } from "node:crypto";
 import type { Outcome } from "../model/outcome.ts";
-import type { ClaimedRun } from "../store/claims.ts";
+import type { ClaimedRun } from "../store/runs/claims.ts";
 
 export type LargePayloadsParts = {
   readonly blobs: BlobStore;

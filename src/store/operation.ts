@@ -1,8 +1,8 @@
 import type { Kysely, RawBuilder, sql } from "kysely";
 import { buffersOf } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
-import type { Schema } from "./schema.ts";
-import type { DatabaseFile } from "./storage-fault.ts";
+import type { Schema } from "./schema/schema.ts";
+import type { DatabaseFile } from "./upkeep/storage-fault.ts";
 
 /** What an operation works with: the same on both databases. */
 export type Session = {

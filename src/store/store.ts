@@ -1,13 +1,13 @@
 import { Breaker } from "../kit/breaker.ts";
 import { systemClock } from "../kit/clock.ts";
 import type { Clock } from "../kit/clock.ts";
-import { SpanCounts } from "../kit/span-counts.ts";
+import { SpanCounts } from "../kit/histograms.ts";
 import { AppError } from "../model/errors.ts";
 import { callsThrough, operationNamed } from "./operations.ts";
 import type { Calls } from "./operations.ts";
 import type { Backend, Lane } from "./operation.ts";
 import type { UpgradeReports } from "./postgres/upgrade.ts";
-import type { DatabaseFile } from "./storage-fault.ts";
+import type { DatabaseFile } from "./upkeep/storage-fault.ts";
 
 /**
  * Everything the service remembers. A write is durable when its promise resolves; when the database cannot
@@ -165,7 +165,7 @@ async function openBackend({
     const { openPostgres } = await import("./postgres/open.ts");
     return await openPostgres(databaseUrl, { databaseDirectUrl, isReadOnly, onUpgrade, onUpgradeWait });
   }
-  if (isReadOnly) return await (await import("./sqlite/look.ts")).lookAtSqlite(dataDir);
+  if (isReadOnly) return await (await import("./sqlite/open.ts")).lookAtSqlite(dataDir);
   const { openSqlite } = await import("./sqlite/open.ts");
   return await openSqlite(dataDir);
 }

@@ -1,10 +1,10 @@
 import path from "node:path";
 import { expect } from "vitest";
 import { testSettings } from "../support/test-settings.ts";
-import { openFilesLimit } from "../../src/kit/listener/open-files.ts";
+import { openFilesLimit } from "../../src/config/listener-limits.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
-import { packEnded } from "../../src/store/runs.ts";
+import { packEnded } from "../../src/store/runs/ended-runs.ts";
 import { scratchDirectory, serve } from "../support/command-line.ts";
 import { Harm } from "../support/harm.ts";
 import { visit } from "../support/neighbor.ts";

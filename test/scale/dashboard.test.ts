@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { CDPSession, Page, Request } from "playwright-core";
 import { beforeAll, expect } from "vitest";
-import { packEnded } from "../../src/store/runs.ts";
+import { packEnded } from "../../src/store/runs/ended-runs.ts";
 import { addressOf, openPage, sharedDashboard, signIn } from "../support/dashboard-site.ts";
 import { idAt, sampleEnd, sampleRun } from "../support/sample-run.ts";
 import { writeApp } from "../support/service.ts";

@@ -8,7 +8,7 @@ import type { TestDatabase } from "./databases.ts";
 
 // Hundreds of tests begin with a new database. To make its tables by one migration after the other takes longer than
 // most of them do: they get a copy of one where that has been done. What a first start makes is tested where nothing is
-// prepared: by all that run `millrace serve`, and in `store/migrations.test.ts`.
+// prepared: by all that run `millrace serve`, and in `thorough/store/migrations.test.ts`.
 
 /** The one for Postgres, on the server that all test files share. */
 const TEMPLATE = "millrace_blank";

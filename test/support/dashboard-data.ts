@@ -1,4 +1,4 @@
-import { packEnded } from "../../src/store/runs.ts";
+import { packEnded } from "../../src/store/runs/ended-runs.ts";
 import { asOwner } from "./as-owner.ts";
 import { OWNER } from "./dashboard-site.ts";
 import { DeployClient } from "./deploy-client.ts";

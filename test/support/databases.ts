@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { Client } from "pg";
 import { afterAll, inject } from "vitest";
-import { DATABASE_FILE } from "../../src/store/upkeep.ts";
+import { DATABASE_FILE } from "../../src/store/upkeep/whole-database.ts";
 import { blankPostgres, prepareSqlite } from "./blank-schema.ts";
 
 /** Both databases: a suite that touches the store runs on each. */

@@ -2,7 +2,7 @@ import { DatabaseError } from "pg";
 import { AppError } from "../../src/model/errors.ts";
 import { operationNamed } from "../../src/store/operations.ts";
 import { translateError as fromPostgres } from "../../src/store/postgres/errors.ts";
-import { translateError as fromSqlite } from "../../src/store/sqlite/errors.ts";
+import { translateError as fromSqlite } from "../../src/store/sqlite/messages.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Roll } from "./dice.ts";
 

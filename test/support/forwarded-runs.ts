@@ -1,8 +1,8 @@
 import type { NewDelivery } from "../../src/model/delivery.ts";
 import type { Payload } from "../../src/model/payload.ts";
 import type { Run } from "../../src/model/run.ts";
-import type { FinishedClaim } from "../../src/store/claims.ts";
-import type { AcceptedRun } from "../../src/store/runs.ts";
+import type { FinishedClaim } from "../../src/store/runs/final-runs.ts";
+import type { AcceptedRun } from "../../src/store/runs/accepted-runs.ts";
 import type { Store } from "../../src/store/store.ts";
 import { samplePayload } from "./sample-run.ts";
 

@@ -1,7 +1,7 @@
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Client } from "pg";
-import { DATABASE_FILE } from "../../src/store/upkeep.ts";
+import { DATABASE_FILE } from "../../src/store/upkeep/whole-database.ts";
 import type { TestDatabase } from "./databases.ts";
 
 /** Keeps transcripts from being written by anybody else, who may go on reading; gives what ends that. */

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { NodeDetails } from "../../src/model/node.ts";
-import type { NodeSign } from "../../src/store/nodes.ts";
+import type { NodeSign } from "../../src/store/nodes/nodes.ts";
 import type { Store } from "../../src/store/store.ts";
 
 /** Nobody renews it: a test is over sooner. */
@@ -15,7 +15,6 @@ export async function sampleNode(
   const details = {
     name: "node",
     home: randomUUID(),
-    labels: {},
     capacity: { cpus: 4, memoryBytes: 8e9 },
     release: "1.2.3",
     runs: 0,

@@ -1,4 +1,4 @@
-import { packEnded } from "../../src/store/runs.ts";
+import { packEnded } from "../../src/store/runs/ended-runs.ts";
 import { openStore } from "../../src/store/store.ts";
 import { sampleEnd } from "./sample-run.ts";
 

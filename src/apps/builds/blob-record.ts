@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { writeFile } from "../../kit/files.ts";
-import type { EnvironmentBlob } from "../../store/version-blobs.ts";
+import type { EnvironmentBlob } from "../../store/apps/versions.ts";
 
 /** In an environment's folder, in place of its packages: those are in a blob, for other machines. */
 export const BLOB_RECORD = "blob.json";

@@ -1,5 +1,4 @@
-import { mkdir } from "../../kit/files.ts";
-import { giveTree } from "../../kit/give-tree.ts";
+import { chownTree, mkdir } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import { byNames } from "../../host/app-python.ts";
@@ -78,7 +77,7 @@ export async function atSite<Made>(
     await removeTree(asideDir);
     await mkdir(asideDir, { recursive: true });
     // Nothing of it has run yet.
-    if (user !== null) await giveTree(bundleDir, user);
+    if (user !== null) await chownTree(bundleDir, user);
     return await work(site);
   } finally {
     releaseEnvironments(input.buildId);

@@ -2,7 +2,7 @@ import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { WriteBehind } from "../../kit/write-behind.ts";
 import type { LogLine } from "../../model/log-line.ts";
-import { ROW_BYTES } from "../../store/log-removal.ts";
+import { ROW_BYTES } from "../../store/apps/logs.ts";
 import type { Store } from "../../store/store.ts";
 import type { LineBuffer } from "./line-buffer.ts";
 import type { Added, LogShare } from "./log-share.ts";

@@ -1,5 +1,5 @@
 import type { DiskReserve } from "../../kit/disk-reserve.ts";
-import type { LogUse } from "../../store/log-removal.ts";
+import type { LogUse } from "../../store/apps/logs.ts";
 import type { Store } from "../../store/store.ts";
 
 export type LogShareParts = {

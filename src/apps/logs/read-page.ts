@@ -1,7 +1,7 @@
 import type { Clock } from "../../kit/clock.ts";
 import type { LogLine } from "../../model/log-line.ts";
-import { isSearch } from "../../store/log-lines.ts";
-import type { LogScan } from "../../store/log-lines.ts";
+import { isSearch } from "../../store/apps/logs.ts";
+import type { LogScan } from "../../store/apps/logs.ts";
 import type { Store } from "../../store/store.ts";
 
 /** Which lines of an app are wanted, in which direction, how many. */

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { WHOLE_PROJECT } from "../secrets.ts";
-import { scopeOf } from "../../store/secrets.ts";
-import type { SecretScope } from "../../store/secrets.ts";
+import { scopeOf } from "../../store/accounts/sealed-secrets.ts";
+import type { SecretScope } from "../../store/accounts/sealed-secrets.ts";
 import type { SecretMap } from "../../model/app.ts";
 import type { Secrets } from "../secrets.ts";
 import { Turns } from "./turns.ts";

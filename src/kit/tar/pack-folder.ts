@@ -2,9 +2,9 @@ import { constants } from "node:fs";
 import type { Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { lstat, open, readdir, readlink } from "../files.ts";
-import { compressed } from "./compressed.ts";
-import { isTooLong, staysInside } from "./inside.ts";
-import type { TarWriter } from "./write.ts";
+import { isTooLong, staysInside } from "./unpack-folder.ts";
+import { createZstdCompress } from "node:zlib";
+import { TarWriter } from "./archive.ts";
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
 
@@ -16,7 +16,7 @@ export class Unpackable extends Error {
   }
 }
 
-export type PackOptions = {
+type PackOptions = {
   /** Names, from the folder on, that are left out with all that is in them. */
   readonly leftOut?: (name: string) => boolean;
   /** Of all files together, by what they seem to have: one with holes takes more time and room than its disk says. */
@@ -114,4 +114,23 @@ function kindOf(found: Stats): string {
 function textOf(bytes: Buffer): string | null {
   const text = bytes.toString("utf8");
   return Buffer.from(text).equals(bytes) ? text : null;
+}
+
+/** An archive, compressed, in pieces: `fill` adds what is in it. What that throws ends the pieces. */
+async function* compressed(fill: (tar: TarWriter) => Promise<void>): AsyncGenerator<Buffer, void, void> {
+  const packed = createZstdCompress();
+  const write = async (bytes: Buffer): Promise<void> => {
+    // The writer fills the buffer anew: what was written has to be taken in by then.
+    await new Promise<void>((resolve, reject) => {
+      packed.write(bytes, (error) => (error ? reject(error) : resolve()));
+    });
+  };
+  const finish = async (): Promise<void> => void packed.end();
+  const tar = new TarWriter({ write, finish, abandon: finish });
+  const pack = async (): Promise<void> => {
+    await fill(tar);
+    await tar.finish();
+  };
+  pack().catch((error: unknown) => packed.destroy(error instanceof Error ? error : new Error(String(error))));
+  yield* packed as AsyncIterable<Buffer>;
 }

@@ -1,11 +1,10 @@
 import type { Client } from "pg";
-import { AUDIT_ANCHOR, AuditChain, anchorOf } from "../audit-chain.ts";
-import type { AuditEntry } from "../audit-chain.ts";
+import { anchorOf, AUDIT_ANCHOR, AuditChain } from "../accounts/audit.ts";
+import type { AuditEntry } from "../accounts/audit.ts";
 import type { NodeDetails } from "../../model/node.ts";
-import type { DatabaseReport } from "../database-report.ts";
-import { storedAmounts } from "../stored-amounts.ts";
-import { storedVersions } from "../stored-versions.ts";
-import { UnreleasedFormat, isUnreleased } from "../unreleased.ts";
+import type { DatabaseReport } from "../upkeep/report.ts";
+import { storedAmounts, storedVersions } from "../upkeep/report.ts";
+import { isUnreleased, UnreleasedFormat } from "../schema/unreleased.ts";
 import { clientClass } from "./hosts.ts";
 import { UnreachableError } from "./open.ts";
 

@@ -1,24 +1,22 @@
 import { sql } from "kysely";
 import type { Kysely } from "kysely";
-import { hostUrls } from "../../kit/host-urls.ts";
+import { hostUrls } from "../../config/cluster-keys.ts";
 import { AppError } from "../../model/errors.ts";
 import { HEAVY_READ_MS } from "../operation.ts";
 import type { Backend, Lane, Session } from "../operation.ts";
 import { PROBE_BYTES, meta } from "../meta.ts";
 import { operationNamed } from "../operations.ts";
-import type { Schema } from "../schema.ts";
-import type { PoolLimits } from "./connection.ts";
+import type { Schema } from "../schema/schema.ts";
+import type { PoolLimits } from "./connections.ts";
 import { Connections, reachOf } from "./connections.ts";
 import { HintLine } from "./hint-line.ts";
-import { clientClass } from "./hosts.ts";
+import { clientClass, keepsSettings } from "./hosts.ts";
 import { isConflict, isOfStorage, isSilence, isTimeout, translateError } from "./errors.ts";
-import { keepsSettings } from "./keeps-settings.ts";
-import { READ_LIMITS, readKind } from "./read-kinds.ts";
-import { isLostStatement } from "./statement-names.ts";
+import { READ_LIMITS, readKind, WRITE_LIMITS, writeKind } from "./connection-kinds.ts";
+import { isLostStatement } from "./dialect.ts";
 import { bringUpToDate } from "./upgrade.ts";
 import type { UpgradeReports } from "./upgrade.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
-import { WRITE_LIMITS, writeKind } from "./write-kinds.ts";
 
 /** Of what is in conflict with another transaction. The server may take a second to see that two wait for each other. */
 const MAX_TRIES = 3;

@@ -1,12 +1,11 @@
 import { sql } from "kysely";
 import type { Kysely } from "kysely";
-import { systemClock } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
-import { migrate } from "../migrate.ts";
-import type { Migrations } from "../migrate.ts";
-import { POSTGRES_TYPES } from "../migrations/column-types.ts";
-import type { Schema } from "../schema.ts";
-import type { PoolLimits } from "./connection.ts";
+import { pause, systemClock } from "../../kit/clock.ts";
+import { migrate } from "../schema/migrate.ts";
+import type { Migrations } from "../schema/migrate.ts";
+import { POSTGRES_TYPES } from "../schema/column-types.ts";
+import type { Schema } from "../schema/schema.ts";
+import type { PoolLimits } from "./connections.ts";
 import { Connections, reachOf } from "./connections.ts";
 
 /** Why a migration has to wait: for another service that migrates, or for who uses the tables. */

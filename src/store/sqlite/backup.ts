@@ -1,9 +1,19 @@
 import { closeSync, openSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { threadScript } from "../../config/package-files.ts";
-import type { DatabaseReport } from "../database-report.ts";
-import { BEGUN } from "./upkeep-task.ts";
-import type { UpkeepMessage, UpkeepTask } from "./upkeep-task.ts";
+import type { DatabaseReport } from "../upkeep/report.ts";
+
+/** Work on a whole database; `isAlone` says that no service has it open. */
+export type UpkeepTask = { readonly path: string; readonly isAlone: boolean } & (
+  | { readonly kind: "copy"; readonly to: string }
+  | { readonly kind: "inspect" }
+);
+
+/** The first of the database was read. */
+export const BEGUN = "begun";
+
+/** From the thread that does it: that it has begun, then what came of it. */
+export type UpkeepMessage = { readonly result: unknown };
 
 /** Copies the database as it is at one moment into a new file that only its owner reads. */
 export async function copySqlite(path: string, to: string, isAlone: boolean): Promise<void> {

@@ -1,9 +1,58 @@
-import { chmodSync, closeSync, openSync } from "node:fs";
+import { chmodSync, closeSync, openSync, statSync } from "node:fs";
+import { stat } from "../../kit/files.ts";
+import type { WriteLog } from "../operation.ts";
 import { DatabaseSync } from "node:sqlite";
-import { enableVacuum } from "./vacuum.ts";
+
+const INCREMENTAL = 2;
+
+/** Lets a new database give room back to the disk, a little at a time; one that has tables is made so already. */
+function enableVacuum(database: DatabaseSync): void {
+  // Another starter may be making it at this moment.
+  database.exec("pragma busy_timeout = 5000");
+  if (value(database, "auto_vacuum") !== INCREMENTAL) database.exec(`pragma auto_vacuum = ${INCREMENTAL}`);
+}
+
+/** Bytes in pages that hold nothing. */
+export function freeBytes(database: DatabaseSync): number {
+  return value(database, "freelist_count") * value(database, "page_size");
+}
+
+/** Cuts so many of those off the file's end, at the next checkpoint. */
+export function giveBack(database: DatabaseSync, maxBytes: number): void {
+  const pages = Math.floor(maxBytes / value(database, "page_size"));
+  if (pages > 0) database.exec(`pragma incremental_vacuum(${pages})`);
+}
+
+function value(database: DatabaseSync, pragma: string): number {
+  return Number(Object.values(database.prepare(`pragma ${pragma}`).get() ?? {})[0]);
+}
+
+/** The write-ahead log of the database at that path; only the writer can checkpoint it. */
+export function writeLog(database: DatabaseSync, path: string): WriteLog {
+  return {
+    bytes: () => statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0,
+    fold: () => {
+      // Every write waits behind it, so it does not wait for readers.
+      database.exec("pragma busy_timeout = 0");
+      try {
+        database.exec("pragma wal_checkpoint(truncate)");
+      } finally {
+        database.exec(`pragma busy_timeout = ${BUSY_MS}`);
+      }
+    },
+  };
+}
+
+/** The first fault that `quick_check` finds in a table and its indexes, or with null in the whole file. */
+export function findDamage(database: DatabaseSync, table: string | null): string | null {
+  const scope = table === null ? "1" : `'${table.replaceAll("'", "''")}'`;
+  const [found] = database.prepare(`pragma quick_check(${scope})`).all();
+  const text = String(found?.["quick_check"]);
+  return text === "ok" ? null : text.replaceAll(/\s+/g, " ");
+}
 
 /** Another process may have the file for this long. */
-export const BUSY_MS = 5_000;
+const BUSY_MS = 5_000;
 
 const PRAGMAS = {
   // First: the others may have to wait too.
@@ -69,4 +118,45 @@ export function configure(database: DatabaseSync): void {
       `SQLite has ${name} = ${String(actual)} where ${wanted} is needed: use a local file system, or Postgres`,
     );
   }
+}
+
+/**
+ * Which files a database consists of: device and inode of the file and of its write-ahead log. SQLite keeps both for as
+ * long as it has them open, and the kernel gives their numbers to no other file meanwhile.
+ */
+export type FileIdentity = readonly string[];
+
+type Facts = { readonly dev: bigint; readonly ino: bigint; readonly size: bigint };
+
+const filesOf = (path: string): readonly string[] => [path, `${path}-wal`];
+
+/** The files at that path now; null if one is missing, cannot be reached, or is a database cut to nothing. */
+export function identify(path: string): FileIdentity | null {
+  try {
+    return identityOf(filesOf(path).map((file) => statSync(file, { bigint: true })));
+  } catch {
+    return null;
+  }
+}
+
+/** The same for a thread that must not wait for the disk. */
+export async function identifyLater(path: string): Promise<FileIdentity | null> {
+  try {
+    const facts: Facts[] = [];
+    for (const file of filesOf(path)) facts.push(await stat(file, { bigint: true }));
+    return identityOf(facts);
+  } catch {
+    return null;
+  }
+}
+
+/** Whether they are the same files. */
+export function isSame(one: FileIdentity, other: FileIdentity | null): boolean {
+  return other !== null && one.every((file, index) => file === other[index]);
+}
+
+function identityOf(facts: readonly Facts[]): FileIdentity | null {
+  // The log is empty now and then; the database has a first page from the moment it is opened.
+  if (facts[0]?.size === 0n) return null;
+  return facts.map(({ dev, ino }) => `${dev}:${ino}`);
 }

@@ -1,9 +1,9 @@
-import type { FileHandle } from "node:fs/promises";
 import { open, stat } from "../../kit/files.ts";
-import { DamagedStorage, damageFault, lossFault } from "../storage-fault.ts";
-import type { DatabaseFile, StorageFault } from "../storage-fault.ts";
-import { identifyLater, isSame } from "./file-identity.ts";
-import type { FileIdentity } from "./file-identity.ts";
+import type { FileHandle } from "node:fs/promises";
+import { DamagedStorage, damageFault, lossFault } from "../upkeep/storage-fault.ts";
+import type { DatabaseFile, StorageFault } from "../upkeep/storage-fault.ts";
+import { identifyLater, isSame } from "./connection.ts";
+import type { FileIdentity } from "./connection.ts";
 import type { ThreadClient } from "./thread-client.ts";
 
 /** A thread that reads the database for a check, and nothing else. */

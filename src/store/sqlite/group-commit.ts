@@ -2,9 +2,8 @@ import { systemClock } from "../../kit/clock.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
 import { operationNamed } from "../operations.ts";
-import { lostStorage } from "../storage-fault.ts";
-import { translateCommitError, translateError } from "./errors.ts";
-import { toFailure } from "./messages.ts";
+import { lostStorage } from "../upkeep/storage-fault.ts";
+import { toFailure, translateCommitError, translateError } from "./messages.ts";
 import type { Reply, Request } from "./messages.ts";
 import type { SqliteSession } from "./session.ts";
 

@@ -2,14 +2,14 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { threadScript } from "../../config/package-files.ts";
 import { systemClock, threadsMs } from "../../kit/clock.ts";
-import { WhileUsed } from "../../kit/while-used.ts";
+import { LazyResource } from "../../kit/lifecycle.ts";
 import { PROBE_BYTES } from "../meta.ts";
-import { lostStorage } from "../storage-fault.ts";
+import { lostStorage } from "../upkeep/storage-fault.ts";
 import { HEAVY_READ_MS } from "../operation.ts";
 import type { Backend } from "../operation.ts";
 import { operationNamed } from "../operations.ts";
+import { identify } from "./connection.ts";
 import { SqliteFile } from "./database-file.ts";
-import { identify } from "./file-identity.ts";
 import { ThreadClient } from "./thread-client.ts";
 
 /** A thread takes some 15 MB, and as many milliseconds to start. */
@@ -41,7 +41,7 @@ export async function openSqlite(dataDir: string): Promise<Backend> {
     await Promise.all([reader.terminate(), writer.terminate()]);
     throw error;
   }
-  const heavyReader = new WhileUsed({
+  const heavyReader = new LazyResource({
     clock: systemClock,
     idleMs: HEAVY_IDLE_MS,
     open: another,
@@ -70,5 +70,27 @@ export async function openSqlite(dataDir: string): Promise<Backend> {
       await writer.close();
       await file.release();
     },
+  };
+}
+
+/** Opens the `millrace.db` of a data directory that no service has, to read it as it is. */
+export async function lookAtSqlite(dataDir: string): Promise<Backend> {
+  const path = join(dataDir, "millrace.db");
+  const reader = new ThreadClient(threadScript("store/sqlite/thread"), { mode: "look", path });
+  try {
+    await reader.open();
+  } catch (error) {
+    await reader.terminate();
+    throw error;
+  }
+  return {
+    run: async (name, packed) => {
+      if (operationNamed(name).mode !== "read")
+        throw new Error(`${name} would change what is only looked at`);
+      return await reader.call(name, packed);
+    },
+    probe: () => reader.call("meta.get", "instance_id").catch(() => {}),
+    abandon: () => {},
+    close: () => reader.close(),
   };
 }

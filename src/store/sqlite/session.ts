@@ -1,18 +1,65 @@
-import type { DatabaseSync } from "node:sqlite";
-import { sql } from "kysely";
-import { migrate } from "../migrate.ts";
-import type { Migrations } from "../migrate.ts";
-import { SQLITE_TYPES } from "../migrations/column-types.ts";
+import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
+import { CamelCasePlugin, Kysely, sql, SqliteDialect } from "kysely";
+import type { SqliteStatement } from "kysely";
+import { threadsMs } from "../../kit/clock.ts";
+import { AppError } from "../../model/errors.ts";
+import type { Schema } from "../schema/schema.ts";
+import { migrate } from "../schema/migrate.ts";
+import type { Migrations } from "../schema/migrate.ts";
+import { SQLITE_TYPES } from "../schema/column-types.ts";
 import type { Session } from "../operation.ts";
-import { identify, isSame } from "./file-identity.ts";
-import { findDamage } from "./find-damage.ts";
-import { openForReading, openForWriting, openToLook } from "./connection.ts";
+import {
+  findDamage,
+  freeBytes,
+  giveBack,
+  identify,
+  isSame,
+  openForReading,
+  openForWriting,
+  openToLook,
+  writeLog,
+} from "./connection.ts";
 import type { ThreadMode } from "./messages.ts";
-import { freeBytes, giveBack } from "./vacuum.ts";
-import { createKysely } from "./dialect.ts";
-import { writeLog } from "./write-log.ts";
-import type { Deadline } from "./dialect.ts";
-import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
+import { columnWriter, USAGE_SLOT } from "./write-columns.ts";
+
+const RETRY = { headers: { "retry-after": "5" } };
+
+// More than all operations have; a bound, in case one makes its statement from its input.
+const CACHED_STATEMENTS = 256;
+
+/** After which no statement begins, by `threadsMs`; null where time does not matter. */
+type Deadline = { atMs: number | null };
+
+/** Kysely over `node:sqlite`, each statement prepared once. Throws `query_timeout` past the deadline. */
+function createKysely(database: DatabaseSync, deadline: Deadline = { atMs: null }): Kysely<Schema> {
+  const statements = new Map<string, SqliteStatement>();
+  const prepare = (sql: string): SqliteStatement => {
+    let statement = statements.get(sql);
+    if (!statement) {
+      if (statements.size === CACHED_STATEMENTS) statements.clear();
+      statement = adapt(database.prepare(sql), deadline);
+      statements.set(sql, statement);
+    }
+    return statement;
+  };
+  return new Kysely<Schema>({
+    dialect: new SqliteDialect({ database: { prepare, close: () => database.close() } }),
+    plugins: [new CamelCasePlugin()],
+  });
+}
+
+/** Gives a statement of `node:sqlite` the form that Kysely's dialect knows. */
+function adapt(statement: StatementSync, deadline: Deadline): SqliteStatement {
+  return {
+    reader: statement.columns().length > 0,
+    all: (parameters) => {
+      if (deadline.atMs !== null && threadsMs() > deadline.atMs) throw new AppError("query_timeout", RETRY);
+      return statement.all(...(parameters as SQLInputValue[]));
+    },
+    run: (parameters) => statement.run(...(parameters as SQLInputValue[])),
+    iterate: (parameters) => statement.iterate(...(parameters as SQLInputValue[])),
+  };
+}
 
 /** A session with the connection it works on. */
 export type SqliteSession = Session & {

@@ -2,7 +2,7 @@
 import type { Worker } from "node:worker_threads";
 import { AppError } from "../../model/errors.ts";
 import { endWorker, startWorker } from "./database-worker.ts";
-import type { FileIdentity } from "./file-identity.ts";
+import type { FileIdentity } from "./connection.ts";
 import { fromFailure } from "./messages.ts";
 import type { FromThread, Reply, ThreadData, ToThread } from "./messages.ts";
 

@@ -1,12 +1,11 @@
 import { parentPort, receiveMessageOnPort } from "node:worker_threads";
 import { systemClock } from "../../kit/clock.ts";
-import { collectWhenIdle } from "../../kit/idle-collector.ts";
+import { collectWhenIdle } from "../../kit/memory.ts";
 import { operationNamed } from "../operations.ts";
-import { lostStorage } from "../storage-fault.ts";
-import { translateError } from "./errors.ts";
-import { identify, isSame } from "./file-identity.ts";
+import { lostStorage } from "../upkeep/storage-fault.ts";
+import { toFailure, translateError } from "./messages.ts";
+import { identify, isSame } from "./connection.ts";
 import { commitTogether } from "./group-commit.ts";
-import { toFailure } from "./messages.ts";
 import type { FromThread, Reply, Request, ThreadData, ToThread } from "./messages.ts";
 import { openSession } from "./session.ts";
 import type { SqliteSession } from "./session.ts";

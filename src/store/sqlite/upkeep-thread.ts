@@ -2,14 +2,13 @@
 import { closeSync, fsyncSync, openSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
-import { AUDIT_ANCHOR, AuditChain, anchorOf } from "../audit-chain.ts";
-import type { AuditEntry } from "../audit-chain.ts";
-import type { DatabaseReport } from "../database-report.ts";
-import { storedAmounts } from "../stored-amounts.ts";
-import { storedVersions } from "../stored-versions.ts";
-import { BEGUN } from "./upkeep-task.ts";
-import type { UpkeepMessage, UpkeepTask } from "./upkeep-task.ts";
-import { freeBytes } from "./vacuum.ts";
+import { anchorOf, AUDIT_ANCHOR, AuditChain } from "../accounts/audit.ts";
+import type { AuditEntry } from "../accounts/audit.ts";
+import type { DatabaseReport } from "../upkeep/report.ts";
+import { storedAmounts, storedVersions } from "../upkeep/report.ts";
+import { BEGUN } from "./backup.ts";
+import type { UpkeepMessage, UpkeepTask } from "./backup.ts";
+import { freeBytes } from "./connection.ts";
 
 // A thread for one piece of work that reads the whole database: nobody else waits for it.
 

@@ -2,10 +2,9 @@ import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { sql } from "kysely";
 import type { Kysely, RawBuilder } from "kysely";
 import type { ColumnChange, ColumnInsert, Session, Written } from "../operation.ts";
-import type { Schema } from "../schema.ts";
-import { batchColumns } from "../batch-columns.ts";
-import type { BatchColumn } from "../batch-columns.ts";
-import { bytesIn } from "../column-batch.ts";
+import type { Schema } from "../schema/schema.ts";
+import { batchColumns, bytesIn } from "../column-batch.ts";
+import type { BatchColumn } from "../column-batch.ts";
 
 /** The one row of `usage`. */
 export const USAGE_SLOT = sql<number>`0`;

@@ -4,7 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { Client } from "pg";
 import { expect } from "vitest";
 import { FAR_END } from "../../../src/gateway/events/feed.ts";
-import { DATABASE_FILE } from "../../../src/store/upkeep.ts";
+import { DATABASE_FILE } from "../../../src/store/upkeep/whole-database.ts";
 import { testDatabases, triedKinds } from "../../support/databases.ts";
 import { holdWrites } from "../../support/held-writes.ts";
 import { KillableService } from "../../support/killable-service.ts";

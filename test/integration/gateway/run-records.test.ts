@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
 import { runRecord } from "../../../src/shapes/run-record.ts";
-import { packEnded } from "../../../src/store/runs.ts";
+import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { WAIT_FOR, letGo, runningId } from "../../support/run-apps.ts";
 import { sampleEnd } from "../../support/sample-run.ts";

@@ -9,7 +9,7 @@ import { uuidv7 } from "../../support/ids.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { nanosecondsOf } from "../../../src/model/log-line.ts";
 import type { LogLine } from "../../../src/model/log-line.ts";
-import type { LogUse } from "../../../src/store/log-removal.ts";
+import type { LogUse } from "../../../src/store/apps/logs.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { testDatabases, triedKinds } from "../../support/databases.ts";

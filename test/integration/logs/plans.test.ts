@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { uuidv7 } from "../../support/ids.ts";
 import { FIRST_TAG, logIdAt } from "../../../src/model/log-line.ts";
-import { logs } from "../../../src/store/log-lines.ts";
+import { logs } from "../../../src/store/apps/logs.ts";
 import { plansOf } from "../../support/query-plan.ts";
 import { sqliteSession } from "../../support/sqlite-session.ts";
 

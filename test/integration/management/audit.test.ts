@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Audit } from "../../../src/identity/audit.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { openStore } from "../../../src/store/store.ts";
-import { inspectDatabase } from "../../../src/store/upkeep.ts";
+import { inspectDatabase } from "../../../src/store/upkeep/whole-database.ts";
 import { testDatabases, triedKinds } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";
 import { ManagementSite } from "../../support/management-site.ts";

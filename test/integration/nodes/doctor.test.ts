@@ -1,8 +1,8 @@
 import { Client } from "pg";
 import { expect } from "vitest";
-import { checkApps } from "../../../src/cli/check-apps.ts";
-import { repair } from "../../../src/cli/repair.ts";
-import { inspectDatabase } from "../../../src/store/upkeep.ts";
+import { checkApps } from "../../../src/cli/operator/doctor/data-checks.ts";
+import { repair } from "../../../src/cli/operator/doctor/doctor.ts";
+import { inspectDatabase } from "../../../src/store/upkeep/whole-database.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { testService } from "../../support/service.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import type { Chunk } from "../../../src/replicas/call.ts";
-import type { FinishedClaim } from "../../../src/store/claims.ts";
+import type { FinishedClaim } from "../../../src/store/runs/final-runs.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { until } from "../../support/until.ts";
 import { CLOCK, partsByHand } from "./by-hand.ts";

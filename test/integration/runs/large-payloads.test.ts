@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { LARGE_BYTES } from "../../../src/runs/large-payloads.ts";
 import { MAX_UNSTORED_BYTES } from "../../../src/runs/claim-recorder.ts";
-import type { ReleasedClaim } from "../../../src/store/claims.ts";
+import type { ReleasedClaim } from "../../../src/store/runs/claims.ts";
 import { largeFolder } from "../../support/blobs/large-folder.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";

@@ -6,7 +6,7 @@ import { Sweeper } from "../../../src/runs/sweeper.ts";
 import type { SweeperParts } from "../../../src/runs/sweeper.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { packEnded } from "../../../src/store/runs.ts";
+import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { insertForwarded } from "../../support/forwarded-runs.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
@@ -52,7 +52,6 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
       maxStorageBytes: 1_000_000_000,
       maxLogBytes: 1_000_000_000,
       recordRetentionMs: 30 * DAY_MS,
-      logRetentionMs: 30 * DAY_MS,
       auditRetentionMs: 365 * DAY_MS,
       apps: () => [],
       ...parts,

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
-import type { FinishedClaim } from "../../../src/store/claims.ts";
+import type { FinishedClaim } from "../../../src/store/runs/final-runs.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";

@@ -3,13 +3,13 @@ import { once } from "node:events";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { DirectoryInUseError, lockDirectory } from "../../../src/store/directory-lock.ts";
+import { DirectoryInUseError, lockDirectory } from "../../../src/store/upkeep/directory-lock.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
-const LOCK = new URL("../../../src/store/directory-lock.ts", import.meta.url).href;
+const LOCK = new URL("../../../src/store/upkeep/directory-lock.ts", import.meta.url).href;
 const HOLDER = `
   const { lockDirectory } = await import("${LOCK}");
   globalThis.lock = lockDirectory(process.argv[1]);

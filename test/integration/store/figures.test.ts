@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
-import { packEnded } from "../../../src/store/runs.ts";
+import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { insertForwarded } from "../../support/forwarded-runs.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
-import { inspectDatabase } from "../../../src/store/upkeep.ts";
+import { inspectDatabase } from "../../../src/store/upkeep/whole-database.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleNode } from "../../support/sample-node.ts";
 import { sampleStore } from "../../support/sample-store.ts";

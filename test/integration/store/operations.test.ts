@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { uuidv7 } from "../../support/ids.ts";
 import { RUN_STATES } from "../../../src/model/run.ts";
-import { packEnded } from "../../../src/store/runs.ts";
+import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleEnd, sampleRun } from "../../support/sample-run.ts";
 import { NOW, sampleStore } from "../../support/sample-store.ts";

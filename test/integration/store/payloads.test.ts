@@ -4,7 +4,7 @@ import { uuidv7 } from "../../support/ids.ts";
 import type { TranscriptPart } from "../../../src/model/transcript-part.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { packEnded } from "../../../src/store/runs.ts";
+import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 

@@ -2,7 +2,7 @@ import { utimesSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect } from "vitest";
 import { systemClock } from "../../../src/kit/clock.ts";
-import type { RunBlobName } from "../../../src/store/run-blobs.ts";
+import type { RunBlobName } from "../../../src/store/runs/payloads.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { largeFolder } from "../../support/blobs/large-folder.ts";

@@ -1,6 +1,6 @@
 import { Client, DatabaseError } from "pg";
 import { expect, onTestFinished } from "vitest";
-import { StatementNames, isLostStatement } from "../../../src/store/postgres/statement-names.ts";
+import { isLostStatement, StatementNames } from "../../../src/store/postgres/dialect.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { verifies } from "../../verifies.ts";

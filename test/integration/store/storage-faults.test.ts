@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Client } from "pg";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
-import { packEnded } from "../../../src/store/runs.ts";
+import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { sampleEnd } from "../../support/sample-run.ts";
 
@@ -15,13 +15,13 @@ const scratch = mkdtempSync(join(tmpdir(), "millrace-fault-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 const STORE = new URL("../../../src/store/store.ts", import.meta.url).href;
-const RUNS = new URL("../../../src/store/runs.ts", import.meta.url).href;
+const ENDED_RUNS = new URL("../../../src/store/runs/ended-runs.ts", import.meta.url).href;
 const SAMPLE = new URL("../../support/sample-run.ts", import.meta.url).href;
 
 /** Answers each message `n` with what became of storing n runs at once, and how many are stored then. */
 const WRITER = `
   import { openStore } from "${STORE}";
-  import { packEnded } from "${RUNS}";
+  import { packEnded } from "${ENDED_RUNS}";
   import { sampleEnd } from "${SAMPLE}";
   const store = await openStore(JSON.parse(process.argv[2]));
   process.on("message", async (n) => {

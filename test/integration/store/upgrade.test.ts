@@ -3,7 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import { Client } from "pg";
 import { describe, expect } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
-import { DATABASE_FILE, inspectDatabase } from "../../../src/store/upkeep.ts";
+import { DATABASE_FILE, inspectDatabase } from "../../../src/store/upkeep/whole-database.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";
 import { EXAMPLE, NEXT_MIGRATIONS, upgradeToNext } from "../../support/example-migration.ts";

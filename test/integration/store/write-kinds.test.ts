@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { Client } from "pg";
 import { expect, onTestFinished } from "vitest";
-import { WRITE_LIMITS } from "../../../src/store/postgres/write-kinds.ts";
+import { WRITE_LIMITS } from "../../../src/store/postgres/connection-kinds.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { queuedRun, samplePayload } from "../../support/sample-run.ts";

@@ -3,7 +3,7 @@ import path from "node:path";
 import { describe, expect, test } from "vitest";
 import { WITHOUT_WALLS } from "../../support/service.ts";
 import { uuidv7 } from "../../support/ids.ts";
-import type { AcceptedRun } from "../../../src/store/runs.ts";
+import type { AcceptedRun } from "../../../src/store/runs/accepted-runs.ts";
 import { testDatabases, triedKinds } from "../../support/databases.ts";
 import { sampleRun } from "../../support/sample-run.ts";
 import type { TestService } from "../../support/service.ts";

@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished } from "vitest";
 import { threadsMs } from "../../../src/kit/clock.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import { operationNamed } from "../../../src/store/operations.ts";
-import { packEnded } from "../../../src/store/runs.ts";
+import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { openSession } from "../../../src/store/sqlite/session.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { TICK_MS } from "../../../src/kit/breaker.ts";
 import { Connections, reachOf } from "../../../src/store/postgres/connections.ts";
 import { translateError } from "../../../src/store/postgres/errors.ts";
-import { WRITE_LIMITS } from "../../../src/store/postgres/write-kinds.ts";
+import { WRITE_LIMITS } from "../../../src/store/postgres/connection-kinds.ts";
 import { openSqlite } from "../../../src/store/sqlite/open.ts";
 import { openStore, storeOn } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";

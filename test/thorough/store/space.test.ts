@@ -6,7 +6,7 @@ import { expect, onTestFinished } from "vitest";
 import { DiskReserve } from "../../../src/kit/disk-reserve.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Sweeper } from "../../../src/runs/sweeper.ts";
-import { packEnded } from "../../../src/store/runs.ts";
+import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { SkippingClock } from "../../support/clocks.ts";
@@ -43,7 +43,6 @@ function sweeper(store: Store): Sweeper {
     maxStorageBytes: 1_000_000_000,
     maxLogBytes: 1_000_000_000,
     recordRetentionMs: 30 * 86_400_000,
-    logRetentionMs: 30 * 86_400_000,
     auditRetentionMs: 365 * 86_400_000,
   };
   return new Sweeper({ ...parts, ...caps });

@@ -2,14 +2,14 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { uuidv7 } from "../../support/ids.ts";
 import {
+  batchColumns,
   buffersOf,
   columnNames,
   joinBatches,
   packColumns,
   pickRows,
 } from "../../../src/store/column-batch.ts";
-import { batchColumns } from "../../../src/store/batch-columns.ts";
-import { arraysOf } from "../../../src/store/postgres/column-arrays.ts";
+import { arraysOf } from "../../../src/store/postgres/write-columns.ts";
 
 type Row = {
   readonly n: number | null;

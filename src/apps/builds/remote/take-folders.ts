@@ -1,11 +1,9 @@
 import { createHash } from "node:crypto";
 import path from "node:path";
 import type { StoredBlob } from "../../../blobs/blob-store.ts";
-import { createFile } from "../../../kit/byte-file.ts";
-import { rename } from "../../../kit/files.ts";
-import { giveTree } from "../../../kit/give-tree.ts";
+import { chownTree, createFile, rename } from "../../../kit/files.ts";
 import { removeTree } from "../../../kit/remove-tree.ts";
-import { BadTar } from "../../../kit/tar/header.ts";
+import { BadTar } from "../../../kit/tar/archive.ts";
 import { Unpackable } from "../../../kit/tar/pack-folder.ts";
 import { NoRoom, isGzip, unpackFolder } from "../../../kit/tar/unpack-folder.ts";
 import type { Builder } from "../../../engines/build-seats.ts";
@@ -57,7 +55,7 @@ export async function bringBundleBack(
     const maxBytes = Math.min(LIMITS.maxBytes, maxFolderBytes);
     await unpackFolder(packed, fresh, { ...LIMITS, maxBytes, roomBytes: await roomBytes(asideDir) });
   });
-  if (user !== null) await giveTree(fresh, user);
+  if (user !== null) await chownTree(fresh, user);
   await syncTree(fresh, { path: keeperPython, version: pythonVersion });
   await removeTree(packed);
   await removeTree(bundleDir);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { SecretMap } from "../../../../src/model/app.ts";
-import type { SecretScope } from "../../../../src/store/secrets.ts";
+import type { SecretScope } from "../../../../src/store/accounts/sealed-secrets.ts";
 import { AppSecrets } from "../../../../src/apps/versions/app-secrets.ts";
 
 const APP = { projectId: "p-one", appNumber: 7 };

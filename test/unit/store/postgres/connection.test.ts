@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { createPool } from "../../../../src/store/postgres/connection.ts";
+import { createPool } from "../../../../src/store/postgres/connections.ts";
 import { isConnectionLost, ofQuery } from "../../../../src/store/postgres/errors.ts";
 
 /** A message of Postgres: its letter, its length, what it says. */

@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, expect } from "vitest";
-import { translateError } from "../../../../src/store/sqlite/errors.ts";
-import { findDamage } from "../../../../src/store/sqlite/find-damage.ts";
+import { translateError } from "../../../../src/store/sqlite/messages.ts";
+import { findDamage } from "../../../../src/store/sqlite/connection.ts";
 import { openSession } from "../../../../src/store/sqlite/session.ts";
-import { DamagedStorage } from "../../../../src/store/storage-fault.ts";
+import { DamagedStorage } from "../../../../src/store/upkeep/storage-fault.ts";
 import { flipPage, pageCount } from "../../../support/flip-page.ts";
 import { verifies } from "../../../verifies.ts";
 

@@ -1,11 +1,12 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { uuidv7 } from "../../../support/ids.ts";
-import { apps } from "../../../../src/store/apps.ts";
-import { claims } from "../../../../src/store/claims.ts";
-import { deliveries } from "../../../../src/store/deliveries.ts";
-import { retention } from "../../../../src/store/retention.ts";
-import { packEnded, runs } from "../../../../src/store/runs.ts";
-import { transcripts } from "../../../../src/store/transcripts.ts";
+import { apps } from "../../../../src/store/apps/apps.ts";
+import { claims } from "../../../../src/store/runs/claims.ts";
+import { deliveries } from "../../../../src/store/runs/deliveries.ts";
+import { retention } from "../../../../src/store/runs/retention.ts";
+import { packEnded } from "../../../../src/store/runs/ended-runs.ts";
+import { runs } from "../../../../src/store/runs/runs.ts";
+import { transcripts } from "../../../../src/store/runs/transcripts.ts";
 import { forwardedRun } from "../../../support/forwarded-runs.ts";
 import {
   queuedRun,

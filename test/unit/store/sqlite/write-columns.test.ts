@@ -2,8 +2,9 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { uuidBytes } from "../../../../src/kit/ids.ts";
 import type { Payload } from "../../../../src/model/payload.ts";
-import { packPayloads, payloads } from "../../../../src/store/payloads.ts";
-import { packEnded, runs } from "../../../../src/store/runs.ts";
+import { packPayloads, payloads } from "../../../../src/store/runs/payloads.ts";
+import { packEnded } from "../../../../src/store/runs/ended-runs.ts";
+import { runs } from "../../../../src/store/runs/runs.ts";
 import { sampleEnd, samplePayload, sampleRun } from "../../../support/sample-run.ts";
 import { sqliteSession } from "../../../support/sqlite-session.ts";
 

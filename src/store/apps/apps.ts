@@ -1,0 +1,138 @@
+import type { Selectable } from "kysely";
+import { uuidBytes, uuidText } from "../../kit/ids.ts";
+import type { App } from "../../model/app.ts";
+import { hashedLabel } from "../../model/app-host.ts";
+import type { HostedApp } from "../../model/app-host.ts";
+import { requireApp } from "../nodes/app-owners.ts";
+import type { AppHolder } from "../nodes/app-owners.ts";
+import { noteChange } from "../nodes/changes.ts";
+import { read, write } from "../operation.ts";
+import type { Session } from "../operation.ts";
+import type { AppsTable } from "../schema/schema.ts";
+
+type AppKey = { readonly projectId: string; readonly name: string };
+
+/** A change that only the node may make that has the app. */
+type HeldChange = {
+  readonly appNumber: number;
+  readonly now: number;
+  /** Null where there is only one service. */
+  readonly holder?: AppHolder | null;
+};
+
+/** Apps that are not deleted. A deleted one keeps its number, and its name is free again. */
+export const apps = {
+  /** The project's app of that name, made if there is none. */
+  insertOrFind: write(async (session, input: AppKey & { readonly createdAt: number }): Promise<App> => {
+    const { projectId, name, createdAt } = input;
+    const row = await session.db
+      .insertInto("apps")
+      .values({
+        projectId,
+        name,
+        createdAt,
+        updatedAt: createdAt,
+        hostLabel: hashedLabel({ projectId, appName: name }),
+      })
+      .onConflict((conflict) => conflict.doNothing())
+      .returningAll()
+      .executeTakeFirst();
+    const app = row ? fromRow(row) : await findApp(session, { projectId, name });
+    if (!app) throw new Error(`the app ${projectId}/${name} can neither be made nor found`);
+    return app;
+  }),
+
+  find: read(findApp),
+
+  findByNumber: read(async (session, appNumber: number): Promise<App | null> => {
+    const row = await living(session).where("number", "=", appNumber).executeTakeFirst();
+    return row ? fromRow(row) : null;
+  }),
+
+  /** A project's apps, by name. */
+  list: read(async (session, projectId: string): Promise<App[]> => {
+    const rows = await living(session).where("projectId", "=", projectId).orderBy("name").execute();
+    return rows.map(fromRow);
+  }),
+
+  /** Finds apps by their hashed host labels. */
+  findHosted: read(async ({ db }, labels: readonly string[]): Promise<HostedApp[]> => {
+    return await db
+      .selectFrom("apps")
+      .select(["projectId", "name as appName"])
+      .where("hostLabel", "in", labels)
+      .where("hostLabel", "is not", null)
+      .where("deletedAt", "is", null)
+      .execute();
+  }),
+
+  /** The apps of every project, by number. */
+  listAll: read(async (session): Promise<App[]> => {
+    const rows = await living(session).orderBy("number").execute();
+    return rows.map(fromRow);
+  }),
+
+  /** Makes a version of the app the one that takes new calls. False when the app has no such version. */
+  setCurrentVersion: write(
+    async (session, input: HeldChange & { readonly versionId: string }): Promise<boolean> => {
+      await requireApp(session, input.appNumber, input.holder ?? null);
+      const versionId = uuidBytes(input.versionId);
+      const result = await session.db
+        .updateTable("apps")
+        .set({ currentVersionId: versionId, updatedAt: input.now })
+        .where("number", "=", input.appNumber)
+        .where("deletedAt", "is", null)
+        .where((eb) =>
+          eb.exists(
+            eb
+              .selectFrom("versions")
+              .select("versions.id")
+              .where("versions.id", "=", versionId)
+              .where("versions.appNumber", "=", input.appNumber),
+          ),
+        )
+        .executeTakeFirst();
+      if (result.numUpdatedRows !== 1n) return false;
+      await noteChange(session, "app", input.appNumber);
+      return true;
+    },
+  ),
+
+  /** False when there is no such app, or it is deleted already. */
+  markDeleted: write(async (session, { appNumber, now, holder = null }: HeldChange): Promise<boolean> => {
+    await requireApp(session, appNumber, holder);
+    const result = await session.db
+      .updateTable("apps")
+      .set({ deletedAt: now, updatedAt: now })
+      .where("number", "=", appNumber)
+      .where("deletedAt", "is", null)
+      .executeTakeFirst();
+    if (result.numUpdatedRows !== 1n) return false;
+    await noteChange(session, "app", appNumber);
+    return true;
+  }),
+};
+
+function living({ db }: Session) {
+  return db.selectFrom("apps").selectAll().where("deletedAt", "is", null);
+}
+
+async function findApp(session: Session, { projectId, name }: AppKey): Promise<App | null> {
+  const row = await living(session)
+    .where("projectId", "=", projectId)
+    .where("name", "=", name)
+    .executeTakeFirst();
+  return row ? fromRow(row) : null;
+}
+
+function fromRow(row: Selectable<AppsTable>): App {
+  const {
+    owner: _,
+    fence: _fence,
+    deletedAt: _deletedAt,
+    hostLabel: _label,
+    currentVersionId,
+    ...rest
+  } = row;
+  return { ...rest, currentVersionId: currentVersionId && uuidText(currentVersionId) };
+}

@@ -1,0 +1,269 @@
+import { uuidBytes, uuidText } from "../../kit/ids.ts";
+import type { FunctionSignature, ScalingOverrides, Version, VersionBlobs } from "../../model/app.ts";
+import type { AppConfig } from "../../model/app-config.ts";
+import { AppError } from "../../model/errors.ts";
+import { requireApp } from "../nodes/app-owners.ts";
+import type { AppHolder } from "../nodes/app-owners.ts";
+import { noteChange } from "../nodes/changes.ts";
+import { read, write } from "../operation.ts";
+import type { Session } from "../operation.ts";
+import { isUnfinished } from "../runs/run-columns.ts";
+import type { VersionsTable } from "../schema/schema.ts";
+
+type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundle" | "createdAt"> &
+  Partial<Pick<Version, "environment" | "bundleHash" | "functions" | keyof VersionBlobs>>;
+
+const NO_ENVIRONMENT_BLOB = { environmentBlob: null, environmentBytes: null, environmentTag: null };
+
+/** Versions: the immutable deploys of apps. */
+export const versions = {
+  /** Stores a version under the app's next number. Throws `app_not_found` when there is no such app. */
+  insert: write(async ({ db }, version: NewVersion): Promise<Version> => {
+    // The app's row is written first: its lock makes two deploys of one app take their numbers in turn.
+    const app = await db
+      .updateTable("apps")
+      .set({ updatedAt: version.createdAt })
+      .where("number", "=", version.appNumber)
+      .where("deletedAt", "is", null)
+      .executeTakeFirst();
+    if (app.numUpdatedRows === 0n) throw new AppError("app_not_found");
+    const { last } = await db
+      .selectFrom("versions")
+      .select((eb) => eb.fn.max("number").as("last"))
+      .where("appNumber", "=", version.appNumber)
+      .executeTakeFirstOrThrow();
+    const { bundle: bundleDir, environment = null, bundleHash = null, functions = null, ...rest } = version;
+    const row = {
+      bundleBlob: null,
+      bundleBytes: null,
+      environmentBlob: null,
+      environmentBytes: null,
+      environmentTag: null,
+      ...rest,
+      id: uuidBytes(version.id),
+      number: (last ?? 0) + 1,
+      config: JSON.stringify(version.config),
+      bundleDir,
+      environment,
+      bundleHash,
+      functions: functions && JSON.stringify(functions),
+      overrides: null,
+    };
+    await db.insertInto("versions").values(row).execute();
+    return fromRow(row);
+  }),
+
+  find: read(async ({ db }, id: string): Promise<Version | null> => {
+    const row = await db
+      .selectFrom("versions")
+      .selectAll()
+      .where("id", "=", uuidBytes(id))
+      .executeTakeFirst();
+    return row ? fromRow(row) : null;
+  }),
+
+  /** A version's configuration as it was deployed, whatever was changed since. */
+  findDeployed: read(async ({ db }, id: string): Promise<AppConfig | null> => {
+    const row = await db
+      .selectFrom("versions")
+      .select("config")
+      .where("id", "=", uuidBytes(id))
+      .executeTakeFirst();
+    return row ? (JSON.parse(row.config) as AppConfig) : null;
+  }),
+
+  /** An app's versions, newest first. */
+  list: read(async ({ db }, appNumber: number): Promise<Version[]> => {
+    const rows = await db
+      .selectFrom("versions")
+      .selectAll()
+      .where("appNumber", "=", appNumber)
+      .orderBy("number", "desc")
+      .execute();
+    return rows.map(fromRow);
+  }),
+
+  /** The versions of every app that is not deleted. */
+  listAll: read(async ({ db }): Promise<Version[]> => {
+    const rows = await db
+      .selectFrom("versions")
+      .innerJoin("apps", "apps.number", "versions.appNumber")
+      .selectAll("versions")
+      .where("apps.deletedAt", "is", null)
+      .execute();
+    return rows.map(fromRow);
+  }),
+
+  /** What is changed of it while it serves. False when there is no such version. */
+  setOverrides: write(
+    async (
+      session,
+      {
+        id,
+        overrides,
+        held,
+      }: {
+        readonly id: string;
+        readonly overrides: ScalingOverrides | null;
+        /** The app, and who has to have it. */
+        readonly held?: { readonly appNumber: number; readonly holder: AppHolder | null };
+      },
+    ): Promise<boolean> => {
+      if (held) await requireApp(session, held.appNumber, held.holder);
+      return await change(session, id, { overrides: overrides && JSON.stringify(overrides) });
+    },
+  ),
+
+  /** Of an app's versions, those that runs which have not ended name. */
+  inUse: read(async (session, appNumber: number): Promise<string[]> => {
+    const rows = await session.db
+      .selectFrom("runs")
+      .select("versionId")
+      .distinct()
+      .where("appNumber", "=", appNumber)
+      .where(isUnfinished(session))
+      .execute();
+    return rows.map(({ versionId }) => uuidText(versionId));
+  }),
+
+  /** Forgets versions, but none that its app serves. */
+  remove: write(async ({ db }, ids: readonly string[]): Promise<void> => {
+    if (ids.length === 0) return;
+    await db
+      .deleteFrom("versions")
+      .where("id", "in", ids.map(uuidBytes))
+      .where((eb) =>
+        eb.not(
+          eb.exists(
+            eb
+              .selectFrom("apps")
+              .select("apps.number")
+              .whereRef("apps.currentVersionId", "=", "versions.id")
+              .where("apps.deletedAt", "is", null),
+          ),
+        ),
+      )
+      .execute();
+  }),
+
+  /** Its packages are in another folder now, and in no blob. */
+  setEnvironment: write(
+    async (
+      session,
+      { id, environment }: { readonly id: string; readonly environment: string | null },
+    ): Promise<boolean> => await change(session, id, { environment, ...NO_ENVIRONMENT_BLOB }),
+  ),
+
+  /** Records what a replica said can be called. False when there is no such version. */
+  setFunctions: write(
+    async (
+      session,
+      { id, functions }: { readonly id: string; readonly functions: readonly FunctionSignature[] },
+    ): Promise<boolean> => await change(session, id, { functions: JSON.stringify(functions) }),
+  ),
+};
+
+/** False when there is no such version. */
+async function change(
+  session: Session,
+  id: string,
+  columns: Partial<
+    Pick<VersionsTable, "overrides" | "environment" | "functions" | keyof typeof NO_ENVIRONMENT_BLOB>
+  >,
+): Promise<boolean> {
+  const changed = await session.db
+    .updateTable("versions")
+    .set(columns)
+    .where("id", "=", uuidBytes(id))
+    .returning("appNumber")
+    .executeTakeFirst();
+  if (!changed) return false;
+  await noteChange(session, "app", changed.appNumber);
+  return true;
+}
+
+function fromRow({ bundleDir: bundle, ...row }: VersionsTable): Version {
+  const config = JSON.parse(row.config) as AppConfig;
+  const overrides = row.overrides === null ? null : (JSON.parse(row.overrides) as ScalingOverrides);
+  return {
+    ...row,
+    bundle,
+    id: uuidText(row.id),
+    config: { ...config, scaling: { ...config.scaling, ...overrides } },
+    overrides,
+    functions: row.functions === null ? null : (JSON.parse(row.functions) as FunctionSignature[]),
+  };
+}
+
+const COLLECTED_AT = "blobs_collected_at";
+
+/** What holds the packages of a version. */
+export type EnvironmentBlob = Omit<VersionBlobs, "bundleBlob" | "bundleBytes">;
+
+/** Which blobs the versions are kept in. */
+export const versionBlobs = {
+  /** Names those of a version, each unless it has one; nothing if there is no such version. */
+  add: write(
+    async ({ db }, { id, blobs }: { readonly id: string; readonly blobs: VersionBlobs }): Promise<void> => {
+      const { bundleBlob, bundleBytes, environmentBlob, environmentBytes, environmentTag } = blobs;
+      const ofVersion = () => db.updateTable("versions").where("id", "=", uuidBytes(id));
+      if (bundleBlob !== null)
+        await ofVersion().set({ bundleBlob, bundleBytes }).where("bundleBlob", "is", null).execute();
+      if (environmentBlob === null) return;
+      await ofVersion()
+        .set({ environmentBlob, environmentBytes, environmentTag })
+        .where("environmentBlob", "is", null)
+        .where("environment", "is not", null)
+        .execute();
+    },
+  ),
+
+  /** What holds an environment, by its id, if some version says so. */
+  ofEnvironment: read(async ({ db }, environment: string): Promise<EnvironmentBlob | null> => {
+    const row = await db
+      .selectFrom("versions")
+      .select(["environmentBlob", "environmentBytes", "environmentTag"])
+      .where("environment", "=", environment)
+      .where("environmentBlob", "is not", null)
+      .limit(1)
+      .executeTakeFirst();
+    return row ?? null;
+  }),
+
+  /** Of these hashes, those that any version names, of deleted apps too. */
+  named: read(async ({ db }, hashes: readonly string[]): Promise<string[]> => {
+    const rows = await db
+      .selectFrom("versions")
+      .select(["bundleBlob", "environmentBlob"])
+      .where((eb) => eb.or([eb("bundleBlob", "in", hashes), eb("environmentBlob", "in", hashes)]))
+      .execute();
+    return rows.flatMap(({ bundleBlob, environmentBlob }) =>
+      [bundleBlob ?? [], environmentBlob ?? []].flat(),
+    );
+  }),
+
+  /** Whether the caller is to collect what nobody names: one of all who ask within that time, by the database's clock. */
+  takeCollection: write(async ({ db, databaseNow }, everyMs: number): Promise<boolean> => {
+    const { now } = await db.selectNoFrom([databaseNow.as("now")]).executeTakeFirstOrThrow();
+    const value = String(now);
+    const { numInsertedOrUpdatedRows } = await db
+      .insertInto("meta")
+      .values({ key: COLLECTED_AT, value })
+      .onConflict((conflict) => conflict.column("key").doNothing())
+      .executeTakeFirst();
+    if (numInsertedOrUpdatedRows === 1n) return true;
+    const last = await db
+      .selectFrom("meta")
+      .select("value")
+      .where("key", "=", COLLECTED_AT)
+      .executeTakeFirstOrThrow();
+    if (now - Number(last.value) < everyMs) return false;
+    const { numUpdatedRows } = await db
+      .updateTable("meta")
+      .set({ value })
+      .where("key", "=", COLLECTED_AT)
+      .where("value", "=", last.value)
+      .executeTakeFirst();
+    return numUpdatedRows === 1n;
+  }),
+};

@@ -1,0 +1,182 @@
+import { uuidBytes, uuidText } from "../../kit/ids.ts";
+import { read, write } from "../operation.ts";
+import type { Payload } from "../../model/payload.ts";
+import { endRun } from "../../model/run.ts";
+import type { Run, RunFate, RunKey } from "../../model/run.ts";
+import { packColumns } from "../column-batch.ts";
+import type { ColumnBatch } from "../column-batch.ts";
+import type { ColumnInsert, Session } from "../operation.ts";
+import { packPayloads, payloadRows } from "./payloads.ts";
+import type { PackedPayloads } from "./payloads.ts";
+import { packRuns, recordSources } from "./run-columns.ts";
+
+/** What an idempotency key stands for. */
+type KeyedRun = { readonly runId: string; readonly fingerprint: Uint8Array };
+
+type KeyQuery = {
+  readonly appNumber: number;
+  readonly keyHash: Uint8Array;
+  /** Older ones count no more. */
+  readonly since: number;
+};
+
+/** Idempotency keys, known by their hash. */
+export const keys = {
+  find: read(async ({ db }, { appNumber, keyHash, since }: KeyQuery): Promise<KeyedRun | null> => {
+    const row = await db
+      .selectFrom("idempotencyKeys")
+      .select(["runId", "fingerprint"])
+      .where("appNumber", "=", appNumber)
+      .where("keyHash", "=", keyHash)
+      .where("createdAt", ">", since)
+      .executeTakeFirst();
+    return row ? { runId: uuidText(row.runId), fingerprint: row.fingerprint } : null;
+  }),
+
+  /** Frees a key, if it still stands for that run. */
+  forget: write(
+    async (
+      { db },
+      key: { readonly appNumber: number; readonly keyHash: Uint8Array; readonly runId: string },
+    ): Promise<void> => {
+      await db
+        .deleteFrom("idempotencyKeys")
+        .where("appNumber", "=", key.appNumber)
+        .where("keyHash", "=", key.keyHash)
+        .where("runId", "=", uuidBytes(key.runId))
+        .execute();
+    },
+  ),
+};
+
+/** A run that has begun; null for an owner when it is queued, so that anyone may claim it. */
+export type AcceptedRun = { readonly run: Run; readonly payload: Payload; readonly owner: string | null };
+
+type PackedAccepts = { readonly runs: ColumnBatch; readonly payloads: PackedPayloads };
+
+const RECORD = recordSources<AcceptedRun>();
+const SOURCES = {
+  numbers: { ...RECORD.numbers, fence: ({ owner }: AcceptedRun) => (owner === null ? 0 : 1) },
+  texts: { ...RECORD.texts, owner: ({ owner }: AcceptedRun) => owner },
+  uuids: RECORD.uuids,
+};
+
+/** Accepted runs as columns, ready to travel to the database's thread. */
+export function packAccepted(accepted: readonly AcceptedRun[]): PackedAccepts {
+  return { runs: packColumns(accepted, SOURCES), payloads: packPayloads(accepted) };
+}
+
+/** The rows of accepted runs. */
+export function acceptedRows({ runs, payloads }: PackedAccepts): ColumnInsert[] {
+  return [{ table: "runs", batch: runs }, ...payloadRows(payloads)];
+}
+
+/** The error of a run that was refused: it stands where the run would be, so that it can never be stored. */
+const REFUSED = "storage_unavailable";
+const REFUSAL: RunFate = {
+  state: "failure",
+  statusCode: 503,
+  errorCode: REFUSED,
+  errorMessage: "The service could not store the run.",
+};
+
+type PackedRefusals = { readonly runs: ColumnBatch; readonly keys: readonly RunKey[] };
+
+/** Runs that are to be refused, as columns. */
+export function packRefusals(accepted: readonly AcceptedRun[]): PackedRefusals {
+  const refused = accepted.map(({ run }): Run => ({
+    ...endRun(run, REFUSAL, run.createdAt),
+    webhookState: "none",
+    webhookEndpoint: null,
+  }));
+  return { runs: packRuns(refused), keys: refused.map(({ appNumber, id }) => ({ appNumber, id })) };
+}
+
+/** Takes the places of runs that are not stored; returns the ids of all that were refused, now or before. */
+export async function refuseRuns(session: Session, { runs, keys }: PackedRefusals): Promise<string[]> {
+  await session.insertCounted([{ table: "runs", batch: runs }]);
+  const rows = await session.db
+    .selectFrom("runs")
+    .select(["appNumber", "id"])
+    .where(
+      "id",
+      "in",
+      keys.map(({ id }) => uuidBytes(id)),
+    )
+    .where("appNumber", "in", [...new Set(keys.map(({ appNumber }) => appNumber))])
+    .where("errorCode", "=", REFUSED)
+    .execute();
+  return rows.map(({ id }) => uuidText(id));
+}
+
+type Keyed = {
+  readonly accepted: AcceptedRun;
+  readonly keyHash: Uint8Array;
+  readonly fingerprint: Uint8Array;
+  readonly now: number;
+  /** How long a key counts. */
+  readonly keptMs: number;
+};
+
+type PackedKeyed = PackedAccepts & {
+  readonly key: {
+    readonly appNumber: number;
+    readonly keyHash: Uint8Array;
+    readonly runId: Uint8Array;
+    readonly fingerprint: Uint8Array;
+    readonly createdAt: number;
+  };
+  readonly expiredAt: number;
+};
+
+/** What a key's second use meets: nothing, a run of the same request, or of another. */
+type KeyedResult =
+  | { readonly kind: "accepted" }
+  | { readonly kind: "same"; readonly runId: string }
+  | { readonly kind: "different" };
+
+export function packKeyed({ accepted, keyHash, fingerprint, now, keptMs }: Keyed): PackedKeyed {
+  const { run } = accepted;
+  return {
+    ...packAccepted([accepted]),
+    key: { appNumber: run.appNumber, keyHash, runId: uuidBytes(run.id), fingerprint, createdAt: now },
+    expiredAt: now - keptMs,
+  };
+}
+
+/** Takes the key and stores the run, or says whose the key is. */
+export async function acceptKeyed(session: Session, packed: PackedKeyed): Promise<KeyedResult> {
+  const { key } = packed;
+  for (;;) {
+    if (await takeKey(session, packed)) {
+      await session.insertCounted(acceptedRows(packed));
+      return { kind: "accepted" };
+    }
+    const holder = await session.db
+      .selectFrom("idempotencyKeys")
+      .select(["runId", "fingerprint"])
+      .where("appNumber", "=", key.appNumber)
+      .where("keyHash", "=", key.keyHash)
+      .executeTakeFirst();
+    // Swept away between the two statements: the key is free now.
+    if (!holder) continue;
+    const isSame = Buffer.compare(holder.fingerprint, key.fingerprint) === 0;
+    return isSame ? { kind: "same", runId: uuidText(holder.runId) } : { kind: "different" };
+  }
+}
+
+/** One statement, so that of two at the same moment the second waits for the first, and then loses. */
+async function takeKey({ db }: Session, { key, expiredAt }: PackedKeyed): Promise<boolean> {
+  const taken = await db
+    .insertInto("idempotencyKeys")
+    .values(key)
+    .onConflict((conflict) =>
+      conflict
+        .columns(["appNumber", "keyHash"])
+        .doUpdateSet({ runId: key.runId, fingerprint: key.fingerprint, createdAt: key.createdAt })
+        .where("idempotencyKeys.createdAt", "<=", expiredAt),
+    )
+    .returning("createdAt")
+    .executeTakeFirst();
+  return taken !== undefined;
+}

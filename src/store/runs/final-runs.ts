@@ -1,0 +1,204 @@
+import { uuidBytes, uuidText } from "../../kit/ids.ts";
+import type { NewDelivery } from "../../model/delivery.ts";
+import type { PayloadBlob } from "../../model/payload.ts";
+import { requireMove } from "../../model/run.ts";
+import type { Run, RunKey } from "../../model/run.ts";
+import type { TranscriptPart } from "../../model/transcript-part.ts";
+import { bytesIn, packColumns, pickRows, uuidAt } from "../column-batch.ts";
+import type { ColumnBatch } from "../column-batch.ts";
+import { packDeliveries } from "./deliveries.ts";
+import type { Session } from "../operation.ts";
+import { addUsage, removeContents } from "./removal.ts";
+import { packRunBlobs } from "./payloads.ts";
+import type { RunBlob } from "./payloads.ts";
+import { codeBefore, finalSources } from "./run-columns.ts";
+import { packParts } from "./transcripts.ts";
+
+type Result = {
+  readonly bytes: Uint8Array | null;
+  /** Holds them instead. */
+  readonly blob?: PayloadBlob | undefined;
+  readonly contentType: string | null;
+};
+
+type FinalRun = {
+  /** As it is from now on; what was fixed when it was accepted stays as it is stored. */
+  readonly run: Run;
+  /** Null: nothing is kept, neither the input nor what there is of its transcript. */
+  readonly result: Result | null;
+  /** Of a run that was accepted without it; else what is stored stays. */
+  readonly input?: Uint8Array | null;
+  /** The last part of its transcript. */
+  readonly part: TranscriptPart | null;
+  readonly delivery: NewDelivery | null;
+};
+
+/** The end of a run that its claimer holds. */
+export type FinishedClaim = FinalRun & { readonly fence: number; readonly owner: string };
+
+type QueuedEnd = RunKey & Pick<FinalRun, "run" | "result"> & { readonly delivery?: NewDelivery | null };
+
+/** Rows that only some runs of a batch have. */
+type Sparse = { readonly batch: ColumnBatch; readonly indexes: readonly number[] };
+
+type PackedFinals = {
+  readonly runs: ColumnBatch;
+  readonly results: Sparse | null;
+  readonly inputs: Sparse | null;
+  /** Those of which no payload is kept. */
+  readonly bare: readonly { readonly index: number; readonly key: RunKey }[];
+  readonly parts: Sparse | null;
+  readonly deliveries: Sparse | null;
+  /** Which blobs hold results and bodies. A name too many does no harm. */
+  readonly blobs: ColumnBatch | null;
+};
+
+const FINAL = finalSources<FinalRun>();
+const FINISHED = {
+  numbers: { ...FINAL.numbers, fence: ({ fence }: FinishedClaim) => fence },
+  texts: { ...FINAL.texts, owner: ({ owner }: FinishedClaim) => owner },
+  uuids: FINAL.uuids,
+};
+const RESULT = {
+  numbers: { appNumber: ({ run }: FinalRun) => run.appNumber },
+  texts: { contentType: ({ result }: FinalRun) => result?.contentType ?? null },
+  uuids: { id: ({ run }: FinalRun) => run.id },
+  blobs: { result: ({ result }: FinalRun) => result?.bytes ?? null },
+};
+/** Of batches with large results: all others are written as if there were none. */
+const RESULT_WITH_BLOBS = {
+  ...RESULT,
+  numbers: { ...RESULT.numbers, resultBytes: ({ result }: FinalRun) => result?.blob?.bytes ?? null },
+  texts: { ...RESULT.texts, resultBlob: ({ result }: FinalRun) => result?.blob?.hash ?? null },
+};
+const INPUT = {
+  numbers: RESULT.numbers,
+  texts: {},
+  uuids: RESULT.uuids,
+  blobs: { input: ({ input }: FinalRun) => input ?? null },
+};
+
+const KEY = ["appNumber", "id"] as const;
+
+/** Finished claims as columns, ready to travel to the database's thread. */
+export function packFinished(finished: readonly FinishedClaim[]): PackedFinals {
+  for (const { run } of finished) requireMove("finish", run.state);
+  return { runs: packColumns(finished, FINISHED), ...packKept(finished) };
+}
+
+/** Ends the runs that are still held as the batch says; returns their ids. */
+export async function finishClaims(session: Session, packed: PackedFinals): Promise<string[]> {
+  const passed = await session.updateColumns("runs", packed.runs, {
+    match: [...KEY, "fence", "owner"],
+    where: { state: codeBefore("finish") },
+    set: { owner: null },
+  });
+  await writeKept(session, packed, passed);
+  const { names, bytes } = packed.runs.uuids;
+  // The ids are the first column of UUIDs.
+  return passed.map((index) => uuidText(uuidAt(bytes, index * names.length)));
+}
+
+/** The end of a queued run as columns, ready to travel to the database's thread. */
+export function packQueuedEnd({ run, result, delivery = null }: QueuedEnd): PackedFinals {
+  requireMove("drop", run.state);
+  const finals = [{ run, result, part: null, delivery }];
+  return { runs: packColumns(finals, FINAL), ...packKept(finals) };
+}
+
+/** Ends the run if it is queued; otherwise false. */
+export async function endQueued(session: Session, packed: PackedFinals): Promise<boolean> {
+  const passed = await session.updateColumns("runs", packed.runs, {
+    match: KEY,
+    where: { state: codeBefore("drop") },
+  });
+  await writeKept(session, packed, passed);
+  return passed.length === 1;
+}
+
+function packKept(finals: readonly FinalRun[]): Omit<PackedFinals, "runs"> {
+  const blobs = finals.flatMap(blobsOf);
+  return {
+    results: packSparse(
+      finals,
+      (final) => final.result && final,
+      (rows) => packColumns(rows, rows.some(({ result }) => result?.blob) ? RESULT_WITH_BLOBS : RESULT),
+    ),
+    inputs: packSparse(
+      finals,
+      (final) => (final.result && final.input ? final : null),
+      (rows) => packColumns(rows, INPUT),
+    ),
+    bare: finals.flatMap(({ run, result }, index) =>
+      result ? [] : { index, key: { appNumber: run.appNumber, id: run.id } },
+    ),
+    parts: packSparse(
+      finals,
+      ({ run, part }) => part && { appNumber: run.appNumber, id: run.id, ...part },
+      packParts,
+    ),
+    deliveries: packSparse(finals, ({ delivery }) => delivery, packDeliveries),
+    blobs: blobs.length === 0 ? null : packRunBlobs(blobs),
+  };
+}
+
+function blobsOf({ run: { appNumber, id }, result, delivery }: FinalRun): RunBlob[] {
+  return [result?.blob, delivery?.bodyBlob].flatMap((blob) =>
+    blob ? { appNumber, id, hash: blob.hash } : [],
+  );
+}
+
+function packSparse<Row>(
+  finals: readonly FinalRun[],
+  rowOf: (final: FinalRun) => Row | null,
+  pack: (rows: readonly Row[]) => ColumnBatch,
+): Sparse | null {
+  const rows: Row[] = [];
+  const indexes: number[] = [];
+  for (const [index, final] of finals.entries()) {
+    const row = rowOf(final);
+    if (row === null) continue;
+    rows.push(row);
+    indexes.push(index);
+  }
+  return rows.length === 0 ? null : { batch: pack(rows), indexes };
+}
+
+async function writeKept(session: Session, packed: PackedFinals, passed: readonly number[]): Promise<void> {
+  if (passed.length === 0) return;
+  const { rowCount } = packed.runs;
+  const isPassed = passed.length < rowCount ? new Set(passed) : null;
+  const passedOf = ({ batch, indexes }: Sparse): ColumnBatch => {
+    if (!isPassed) return batch;
+    const rows = indexes.flatMap((index, row) => (isPassed.has(index) ? row : []));
+    return pickRows(batch, rows);
+  };
+
+  let bytes = 0;
+  if (packed.results) {
+    const results = passedOf(packed.results);
+    // The caller's secret goes on with the delivery, and is kept nowhere else.
+    const stored = await session.updateColumns("payloads", results, {
+      match: KEY,
+      set: { sealedSecret: null },
+    });
+    const counted = results.numbers.names.includes("resultBytes") ? ["result", "resultBytes"] : ["result"];
+    bytes += bytesIn(results, counted, stored);
+  }
+  if (packed.inputs) {
+    const inputs = passedOf(packed.inputs);
+    const stored = await session.updateColumns("payloads", inputs, { match: KEY });
+    bytes += bytesIn(inputs, ["input"], stored);
+  }
+  const bare = packed.bare.filter(({ index }) => !isPassed || isPassed.has(index));
+  const removed = await removeContents(
+    session,
+    bare.map(({ key }) => ({ appNumber: key.appNumber, id: uuidBytes(key.id) })),
+  );
+  bytes -= removed.bytes;
+  if (packed.parts)
+    bytes += (await session.insertColumns("transcripts", passedOf(packed.parts), ["bytes"])).bytes;
+  if (packed.deliveries) await session.insertColumns("deliveries", passedOf(packed.deliveries));
+  if (packed.blobs) await session.insertColumns("runBlobs", packed.blobs);
+  await addUsage(session, { runs: 0, bytes });
+}

@@ -1,0 +1,187 @@
+import { uuidBytes } from "../../kit/ids.ts";
+import type { Payload, PayloadBlob } from "../../model/payload.ts";
+import type { Run, RunKey } from "../../model/run.ts";
+import { packColumns } from "../column-batch.ts";
+import type { ColumnBatch, ColumnSources } from "../column-batch.ts";
+import { read, write } from "../operation.ts";
+import type { ColumnInsert, Session } from "../operation.ts";
+import type { PayloadsTable } from "../schema/schema.ts";
+
+/** A run, and a blob that holds something of it. */
+export type RunBlob = RunKey & { readonly hash: string };
+
+const BLOB_SOURCES = {
+  numbers: { appNumber: ({ appNumber }) => appNumber },
+  texts: { hash: ({ hash }) => hash },
+  uuids: { id: ({ id }) => id },
+} as const satisfies ColumnSources<RunBlob>;
+
+/** Names of blobs as columns, ready to travel to the database's thread. */
+export function packRunBlobs(blobs: readonly RunBlob[]): ColumnBatch {
+  return packColumns(blobs, BLOB_SOURCES);
+}
+
+/** What a row says of a blob. */
+export function blobOf(hash: string, bytes: number | null): PayloadBlob {
+  return { hash, bytes: bytes ?? 0 };
+}
+
+/** Writes down that a run names a blob. */
+export async function nameBlob({ db }: Session, { hash, appNumber, id }: RunBlob): Promise<void> {
+  await db
+    .insertInto("runBlobs")
+    .values({ hash, appNumber, id: uuidBytes(id) })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+}
+
+/** A run, by the bytes of its id, and the blob that it names. */
+export type RunBlobName = { readonly hash: string; readonly appNumber: number; readonly id: Uint8Array };
+
+/** Which blobs hold inputs, results and bodies of webhooks. */
+export const runBlobs = {
+  /** Of these hashes, those that a payload or a delivery still names. */
+  named: read(async (session, hashes: readonly string[]): Promise<string[]> => {
+    const { sql, db } = session;
+    const { rows } = await sql<{ hash: string }>`
+      select distinct n.hash from run_blobs as n
+      where n.hash in (${sql.join(hashes)}) and ${isNamed(session)}
+    `.execute(db);
+    return rows.map(({ hash }) => hash);
+  }),
+
+  /**
+   * Forgets runs that name their blob no longer, among so many after that one; gives the last it looked at, null at the
+   * end. The same bytes may be sent for ever, and each run that had them would be remembered.
+   */
+  tidy: write(
+    async (
+      session,
+      { after, limit }: { readonly after: RunBlobName | null; readonly limit: number },
+    ): Promise<RunBlobName | null> => {
+      const { sql, db } = session;
+      const placeOf = ({ hash, appNumber, id }: RunBlobName) => sql`(${hash}, ${appNumber}, ${id})`;
+      const isAfter = after ? sql`(hash, app_number, id) > ${placeOf(after)}` : sql`true`;
+      const { rows } = await sql<RunBlobName>`
+        select hash, app_number, id from run_blobs where ${isAfter}
+        order by hash, app_number, id limit 1 offset ${limit - 1}
+      `.execute(db);
+      const last = rows[0] ?? null;
+      const isBefore = last ? sql`(hash, app_number, id) <= ${placeOf(last)}` : sql`true`;
+      await sql`
+        delete from run_blobs as n where ${isAfter} and ${isBefore} and not ${isNamed(session)}
+      `.execute(db);
+      return last;
+    },
+  ),
+};
+
+/** Whether the run of the row `n` still names its blob. */
+function isNamed({ sql }: Session) {
+  return sql<boolean>`(
+    exists (
+      select 1 from payloads as p where p.app_number = n.app_number and p.id = n.id
+        and (p.input_blob = n.hash or p.result_blob = n.hash)
+    )
+    or exists (select 1 from deliveries as d where d.id = n.id and d.body_blob = n.hash)
+  )`;
+}
+
+type RunWithPayload = { readonly run: Run; readonly payload: Payload };
+
+/** Payloads as columns, with the blobs that they name. */
+export type PackedPayloads = { readonly rows: ColumnBatch; readonly blobs: ColumnBatch | null };
+
+const SOURCES = {
+  numbers: {
+    appNumber: ({ run }) => run.appNumber,
+    isBare: ({ payload }) => (payload.isBare ? 1 : 0),
+  },
+  texts: { contentType: ({ payload }) => payload.contentType },
+  uuids: { id: ({ run }) => run.id },
+  blobs: {
+    input: ({ payload }) => payload.input,
+    result: ({ payload }) => payload.result,
+    sealedSecret: ({ payload }) => payload.sealedSecret,
+  },
+} as const satisfies ColumnSources<RunWithPayload>;
+
+/** Of batches with large inputs: all others are written as if there were none. Results are stored at the end. */
+const WITH_BLOBS = {
+  numbers: { ...SOURCES.numbers, inputBytes: ({ payload }) => payload.inputBlob?.bytes ?? null },
+  texts: { ...SOURCES.texts, inputBlob: ({ payload }) => payload.inputBlob?.hash ?? null },
+  uuids: SOURCES.uuids,
+  blobs: SOURCES.blobs,
+} as const satisfies ColumnSources<RunWithPayload>;
+
+// Compiles only while every column has a source.
+({ ...WITH_BLOBS.numbers, ...WITH_BLOBS.texts, ...WITH_BLOBS.uuids, ...WITH_BLOBS.blobs }) satisfies Record<
+  Exclude<keyof PayloadsTable, "resultBlob" | "resultBytes">,
+  unknown
+>;
+
+/** The columns of a payload that count as stored bytes. */
+const COUNTED = ["input", "result"] as const;
+const COUNTED_WITH_BLOBS = [...COUNTED, "inputBytes"] as const;
+
+/** The stored bytes of a payload's row, as SQL. */
+export const PAYLOAD_SIZE =
+  "coalesce(length(input), 0) + coalesce(length(result), 0) + coalesce(input_bytes, 0) + coalesce(result_bytes, 0)";
+
+/** Payloads as columns, ready to travel to the database's thread. */
+export function packPayloads(rows: readonly RunWithPayload[]): PackedPayloads {
+  const named = rows.flatMap(({ run, payload: { inputBlob } }) =>
+    inputBlob ? { ...run, hash: inputBlob.hash } : [],
+  );
+  if (named.length === 0) return { rows: packColumns(rows, SOURCES), blobs: null };
+  return { rows: packColumns(rows, WITH_BLOBS), blobs: packRunBlobs(named) };
+}
+
+/** The rows of payloads. */
+export function payloadRows({ rows, blobs }: PackedPayloads): ColumnInsert[] {
+  if (!blobs) return [{ table: "payloads", batch: rows, counted: COUNTED }];
+  return [
+    { table: "payloads", batch: rows, counted: COUNTED_WITH_BLOBS },
+    { table: "runBlobs", batch: blobs },
+  ];
+}
+
+/** The columns that make a payload. */
+export const PAYLOAD_COLUMNS = [
+  "input",
+  "result",
+  "contentType",
+  "isBare",
+  "sealedSecret",
+  "inputBlob",
+  "inputBytes",
+  "resultBlob",
+  "resultBytes",
+] as const;
+
+export type PayloadRow = Pick<PayloadsTable, (typeof PAYLOAD_COLUMNS)[number]>;
+
+/** The payload that a row holds; an empty one where the columns were joined and there is none. */
+export function payloadFromRow(row: { [Name in keyof PayloadRow]: PayloadRow[Name] | null }): Payload {
+  const { input, result, contentType, isBare, sealedSecret } = row;
+  const payload = { input, result, contentType, isBare: isBare === 1, sealedSecret };
+  if (!row.inputBlob && !row.resultBlob) return payload;
+  return {
+    ...payload,
+    ...(row.inputBlob && { inputBlob: blobOf(row.inputBlob, row.inputBytes) }),
+    ...(row.resultBlob && { resultBlob: blobOf(row.resultBlob, row.resultBytes) }),
+  };
+}
+
+/** Inputs and results of runs, while they are kept. */
+export const payloads = {
+  find: read(async ({ db }, { appNumber, id }: RunKey): Promise<Payload | null> => {
+    const row = await db
+      .selectFrom("payloads")
+      .select(PAYLOAD_COLUMNS)
+      .where("appNumber", "=", appNumber)
+      .where("id", "=", uuidBytes(id))
+      .executeTakeFirst();
+    return row ? payloadFromRow(row) : null;
+  }),
+};

@@ -1,0 +1,336 @@
+import { firstIdAt, uuidText } from "../../kit/ids.ts";
+import { CLASS_RATIO, SpanClasses } from "../../kit/histograms.ts";
+import { RUN_STATES } from "../../model/run.ts";
+import type { RunState } from "../../model/run.ts";
+import { heavyRead } from "../operation.ts";
+import type { Session } from "../operation.ts";
+import { isInState, isQueued } from "./run-columns.ts";
+import { PENDING } from "./deliveries.ts";
+
+/** A span of time, in epoch milliseconds; its end is no part of it. */
+type Slice = readonly [fromMs: number, toMs: number];
+
+/** What was counted; before `sinceMs` something is left out. */
+type Counted<Group> = { readonly groups: readonly Group[]; readonly sinceMs: number };
+
+const FIRST_MS = 60_000;
+const LEAST_SLICE_MS = 1_000;
+const GROWTH = 4;
+/** Each costs as much as the whole may cost. */
+const MAX_OVERFLOWS = 2;
+
+/**
+ * Counts from the newest back, in slices whose length follows from how much the ones before held, until the whole is
+ * counted or as many rows were looked at as may be. Keys are in order of time within each app only: one statement
+ * over many apps could not stop at the newest.
+ */
+export async function countSlices<Group extends { readonly count: number }>(
+  whole: { readonly fromMs: number; readonly toMs: number; readonly maxRuns: number },
+  count: (slice: Slice, limit: number) => Promise<readonly Group[]>,
+): Promise<Counted<Group>> {
+  const { fromMs, toMs, maxRuns } = whole;
+  const groups: Group[] = [];
+  let sinceMs = toMs;
+  let left = maxRuns;
+  let sliceMs = FIRST_MS;
+  let overflows = 0;
+  while (sinceMs > fromMs && overflows < MAX_OVERFLOWS) {
+    const startMs = Math.max(fromMs, sinceMs - sliceMs);
+    const found = await count([startMs, sinceMs], left + 1);
+    const seen = found.reduce((sum, group) => sum + group.count, 0);
+    if (seen > left) {
+      overflows += 1;
+      sliceMs = (sinceMs - startMs) / GROWTH ** 2;
+      // Of a minute with more than all that may be read, something is better than nothing.
+      if (sinceMs === toMs && overflows === MAX_OVERFLOWS) groups.push(...found);
+      continue;
+    }
+    groups.push(...found);
+    left -= seen;
+    // Half of what may still be read, if it goes on like this.
+    const fittingMs = seen === 0 ? Number.POSITIVE_INFINITY : ((sinceMs - startMs) * left) / seen / 2;
+    sliceMs = Math.max(LEAST_SLICE_MS, Math.min(sliceMs * GROWTH, fittingMs));
+    sinceMs = startMs;
+  }
+  return { groups, sinceMs };
+}
+
+/** Which runs figures are about: those of a project or of one app that were accepted in a span of time. */
+type RunSpan = {
+  readonly projectId: string;
+  /** Null for all apps that are not deleted. */
+  readonly appNumber: number | null;
+  /** The first step's start, in epoch milliseconds. */
+  readonly fromMs: number;
+  /** The end, which is no part of it. */
+  readonly toMs: number;
+  readonly stepMs: number;
+  /** How many runs at most are looked at, the newest ones. */
+  readonly maxRuns: number;
+};
+
+/** What became of some runs. */
+export type RunFigures = {
+  readonly byState: Readonly<Record<RunState, number>>;
+  /** How many waited until their replica was ready. */
+  readonly cold: number;
+  /** Response times that half of the runs that ended, 95 and 99 in a hundred did not exceed; null of none. */
+  readonly p50Ms: number | null;
+  readonly p95Ms: number | null;
+  readonly p99Ms: number | null;
+};
+
+/** Figures of a span; before `sinceMs` runs are left out. */
+type SpanFigures = {
+  readonly steps: readonly RunFigures[];
+  readonly total: RunFigures;
+  readonly sinceMs: number;
+};
+
+/** How many runs an app had in each step. */
+type AppTraffic = { readonly appNumber: number; readonly runs: number[]; readonly failures: number[] };
+
+/** A run that failed. */
+type FailedRun = {
+  readonly appNumber: number;
+  readonly id: string;
+  readonly functionName: string;
+  readonly createdAt: number;
+  readonly errorCode: string | null;
+  readonly errorMessage: string | null;
+};
+
+/** Runs of one step, state and about one response time, all cold or none; packed into a number by `packedClass`. */
+type RunClass = { readonly packed: number; readonly count: number };
+type AppStep = {
+  readonly appNumber: number;
+  readonly step: number;
+  readonly count: number;
+  readonly failures: number;
+};
+
+const MAX_MESSAGE_CHARS = 500;
+/** The packed class of 1 ms: there are as many below it as above. */
+const CLASS_ZERO = 512;
+const LEAST_MS = 0.01;
+const MOST_MS = 10 ** 10;
+const STATE_SIZE = 4 * CLASS_ZERO;
+const STEP_SIZE = 8 * STATE_SIZE;
+
+/** Figures of runs over time. */
+export const runFigures = {
+  /** Runs by step. 100,000 take 70 ms on SQLite, where grouping by each part of a class took 115. */
+  ofSpan: heavyRead(async (session, span: RunSpan): Promise<SpanFigures> => {
+    const { sql, db } = session;
+    const { groups, sinceMs } = await countSlices(span, async (slice, limit) => {
+      const { rows } = await sql<RunClass>`
+        select packed, count(*) as count
+        from (${runsOf(session, sql`${packedClass(session, span)} as packed`, span, slice, limit)}) as seen
+        group by 1
+      `.execute(db);
+      return rows;
+    });
+    const steps = Array.from({ length: stepCount(span) }, () => new Tally());
+    const total = new Tally();
+    for (const { packed, count } of groups) {
+      const step = Math.floor(packed / STEP_SIZE);
+      const rest = packed - step * STEP_SIZE;
+      steps[stepIn(span, step)]!.add(rest, count);
+      total.add(rest, count);
+    }
+    return { steps: steps.map((step) => step.figures()), total: total.figures(), sinceMs };
+  }),
+
+  /** Runs by app and step; apps without any are left out. */
+  byApp: heavyRead(async (session, span: RunSpan): Promise<AppTraffic[]> => {
+    const { sql, db } = session;
+    const { groups } = await countSlices(span, async (slice, limit) => {
+      const { rows } = await sql<AppStep>`
+        select app_number, step, count(*) as count, count(case when ${isInState(session, "failure", "seen")} then 1 end) as failures
+        from (${runsOf(session, sql`r.app_number, r.state, ${stepOf(session, span)} as step`, span, slice, limit)}) as seen
+        group by 1, 2
+      `.execute(db);
+      return rows;
+    });
+    return Array.from(
+      Map.groupBy(groups, ({ appNumber }) => appNumber),
+      ([appNumber, ofApp]) => trafficOf(appNumber, ofApp, span),
+    );
+  }),
+
+  /** The newest failures of the span. */
+  lastFailures: heavyRead(
+    async (session, span: RunSpan & { readonly limit: number }): Promise<FailedRun[]> => {
+      const { sql, db } = session;
+      const { rows } = await sql<Omit<FailedRun, "id"> & { id: Uint8Array }>`
+      select r.app_number, r.id, r.function_name, r.created_at, r.error_code,
+        substr(r.error_message, 1, ${MAX_MESSAGE_CHARS}) as error_message
+      from (
+        select r.app_number, r.id from apps as a cross join runs as r
+        where ${isIn(session, span, [span.fromMs, span.toMs])} and ${isInState(session, "failure", "r")}
+        order by r.id desc limit ${span.limit}
+      ) as newest
+      join runs as r on r.app_number = newest.app_number and r.id = newest.id
+      order by r.id desc
+    `.execute(db);
+      return rows.map((row) => ({ ...row, id: uuidText(row.id) }));
+    },
+  ),
+
+  /** When the async run that waits longest was accepted, in epoch milliseconds; null when none waits. */
+  oldestQueuedAt: heavyRead(
+    async (session, of: Pick<RunSpan, "projectId" | "appNumber">): Promise<number | null> => {
+      const { sql, db } = session;
+      const { rows } = await sql<{ oldestAt: number | null }>`
+        select min((
+          select r.created_at from runs as r
+          where r.app_number = a.number and ${isQueued(session, "r")}
+          order by r.id limit 1
+        )) as oldest_at
+        from apps as a where a.project_id = ${of.projectId} and a.deleted_at is null
+        ${of.appNumber === null ? sql`` : sql`and a.number = ${of.appNumber}`}
+      `.execute(db);
+      return rows[0]?.oldestAt ?? null;
+    },
+  ),
+};
+
+function stepCount({ fromMs, toMs, stepMs }: RunSpan): number {
+  return Math.ceil((toMs - fromMs) / stepMs);
+}
+
+/** The step, which is the last one for a run whose id is a little ahead of it. */
+function stepIn(span: RunSpan, step: number): number {
+  return Math.max(0, Math.min(step, stepCount(span) - 1));
+}
+
+/** Adds classes up. */
+class Tally {
+  readonly #byState = { queued: 0, running: 0, success: 0, failure: 0, cancelled: 0 };
+  readonly #spans = new SpanClasses();
+  #cold = 0;
+
+  /** Of a packed class what is left without its step. */
+  add(packed: number, count: number): void {
+    const state = RUN_STATES[Math.floor(packed / STATE_SIZE)]!;
+    const spanClass = Math.floor((packed % STATE_SIZE) / 2) - CLASS_ZERO;
+    this.#byState[state] += count;
+    if (state === "success" || state === "failure") this.#spans.add(spanClass, count);
+    if (packed % 2 === 1) this.#cold += count;
+  }
+
+  figures(): RunFigures {
+    return {
+      byState: this.#byState,
+      cold: this.#cold,
+      p50Ms: this.#spans.percentile(0.5),
+      p95Ms: this.#spans.percentile(0.95),
+      p99Ms: this.#spans.percentile(0.99),
+    };
+  }
+}
+
+function trafficOf(appNumber: number, groups: readonly AppStep[], span: RunSpan): AppTraffic {
+  const runs = Array<number>(stepCount(span)).fill(0);
+  const failures = Array<number>(stepCount(span)).fill(0);
+  for (const group of groups) {
+    const step = stepIn(span, group.step);
+    runs[step]! += group.count;
+    failures[step]! += group.failures;
+  }
+  return { appNumber, runs, failures };
+}
+
+/** The runs of a slice, as columns; `cross join`, so that SQLite goes from app to app and reads only their spans. */
+function runsOf(
+  session: Session,
+  columns: ReturnType<Session["sql"]>,
+  span: RunSpan,
+  slice: Slice,
+  limit: number,
+) {
+  return session.sql`select ${columns} from apps as a cross join runs as r
+    where ${isIn(session, span, slice)} limit ${limit}`;
+}
+
+/** Whether the run `r` of the app `a` is in the slice: ids begin with their time. */
+function isIn({ sql }: Session, { projectId, appNumber }: RunSpan, [fromMs, toMs]: Slice) {
+  return sql<boolean>`a.project_id = ${projectId} and a.deleted_at is null
+    ${appNumber === null ? sql`` : sql`and a.number = ${appNumber}`}
+    and r.app_number = a.number and r.id >= ${firstIdAt(fromMs)} and r.id < ${firstIdAt(toMs)}`;
+}
+
+function stepOf({ sql }: Session, { fromMs, stepMs }: RunSpan) {
+  return sql<number>`cast((r.created_at - ${fromMs}) / ${stepMs} as integer)`;
+}
+
+/** Step, state, class of the response time and whether it was cold, from left to right. */
+function packedClass(session: Session, span: RunSpan) {
+  const { sql } = session;
+  // What takes less than the least or more than the most counts as that; what has not ended has no class.
+  const spanClass = sql`case when r.response_ms > ${MOST_MS} then ${CLASS_ZERO - 1}
+    when r.response_ms > ${LEAST_MS} then cast(floor(ln(r.response_ms) / ${Math.log(CLASS_RATIO)}) as integer)
+    else ${1 - CLASS_ZERO} end`;
+  return sql<number>`${stepOf(session, span)} * ${STEP_SIZE} + r.state * ${STATE_SIZE}
+    + (${spanClass} + ${CLASS_ZERO}) * 2 + case when r.replica_started_at >= r.created_at then 1 else 0 end`;
+}
+
+/** What waits in an app's queue. */
+type QueuedRuns = {
+  readonly appNumber: number;
+  /** Past a hundred thousand it stays at that. */
+  readonly count: number;
+  /** When the one that waits longest was accepted, in epoch milliseconds. */
+  readonly oldestAt: number | null;
+};
+
+/** What waits to be delivered. */
+type PendingDeliveries = { readonly count: number; readonly oldestAt: number | null };
+
+const MAX_COUNTED = 100_000;
+
+/** Figures over everything that is stored, for those who watch the service. */
+export const figures = {
+  /** The async runs that wait, by app; apps without any are left out. */
+  queuedRuns: heavyRead(async (session): Promise<QueuedRuns[]> => {
+    const { db, sql } = session;
+    // From app to app, as the backlog is found; 100,000 rows take 50 ms, and nobody needs to know more exactly.
+    const { rows } = await sql<QueuedRuns>`
+      with recursive queued (app_number) as (
+        select min(app_number) from runs where ${isQueued(session)}
+        union all
+        select (
+          select min(app_number) from runs
+          where ${isQueued(session)} and app_number > queued.app_number
+        )
+        from queued where queued.app_number is not null
+      )
+      select queued.app_number, (
+        select count(*) from (
+          select 1 from runs as r
+          where r.app_number = queued.app_number and ${isQueued(session, "r")}
+          limit ${MAX_COUNTED}
+        ) as counted
+      ) as count, (
+        select r.created_at from runs as r
+        where r.app_number = queued.app_number and ${isQueued(session, "r")}
+        order by r.id limit 1
+      ) as oldest_at
+      from queued where queued.app_number is not null
+    `.execute(db);
+    return rows;
+  }),
+
+  /** The deliveries that have not ended. */
+  pendingDeliveries: heavyRead(async ({ db }): Promise<PendingDeliveries> => {
+    const { count, oldestAt } = await db
+      .selectFrom("deliveries")
+      .select((eb) => [
+        eb.fn.countAll<number>().as("count"),
+        eb.fn.min<number | null>("createdAt").as("oldestAt"),
+      ])
+      .where("state", "=", (eb) => eb.lit(PENDING))
+      .executeTakeFirstOrThrow();
+    return { count, oldestAt };
+  }),
+};

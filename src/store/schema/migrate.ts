@@ -1,0 +1,96 @@
+import type { Kysely } from "kysely";
+import { Migrator } from "kysely/migration";
+import type { Migration } from "kysely/migration";
+import { initial } from "./0001-initial.ts";
+import type { ColumnTypes } from "./column-types.ts";
+import type { Schema } from "./schema.ts";
+import { FIRST_MIGRATION, UnreleasedFormat, isUnreleased } from "./unreleased.ts";
+
+/** Migrations by name, in order. */
+export type Migrations = Readonly<Record<string, (db: Kysely<unknown>, types: ColumnTypes) => Promise<void>>>;
+
+/** In order. A migration that has been released is never edited: the next change is the next number. */
+export const MIGRATIONS: Migrations = { [FIRST_MIGRATION]: initial };
+
+/** The names of all migrations of this release, in order. */
+export const KNOWN_MIGRATIONS: readonly string[] = Object.keys(MIGRATIONS);
+
+/** The database was written by a later release, which this one would damage. */
+class NewerSchemaError extends Error {
+  constructor(unknownNames: readonly string[], last: string) {
+    super(
+      `the database was written by a newer release of Millrace (it has ${unknownNames.join(", ")}; ` +
+        `this release knows ${last}): start that release or a later one`,
+    );
+    this.name = "NewerSchemaError";
+  }
+}
+
+type MigrateOptions = {
+  readonly types: ColumnTypes;
+  /** Those of this release; a test adds an example. */
+  readonly migrations?: Migrations | undefined;
+  /** True where the caller holds a transaction already that Kysely does not know of. */
+  readonly disableTransactions?: boolean;
+  /** Whether to accept a later schema that includes this one: the services of an installation are upgraded one by one. */
+  readonly mayBeAhead?: boolean;
+  /** A database of an earlier release is about to be changed: the names of the migrations it lacks. */
+  readonly onUpgrade?: ((names: readonly string[]) => void) | undefined;
+};
+
+/** Brings the database to this release's schema, all of it or nothing. One at a time. */
+export async function migrate(db: Kysely<Schema>, options: MigrateOptions): Promise<void> {
+  const { types, disableTransactions = false, mayBeAhead = false, onUpgrade } = options;
+  const { migrations = MIGRATIONS } = options;
+  const migrator = new Migrator({
+    db,
+    provider: { getMigrations: () => Promise.resolve(bindTypes(migrations, types)) },
+    migrationTableName: "migrations",
+    migrationLockTableName: "migrations_lock",
+    disableTransactions,
+  });
+  const known = await migrator.getMigrations();
+  const missing = known.filter(({ executedAt }) => !executedAt).map(({ name }) => name);
+  const applied = await appliedMigrations(db);
+  if (isUnreleased(applied)) throw new UnreleasedFormat("the database");
+  const unknown = applied.filter((name) => !(name in migrations));
+  if (unknown.length > 0) {
+    const last = known.at(-1)?.name ?? "";
+    if (mayBeAhead && missing.length === 0 && (await servesRelease(db, last))) return;
+    throw new NewerSchemaError(unknown, last);
+  }
+  if (missing.length > 0 && applied.length > 0) onUpgrade?.(missing);
+  const { error } = await migrator.migrateToLatest();
+  if (error !== undefined) throw error;
+}
+
+/**
+ * Migrations only add, so that earlier releases go on. One that takes away what they need writes down the name of the
+ * oldest migration whose release does not, under `serves_from`.
+ */
+async function servesRelease(db: Kysely<Schema>, last: string): Promise<boolean> {
+  const row = await db.selectFrom("meta").select("value").where("key", "=", "serves_from").executeTakeFirst();
+  return row === undefined || row.value <= last;
+}
+
+function bindTypes(migrations: Migrations, types: ColumnTypes): Record<string, Migration> {
+  return Object.fromEntries(
+    Object.entries(migrations).map(([name, up]) => [
+      name,
+      { up: async (db: Kysely<unknown>) => await up(db, types) },
+    ]),
+  );
+}
+
+/** The names of the migrations that the database has been through; none if it is new. */
+async function appliedMigrations(db: Kysely<Schema>): Promise<string[]> {
+  const tables = await db.introspection.getTables({ withInternalKyselyTables: true });
+  if (!tables.some(({ name }) => name === "migrations")) return [];
+  const rows = await db
+    .withTables<{ migrations: { name: string } }>()
+    .selectFrom("migrations")
+    .select("name")
+    .orderBy("name")
+    .execute();
+  return rows.map(({ name }) => name);
+}

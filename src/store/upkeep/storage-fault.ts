@@ -1,0 +1,63 @@
+import { dirname } from "node:path";
+import { AppError } from "../../model/errors.ts";
+
+/** Why the database must not be given anything new. */
+export type StorageFault = {
+  /** For anyone who asks: names no path. */
+  readonly message: string;
+  /** For the operator: the file, the cause, and the commands that help. */
+  readonly detail: string;
+};
+
+/** The file of a database that the service itself looks after. */
+export type DatabaseFile = {
+  /** What is known against it; null for nothing. */
+  readonly fault: StorageFault | null;
+  bytes(): Promise<number>;
+  /** Finds out whether it is still the file at its path. */
+  look(): Promise<void>;
+  /**
+   * Reads all of it and remembers the first damage. In steps, one per table, nothing holds up the write-ahead log or a
+   * stop for longer than a step takes, but free pages are not checked.
+   */
+  check(inSteps: boolean): Promise<void>;
+};
+
+const DAMAGED =
+  "The service's database is damaged, so nothing new is accepted. Its operator has to stop the service and restore a backup with `millrace restore`.";
+const LOST =
+  "The service's database was removed, replaced or unmounted, so nothing new is accepted. Its operator has to put the data directory back, or stop the service and restore a backup with `millrace restore`.";
+
+/** SQLite has found its file damaged: no later try will succeed. */
+export class DamagedStorage extends AppError {
+  /** What SQLite said. */
+  readonly problem: string;
+
+  constructor(problem: string) {
+    super("storage_unavailable", { message: DAMAGED }, new Error(problem));
+    this.problem = problem;
+  }
+}
+
+/** The refusal of a write whose file is no longer at its path: the write would be gone with the process. */
+export function lostStorage(): AppError {
+  return new AppError("storage_unavailable", { message: LOST });
+}
+
+/** The fault of a database file that SQLite found damaged. */
+export function damageFault(path: string, problem: string): StorageFault {
+  const detail = `${path} is damaged: ${problem}. ${restoring(path)}`;
+  return { message: DAMAGED, detail };
+}
+
+/** The fault of a database file that is no longer at its path. */
+export function lossFault(path: string): StorageFault {
+  const detail = `${path}, or its -wal beside it, was removed, replaced or unmounted while the service ran. If you can put the same files back, the service goes on by itself. ${restoring(path)}`;
+  return { message: LOST, detail };
+}
+
+/** How to get back to a sound database. */
+export function restoring(path: string): string {
+  const folder = dirname(path);
+  return `To restore a backup: stop the service, move ${folder} away, run "millrace restore FILE --data-dir ${folder}", and start the service.`;
+}

@@ -1,0 +1,103 @@
+import path from "node:path";
+import type { DatabaseReport } from "./report.ts";
+import type { Settings } from "../../config/setting-keys.ts";
+import type { Clock } from "../../kit/clock.ts";
+import type { Store } from "../store.ts";
+
+type DatabaseLocation = { readonly databaseUrl: string | null; readonly dataDir: string };
+
+/** The name of the SQLite database in a data directory. */
+export const DATABASE_FILE = "millrace.db";
+
+/**
+ * Reads all of the database, and changes nothing; `isAlone` says that no service has it open. `onBegun` hears when
+ * the first of it was read; a Postgres server bounds that itself.
+ */
+export async function inspectDatabase(
+  { databaseUrl, dataDir }: DatabaseLocation,
+  isAlone: boolean,
+  onBegun: () => void = () => {},
+): Promise<DatabaseReport> {
+  if (databaseUrl === null) {
+    const { inspectSqlite } = await import("../sqlite/backup.ts");
+    return await inspectSqlite(path.join(dataDir, DATABASE_FILE), isAlone, onBegun);
+  }
+  onBegun();
+  return await (await import("../postgres/backup.ts")).inspectPostgres(databaseUrl);
+}
+
+/** Copies a SQLite database as it is at one moment into a new file; a service may go on with it. */
+export async function copyDatabase(dataDir: string, to: string, isAlone: boolean): Promise<void> {
+  await (await import("../sqlite/backup.ts")).copySqlite(path.join(dataDir, DATABASE_FILE), to, isAlone);
+}
+
+type InspectionParts<Report> = {
+  /** Looks at the whole database; says when it has read the first of it. */
+  readonly inspect: (onBegun: () => void) => Promise<Report>;
+  /** Whether the database says nothing to anybody. */
+  readonly isSilent: () => boolean;
+  readonly clock: Pick<Clock, "every" | "monotonic">;
+};
+
+type Progress = { readonly startedAt: number; hasBegun: boolean };
+type Look<Report> = { readonly report: Promise<Report>; readonly progress: Progress };
+
+/** A disk that answers gives the first page within this; how long the rest takes depends on how much there is. */
+const BEGIN_MS = 5_000;
+const WATCH_MS = 1_000;
+
+/**
+ * One look at the whole database at a time: whoever asks meanwhile gets the same report. Nobody waits for a disk that
+ * hangs; the thread that does cannot be ended, and until it ends by itself no other is started.
+ */
+export class Inspection<Report> {
+  readonly #parts: InspectionParts<Report>;
+  #look: Look<Report> | null = null;
+
+  constructor(parts: InspectionParts<Report>) {
+    this.#parts = parts;
+  }
+
+  /** Rejects once the database gives no sign of life. */
+  async report(): Promise<Report> {
+    const look = (this.#look ??= this.#start());
+    const { promise: silence, reject } = Promise.withResolvers<never>();
+    const watch = (): void => {
+      if (this.#isStuck(look)) reject(new Error("the database, or the disk that it is on, does not answer"));
+    };
+    const timer = this.#parts.clock.every(WATCH_MS, watch);
+    watch();
+    try {
+      return await Promise.race([look.report, silence]);
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  #start(): Look<Report> {
+    const { inspect, clock } = this.#parts;
+    const progress: Progress = { startedAt: clock.monotonic(), hasBegun: false };
+    const report = inspect(() => (progress.hasBegun = true)).finally(() => (this.#look = null));
+    // It may fail when nobody waits for it any more.
+    report.catch(() => {});
+    return { report, progress };
+  }
+
+  #isStuck({ progress: { hasBegun, startedAt } }: Look<Report>): boolean {
+    const { isSilent, clock } = this.#parts;
+    return isSilent() || (!hasBegun && clock.monotonic() - startedAt >= BEGIN_MS);
+  }
+}
+
+/** Of the database of a running service. */
+export function inspectionOf(
+  settings: Pick<Settings, "databaseUrl" | "dataDir">,
+  store: Pick<Store, "isSilent">,
+  clock: Clock,
+): Inspection<DatabaseReport> {
+  return new Inspection({
+    inspect: (onBegun) => inspectDatabase(settings, false, onBegun),
+    isSilent: () => store.isSilent("read") || store.isSilent("write"),
+    clock,
+  });
+}
