@@ -12,7 +12,8 @@ import type { RegistryAuth } from "./images/registry-auth.ts";
 import { buildOnThisMachine } from "./local-target.ts";
 import { buildInSeat } from "./remote/remote-target.ts";
 import { readRequirements } from "./requirements.ts";
-import type { BuildHost, BuildSite, BuildTarget, PreparedBuild } from "./site.ts";
+import type { BuildHost, BuildSite } from "./site.ts";
+import type { BuildTarget, PreparedBuild } from "./target.ts";
 
 export type BuildInput = BuildHost & {
   readonly buildId: string;

@@ -12,7 +12,8 @@ import { checkSyntax, compileBundle, requireMain } from "./compile-bundle.ts";
 import { ownEnvironment, ownEnvironmentDone, removeEnvironment, sharedEnvironment } from "./environments.ts";
 import { installInto } from "./make-environment.ts";
 import type { Requirements } from "./requirements.ts";
-import type { BuildSite, BuildTarget, PreparedBuild } from "./site.ts";
+import type { BuildSite } from "./site.ts";
+import type { BuildTarget, PreparedBuild } from "./target.ts";
 
 /** Builds for this machine: commands run here, and packages are installed into an environment on its disk. */
 export async function buildOnThisMachine(

@@ -9,7 +9,7 @@ import { expect, onTestFinished } from "vitest";
 import { BuildError } from "../../../src/apps/builds/build-error.ts";
 import { prepareBuild } from "../../../src/apps/builds/build.ts";
 import type { BuildInput } from "../../../src/apps/builds/build.ts";
-import type { PreparedBuild } from "../../../src/apps/builds/site.ts";
+import type { PreparedBuild } from "../../../src/apps/builds/target.ts";
 import { inspectBuild } from "../../../src/apps/builds/inspect.ts";
 import type { Inspection } from "../../../src/apps/builds/inspect.ts";
 import { readAppConfig } from "../../../src/config/app-config.ts";
