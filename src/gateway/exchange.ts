@@ -10,9 +10,9 @@ import type { Cors, Exposure } from "./cors.ts";
 import { isSoonOver } from "./body.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { UnreadAnswers } from "./unread-answers.ts";
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
-import { within } from "../kit/within.ts";
+import { withTimeout } from "../kit/clock.ts";
 
 const RESET_CONTENT = 205;
 /** Up to here copying a body into a string costs less than a vectored write. */
@@ -240,7 +240,7 @@ type OpenExchange = { readonly request: { readonly complete: boolean }; index: n
 export class OpenExchanges {
   /** Unordered, each with its index: a map or a set costs the garbage collector more (`call-table.ts`). */
   readonly #open: OpenExchange[] = [];
-  readonly #settled = new Bell();
+  readonly #settled = new Condition();
   /** How many are awaited and still open, counted so that an answer does not scan all others. */
   #awaited = 0;
 
@@ -257,7 +257,7 @@ export class OpenExchanges {
     if (!exchange.isAwaited) return;
     exchange.isAwaited = false;
     this.#awaited -= 1;
-    if (this.#awaited === 0) this.#settled.ring();
+    if (this.#awaited === 0) this.#settled.notify();
   }
 
   /** How many requests have arrived completely. */
@@ -271,7 +271,7 @@ export class OpenExchanges {
       // Other requests may have become complete meanwhile.
       while (this.#awaitAll() > 0) await this.#settled.wait();
     };
-    await within(patienceMs, none(), clock);
+    await withTimeout(patienceMs, none(), clock);
     return this.waiting;
   }
 

@@ -1,4 +1,4 @@
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Tunnel } from "../kit/websocket/tunnel.ts";
 import { AppError } from "../model/errors.ts";
@@ -23,7 +23,7 @@ const TRIES = 5;
 export class Forwarding {
   readonly #parts: Others & { readonly clock: Clock };
   readonly #tunnels = new Set<Tunnel>();
-  readonly #ended = new Bell();
+  readonly #ended = new Condition();
   #count = 0;
 
   constructor(parts: Others & { readonly clock: Clock }) {
@@ -91,7 +91,7 @@ export class Forwarding {
       return await work();
     } finally {
       this.#count -= 1;
-      if (this.#count === 0) this.#ended.ring();
+      if (this.#count === 0) this.#ended.notify();
     }
   }
 

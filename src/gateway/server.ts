@@ -1,12 +1,11 @@
 import type { IncomingMessage, Server } from "node:http";
-import { BACKLOG, checkingInterval, MAX_PIPELINED } from "../kit/listener/listening.ts";
+import { BACKLOG, checkingInterval, ConnectionGate, MAX_PIPELINED } from "../kit/listener.ts";
 import { createServer, ServerResponse } from "../kit/node-http.ts";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { randomUUID } from "node:crypto";
 import { RUN_AHEAD_MS, UuidSource } from "../kit/ids.ts";
-import { clientAddress } from "../kit/listener/client-address.ts";
-import { ConnectionGate } from "../kit/listener/connection-gate.ts";
+import { clientAddress } from "../kit/ip-addresses.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import { noRoom } from "../model/raw-refusal.ts";

@@ -1,9 +1,9 @@
 import { hash } from "node:crypto";
 import type { LiveApp } from "../apps/catalog.ts";
 import type { RememberedToken } from "../identity/tokens.ts";
-import type { AddressRanges } from "../kit/address-ranges.ts";
+import type { AddressRanges } from "../kit/ip-addresses.ts";
 import type { Clock } from "../kit/clock.ts";
-import { memberNames } from "../kit/json/member-names.ts";
+import { memberNames } from "../kit/json/keys.ts";
 import type { Seal } from "../kit/seal.ts";
 import { misfits } from "../model/arguments.ts";
 import { AppError } from "../model/errors.ts";
@@ -17,10 +17,10 @@ import { parseWebhookUrl } from "../runs/webhooks/target.ts";
 import { answerAccepted } from "./app-request.ts";
 import type { AppParts, CheckedCall } from "./app-request.ts";
 import type { BodyRoom } from "./body.ts";
-import type { Exchange } from "./exchange.ts";
 import { preferredWait } from "./request-head.ts";
 import { RunAnswer } from "./run-answer.ts";
 import { sendResult } from "./run-views.ts";
+import type { Exchange } from "./exchange.ts";
 
 type WebhookParts = {
   readonly seal: Seal;

@@ -21,9 +21,9 @@ import { PeerHeartbeat } from "./peer-heartbeat.ts";
 import { Peers } from "./peers.ts";
 import { answering, NodeTalk } from "./talk.ts";
 import type { Answering } from "./talk.ts";
+import { pause } from "../kit/clock.ts";
 import { AppLocator } from "./forward/app-locator.ts";
 import type { Others } from "./forward/app-locator.ts";
-import { pause } from "../kit/pause.ts";
 import type { Peer } from "./peers.ts";
 import type { Roster } from "./roster.ts";
 

@@ -1,7 +1,7 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
-import { pause } from "../kit/pause.ts";
+import { pause } from "../kit/clock.ts";
 import type { NodeDetails, ServiceNode } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
 import { Changes } from "./changes.ts";
@@ -15,7 +15,7 @@ import { availableParallelism, hostname, networkInterfaces } from "node:os";
 import { VERSION } from "../config/release.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { directoryId } from "../host/data-folders.ts";
-import { ownMemoryBytes } from "../kit/own-memory.ts";
+import { ownMemoryBytes } from "../kit/memory.ts";
 
 type OwnNodeParts = {
   readonly store: Store;

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
-import { sideBySide } from "../kit/side-by-side.ts";
+import { forEachConcurrently } from "../kit/concurrency.ts";
 import type { AppError } from "../model/errors.ts";
 import type { AppPlace, ServiceNode } from "../model/node.ts";
 import type { AppHolder, OwnedApp } from "../store/nodes/app-owners.ts";
@@ -214,7 +214,7 @@ export class Owners {
     this.#handovers.hurry();
     this.stop();
     await this.#parts.roster.look();
-    await sideBySide(this.#apps.list(), FAREWELLS_AT_A_TIME, (app) =>
+    await forEachConcurrently(this.#apps.list(), FAREWELLS_AT_A_TIME, (app) =>
       this.#safely("give an app to another node", () => this.#giveAway(app)),
     );
     await this.#safely("leave its last apps to other nodes", async () => {
@@ -306,7 +306,7 @@ export class Owners {
 
   /** Tries again to load what this node could not; what it cannot goes to a node that can. */
   #mendSoon(): Promise<void> {
-    this.#mending ??= sideBySide(this.#apps.due(), MENDED_AT_A_TIME, (appNumber) =>
+    this.#mending ??= forEachConcurrently(this.#apps.due(), MENDED_AT_A_TIME, (appNumber) =>
       this.#safely("have an app served", () => this.#mend(appNumber)),
     ).finally(() => (this.#mending = null));
     return this.#mending;

@@ -10,7 +10,7 @@ import type { Peer, Peers } from "./peers.ts";
 import type { Connection, ConnectionUser } from "../kit/http/connection.ts";
 import { BadResponse } from "../kit/http/fields.ts";
 import { ResponseParser } from "../kit/http/response-parser.ts";
-import { KeptBody } from "../kit/kept-body.ts";
+import { KeptBody } from "../kit/bytes.ts";
 import { ownHead } from "./forward/hop-head.ts";
 
 const PATHS = {

@@ -1,5 +1,5 @@
 import type { Clock } from "../kit/clock.ts";
-import { pause } from "../kit/pause.ts";
+import { pause } from "../kit/clock.ts";
 import { AppError, errorBody } from "../model/errors.ts";
 import { endRun, isFinal } from "../model/run.ts";
 import { RunTally } from "../model/run-tally.ts";

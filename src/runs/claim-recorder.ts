@@ -1,7 +1,7 @@
 import { Batcher } from "../kit/batcher.ts";
 import type { Clock } from "../kit/clock.ts";
-import { Counts } from "../kit/counts.ts";
-import { insist } from "../kit/insist.ts";
+import { Counts } from "../kit/concurrency.ts";
+import { retry } from "../kit/retry.ts";
 import type { Log } from "../kit/log.ts";
 import { RunTally } from "../model/run-tally.ts";
 import type { FinishedClaim } from "../store/runs/final-runs.ts";
@@ -162,10 +162,10 @@ export class ClaimRecorder implements RunRecorder {
   /** Retries until the storage takes the write, or the service stops. */
   async #retry<Result>(write: () => Promise<Result>): Promise<Result | null> {
     const { clock, log } = this.#parts;
-    return await insist(write, {
+    return await retry(write, {
       clock,
-      gapMs: () => RETRY_MS,
-      goesOn: (error) => {
+      delayMs: () => RETRY_MS,
+      shouldRetry: (error) => {
         log.error({ err: error }, "could not store the outcome of a run; retrying");
         return !this.#isStopping;
       },

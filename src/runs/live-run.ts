@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun } from "../model/run.ts";
@@ -121,7 +121,7 @@ export class LiveRun implements CallReader {
   #recorder: RunRecorder;
   #transcript: LiveTranscript | null = null;
   #owedBytes = 0;
-  #settled: Bell | null = null;
+  #settled: Condition | null = null;
   #isSettled = false;
   /** Its neighbours in the executor's list. */
   before: LiveRun | null = null;
@@ -232,7 +232,7 @@ export class LiveRun implements CallReader {
 
   /** Resolves when its end is recorded, or the signal aborts. */
   async settled(signal?: AbortSignal): Promise<void> {
-    if (!this.#isSettled) await (this.#settled ??= new Bell()).wait(signal);
+    if (!this.#isSettled) await (this.#settled ??= new Condition()).wait(signal);
   }
 
   /** Its end is recorded. */
@@ -240,7 +240,7 @@ export class LiveRun implements CallReader {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.#onSettled(this);
-    this.#settled?.ring();
+    this.#settled?.notify();
   }
 
   onStream(): void {

@@ -1,25 +1,24 @@
-import type { IncomingMessage } from "node:http";
 import type { LiveApp } from "../../apps/catalog.ts";
+import type { AddressRanges } from "../../kit/ip-addresses.ts";
+import type { IncomingMessage } from "node:http";
 import type { RememberedToken } from "../../identity/tokens.ts";
-import type { AddressRanges } from "../../kit/address-ranges.ts";
-import { KeptBody } from "../../kit/kept-body.ts";
-import { releaseBytes } from "../../kit/release-bytes.ts";
+import { KeptBody, releaseBytes } from "../../kit/bytes.ts";
 import type { CustomRuntimeConfig } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
 import { packBody, pathName } from "../../model/http-request.ts";
 import type { HttpRequest } from "../../model/http-request.ts";
-import type { BodySource } from "../../replicas/call.ts";
-import { storedRequest } from "../../runs/ended-run.ts";
 import type { RunRequest, ServerRequest, Webhook } from "../../runs/live-run.ts";
+import { storedRequest } from "../../runs/ended-run.ts";
 import { answerAccepted, appPath } from "../app-request.ts";
-import type { AppRequest } from "../app-request.ts";
 import { hasBody, readBody, tooLarge } from "../body.ts";
-import { readTarget } from "../route.ts";
-import type { AppRoute, ProxyTarget } from "../route.ts";
 import { readWebhook } from "../start-run.ts";
 import type { StarterParts } from "../start-run.ts";
-import { pathBelow, requestHeaders, requestTrailers } from "./headers.ts";
+import type { AppRoute, ProxyTarget } from "../route.ts";
+import type { AppRequest } from "../app-request.ts";
 import { ProxyAnswer } from "./proxy-answer.ts";
+import { readTarget } from "../route.ts";
+import { pathBelow, requestHeaders, requestTrailers } from "./headers.ts";
+import type { BodySource } from "../../replicas/call.ts";
 
 export type ProxyParts = StarterParts & { readonly trusted: AddressRanges };
 

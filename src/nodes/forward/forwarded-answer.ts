@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
 import { gzipBlocks } from "../../kit/gzip-member.ts";
 import type { ResponseHead } from "../../kit/http/response-parser.ts";
-import { releaseBytes } from "../../kit/release-bytes.ts";
+import { releaseBytes } from "../../kit/bytes.ts";
 import { AppError, errorBody } from "../../model/errors.ts";
 import { headerOf } from "../../model/http-request.ts";
 import { EVENTS_HEADER } from "./hop-head.ts";

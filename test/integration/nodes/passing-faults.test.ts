@@ -5,7 +5,7 @@ import { connect, createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { buffer, text } from "node:stream/consumers";
 import { expect, onTestFinished } from "vitest";
-import { CLOSE, payloadOf, readFrameHead } from "../../../src/kit/websocket/frames.ts";
+import { CLOSE, payloadOf, readFrameHead } from "../../../src/kit/websocket/lane.ts";
 import { MOVED_HEADER, MOVED_STATUS } from "../../../src/nodes/forward/hop-head.ts";
 import type { ForwardResult } from "../../../src/nodes/forward/forwarded-request.ts";
 import { Peers } from "../../../src/nodes/peers.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { SPECIAL_4, SPECIAL_6 } from "../../../../src/kit/special-addresses.ts";
+import { SPECIAL_4, SPECIAL_6 } from "../../../../src/kit/ip-addresses.ts";
 import { REPOSITORY, withoutCommentLines } from "../../../support/source-files.ts";
 
 const read = (name: string): string => readFileSync(join(REPOSITORY, name), "utf8");
