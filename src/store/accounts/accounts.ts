@@ -1,13 +1,13 @@
+import type { Row } from "../schema/schema.ts";
 import { noteChange } from "../nodes/changes.ts";
 import { voidInvitations } from "./invitations.ts";
 import { read, write } from "../operation.ts";
-import type { ServiceAccountsTable, TokensTable } from "../schema/schema.ts";
 
 /** Who a token speaks for. */
-export type ServiceAccount = Readonly<ServiceAccountsTable>;
+export type ServiceAccount = Row<"serviceAccounts">;
 
 /** What is kept of a token: a hash of its `jti`, never the token. */
-type Token = Readonly<TokensTable>;
+type Token = Row<"tokens">;
 
 type NewAccount = Omit<ServiceAccount, "revokedAt" | "lastUsedAt">;
 type NewToken = Pick<Token, "jtiHash">;

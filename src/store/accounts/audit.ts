@@ -1,9 +1,9 @@
+import type { Row } from "../schema/schema.ts";
 import { createHash } from "node:crypto";
-import type { AuditEntriesTable } from "../schema/schema.ts";
 import { read, write } from "../operation.ts";
 
 /** One line of the audit log; `entry` is JSON, `hash` covers it and the hash before it. */
-export type AuditEntry = Readonly<AuditEntriesTable>;
+export type AuditEntry = Row<"auditEntries">;
 
 /** What stands for the hash before the first entry. */
 export const NO_HASH = Buffer.alloc(32);

@@ -1,9 +1,10 @@
+import type { Row } from "../schema/schema.ts";
+import type { MemberRole } from "../../model/roles.ts";
 import type { Session } from "../operation.ts";
 import { noteChange } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
 import { isTaken, prove } from "./people.ts";
 import type { Person } from "./people.ts";
-import type { InvitationsTable, MembershipsTable } from "../schema/schema-people.ts";
 
 /** Serialises changes to a project's members: two owners may try to remove each other, for example. */
 export async function lockProject({ db }: Pick<Session, "db">, projectId: string): Promise<void> {
@@ -15,7 +16,7 @@ export async function lockProject({ db }: Pick<Session, "db">, projectId: string
 }
 
 /** The right of whoever has its secret to become a member of one project, once. Of the secret a hash is kept. */
-export type Invitation = Readonly<InvitationsTable>;
+export type Invitation = Row<"invitations">;
 
 /** An invitation as it is made. */
 export type NewInvitation = Omit<Invitation, "mailedAt" | "usedAt" | "usedBy">;
@@ -28,8 +29,8 @@ export type Offer = Pick<Invitation, "id" | "projectId" | "role" | "email" | "is
 /** What somebody has become by an invitation. */
 export type Joined = Pick<Offer, "id" | "projectId"> & {
   readonly personId: string;
-  readonly before: MembershipsTable["role"] | null;
-  readonly role: MembershipsTable["role"];
+  readonly before: MemberRole | null;
+  readonly role: MemberRole;
 };
 
 type Secret = { readonly secretHash: Uint8Array; readonly now: number };

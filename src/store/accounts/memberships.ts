@@ -1,9 +1,9 @@
+import type { Row } from "../schema/schema.ts";
 import type { Project } from "../../model/app.ts";
 import { noteChange } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
 import { lockProject, voidInvitations } from "./invitations.ts";
 import type { Session } from "../operation.ts";
-import type { MembershipsTable } from "../schema/schema-people.ts";
 
 /** Projects: what apps and service accounts belong to. */
 export const projects = {
@@ -32,7 +32,7 @@ export const projects = {
 };
 
 /** What a person is in a project. */
-export type Membership = Readonly<MembershipsTable>;
+export type Membership = Row<"memberships">;
 
 /** A member with their address, and since when it is known to be theirs. */
 export type Member = Membership & { readonly email: string; readonly provenAt: number | null };

@@ -1,10 +1,10 @@
+import type { Row } from "../schema/schema.ts";
 import { noteChange } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
 import type { Session } from "../operation.ts";
-import type { PeopleTable } from "../schema/schema-people.ts";
 
 /** Somebody who signs in. Of their password, only the key that finds them is stored. */
-export type Person = Readonly<PeopleTable>;
+export type Person = Row<"people">;
 
 /** `stale`: the person was changed meanwhile. `taken`: somebody else signs in with that address and password. */
 export type PersonChange = "changed" | "stale" | "taken";

@@ -1,6 +1,6 @@
+import type { Row } from "../schema/schema.ts";
 import { noteChange } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
-import type { SigningKeysTable, WebhookSecretsTable } from "../schema/schema.ts";
 
 /** Where a map of secrets belongs: to an app, or with number 0 to its whole project. */
 export type SecretScope = { readonly projectId: string; readonly appNumber: number };
@@ -49,7 +49,7 @@ export const secrets = {
 };
 
 /** A project's secret that signs deliveries; it is sealed before it gets here. */
-type WebhookSecret = Readonly<WebhookSecretsTable>;
+type WebhookSecret = Row<"webhookSecrets">;
 
 /** Secrets that sign deliveries. */
 export const webhookSecrets = {
@@ -91,7 +91,7 @@ export const webhookSecrets = {
 };
 
 /** A key that signs tokens; its private half is sealed before it gets here. */
-export type SigningKey = Readonly<SigningKeysTable>;
+export type SigningKey = Row<"signingKeys">;
 
 /** Keys that sign tokens. */
 export const signingKeys = {

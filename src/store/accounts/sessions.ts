@@ -1,15 +1,15 @@
+import type { Row } from "../schema/schema.ts";
 import { noteChange } from "../nodes/changes.ts";
 import type { Membership } from "./memberships.ts";
 import { read, write } from "../operation.ts";
-import type { DeviceCodesTable, PeopleTable, SessionsTable } from "../schema/schema-people.ts";
 
 /** Somebody signed in somewhere. Of its refresh token only hashes are kept. */
-export type PersonSession = Readonly<SessionsTable>;
+export type PersonSession = Row<"sessions">;
 
 /** A session with what its person may do. */
 type LiveSession = {
   readonly session: Pick<PersonSession, "id" | "personId" | "expiresAt">;
-  readonly email: PeopleTable["email"];
+  readonly email: string;
   readonly memberships: readonly Pick<Membership, "projectId" | "role">[];
 };
 
@@ -154,7 +154,7 @@ export const sessions = {
 };
 
 /** A command line's wish to be signed in; of its two codes only hashes are kept. */
-type DeviceCode = Readonly<DeviceCodesTable>;
+type DeviceCode = Row<"deviceCodes">;
 
 /** Codes by which a command line asks for a session. */
 export const deviceCodes = {

@@ -1,4 +1,4 @@
-import type { Selectable } from "kysely";
+import type { Row } from "../schema/schema.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { App } from "../../model/app.ts";
 import { hashedLabel } from "../../model/app-host.ts";
@@ -8,7 +8,6 @@ import type { AppHolder } from "../nodes/app-owners.ts";
 import { noteChange } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
 import type { Session } from "../operation.ts";
-import type { AppsTable } from "../schema/schema.ts";
 
 type AppKey = { readonly projectId: string; readonly name: string };
 
@@ -125,7 +124,7 @@ async function findApp(session: Session, { projectId, name }: AppKey): Promise<A
   return row ? fromRow(row) : null;
 }
 
-function fromRow(row: Selectable<AppsTable>): App {
+function fromRow(row: Row<"apps">): App {
   const {
     owner: _,
     fence: _fence,

@@ -1,10 +1,9 @@
-import type { Selectable } from "kysely";
+import type { Row } from "../schema/schema.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { BUILD_STAGES, BUILD_STATUSES, buildStatusesBefore, isFinalBuild } from "../../model/build.ts";
 import type { Build, BuildLine, BuildStatus } from "../../model/build.ts";
 import { read, write } from "../operation.ts";
 import type { Session } from "../operation.ts";
-import type { BuildsTable } from "../schema/schema.ts";
 import { LOG_STREAMS } from "../../model/log-line.ts";
 
 /** A build with what the deploy was asked for with, as JSON. */
@@ -134,7 +133,7 @@ function statusOf(code: number): BuildStatus {
   return status;
 }
 
-function fromRow(row: Selectable<BuildsTable>): StoredBuild {
+function fromRow(row: Row<"builds">): StoredBuild {
   return { ...row, id: uuidText(row.id), status: statusOf(row.status) };
 }
 

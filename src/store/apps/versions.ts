@@ -1,3 +1,4 @@
+import type { Row } from "../schema/schema.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { FunctionSignature, ScalingOverrides, Version, VersionBlobs } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
@@ -8,7 +9,6 @@ import { noteChange } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
 import type { Session } from "../operation.ts";
 import { isUnfinished } from "../runs/run-columns.ts";
-import type { VersionsTable } from "../schema/schema.ts";
 
 type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundle" | "createdAt"> &
   Partial<Pick<Version, "environment" | "bundleHash" | "functions" | keyof VersionBlobs>>;
@@ -168,7 +168,7 @@ async function change(
   session: Session,
   id: string,
   columns: Partial<
-    Pick<VersionsTable, "overrides" | "environment" | "functions" | keyof typeof NO_ENVIRONMENT_BLOB>
+    Pick<Row<"versions">, "overrides" | "environment" | "functions" | keyof typeof NO_ENVIRONMENT_BLOB>
   >,
 ): Promise<boolean> {
   const changed = await session.db
@@ -182,7 +182,7 @@ async function change(
   return true;
 }
 
-function fromRow({ bundleDir: bundle, ...row }: VersionsTable): Version {
+function fromRow({ bundleDir: bundle, ...row }: Row<"versions">): Version {
   const config = JSON.parse(row.config) as AppConfig;
   const overrides = row.overrides === null ? null : (JSON.parse(row.overrides) as ScalingOverrides);
   return {

@@ -1,10 +1,10 @@
+import type { Row, Schema } from "../schema/schema.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { DELIVERY_STATES } from "../../model/delivery.ts";
 import type { Delivery, DeliveryAttempt, DeliveryState, NewDelivery } from "../../model/delivery.ts";
 import { packColumns } from "../column-batch.ts";
 import type { ColumnBatch, ColumnSources } from "../column-batch.ts";
 import { blobOf } from "./payloads.ts";
-import type { DeliveriesTable, Schema } from "../schema/schema.ts";
 import { chunks } from "../chunks.ts";
 import type { Session } from "../operation.ts";
 import { webhookStateCode } from "./run-columns.ts";
@@ -13,7 +13,7 @@ import { isAlive } from "../nodes/nodes.ts";
 import { read, write } from "../operation.ts";
 
 /** A delivery's row without the columns that only the store uses. */
-type DeliveryRow = Omit<DeliveriesTable, "owner">;
+type DeliveryRow = Omit<Row<"deliveries">, "owner">;
 
 /** The number a state is stored as: its place in the model's list, which may grow at its end. */
 function deliveryStateCode(state: DeliveryState): number {

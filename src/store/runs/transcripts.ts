@@ -1,3 +1,4 @@
+import type { Row } from "../schema/schema.ts";
 import type { RunKey } from "../../model/run.ts";
 import { uuidBytes } from "../../kit/ids.ts";
 import type { RunPart, TranscriptPart } from "../../model/transcript-part.ts";
@@ -5,7 +6,6 @@ import { packColumns } from "../column-batch.ts";
 import type { ColumnBatch } from "../column-batch.ts";
 import { packedWrite, read, write } from "../operation.ts";
 import type { Session } from "../operation.ts";
-import type { TranscriptsTable } from "../schema/schema.ts";
 import { addUsage } from "./removal.ts";
 
 const SOURCES = {
@@ -21,7 +21,7 @@ const SOURCES = {
 
 // Compiles only while every column has a source.
 ({ ...SOURCES.numbers, ...SOURCES.uuids, ...SOURCES.blobs }) satisfies Record<
-  keyof TranscriptsTable,
+  keyof Row<"transcripts">,
   unknown
 >;
 
