@@ -5,7 +5,7 @@ import type { Delivery, DeliveryAttempt, DeliveryState, NewDelivery } from "../.
 import { packColumns } from "../column-batch.ts";
 import type { ColumnBatch, ColumnSources } from "../column-batch.ts";
 import { blobOf } from "./payloads.ts";
-import { chunks } from "../chunks.ts";
+import { chunks } from "../queries.ts";
 import type { Session } from "../operation.ts";
 import { webhookStateCode } from "./run-columns.ts";
 import type { ExpressionBuilder } from "kysely";

@@ -1,6 +1,6 @@
 import { read } from "../operation.ts";
 import type { Session } from "../operation.ts";
-import { chunks } from "../chunks.ts";
+import { chunks } from "../queries.ts";
 import { PAYLOAD_SIZE } from "./payloads.ts";
 
 /** What is stored: records, and the bytes of inputs, results and transcripts. */
