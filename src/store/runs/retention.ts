@@ -1,3 +1,5 @@
+import { firstIdAt } from "../../kit/ids.ts";
+import { appsFound } from "../queries.ts";
 import { PENDING } from "./deliveries.ts";
 import type { Session } from "../operation.ts";
 import type { StoredKey } from "./removal.ts";
@@ -48,12 +50,7 @@ async function oldestOfEachApp(session: Session, table: KeyedTable): Promise<Hea
   const { sql, db } = session;
   const rows = sql.table(table);
   const { rows: found } = await sql<{ appNumber: number; id: Uint8Array | null }>`
-    with recursive found (app_number) as (
-      select min(app_number) from ${rows}
-      union all
-      select (select min(t.app_number) from ${rows} as t where t.app_number > found.app_number)
-      from found where found.app_number is not null
-    )
+    ${appsFound(session, table)}
     select found.app_number, (
       select t.id from ${rows} as t cross join runs as r
       where t.app_number = found.app_number and ${isRemovable(session)}
@@ -118,12 +115,7 @@ export const retention = {
     ): Promise<number> => {
       const { sql, db } = session;
       const { rows } = await sql<StoredKey>`
-        with recursive found (app_number) as (
-          select min(app_number) from runs
-          union all
-          select (select min(r.app_number) from runs as r where r.app_number > found.app_number)
-          from found where found.app_number is not null
-        )
+        ${appsFound(session, "runs")}
         select r.app_number, r.id from found cross join runs as r
         where r.app_number = found.app_number and r.id < ${firstIdAt(cutoff)} and ${isOver(session, "r")}
           and not exists (select 1 from deliveries as d where d.id = r.id and d.state = ${sql.lit(PENDING)})
@@ -239,11 +231,4 @@ function hasEnded(session: Session, cutoff: number) {
   return session.sql<boolean>`(
     r.id is null or (${isOver(session, "r")} and coalesce(r.completed_at, r.updated_at) < ${cutoff})
   )`;
-}
-
-/** Ids begin with the time of their making. */
-function firstIdAt(atMs: number): Buffer {
-  const id = Buffer.alloc(16);
-  id.writeUIntBE(Math.max(0, Math.floor(atMs)), 0, 6);
-  return id;
 }
