@@ -118,7 +118,7 @@ export const claims = {
     const again = rows.filter(({ fence }) => fence > 1);
     // Each attempt numbers its events from 1, and an earlier attempt's events would be in the way.
     const executed = again.filter(({ isAsync }) => isAsync === 1);
-    await addUsage(session, { runs: 0, bytes: -(await removeTranscripts(session, executed)) });
+    await addUsage(session, { bytes: -(await removeTranscripts(session, executed)) });
     const interrupted = again.filter(({ isAsync }) => isAsync === 0).map(({ id }) => id);
     const events = await lastEvents(session, appNumber, interrupted);
     const runs = rows.map((row) => ({
@@ -232,7 +232,7 @@ export const claims = {
       .where("id", "=", uuidBytes(id))
       .execute();
     if (blob) await nameBlob(session, { appNumber, id, hash: blob.hash });
-    await addUsage(session, { runs: 0, bytes: blob?.bytes ?? input?.length ?? 0 });
+    await addUsage(session, { bytes: blob?.bytes ?? input?.length ?? 0 });
   }),
 
   /** Ends a queued run. False if it is no longer queued. */

@@ -33,7 +33,7 @@ export function packParts(parts: readonly RunPart[]): ColumnBatch {
 /** Stores parts; one that is stored already stays as it is. */
 async function insertParts(session: Session, batch: ColumnBatch): Promise<void> {
   const { bytes } = await session.insertColumns("transcripts", batch, ["bytes"]);
-  await addUsage(session, { runs: 0, bytes });
+  await addUsage(session, { bytes });
 }
 
 /** What runs have yielded, part by part. */
@@ -97,7 +97,7 @@ export const transcripts = {
         .where((eb) => eb(eb("firstEvent", "+", eb.ref("eventCount")), "<=", limit))
         .returning(({ fn }) => fn<number>("length", ["bytes"]).as("size"))
         .execute();
-      await addUsage(session, { runs: 0, bytes: -removed.reduce((sum, { size }) => sum + size, 0) });
+      await addUsage(session, { bytes: -removed.reduce((sum, { size }) => sum + size, 0) });
     },
   ),
 };
