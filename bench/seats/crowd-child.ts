@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { readSettings } from "../../src/config/settings.ts";
 import { KubernetesApi } from "../../src/engines/kubernetes/api.ts";
 import type { ApiRequest } from "../../src/engines/kubernetes/api.ts";
-import { readKubeconfig } from "../../src/engines/kubernetes/kubeconfig.ts";
+import { readKubeconfig } from "../../src/engines/kubernetes/cluster-access.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { KubernetesApi } from "../../src/engines/kubernetes/api.ts";
-import { readKubeconfig } from "../../src/engines/kubernetes/kubeconfig.ts";
+import { readKubeconfig } from "../../src/engines/kubernetes/cluster-access.ts";
 import { startChild, stopAll, withOpenFiles } from "../processes.ts";
 import type { Child } from "../processes.ts";
 import { makeScratchDir, removeScratchDirs } from "../scratch.ts";

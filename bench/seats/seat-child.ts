@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { readSettings } from "../../src/config/settings.ts";
 import { KubernetesApi } from "../../src/engines/kubernetes/api.ts";
-import { readKubeconfig } from "../../src/engines/kubernetes/kubeconfig.ts";
+import { readKubeconfig } from "../../src/engines/kubernetes/cluster-access.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";

@@ -40,6 +40,8 @@ class Door:
         self._expected: set[str] = set()
         #: The processes that have asked for a wire with such a ticket.
         self._forks: dict[str, int] = {}
+        #: Files of the service's that are opened for the process that shows the ticket.
+        self._lent: dict[str, str] = {}
         self._left = float(_BURST)
         self._counted_at = time.monotonic()
 
@@ -49,6 +51,10 @@ class Door:
     def expect(self, ticket: str) -> None:
         """The service has a replica forked that will show this ticket."""
         self._expected.add(ticket)
+
+    def lend(self, ticket: str, path: str) -> None:
+        """Whoever shows this ticket also gets this file, open for reading, wherever it is."""
+        self._lent[ticket] = path
 
     def forks(self) -> dict[str, int]:
         """The processes of replicas that a template has forked, by ticket; any thread may ask."""
@@ -92,13 +98,18 @@ class Door:
             connection.connect(self._home)
             # Inside its walls a process may have another id than the host knows it by.
             connection.sendall(b"%s %d\n" % (request, pid))
-            rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _DESCRIPTOR.pack(connection.fileno()))
+            path = self._lent.pop(request[-_TICKET_BYTES:].decode(), None)
+            lent = _opened(path)
+            packed = b"".join(_DESCRIPTOR.pack(each) for each in (connection.fileno(), *lent))
             # Raises if it is no socket. It is closed where it came in.
             answer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=given)
             try:
+                rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, packed)
                 answer.sendmsg([b"\n"], [rights], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
             finally:
                 answer.detach()
+                for each in lent:
+                    os.close(each)
 
     def _note(self, pid: int, request: bytes) -> None:
         """An app may show any ticket: only those that the service gave out make a replica, and each makes one."""
@@ -109,6 +120,13 @@ class Door:
         if len(self._forks) >= _MAX_FORKS:
             self._forks = {each: old for each, old in self._forks.items() if linux.parent_of(old) > 0}
         self._forks[ticket] = pid
+
+
+def _opened(path: str | None) -> list[int]:
+    try:
+        return [] if path is None else [os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)]
+    except OSError:
+        return []  # It was removed: the process that asked sees that it got none.
 
 
 def _is_request(text: bytes) -> bool:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
         def fork(self, ticket: str) -> None: ...
 
+        def lend(self, ticket: str, path: str) -> None: ...
+
 
 _BYTES = 64 * 1024
 
@@ -71,3 +73,5 @@ class Service:
             answers.ask()
         elif word == "fork":
             answers.fork(str(value["ticket"]))
+        elif word == "lend":
+            answers.lend(str(value["ticket"]), str(value["path"]))

@@ -76,3 +76,6 @@ class _Watch:
 
     def fork(self, ticket: str) -> None:
         """Nothing: the engine limits the memory of a container."""
+
+    def lend(self, ticket: str, path: str) -> None:
+        """Nothing: no container asks here for its connections."""

@@ -18,8 +18,8 @@ _STAGED = looks.STAGED
 _LEFT_SECONDS = 3600
 
 
-def put(root: str, names: Sequence[str], source: str) -> dict[str, int | None]:
-    """Copies a file to its place, in one step that survives a power cut; gives the sizes before and after."""
+def put(root: str, names: Sequence[str], source: int) -> dict[str, int | None]:
+    """Copies an open file to its place, in one step that survives a power cut; gives the sizes before and after."""
     before = looks.size_of(root, names)
     folder = inside.make_folder(root, names[:-1])
     top = inside.open_folder(root, ())
@@ -118,13 +118,12 @@ def _move_up(name: str, folder: int, top: int) -> str:
     return staged
 
 
-def _copy(source: str, name: str, folder: int) -> int:
+def _copy(source: int, name: str, folder: int) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     target = os.open(name, flags, _FILE_MODE, dir_fd=folder)
     try:
-        with open(source, "rb", buffering=0) as given:
-            while _copy_some(given.fileno(), target):
-                pass
+        while _copy_some(source, target):
+            pass
         os.fsync(target)
         return os.fstat(target).st_size
     finally:

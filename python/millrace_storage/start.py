@@ -1,66 +1,101 @@
-"""One operation: reads an order from stdin, says in one line what came of it, then gives the bytes it was asked for."""
+"""Works on one project's storage, as the project's user and behind the walls of its apps.
+
+Each operation is a fork of this process, which itself opens nothing in the storage: an operation begins as clean as the
+first, and if hostile files bring one down, the others go on.
+"""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, BinaryIO, Callable, NoReturn
+
+from millrace_worker import door, linux
 
 from . import archive, changes, looks
 from .inside import Refused
 
 
 def main() -> None:
-    """The order comes from the service; its answer does not trust this process, nor what it finds."""
-    order = json.loads(sys.stdin.buffer.readline())
+    """Reads the ticket and the storage's folder from stdin, then takes orders, a line each, until the service hangs up."""
+    asked = json.loads(sys.stdin.buffer.readline())
+    door.find()
+    linux.close_inherited(door.DESCRIPTOR + 1)
+    # The kernel reaps the forks. Those that still run end with this process, the first of its namespace.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    service = door.connect(b"millrace 1 template " + asked["ticket"].encode("ascii"))
+    with service.makefile("rb") as orders:
+        for line in orders:
+            if os.fork() == 0:
+                os.close(service.fileno())
+                _work(asked["root"], json.loads(line))
+
+
+def _work(root: str, order: dict[str, Any]) -> NoReturn:
+    """Carries out one order: says in one line how it went, then gives the bytes that were asked for."""
+    code = 1
     try:
-        answer, more = _obey(order)
+        connection, *lent = door.ask(b"millrace 1 wire " + order["ticket"].encode("ascii"))
+        with open(connection, "wb") as answers:
+            _answer(root, order, lent, answers)
+        code = 0
+    except BrokenPipeError:
+        pass  # The service wants no more of it.
+    except Exception:  # noqa: BLE001 - the last frame of the process: say it, then end
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _answer(root: str, order: dict[str, Any], lent: list[int], answers: BinaryIO) -> None:
+    """Keeps the connection open until all is done: its end tells the service that this process has ended."""
+    more: Iterable[bytes | dict[str, Any]] = ()
+    try:
+        answer, more = _obey(root, order, lent)
     except Refused as refusal:
-        answer, more = {"refused": str(refusal)}, ()
+        answer = {"refused": str(refusal)}
     except OSError as error:
-        answer, more = {"error": errno.errorcode.get(error.errno or 0, "EIO")}, ()
-    _say(answer)
+        answer = {"error": errno.errorcode.get(error.errno or 0, "EIO")}
+    _say(answers, answer)
     for each in more:
         if isinstance(each, bytes):
-            sys.stdout.buffer.write(each)
+            answers.write(each)
         else:
-            _say(each)
-    sys.stdout.buffer.flush()
+            _say(answers, each)
+    answers.flush()
     if order["operation"] in ("put", "take"):
-        # Who asked need not wait for it.
-        os.close(1)
-        changes.sweep(order["root"], is_removing=order["operation"] == "take")
+        # The service has its answer, and does not wait for this.
+        changes.sweep(root, is_removing=order["operation"] == "take")
 
 
-def _obey(order: dict[str, Any]) -> tuple[dict[str, Any], Iterable[bytes | dict[str, Any]]]:
-    root: str = order["root"]
+def _obey(
+    root: str, order: dict[str, Any], lent: list[int]
+) -> tuple[dict[str, Any], Iterable[bytes | dict[str, Any]]]:
     operation: str = order["operation"]
-    if operation == "bytes":
-        return {"done": looks.bytes_below(root)}, ()
+    names: list[str] = order.get("path", [])
     if operation == "archive":
         return {"done": None}, archive.told(root)
-    names: list[str] = order["path"]
-    if operation == "list":
-        return {"done": looks.entries(root, names, order["most"])}, ()
-    if operation == "facts":
-        return {"done": looks.facts(root, names)}, ()
     if operation == "read":
         return {"done": None}, looks.read(root, names, order["first"], order["last"], order["known"])
-    if operation == "size":
-        return {"done": looks.size_of(root, names)}, ()
-    if operation == "put":
-        return {"done": changes.put(root, names, order["source"])}, ()
-    if operation == "remove":
-        return {"done": changes.remove_file(root, names)}, ()
-    if operation == "take":
-        changes.take_folder(root, names)
-        return {"done": None}, ()
-    raise ValueError("no such operation: " + operation)
+    if operation == "put" and not lent:
+        raise FileNotFoundError(errno.ENOENT, "the file is not there any more")
+    operations: dict[str, Callable[[], object]] = {
+        "bytes": lambda: looks.bytes_below(root),
+        "list": lambda: looks.entries(root, names, order["most"]),
+        "facts": lambda: looks.facts(root, names),
+        "put": lambda: changes.put(root, names, lent[0]),
+        "remove": lambda: changes.remove_file(root, names),
+        "take": lambda: changes.take_folder(root, names),
+    }
+    return {"done": operations[operation]()}, ()
 
 
-def _say(answer: dict[str, Any]) -> None:
-    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
-    sys.stdout.buffer.flush()
+def _say(answers: BinaryIO, answer: dict[str, Any]) -> None:
+    answers.write(json.dumps(answer).encode() + b"\n")
+    answers.flush()

@@ -26,16 +26,26 @@ def is_there() -> bool:
 
 
 def connect(preface: bytes) -> socket.socket:
-    """A connection home that has shown this line already."""
+    """A connection home on which this line has been sent already."""
+    return as_connection(ask(preface)[0])
+
+
+def as_connection(descriptor: int) -> socket.socket:
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=descriptor)
+
+
+def ask(preface: bytes) -> list[int]:
+    """The descriptors that the agent answers with: a connection home, and the file that it lends with it, if any."""
     if _door is None:
         raise ConnectionError("there is no door")
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with mine:
         with theirs:
             socket.send_fds(_door, [preface], [theirs.fileno()])
-        _, descriptors, _, _ = socket.recv_fds(mine, 1, 1)
+        _, descriptors, _, _ = socket.recv_fds(mine, 1, 2)
     if not descriptors:
         raise ConnectionRefusedError("the service does not answer at the door")
     # Here: Python before 3.12 ignores flags of recv_fds, and what the app starts would hold its replica's connections.
-    os.set_inheritable(descriptors[0], False)
-    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=descriptors[0])
+    for each in descriptors:
+        os.set_inheritable(each, False)
+    return descriptors

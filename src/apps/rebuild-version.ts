@@ -1,5 +1,5 @@
 import path from "node:path";
-import { artifactFolder } from "../host/artifacts.ts";
+import { artifactFolder } from "../host/data-folders.ts";
 import { cp, mkdir } from "../kit/files.ts";
 import { removeTree } from "../kit/remove-tree.ts";
 import type { Version } from "../model/app.ts";

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { artifactFolders, artifactId } from "../host/artifacts.ts";
+import { artifactFolders, artifactId } from "../host/data-folders.ts";
 import type { Version } from "../model/app.ts";
 import { pythonWish } from "../model/app-config.ts";
 import type { Store } from "../store/store.ts";

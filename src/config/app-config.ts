@@ -2,7 +2,7 @@ import { join } from "node:path";
 
 import type { AppConfig, CustomRuntimeConfig, DependenciesConfig } from "../model/app-config.ts";
 import { findIn, payloadLayer, tomlLayer } from "./app-layers.ts";
-import type { Given, Layer } from "./app-layers.ts";
+import type { Layer } from "./app-layers.ts";
 import { readConfigFile } from "./config-file.ts";
 import { EXPERIMENTAL_IGNORED, partnerIn, partnerOf, partnerRefusal } from "./hosted-only.ts";
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "./keys/build.ts";
@@ -14,9 +14,7 @@ import { LIMITS_KEYS } from "./keys/limits.ts";
 import { SCALING_KEYS } from "./keys/scaling.ts";
 import { ConfigError, Problems } from "./problems.ts";
 import { oneOf } from "./readers.ts";
-import { SETTING_KEYS } from "./setting-keys.ts";
 import { showKey } from "./show.ts";
-import { showSize } from "./sizes.ts";
 import { isTable } from "./toml.ts";
 
 /** The text of an app's configuration file. */
@@ -112,28 +110,10 @@ function readTable<C>(keys: AppKeys<C>, layers: readonly Layer[], host: Host, pr
     const given = findIn(layers, key);
     const usual = key.defaultFor ? key.defaultFor(host, table) : key.default;
     const { name, raw } = given ?? { name: key.path, raw: usual };
-    table[field] = underCeiling(key, problems.read(key.reader, name, raw), given, host, problems);
+    table[field] = problems.read(key.reader, name, raw);
   }
   // Every field was read or its problem is on the list, and then nothing is returned.
   return table as C;
-}
-
-/**
- * The value, where the service allows it. A default gives way: a file must not be refused for a key it does not have.
- */
-function underCeiling(
-  { ceiling }: AppKey<unknown>,
-  value: unknown,
-  given: Given | undefined,
-  { ceilings }: Host,
-  problems: Problems,
-): unknown {
-  if (ceiling === undefined || ceilings === undefined || typeof value !== "number") return value;
-  const max = ceilings[ceiling];
-  if (value <= max || given === undefined) return Math.min(value, max);
-  const setting = SETTING_KEYS[ceiling].name;
-  problems.misfit(given.name, `at most ${showSize(max)}, this service's ${setting}`, given.raw);
-  return value;
 }
 
 function readDependencies(

@@ -1,7 +1,6 @@
 import { isIP } from "node:net";
 
-import { parseDuration } from "../kit/duration.ts";
-import { parseSize } from "./sizes.ts";
+import { parseDuration, parseSize } from "../kit/units.ts";
 
 /** Turns a raw value into a typed one, and says in words what it takes. */
 export type Reader<T> = {
@@ -195,3 +194,16 @@ function isPlainLine(text: string): boolean {
   // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
   return text.trim() !== "" && !/[\u0000-\u001f\u007f]/.test(text) && text.isWellFormed();
 }
+
+/** One setting of the service: its name gives the flag, the environment variable and the key in the config file. */
+export type SettingKey<T> = {
+  /** snake_case. */
+  readonly name: string;
+  readonly reader: Reader<T>;
+  /** Written as a flag would write it; null means that nothing is set. */
+  readonly default: string | null;
+  readonly meaning: string;
+};
+
+/** Settings by the member of `Settings` that each one fills. */
+export type SettingKeys = Readonly<Record<string, SettingKey<unknown>>>;

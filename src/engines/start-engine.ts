@@ -1,12 +1,12 @@
 import type { Settings } from "../config/setting-keys.ts";
 import type { Containers } from "../host/containers/containers.ts";
-import { guestEnforcement } from "../host/limits/guest-limits.ts";
+import { guestEnforcement } from "../host/limits/host-limits.ts";
 import type { AppLimits, Enforcement } from "../host/limits/limits.ts";
 import type { NetworkWall } from "../host/walls/network.ts";
-import type { StandingWalls } from "../host/walls/standing-walls.ts";
+import type { StandingWalls } from "../host/walls/walls.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
-import { SpanCounts } from "../kit/span-counts.ts";
+import { SpanCounts } from "../kit/histograms.ts";
 import type { BuildSeats } from "./build-seats.ts";
 import { containerEngine } from "./container/engine.ts";
 import type { Engine } from "./engine.ts";
@@ -80,8 +80,8 @@ type StartedEngine = {
 /** Makes the engine that apps run on. */
 export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<StartedEngine> {
   const { settings, containers, engine = processEngine, seats, home, blobs, clock, log, python } = parts;
-  const { dataDir, serverPorts } = settings;
-  const host = { ...parts, dataDir, python: python.path, ports: new Ports(serverPorts) };
+  const { dataDir } = settings;
+  const host = { ...parts, dataDir, python: python.path, ports: new Ports() };
   const seatStarts = new Map<string, SpanCounts>();
   const held = { network: parts.network, enforcement: parts.limits.enforcement };
   if (!seats && settings.engine === "process") {

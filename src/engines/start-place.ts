@@ -1,7 +1,6 @@
 import type { Settings } from "../config/setting-keys.ts";
 import { KubernetesApi } from "./kubernetes/api.ts";
-import { findCluster } from "./kubernetes/find-cluster.ts";
-import { imagesApart } from "./kubernetes/images-apart.ts";
+import { findCluster } from "./kubernetes/cluster-access.ts";
 import { KubernetesPlace } from "./kubernetes/place.ts";
 import type { KubernetesParts } from "./kubernetes/place.ts";
 import { RayPlace } from "./ray/place.ts";
@@ -36,4 +35,23 @@ function addressOf({ seatUrl }: Settings): string {
   throw new Error(
     "MILLRACE_ENGINE=kubernetes needs MILLRACE_SEAT_URL, by which pods reach this service, such as https://10.0.0.5:4300",
   );
+}
+
+/** Seats that build images have a place of their own, which admits what builds them; all others are where they were. */
+function imagesApart(place: KubernetesPlace, images: KubernetesPlace): SeatPlace {
+  return {
+    name: place.name,
+    builds: true,
+    images: images.images,
+    begin: (order, workload, events) =>
+      (workload.buildsImage ? images : place).begin(order, workload, events),
+    adopt: (seat, workload, events) => place.adopt(seat, workload, events),
+    leaveNothing() {
+      place.leaveNothing();
+      images.leaveNothing();
+    },
+    async close() {
+      await Promise.all([place.close(), images.close()]);
+    },
+  };
 }

@@ -4,12 +4,11 @@ import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { Containers } from "./containers/containers.ts";
 import { findInterpreter } from "./interpreter.ts";
-import { findLimits } from "./limits/find-limits.ts";
+import { findLimits } from "./limits/host-limits.ts";
 import { placeVolumes } from "./storage/place-volumes.ts";
 import { settleStorage } from "./storage/settle.ts";
 import { hostReads } from "./walls/host-reads.ts";
-import { requireNetwork } from "./walls/require-network.ts";
-import { requireRung } from "./walls/require-rung.ts";
+import { requireNetwork, requireLevel } from "./walls/require-walls.ts";
 import { clearScratch, scratchRemoved } from "./walls/scratch.ts";
 
 /** What this machine has for apps: an interpreter, and walls. Nothing is changed by looking. */
@@ -17,11 +16,11 @@ export async function findHost(settings: Settings, managementPort: () => number)
   const { dataDir } = settings;
   const python = await findInterpreter(settings.python);
   const reads = hostReads(process.env, dataDir);
-  const isolated = await requireRung(settings, python.path, reads);
-  const { rung } = isolated;
-  const network = await requireNetwork(settings, rung, python.path, managementPort);
-  const walls = rung && { rung, python: python.path, dataDir, reads, network };
-  return { python, reads, isolated, rung, network, walls };
+  const isolated = await requireLevel(settings, python.path, reads);
+  const { level } = isolated;
+  const network = await requireNetwork(settings, level, python.path, managementPort);
+  const walls = level && { level, python: python.path, dataDir, reads, network };
+  return { python, reads, isolated, level, network, walls };
 }
 
 /** What was found on this machine. */
@@ -29,7 +28,7 @@ export type FoundHost = Awaited<ReturnType<typeof findHost>>;
 
 /** Gets this machine ready for apps: what an earlier service left is cleared, limits and storage are settled. */
 export async function startHost(
-  { python, rung }: FoundHost,
+  { python, level }: FoundHost,
   settings: Settings,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
   life: Lifecycle,
@@ -41,13 +40,13 @@ export async function startHost(
   );
   const limits = await life.start(
     "limits of apps",
-    () => findLimits(settings, rung),
+    () => findLimits(settings, level),
     (found) => found.close(),
   );
   // What is made for apps must be readable to their users; the data directory itself keeps everybody else out.
-  if (rung === "uid") process.umask(0o022);
+  if (level === "uid") process.umask(0o022);
   await placeVolumes(settings);
-  const storage = await settleStorage({ ...settings, rung, python: python.path, log });
+  const storage = await settleStorage({ ...settings, level, python: python.path, log });
   const containers = await life.start(
     "containers",
     () => Containers.open(settings, log),

@@ -1,8 +1,6 @@
 import type { Socket } from "node:net";
-import type { Call } from "./call.ts";
-import type { CallTable } from "./call-table.ts";
-import { FrameReader } from "./frame-reader.ts";
-import { FRAME, packFrame } from "./frames.ts";
+import type { Call, CallTable } from "./call.ts";
+import { FRAME, FrameReader, packFrame } from "./frames.ts";
 import { callMove, controlMove, frameName } from "./wire-order.ts";
 import type { ControlPhase } from "./wire-order.ts";
 import { BadFrame } from "../engines/protocol.ts";

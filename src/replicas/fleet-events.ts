@@ -2,11 +2,24 @@ import type { Clock } from "../kit/clock.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Exit, InitFailure, Usage } from "../engines/engine.ts";
-import type { FleetCounts } from "./fleet-counts.ts";
 import type { PrintedLine } from "../engines/log-lines.ts";
 import type { Allowance } from "./meter.ts";
 import type { SlotReplica } from "./slots/capacity.ts";
 import type { Demand } from "./slots/slots.ts";
+
+/** What has happened to an app's replicas since the service started, over all its versions. */
+export type FleetCounts = {
+  starts: number;
+  /** Of those, the ones that ended the time without any ready replica. */
+  coldStarts: number;
+  /** Replicas that ended unexpectedly. */
+  deaths: number;
+};
+
+/** Nothing has happened yet. */
+export function newFleetCounts(): FleetCounts {
+  return { starts: 0, coldStarts: 0, deaths: 0 };
+}
 
 /** A replica as a fleet knows it: it starts, takes calls and ends, whichever way calls reach it. */
 export type FleetReplica<C> = SlotReplica<C> & {
@@ -18,8 +31,8 @@ export type FleetReplica<C> = SlotReplica<C> & {
   readonly idleSince: number;
   /** It does not answer: a call given to it now would wait. */
   readonly isSilent: boolean;
-  /** Checks whether it is alive; to be called every `ROUND_MS`. */
-  feel(): void;
+  /** Checks whether it is alive; to be called every `HEARTBEAT_MS`. */
+  checkHealth(): void;
   readonly startedAt: number;
   /** Of its process; 0 while nobody knows. */
   readonly pid: number;

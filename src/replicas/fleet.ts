@@ -1,19 +1,71 @@
-import { Bell } from "../kit/bell.ts";
+import { backoffMs } from "../kit/retry.ts";
+import type { Exit, InitFailure } from "../engines/engine.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import { randomName } from "../kit/ids.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { ScalingConfig } from "../model/app-config.ts";
 import type { Outcome } from "../model/outcome.ts";
-import { CrashLoop } from "./crash-loop.ts";
-import type { Exit, InitFailure } from "../engines/engine.ts";
-import type { FleetCounts } from "./fleet-counts.ts";
-import type { FleetEvents, FleetParts, FleetReplica, ReplicaSource } from "./fleet-events.ts";
+import type { FleetCounts, FleetEvents, FleetParts, FleetReplica, ReplicaSource } from "./fleet-events.ts";
 import { Meter } from "./meter.ts";
-import { ReadyClock } from "./ready-clock.ts";
-import { Rounds } from "../engines/rounds.ts";
+import { HeartbeatTimer } from "../engines/heartbeat.ts";
 import type { Capacity } from "./slots/capacity.ts";
 import { desiredReplicas } from "./slots/scale.ts";
 import type { Load } from "./slots/scale.ts";
+
+/** Counts the milliseconds in which at least one replica was ready: only those count against a waiting call. */
+export class ReadyClock {
+  #countedMs = 0;
+  #readySince: number | null = null;
+
+  set(isReady: boolean, now: number): void {
+    if (isReady === (this.#readySince !== null)) return;
+    this.#countedMs = this.elapsed(now);
+    this.#readySince = isReady ? now : null;
+  }
+
+  elapsed(now: number): number {
+    return this.#countedMs + (this.#readySince === null ? 0 : now - this.#readySince);
+  }
+}
+
+const BASE_MS = 250;
+const MAX_MS = 30_000;
+
+/** Decides when a replica may be started again after one that failed. The first crash costs no wait. */
+export class CrashLoop {
+  #failures = 0;
+  #failedAt = Number.NEGATIVE_INFINITY;
+  #notBefore = 0;
+  /** Why the app could not start, as long as its latest start failed. */
+  initFailure: InitFailure | null = null;
+
+  /** The latest replica to start or to be called failed. */
+  get hasFailed(): boolean {
+    return this.#failures > 0;
+  }
+
+  /** A replica that was started at `startedAt` died on its own, or could not start. */
+  record(startedAt: number, now: number, initFailure: InitFailure | null): void {
+    // One of those that were there at the last failure already: several at once are one failure.
+    if (startedAt < this.#failedAt) return;
+    this.initFailure = initFailure;
+    this.#failures += 1;
+    this.#failedAt = now;
+    const isFirst = this.#failures === 1 && !initFailure;
+    this.#notBefore = isFirst ? now : now + backoffMs(this.#failures, BASE_MS, MAX_MS);
+  }
+
+  /** A replica has answered a call: the app is well. */
+  forgive(): void {
+    this.#failures = 0;
+    this.#notBefore = 0;
+  }
+
+  waitMs(now: number): number {
+    return Math.max(0, this.#notBefore - now);
+  }
+}
 
 /** What a replica that is gone had in its hands. */
 type Divided<C> = { readonly begun: readonly C[]; readonly waiting: readonly C[] };
@@ -37,7 +89,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   readonly #clock: Clock;
   readonly #counts: FleetCounts;
   readonly #crashes = new CrashLoop();
-  readonly #rounds: Rounds;
+  readonly #heartbeats: HeartbeatTimer;
   readonly #meter: Meter<R>;
   #timer: Timer | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
@@ -52,7 +104,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   /** No replica is to start. */
   #isVacant = false;
   /** A replica is gone. */
-  readonly #departures = new Bell();
+  readonly #departures = new Condition();
 
   constructor(scaling: ScalingConfig, { source, clock, events, counts, allowance }: FleetParts<C, R>) {
     this.#scaling = scaling;
@@ -61,8 +113,8 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#clock = clock;
     this.#counts = counts;
     this.#single = source.mayBeSingle ? null : false;
-    this.#rounds = new Rounds(clock, () => {
-      for (const replica of this.replicas) replica.feel();
+    this.#heartbeats = new HeartbeatTimer(clock, () => {
+      for (const replica of this.replicas) replica.checkHealth();
     });
     this.#meter = new Meter<R>(scaling, allowance, clock, {
       ready: () => this.ready,
@@ -200,7 +252,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     const isFirst = this.#single === null;
     this.#single ??= false;
     this.#setReady([...this.ready, replica]);
-    this.#rounds.start();
+    this.#heartbeats.start();
     this.readyClock.set(true, this.#clock.monotonic());
     this.#events.onReady(functions);
     const [relieved] = this.#leaving.has(replica) ? [] : this.#leaving;
@@ -269,7 +321,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.replicas.delete(replica);
     this.#leaving.delete(replica);
     if (this.replicas.size === 0) {
-      this.#rounds.stop();
+      this.#heartbeats.stop();
       this.#meter.stop();
     }
     this.#withdraw(replica);
@@ -287,7 +339,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#events.onReturned(waiting);
     this.scale();
     if (this.replicas.size === 0 && this.#isStopping) this.#emptied.resolve();
-    this.#departures.ring();
+    this.#departures.notify();
   }
 
   /** One start may end without an explanation, by an accident of the machine; the second time the app is to blame. */

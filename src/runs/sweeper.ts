@@ -1,8 +1,7 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Store } from "../store/store.ts";
 import type { Log } from "../kit/log.ts";
-import { pause } from "../kit/pause.ts";
-import { steady } from "../kit/steady-clock.ts";
+import { pause, steady } from "../kit/clock.ts";
 import type { AppRetention } from "../model/app.ts";
 
 /** Repeats what it is given until that removes less than it may. */
@@ -95,7 +94,6 @@ export type SweeperParts = {
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;
   readonly recordRetentionMs: number;
-  readonly logRetentionMs: number;
   readonly auditRetentionMs: number;
   /** What each app of this service wants kept. */
   readonly apps: () => readonly AppRetention[];
@@ -176,7 +174,7 @@ export class Sweeper {
   }
 
   async #expire(step: Step): Promise<void> {
-    const { store, apps, recordRetentionMs, logRetentionMs, auditRetentionMs } = this.#parts;
+    const { store, apps, recordRetentionMs, auditRetentionMs } = this.#parts;
     const now = this.#clock.now();
     for (const { appNumber, retentionMs } of apps()) {
       await step((limit) => store.retention.expire({ appNumber, cutoff: now - retentionMs, limit }));
@@ -185,7 +183,7 @@ export class Sweeper {
     await step((limit) => store.retention.removeRuns({ cutoff: now - recordRetentionMs, limit }));
     await step((limit) => store.retention.removeKeys({ before: now - KEY_MS, limit }));
     await step((limit) => store.retention.removeDeliveries({ before: now - recordRetentionMs, limit }));
-    await step((limit) => store.logs.expire({ before: now - logRetentionMs, limit }));
+    await step((limit) => store.logs.expire({ before: now - recordRetentionMs, limit }));
     await step((limit) => store.auditEntries.expire({ before: now - auditRetentionMs, limit }));
   }
 

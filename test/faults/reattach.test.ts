@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect } from "vitest";
-import { storageFolder } from "../../src/host/artifacts.ts";
+import { storageFolder } from "../../src/host/data-folders.ts";
 import { uuidBytes } from "../../src/kit/ids.ts";
 import { serve } from "../support/command-line.ts";
 import { RUNS_MAIN, WAIT_FOR_ASYNC, counted, range } from "../support/run-apps.ts";

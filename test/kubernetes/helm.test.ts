@@ -2,7 +2,7 @@ import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect } from "vitest";
 import { MANIFESTS, renderChart } from "../../scripts/render-manifests.ts";
-import { readKubeconfig } from "../../src/engines/kubernetes/kubeconfig.ts";
+import { readKubeconfig } from "../../src/engines/kubernetes/cluster-access.ts";
 import { scratchDirectory } from "../support/command-line.ts";
 import { testDatabases } from "../support/databases.ts";
 import { commandsOf, tryCommand } from "../support/document-commands.ts";

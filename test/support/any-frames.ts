@@ -1,5 +1,5 @@
-import { FrameReader } from "../../src/replicas/frame-reader.ts";
-import type { FrameEvents } from "../../src/replicas/frame-reader.ts";
+import { FrameReader } from "../../src/replicas/frames.ts";
+import type { FrameEvents } from "../../src/replicas/frames.ts";
 
 /** A reader that takes any frame. */
 export function anyFrames(onFrame: FrameEvents["onFrame"]): FrameReader {

@@ -1,6 +1,6 @@
 import { open, readdir, readlink } from "node:fs/promises";
 import { networkInterfaces } from "node:os";
-import { nearestBelow } from "../../src/host/process-tree.ts";
+import { nearestBelow } from "../../src/host/processes.ts";
 
 /** A socket that accepts connections. */
 export type Listener = {

@@ -1,6 +1,6 @@
 import { existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { storageFolder } from "../../src/host/artifacts.ts";
+import { storageFolder } from "../../src/host/data-folders.ts";
 import { until } from "./until.ts";
 import type { TestService } from "./service.ts";
 

@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest";
 import type { AppLogLine, LiveApp } from "../../src/apps/catalog.ts";
 import { testSettings } from "./test-settings.ts";
 import type { Settings } from "../../src/config/setting-keys.ts";
-import { artifactFolder } from "../../src/host/artifacts.ts";
+import { artifactFolder } from "../../src/host/data-folders.ts";
 import type { Clock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
@@ -202,9 +202,6 @@ export async function writeApp(
 }
 
 export const CPUS = availableParallelism();
-
-/** Those of a service that was told of no others. */
-export const SERVER_PORTS = { first: 21_000, last: 24_999 };
 
 function parse(text: string): unknown {
   try {

@@ -4,14 +4,13 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { FRAME, HEAD_BYTES, INITIAL_CREDIT_BYTES } from "../../src/replicas/frames.ts";
 import { CONNECTION_KINDS } from "../../src/engines/home.ts";
-import { parseFailure } from "../../src/replicas/messages.ts";
+import { parseFailure } from "../../src/replicas/wire-inbox.ts";
 import { supervisorReader } from "../../src/engines/ray/supervisor-messages.ts";
 import { SEAT_MOVES, parseSeatMessage } from "../../src/engines/agent/seat-messages.ts";
 import { CALL_MOVES, CONTROL_MOVES, WIRE_MOVES } from "../../src/replicas/wire-order.ts";
 import { REPOSITORY } from "../support/source-files.ts";
-import { parseHello } from "../../src/engines/hello.ts";
+import { parseHello, WIRE_LIMITS } from "../../src/engines/protocol.ts";
 import { parseTemplateMessage } from "../../src/engines/templates/template.ts";
-import { WIRE_LIMITS } from "../../src/engines/protocol.ts";
 
 const read = (file: string): string => readFileSync(join(REPOSITORY, file), "utf8");
 const DOCUMENT = read("docs/wire.md");

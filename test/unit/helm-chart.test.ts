@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { parse } from "yaml";
 import { CHART, MANIFESTS, chartDigest } from "../../scripts/render-manifests.ts";
 import { readSettings } from "../../src/config/settings.ts";
-import { PERMISSIONS, describePermission } from "../../src/engines/kubernetes/permissions.ts";
+import { describePermission, PERMISSIONS } from "../../src/engines/kubernetes/api.ts";
 import { chartFile, chartSchema, chartValues } from "../support/helm-chart.ts";
 import { grantedBy } from "../support/kubernetes/granted.ts";
 import type { Rule } from "../support/kubernetes/granted.ts";

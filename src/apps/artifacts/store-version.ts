@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { BlobStore, StoredBlob } from "../../blobs/blob-store.ts";
-import { readImageRecord } from "../../host/containers/image-record.ts";
-import { pythonTag } from "../../host/python-tag.ts";
+import { readImageRecord } from "../../host/containers/containers.ts";
+import { pythonTag } from "../../host/interpreter.ts";
 import { readdir, readlink, realpath } from "../../kit/files.ts";
 import { Unpackable, packFolder } from "../../kit/tar/pack-folder.ts";
 import { BuildError } from "../builds/build-error.ts";

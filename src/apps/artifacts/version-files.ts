@@ -6,7 +6,7 @@ import { collectBlobs } from "../../blobs/collect-blobs.ts";
 import { storeTime } from "../../blobs/store-time.ts";
 import type { BlobStore } from "../../blobs/blob-store.ts";
 import { forgetGone } from "../../blobs/prove-shared.ts";
-import { artifactFolders, artifactId } from "../../host/artifacts.ts";
+import { artifactFolders, artifactId } from "../../host/data-folders.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { removeTree } from "../../kit/remove-tree.ts";

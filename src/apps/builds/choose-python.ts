@@ -1,7 +1,6 @@
 import { appEnvironment } from "../../host/app-environment.ts";
-import { hostPython, hostPythons, newerPython } from "../../host/host-pythons.ts";
+import { closedFolders, hostPython, hostPythons, newerPython } from "../../host/host-pythons.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
-import { closedFolders } from "../../host/python-folders.ts";
 import type { PythonWish } from "../../model/app-config.ts";
 import { BuildError } from "./build-error.ts";
 import { fetchPython } from "./fetch-python.ts";
@@ -42,7 +41,7 @@ const usable = new Set<string>();
  */
 export async function requireUsable({ path: program, version }: Interpreter, site: BuildSite): Promise<void> {
   const { walls, host, keeperPython } = site;
-  const key = `${walls?.rung} ${program}`;
+  const key = `${walls?.level} ${program}`;
   if (walls === null || program === keeperPython || usable.has(key)) return;
   const args = ["-I", "-c", "import json, socket, subprocess"];
   const end = await runStep({ program, args, env: appEnvironment(host, {}), onLine: () => {} }, site);

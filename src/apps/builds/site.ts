@@ -3,7 +3,7 @@ import type { Containers } from "../../host/containers/containers.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import type { AppLimits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
-import type { AppWalls } from "../../host/walls/walled.ts";
+import type { AppWalls } from "../../host/walls/walls.ts";
 import type { BlobStore } from "../../blobs/blob-store.ts";
 import type { BuildSeats, Builder } from "../../engines/build-seats.ts";
 import type { EnvironmentBlob } from "../../store/apps/versions.ts";

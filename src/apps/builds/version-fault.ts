@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import type { Containers } from "../../host/containers/containers.ts";
-import { readImageRecord } from "../../host/containers/image-record.ts";
+import { readImageRecord } from "../../host/containers/containers.ts";
 import { pythonFor } from "../../host/host-pythons.ts";
 import { findInterpreter } from "../../host/interpreter.ts";
 import { realpath } from "../../kit/files.ts";

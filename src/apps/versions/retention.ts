@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import path from "node:path";
-import { artifactFolder } from "../../host/artifacts.ts";
+import { artifactFolder } from "../../host/data-folders.ts";
 import { readdir } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Version } from "../../model/app.ts";

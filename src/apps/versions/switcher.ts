@@ -1,7 +1,7 @@
 import { AppError } from "../../model/errors.ts";
 import type { App, ScalingOverrides, Version } from "../../model/app.ts";
 import type { InitFailure } from "../../engines/engine.ts";
-import { newFleetCounts } from "../../replicas/fleet-counts.ts";
+import { newFleetCounts } from "../../replicas/fleet-events.ts";
 import type { Candidate } from "./candidate.ts";
 import type { AppHolder } from "../../store/nodes/app-owners.ts";
 import type { LiveApp } from "./live-app.ts";

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
-import type { FleetCounts } from "../../replicas/fleet-counts.ts";
+import type { FleetCounts } from "../../replicas/fleet-events.ts";
 import type { LiveApp } from "./live-app.ts";
 import type { OpenVersion } from "./open-version.ts";
 

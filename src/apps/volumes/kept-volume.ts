@@ -1,4 +1,3 @@
-import path from "node:path";
 import { Readable } from "node:stream";
 import { z } from "zod";
 import { RefusedPath } from "../../engines/programs/storage-helper.ts";
@@ -47,8 +46,7 @@ export class KeptVolume implements VolumeFiles {
   }
 
   async put(source: string, names: VolumePath): Promise<SizeChange> {
-    const order = { operation: "put", path: names, source };
-    return changed(await this.#ask(order, path.dirname(source)));
+    return changed(await this.#ask({ operation: "put", path: names }, source));
   }
 
   async removeFile(names: VolumePath): Promise<SizeChange> {
@@ -59,8 +57,8 @@ export class KeptVolume implements VolumeFiles {
     await this.#ask({ operation: "take", path: names });
   }
 
-  async #ask(order: StorageOrder, readable?: string): Promise<unknown> {
-    return await this.#helper.ask(this.#projectId, order, readable).catch(refused);
+  async #ask(order: StorageOrder, source?: string): Promise<unknown> {
+    return await this.#helper.ask(this.#projectId, order, source).catch(refused);
   }
 
   async *#read(order: StorageOrder, { first, last }: ByteSpan): AsyncGenerator<Buffer> {

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { LastWords } from "../programs/last-words.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
-import { versionOfTag } from "../../host/python-tag.ts";
+import { versionOfTag } from "../../host/interpreter.ts";
 import type { ProgramEnd } from "../programs/run-program.ts";
 import { describeExit } from "../engine.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";

@@ -1,7 +1,7 @@
 import { PYTHON_ELSEWHERE } from "../../host/app-python.ts";
 import type { Engine } from "../engine.ts";
 import type { ProcessHost } from "../local/host.ts";
-import { IdleTemplates } from "../templates/idle-templates.ts";
+import { IdleTemplates } from "../templates/template-line.ts";
 import { ProcessSeat } from "../templates/seat.ts";
 import type { RemoteParts } from "./session.ts";
 import { startRemoteServer } from "./remote-server.ts";

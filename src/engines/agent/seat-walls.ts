@@ -1,9 +1,8 @@
 import type { Settings } from "../../config/setting-keys.ts";
 import { networkFields, networkVariables } from "../../host/walls/network.ts";
-import type { NetworkFields } from "../../host/walls/network-fields.ts";
-import type { NetworkWall } from "../../host/walls/network.ts";
-import { RUNGS } from "../../host/walls/rung.ts";
-import type { StandingWalls } from "../../host/walls/standing-walls.ts";
+import type { NetworkFields, NetworkWall } from "../../host/walls/network.ts";
+import { WALL_LEVELS } from "../../host/walls/walls.ts";
+import type { StandingWalls } from "../../host/walls/walls.ts";
 import type { Workload } from "../engine.ts";
 
 /** What a seat can put around its app, from nothing to the strongest. */
@@ -93,6 +92,6 @@ export class SeatWallReport {
 }
 
 function strength({ level, gap }: StandingWalls): number {
-  const rung = level === "none" ? -1 : RUNGS.indexOf(level);
-  return 2 * rung + (gap === null ? 1 : 0);
+  const index = level === "none" ? -1 : WALL_LEVELS.indexOf(level);
+  return 2 * index + (gap === null ? 1 : 0);
 }

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Socket } from "node:net";
-import type { StandingWalls } from "../../host/walls/standing-walls.ts";
+import type { StandingWalls } from "../../host/walls/walls.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { randomName, randomTicket } from "../../kit/ids.ts";
 import type { Exit, Workload } from "../engine.ts";

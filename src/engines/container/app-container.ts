@@ -1,6 +1,8 @@
+import type { Containers } from "../../host/containers/containers.ts";
+import type { ProcessHost } from "../local/host.ts";
 import { randomUUID } from "node:crypto";
 import type { ContainerTool } from "../../host/containers/container-tool.ts";
-import { readImageRecord } from "../../host/containers/image-record.ts";
+import { readImageRecord } from "../../host/containers/containers.ts";
 import { startContainer } from "../../host/containers/start-container.ts";
 import type { ContainerStart, Mount, StartedContainer } from "../../host/containers/start-container.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
@@ -8,17 +10,19 @@ import { describeExit } from "../engine.ts";
 import { unkeptByContainers } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
+import { pause } from "../../kit/clock.ts";
 import type { Exit, InitFailure, SeatEvents, Workload } from "../engine.ts";
 import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
 import { startWatch } from "../local/agent.ts";
 import type { Agent } from "../local/agent.ts";
 import { foldersOf } from "../local/folders.ts";
 import { notEnforced } from "../local/what-is-missing.ts";
-import type { ContainerHost } from "./host.ts";
+
+/** What of a machine its containers have to know. */
+export type ContainerHost = ProcessHost & { readonly containers: Containers };
 
 /** What of a container is not the same for every app. */
-export type ContainerParts = Pick<ContainerStart, "program" | "args" | "port" | "input"> & {
+type ContainerParts = Pick<ContainerStart, "program" | "args" | "port" | "input"> & {
   readonly variables: Readonly<Record<string, string>>;
   readonly mounts: readonly Mount[];
 };
@@ -35,7 +39,7 @@ const NOT_STARTED = 125;
 const LOOK_MS = 50;
 
 /** An app's container that was started. */
-export type AppContainer = {
+type AppContainer = {
   readonly container: StartedContainer;
   readonly exited: Promise<Exit>;
   /** The agent that watches it, as soon as there is one; null if it has ended before that. */

@@ -7,8 +7,8 @@ export type ImagePodParts = {
   readonly image: string;
   /** The Secret that opens the registry; null for none. */
   readonly secret: string | null;
-  /** The ConfigMap with BuildKit's own settings; null for none. */
-  readonly config: string | null;
+  /** The ConfigMap with BuildKit's own settings, if there is one of that name. */
+  readonly config: string;
   readonly diskBytes: number;
 };
 
@@ -27,7 +27,7 @@ const TOOLS = { name: "tools", mountPath: "/opt/buildkit" };
 const SOCKET = { name: "socket", mountPath: "/run/buildkit" };
 const LOGINS = { name: "logins", mountPath: "/run/logins" };
 const CONFIG = { name: "config", mountPath: "/etc/buildkit" };
-/** The cluster says this name when it ends a pod because of it: that of the setting. */
+/** The cluster names it when it ends a pod that uses more. */
 const DISK = "millrace-buildkit-disk";
 const ADDRESS = `unix://${SOCKET.mountPath}/buildkitd.sock`;
 const NO_GROUP = { fsGroup: undefined, fsGroupChangePolicy: undefined };
@@ -38,13 +38,13 @@ const FEW_RESOURCES = { limits: { memory: "1Gi" }, requests: { cpu: "50m", memor
 const READY_SECONDS = 120;
 
 /** Where the agent of such a pod finds what it needs. */
-export function imageTools({ secret, config }: ImagePodParts, agentDir: string): ImageTools {
+export function imageTools({ secret }: ImagePodParts, agentDir: string): ImageTools {
   return {
     script: `${agentDir}/millrace_agent/image.py`,
     buildctl: `${TOOLS.mountPath}/buildctl`,
     address: ADDRESS,
     logins: secret === null ? null : `${LOGINS.mountPath}/config.json`,
-    certificates: config === null ? null : CONFIG.mountPath,
+    certificates: CONFIG.mountPath,
   };
 }
 
@@ -74,7 +74,7 @@ export function besideBuildKit(
         { ...TOOLS, readOnly: true },
         SOCKET,
         ...(parts.secret === null ? [] : [{ ...LOGINS, readOnly: true }]),
-        ...(parts.config === null ? [] : [{ ...CONFIG, readOnly: true }]),
+        { ...CONFIG, readOnly: true },
       ],
     })),
     volumes: [
@@ -85,7 +85,7 @@ export function besideBuildKit(
       { name: "runtime", ...little },
       { name: "temporary", ...little },
       ...(parts.secret === null ? [] : [loginsVolume(parts.secret)]),
-      ...(parts.config === null ? [] : [{ name: CONFIG.name, configMap: { name: parts.config } }]),
+      { name: CONFIG.name, configMap: { name: parts.config, optional: true } },
     ],
   };
 }

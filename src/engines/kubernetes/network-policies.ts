@@ -1,12 +1,11 @@
 import { isIP } from "node:net";
-import type { WallSettings } from "../../config/wall-keys.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 import { METADATA } from "../../host/walls/network.ts";
-import { AddressRanges } from "../../kit/address-ranges.ts";
-import { SPECIAL_4, SPECIAL_6 } from "../../kit/special-addresses.ts";
+import { AddressRanges, SPECIAL_4, SPECIAL_6 } from "../../kit/ip-addresses.ts";
 import { INSTALLATION, NETWORK, labelsOf, ownerName } from "./labels.ts";
 
 /** What decides where pods may connect to. */
-export type PolicyParts = Pick<WallSettings, "egressAllow" | "networkDeny"> & {
+export type PolicyParts = Pick<Settings, "egressAllow" | "networkDeny"> & {
   readonly installationId: string;
   /** Where agents call: `host:port`. */
   readonly seatAddresses: readonly string[];

@@ -1,25 +1,84 @@
+import type { SeenPod } from "./pod-state.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { ApiError, describeTrouble } from "./api.ts";
 import type { KubernetesApi } from "./api.ts";
 import { Watch } from "./watch.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import type { ImageBuilds } from "../build-seats.ts";
 import type { Workload } from "../engine.ts";
 import type { AdoptedSeat, PlacedSeat, SeatOrder, SeatPlace, SeatPlaceEvents } from "../agent/seat-place.ts";
 import { INSTALLATION } from "./labels.ts";
 import type { Whose } from "./labels.ts";
-import { Leftovers } from "./leftovers.ts";
-import type { Held } from "./leftovers.ts";
 import { PodApi } from "./pod-api.ts";
-import { podPartsOf } from "./pod-parts.ts";
-import { PodQueue } from "./pod-queue.ts";
-import { PodSeat } from "./pod-seat.ts";
+import { podName, podPartsOf, PYTHON_DIR } from "./pod-spec.ts";
+import { PodQueue, PodSeat } from "./pod-seat.ts";
 import { imageTools } from "./image-pod.ts";
-import { PYTHON_DIR, podName } from "./pod-spec.ts";
 import { readPod } from "./pod-state.ts";
-import type { SeenPod } from "./pod-state.ts";
+
+/** Whose pod that is. */
+type Held = Pick<SeenPod, "nodeId" | "seatId">;
+
+type LeftoverParts = {
+  /** Whether somebody living holds it; true where that cannot be told. */
+  readonly isHeld: (pod: Held) => boolean;
+  /** Which of those seats another service may still take over, or has taken over. */
+  readonly known: (seatIds: readonly string[]) => Promise<ReadonlySet<string>>;
+  /** Ends it, unless a pod of that name is another by then. */
+  readonly remove: (pod: SeenPod) => Promise<unknown>;
+};
+
+/**
+ * Pods of other services of the installation. Those of a living one are never touched; those of a dead one go, unless
+ * another has taken them over, or may still do so.
+ */
+class Leftovers {
+  readonly #parts: LeftoverParts;
+  readonly #pods = new Map<string, SeenPod>();
+  readonly #leaving = new Set<string>();
+
+  constructor(parts: LeftoverParts) {
+    this.#parts = parts;
+  }
+
+  see(pod: SeenPod): void {
+    this.#pods.set(pod.name, pod);
+  }
+
+  seeGone(name: string): void {
+    this.#pods.delete(name);
+  }
+
+  /** It is this service's from now on; null if there is no such pod. */
+  take(name: string): SeenPod | null {
+    const pod = this.#pods.get(name) ?? null;
+    this.#pods.delete(name);
+    return pod;
+  }
+
+  /** Those are all. */
+  keepOnly(names: ReadonlySet<string>): void {
+    for (const name of this.#pods.keys()) if (!names.has(name)) this.#pods.delete(name);
+  }
+
+  /** Removes what nobody holds. `isLast`: nor is anything to be taken over any more. */
+  async sweep(isLast = false): Promise<void> {
+    const { isHeld, known, remove } = this.#parts;
+    const lost = [...this.#pods.values()].filter(
+      (pod) => !pod.isLeaving && !this.#leaving.has(pod.uid) && !isHeld(pod),
+    );
+    const running = lost.filter(({ end }) => end === null).map(({ seatId }) => seatId);
+    const wanted = isLast || running.length === 0 ? new Set<string>() : await known(running);
+    // Meanwhile it may have been taken over, or have changed: the next sweep sees.
+    const unwanted = lost.filter((pod) => !wanted.has(pod.seatId) && this.#pods.get(pod.name) === pod);
+    const removals = unwanted.map(async (pod) => {
+      this.#leaving.add(pod.uid);
+      await remove(pod).finally(() => this.#leaving.delete(pod.uid));
+    });
+    await Promise.all(removals);
+  }
+}
 
 export type KubernetesParts = {
   readonly settings: Settings;
@@ -137,7 +196,7 @@ export class KubernetesPlace implements SeatPlace {
     this.#sweeper?.cancel();
     const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
     if (this.#seats.size === 0) this.#onEmpty?.();
-    await within(LAST_MS, Promise.all([empty, this.#lastSweep]), this.#parts.clock);
+    await withTimeout(LAST_MS, Promise.all([empty, this.#lastSweep]), this.#parts.clock);
     this.#stopped.abort();
     await this.#watch?.stop();
     this.#api.close();

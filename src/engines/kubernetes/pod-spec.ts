@@ -1,11 +1,22 @@
 import type { PodOverrides } from "../../config/pod-overrides.ts";
 import type { SeatOrder } from "../agent/seat-place.ts";
 import type { Workload } from "../engine.ts";
-import { COMPUTE, CONTAINER, NETWORK, NODE, SEAT } from "./labels.ts";
-import { labelValue, labelsOf, networkLabel, ownerName, workloadLabels } from "./labels.ts";
+import {
+  COMPUTE,
+  CONTAINER,
+  labelsOf,
+  labelValue,
+  NETWORK,
+  networkLabel,
+  NODE,
+  ownerName,
+  SEAT,
+  workloadLabels,
+} from "./labels.ts";
 import type { Whose } from "./labels.ts";
 import { besideBuildKit } from "./image-pod.ts";
 import type { ImagePodParts } from "./image-pod.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 
 /** What the pods of an installation have in common. */
 export type PodParts = {
@@ -14,7 +25,6 @@ export type PodParts = {
   readonly image: string;
   /** The Python of apps that ask for none, such as 3.12. */
   readonly python: string;
-  readonly requestFactor: number;
   /** Each has as much as its app asks for. */
   readonly replicasPerSeat: number;
   readonly maxScratchBytes: number;
@@ -57,6 +67,8 @@ const RUNTIME_CLASSES = { v1: null, v2: "gvisor" } as const;
 /** Nothing fits into less: the agent and the harness themselves take that. */
 const LEAST_MEMORY_BYTES = 32 * 1024 * 1024;
 const LEAST_CPU_MILLIS = 10;
+/** The share of its limits that a pod reserves on a machine. */
+const REQUESTED = 0.25;
 
 /** Of a pod's name, which is also the name of its host. */
 const MAX_NAME = 63;
@@ -84,23 +96,17 @@ function dnsLabel(text: string, most: number): string {
 /** The pod that is to be a seat. Of the app it holds only its name and size; the rest comes over the wire. */
 export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workload: Workload): object {
   const parts = workload.isBuild ? { ...given, storage: null, replicasPerSeat: 1 } : given;
-  const { whose, overrides } = parts;
+  const { whose } = parts;
   const name = podName(order.seatId, workload);
   const spec = specOf(parts, name, workload);
   return {
     apiVersion: "v1",
     kind: "Pod",
     metadata: {
-      name,
-      labels: {
-        ...overrides.labels,
-        ...labelsOf(whose.installationId),
-        [NODE]: whose.nodeId,
-        [SEAT]: order.seatId,
+      ...metadataOf(parts, name, order.seatId, {
         ...workloadLabels(workload),
         [NETWORK]: networkLabel(workload.network),
-      },
-      annotations: overrides.annotations,
+      }),
       ownerReferences: [ownerOf("ConfigMap", ownerName(whose.installationId), ownerUid)],
     },
     spec:
@@ -108,6 +114,16 @@ export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workl
         ? besideBuildKit(spec, parts.images, { resources: resourcesOf(parts, workload), walls: WALLS })
         : spec,
   };
+}
+
+/** The name, labels and annotations of a seat's pod. */
+export function metadataOf({ whose, overrides }: PodParts, name: string, seatId: string, more: object = {}) {
+  const labels = { ...overrides.labels, ...labelsOfSeat(whose, seatId), ...more };
+  return { name, labels, annotations: overrides.annotations };
+}
+
+function labelsOfSeat({ installationId, nodeId }: Whose, seatId: string): Record<string, string> {
+  return { ...labelsOf(installationId), [NODE]: nodeId, [SEAT]: seatId };
 }
 
 /** What of a seat's pod a machine needs to know. */
@@ -154,7 +170,7 @@ export function secretOf({ whose }: PodParts, pod: { name: string; uid: string }
     kind: "Secret",
     metadata: {
       name,
-      labels: { ...labelsOf(whose.installationId), [NODE]: whose.nodeId, [SEAT]: order.seatId },
+      labels: labelsOfSeat(whose, order.seatId),
       ownerReferences: [ownerOf("Pod", name, uid)],
     },
     immutable: true,
@@ -215,8 +231,8 @@ function workerImage({ image, python }: PodParts, workload: Workload): string {
   return image.replaceAll("{python}", `${major}.${minor}`);
 }
 
-/** What it may use is hard; what it reserves is a part of that. */
-function resourcesOf({ requestFactor, replicasPerSeat }: PodParts, { limits, cards }: Workload): object {
+/** Limits are what the app asks for; requests are a part of that, so that idle apps leave room for others. */
+function resourcesOf({ replicasPerSeat }: PodParts, { limits, cards }: Workload): object {
   const { memoryBytes, cpus, cpuShare } = limits;
   const millis = (amount: number): string =>
     `${Math.max(LEAST_CPU_MILLIS, Math.round(amount * replicasPerSeat * 1000))}m`;
@@ -230,8 +246,8 @@ function resourcesOf({ requestFactor, replicasPerSeat }: PodParts, { limits, car
       ...gpus,
     },
     requests: {
-      cpu: millis((cpus ?? cpuShare) * requestFactor),
-      ...(memoryBytes !== null && { memory: bytes(memoryBytes * requestFactor) }),
+      cpu: millis((cpus ?? cpuShare) * REQUESTED),
+      ...(memoryBytes !== null && { memory: bytes(memoryBytes * REQUESTED) }),
       ...gpus,
     },
   };
@@ -277,4 +293,26 @@ function placementOf({ cards, containerRuntime }: Workload, { spec }: PodOverrid
 
 function ownerOf(kind: string, name: string, uid: string): object {
   return { apiVersion: "v1", kind, name, uid };
+}
+
+/** What the pods of an installation have in common, by its settings. */
+export function podPartsOf(
+  settings: Settings,
+  given: Pick<PodParts, "whose" | "python" | "image">,
+): PodParts {
+  return {
+    ...given,
+    replicasPerSeat: settings.replicasPerSeat,
+    maxScratchBytes: settings.maxScratchBytes,
+    storage: settings.kubernetesStorage,
+    overrides: settings.kubernetesPod,
+    images: imagesOf(settings),
+  };
+}
+
+function imagesOf(settings: Settings): PodParts["images"] {
+  const { registry, registrySecret: secret, buildkitImage: image, buildkitConfig: config } = settings;
+  return registry === null
+    ? null
+    : { registry, secret, image, config, diskBytes: settings.buildkitDiskBytes };
 }

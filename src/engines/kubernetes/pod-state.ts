@@ -5,11 +5,12 @@ import { describeExit } from "../engine.ts";
 import { visibleText } from "../../model/visible-text.ts";
 import type { Exit } from "../engine.ts";
 import { BUILDKIT, CONTAINER, NODE, SEAT } from "./labels.ts";
+import type { KubernetesApi } from "./api.ts";
 
 /** Of what the cluster tells, for people. */
 const MAX_WORDS = 500;
 const MAX_LAST_WORDS = 400;
-export const words = z.pipe(
+const words = z.pipe(
   z.string(),
   z.transform((text) => text.slice(0, MAX_WORDS)),
 );
@@ -89,7 +90,7 @@ export type SeenPod = {
   readonly hasSucceeded: boolean;
 };
 
-export type PodEnd = { readonly kind: "memory" } | { readonly kind: "other"; readonly detail: string };
+type PodEnd = { readonly kind: "memory" } | { readonly kind: "other"; readonly detail: string };
 
 const IMAGE = /^(?:[\w.:/-]{1,400}@)?sha256:[0-9a-f]{64}$/;
 
@@ -236,6 +237,53 @@ function plain(reason: string): string {
 }
 
 /** What it is, and what the cluster says of it. */
-export function join(what: string, message: string | undefined): string {
+function join(what: string, message: string | undefined): string {
   return message ? `${what}: ${message}`.slice(0, MAX_WORDS) : what;
+}
+
+const WARNING = z.object({
+  reason: words,
+  message: z.optional(words),
+  lastTimestamp: z.nullish(words),
+  eventTime: z.nullish(words),
+});
+const EVENTS = z.object({ items: z.array(z.unknown()).check(z.maxLength(1_000)) });
+const MAX_EVENTS = "50";
+const WHAT_IT_WARNS_OF: Readonly<Record<string, string>> = {
+  FailedMount: "a volume of its pod cannot be mounted",
+  FailedAttachVolume: "a volume of its pod cannot be mounted",
+  FailedCreatePodSandBox: "its pod cannot be set up",
+};
+
+/** The last thing that the cluster warned of a pod, for people; null where it did not, or where that cannot be read. */
+export async function lastWarning(
+  api: KubernetesApi,
+  podName: string,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const query = { fieldSelector: `involvedObject.name=${podName},type=Warning`, limit: MAX_EVENTS };
+  try {
+    const answer = await api.ask({ method: "GET", path: api.pathOf("api/v1", "events"), query, signal });
+    return latestOf(EVENTS.parse(answer).items);
+  } catch {
+    // It only explains. What the role lacks, doctor says; that nobody answers, the watch does.
+    return null;
+  }
+}
+
+function latestOf(items: readonly unknown[]): string | null {
+  const [latest] = items
+    .flatMap((each) => {
+      const read = WARNING.safeParse(each);
+      return read.success ? [read.data] : [];
+    })
+    .toSorted((one, other) => timeOf(other).localeCompare(timeOf(one)));
+  return latest
+    ? join(WHAT_IT_WARNS_OF[latest.reason] ?? `its pod waits (${latest.reason})`, latest.message)
+    : null;
+}
+
+/** As the cluster writes times, a later one sorts behind. */
+function timeOf({ lastTimestamp, eventTime }: z.infer<typeof WARNING>): string {
+  return lastTimestamp ?? eventTime ?? "";
 }

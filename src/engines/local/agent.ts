@@ -3,10 +3,10 @@ import type { ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import type { LimitGroup } from "../../host/limits/limits.ts";
-import { startOf } from "../../host/walls/isolated-start.ts";
+import { startOf } from "../../host/interpreter.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import { NOTHING_SAID, parseAgentMessage } from "../agent/agent-messages.ts";
 import type { Ending, FolderName } from "../agent/agent-messages.ts";
 import { Questions } from "../agent/questions.ts";
@@ -27,6 +27,8 @@ export type Agent = {
   askToEnd(): void;
   /** Tells it that a replica will call home with this ticket, which has a limit on memory of its own. */
   expectFork(ticket: string): void;
+  /** Has the process that calls home with this ticket get a file of the service's, open for reading. */
+  lend(ticket: string, file: string): void;
   /** Ends it and everything below it, at once. */
   end(): void;
   /** Closes its pipes: nothing more is read from it. */
@@ -115,6 +117,10 @@ class AgentProcess implements Agent {
     this.#say({ fork: { ticket } });
   }
 
+  lend(ticket: string, file: string): void {
+    this.#say({ lend: { ticket, path: file } });
+  }
+
   close(): void {
     // Not the channel: an agent takes its end for the end of the service.
     for (const pipe of [this.stdout, this.stderr, this.#child.stdin]) pipe?.destroy();
@@ -174,7 +180,7 @@ class AgentProcess implements Agent {
     else stdin.end(input);
     try {
       const exit = await promise;
-      await within(LAST_WORDS_MS, heard, clock);
+      await withTimeout(LAST_WORDS_MS, heard, clock);
       return { ...exit, ...this.#ending };
     } finally {
       this.questions.giveUp();

@@ -1,7 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../kit/clock.ts";
-import { below, isEmpty } from "../../host/process-tree.ts";
+import { below, isEmpty } from "../../host/processes.ts";
 
 /** How long a keeper has to kill what is below it before that is done from here. */
 export const KEEPER_GRACE_MS = 5_000;

@@ -1,7 +1,7 @@
 import type { Engine, ServerEvents, StartedServer, Workload } from "../engine.ts";
 import { withPort } from "../server/ports.ts";
 import { startServer } from "../server/start-server.ts";
-import { IdleTemplates } from "../templates/idle-templates.ts";
+import { IdleTemplates } from "../templates/template-line.ts";
 import { ProcessSeat } from "../templates/seat.ts";
 import { appInterpreter } from "./app-interpreter.ts";
 import type { ProcessHost } from "./host.ts";

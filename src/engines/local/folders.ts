@@ -1,5 +1,5 @@
 import type { AppFolders } from "../../host/app-environment.ts";
-import { artifactFolders, storageFolder } from "../../host/artifacts.ts";
+import { artifactFolders, storageFolder } from "../../host/data-folders.ts";
 import type { Workload } from "../engine.ts";
 
 /** Where what a workload names is on this machine. */

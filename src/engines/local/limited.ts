@@ -1,6 +1,6 @@
 import { describeRunOut } from "../../host/limits/limits.ts";
 import type { AppLimits, LimitGroup, Limits } from "../../host/limits/limits.ts";
-import { isBelow, readStat } from "../../host/proc-stat.ts";
+import { isBelow, readStat } from "../../host/processes.ts";
 import type { Exit, Started } from "../engine.ts";
 
 /** Why all of a seat was ended, if it was; for people. */

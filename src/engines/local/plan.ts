@@ -1,6 +1,6 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import type { Watched } from "../../host/limits/limits.ts";
-import type { Reach, WalledHost } from "../../host/walls/walled.ts";
+import type { Reach, WalledHost } from "../../host/walls/walls.ts";
 
 /** What the app's harness is told in place of an address: it asks its agent for its connections. */
 export const DOOR_ADDRESS = "door";
@@ -58,12 +58,12 @@ const UNWALLED: readonly Field[] = Object.entries({
   data_dir: "",
 });
 
-function wallFields({ rung, dataDir, user, reads }: WalledHost, reach: Reach): Field[] {
+function wallFields({ level, dataDir, user, reads }: WalledHost, reach: Reach): Field[] {
   const { folders, scratch, python, network, unixSockets, memoryBytes } = reach;
   const { environment, storage } = folders;
   const { interpreter, names } = python;
   return [
-    ...Object.entries({ rung, scratch, harness: PYTHON_DIR, data_dir: dataDir }),
+    ...Object.entries({ rung: level, scratch, harness: PYTHON_DIR, data_dir: dataDir }),
     ...present({ environment, storage, interpreter }),
     ...present({ user: user === null ? null : String(user) }),
     ...present({ memory_bytes: memoryBytes === null ? null : String(memoryBytes) }),

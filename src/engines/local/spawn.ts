@@ -46,7 +46,7 @@ export type Spawn = (
 export const spawnPython: Spawn = (start, clock, events) => {
   const { workload, folders, tickets, limits, address, walls } = start;
   // In a namespace of its own the first process is a keeper; elsewhere the agent is.
-  const isKept = walls?.rung !== "userns" && walls?.rung !== "uid";
+  const isKept = walls?.level !== "userns" && walls?.level !== "uid";
   const order = orderOf(workload, folders, DOOR_ADDRESS, tickets, isKept);
   const program = { program: start.python.program, args: ["-c", START], order, home: address };
   const started = startHeld(start, program, clock, events);

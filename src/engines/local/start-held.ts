@@ -6,7 +6,7 @@ import type { AppLimits } from "../../host/limits/limits.ts";
 import { networkFields, networkVariables } from "../../host/walls/network.ts";
 import type { ServerPorts } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
-import type { AppWalls, WalledHost } from "../../host/walls/walled.ts";
+import type { AppWalls, WalledHost } from "../../host/walls/walls.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { describeExit } from "../engine.ts";
 import type { Exit, SeatEvents, Workload } from "../engine.ts";
@@ -39,9 +39,9 @@ export type HeldStart = {
 
 /** What is to be started of a workload on this machine. */
 export function heldStart(host: ProcessHost, workload: Workload, python: AppPython): HeldStart {
-  const { python: agentPython, dataDir, rung, reads = [], network, storage, limits = null } = host;
+  const { python: agentPython, dataDir, level, reads = [], network, storage, limits = null } = host;
   const user = storage.userOf(workload.projectId);
-  const walls = rung && { rung, dataDir, reads, network, user };
+  const walls = level && { level, dataDir, reads, network, user };
   return { agentPython, python, workload, folders: foldersOf(workload, dataDir), walls, limits };
 }
 

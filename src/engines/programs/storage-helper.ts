@@ -1,14 +1,17 @@
-import { realpathSync } from "node:fs";
+import { realpathSync, statSync } from "node:fs";
+import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { z } from "zod";
 import type { StorageFolders } from "../../host/storage/folders.ts";
-import { startOf } from "../../host/walls/isolated-start.ts";
-import { NO_NETWORK } from "../../host/walls/network-fields.ts";
+import { startOf } from "../../host/interpreter.ts";
+import { NO_NETWORK } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
-import type { Clock } from "../../kit/clock.ts";
-import { FairLane } from "../../kit/fair-lane.ts";
+import type { Clock, Timer } from "../../kit/clock.ts";
+import { FairLane } from "../../kit/concurrency.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
+import type { Home } from "../home.ts";
 import { startAgent } from "../local/agent.ts";
 import type { Agent } from "../local/agent.ts";
 import { readLine } from "./read-line.ts";
@@ -18,6 +21,8 @@ export type HelperParts = {
   readonly python: string;
   readonly dataDir: string;
   readonly folders: StorageFolders;
+  /** Where helpers connect to. */
+  readonly home: Pick<Home, "address" | "expect" | "forget">;
   readonly clock: Clock;
 };
 
@@ -27,14 +32,21 @@ export type StorageOrder = { readonly operation: string } & Readonly<Record<stri
 /** What an operation gives after its answer. */
 export type HelperStream = {
   readonly rest: Readable;
-  /** Breaks it off. */
+  /** Cancels the operation. */
   readonly end: () => void;
 };
 
 /** A list of as many entries as there may be, each with a long name. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
-/** Each is two processes. */
+/** Each is one process. */
 const LIMITS = { total: 32, perKey: 8, waiting: 64, waitMs: 30_000 };
+/** Helpers that are kept, each two processes. There is always an idle one among so many, since no more operations run. */
+const MAX_HELPERS = LIMITS.total;
+/** How long a helper waits for its next operation. */
+export const HELPER_IDLE_MS = 30_000;
+/** How long an operation may take to begin. */
+const BEGIN_MS = 30_000;
+const MAX_COMPLAINT_CHARS = 1_000;
 
 const ANSWER = z.union([
   z.strictObject({ done: z.unknown() }),
@@ -48,12 +60,14 @@ export class RefusedPath extends Error {}
 /**
  * Works on the storage of projects that have users of their own: each operation is a process of the project's user
  * behind the walls of its apps. The service itself touches nothing in there, so nothing that an app puts there makes
- * root follow a link, wait for a pipe or open a device.
+ * root follow a link, wait for a pipe or open a device. A project's operations are forks of one process, which is kept
+ * for a while; it opens nothing in the storage, so that nothing of one operation reaches the next.
  */
 export class StorageHelper {
   readonly #parts: HelperParts;
   readonly #lane: FairLane;
-  readonly #running = new Map<Agent, Promise<void>>();
+  readonly #helpers = new Map<string, ProjectHelper>();
+  readonly #ending = new Set<Promise<void>>();
 
   constructor(parts: HelperParts) {
     this.#parts = parts;
@@ -61,89 +75,223 @@ export class StorageHelper {
   }
 
   /**
-   * Has an operation done, and resolves with what it says; `readable` is a folder that it may read. Rejects with the
-   * file system's error, or `RefusedPath`. What nobody has to wait for goes on after that.
+   * Carries out an operation and resolves with its answer; `source` is a file of the service's that it may read. Rejects
+   * with the file system's error, or `RefusedPath`. Cleaning up goes on after that.
    */
-  async ask(projectId: string, order: StorageOrder, readable?: string): Promise<unknown> {
-    const { kept, done } = await this.#begin(projectId, order, readable);
-    kept.close();
+  async ask(projectId: string, order: StorageOrder, source: string | null = null): Promise<unknown> {
+    const { socket, done } = await this.#begin(projectId, order, source);
+    readToEnd(socket);
     return done;
   }
 
   /** The same for an operation that gives bytes. */
   async stream(projectId: string, order: StorageOrder): Promise<HelperStream> {
-    const { kept } = await this.#begin(projectId, order);
-    return { rest: kept.stdout, end: () => kept.end() };
+    const { socket } = await this.#begin(projectId, order, null);
+    return { rest: socket, end: () => void socket.destroy() };
   }
 
-  /** Breaks off what is under way: what is left to remove is removed by a later operation. */
+  /** Ends all helpers, with what they are doing: what is left to remove is removed by a later operation. */
   async stop(): Promise<void> {
-    for (const kept of this.#running.keys()) kept.end();
-    await Promise.all(this.#running.values());
+    for (const helper of this.#helpers.values()) helper.end();
+    await Promise.all(this.#ending);
   }
 
-  async #begin(projectId: string, order: StorageOrder, readable?: string) {
+  async #begin(projectId: string, order: StorageOrder, source: string | null) {
     const leave = await this.#lane.enter(projectId);
     if (leave === null) throw new AppError("overloaded");
-    const kept = this.#start(projectId, order, leave, readable);
-    const complaint = text(kept.stderr).catch(() => "");
-    // As long as somebody listens, Node does not throw away what is unread when the process ends.
-    kept.stdout.on("readable", () => {});
-    const line = await readLine(kept.stdout, MAX_ANSWER_BYTES);
+    let socket: Socket;
+    try {
+      // What has not begun has done nothing: a helper that was killed meanwhile is replaced once.
+      socket =
+        (await this.#helperOf(projectId).begin(order, source)) ??
+        (await this.#helperOf(projectId).require(order, source));
+    } catch (error) {
+      leave();
+      throw error;
+    }
+    socket.once("close", leave);
+    // As long as there is a listener, Node keeps what is unread when the process ends.
+    socket.on("readable", keep);
+    const line = await readLine(socket, MAX_ANSWER_BYTES);
     if (line === null) {
-      kept.end();
-      throw new Error(`the helper for storage gave no answer: ${(await complaint).trim().slice(-1_000)}`);
+      socket.destroy();
+      throw new Error(
+        `the process for "${order.operation}" in the storage of ${projectId} ended without an answer`,
+      );
     }
     const answer = ANSWER.parse(JSON.parse(line));
-    if ("done" in answer) return { kept, done: answer.done };
-    kept.close();
+    if ("done" in answer) return { socket, done: answer.done };
+    readToEnd(socket);
     if ("refused" in answer) throw new RefusedPath(answer.refused);
     throw Object.assign(new Error(`storage of ${projectId}: ${answer.error}`), { code: answer.error });
   }
 
-  #start(projectId: string, order: StorageOrder, leave: () => void, readable?: string): Agent {
-    const { python, dataDir, folders, clock } = this.#parts;
-    let scratch: string | null = null;
-    const clear = async (): Promise<void> => {
-      leave();
-      if (scratch !== null) await removeScratch(scratch);
-    };
+  #helperOf(projectId: string): ProjectHelper {
+    const storage = this.#parts.folders.make(projectId);
+    const found = this.#helpers.get(projectId);
+    if (found?.isFor(storage)) return found;
+    found?.endWhenIdle();
+    if (this.#helpers.size >= MAX_HELPERS) [...this.#helpers.values()].find(({ isIdle }) => isIdle)?.end();
+    const helper = new ProjectHelper(this.#parts, projectId, storage);
+    this.#helpers.set(projectId, helper);
+    const over = helper.exited.then(() => {
+      this.#ending.delete(over);
+      if (this.#helpers.get(projectId) === helper) this.#helpers.delete(projectId);
+    });
+    this.#ending.add(over);
+    return helper;
+  }
+}
+
+/** One project's helper: an agent, and below it the process of the project's user that forks for each operation. */
+class ProjectHelper {
+  /** Resolves when nothing of it is left. */
+  readonly exited: Promise<void>;
+  readonly #parts: HelperParts;
+  readonly #projectId: string;
+  readonly #place: string;
+  readonly #scratch: string;
+  readonly #agent: Agent;
+  readonly #complaint: Promise<string>;
+  /** Where it takes its orders; null if it ended before it had connected. */
+  readonly #orders: Promise<Socket | null>;
+  /** Resolves, with nothing, when it has ended. */
+  readonly #gone: Promise<null>;
+  #idle: Timer | null = null;
+  #running = 0;
+  #isEnding = false;
+
+  constructor(parts: HelperParts, projectId: string, storage: string) {
+    const { dataDir, folders, home, clock } = parts;
+    this.#parts = parts;
+    this.#projectId = projectId;
+    this.#place = placeOf(storage);
+    const user = folders.userOf(projectId);
+    this.#scratch = makeScratch(dataDir, user);
+    const connected = Promise.withResolvers<Socket | null>();
+    const ticket = home.expect((_, socket) => connected.resolve(socket));
     try {
-      const user = folders.userOf(projectId);
-      const storage = folders.make(projectId);
-      scratch = makeScratch(dataDir, user);
-      const reach = {
-        folders: { bundle: readable ?? scratch, environment: null, storage },
-        scratch,
-        python: { interpreter: null, names: null },
-        reads: [],
-        writes: [],
-        network: NO_NETWORK,
-        unixSockets: false,
-        memoryBytes: null,
-      };
-      const plan = {
-        program: python,
-        args: startOf("millrace_storage.start"),
-        cwd: reach.folders.bundle,
-        env: {},
-        order: JSON.stringify({ ...order, root: realpathSync(storage) }),
-        home: "",
-        input: null,
-        walls: { host: { rung: "uid", dataDir, user, reads: [] } as const, reach },
-        watched: null,
-        server: null,
-      };
-      const kept = startAgent(python, plan, clock);
-      const over = kept.exited
-        .catch(() => {}) // Told by an answer that does not come.
-        .then(clear)
-        .then(() => void this.#running.delete(kept));
-      this.#running.set(kept, over);
-      return kept;
+      this.#agent = this.#start(user, ticket, storage);
     } catch (error) {
-      void clear();
+      home.forget(ticket);
+      void removeScratch(this.#scratch);
       throw error;
     }
+    this.#agent.stdout.resume();
+    this.#complaint = text(this.#agent.stderr).catch(() => "");
+    this.#orders = connected.promise;
+    this.#gone = this.#agent.exited.then(
+      () => null,
+      () => null, // An operation that does not begin tells of it.
+    );
+    this.exited = this.#gone.then(async () => {
+      this.#isEnding = true;
+      this.#idle?.cancel();
+      home.forget(ticket);
+      connected.resolve(null);
+      await removeScratch(this.#scratch);
+    });
+    this.#idle = clock.after(HELPER_IDLE_MS, () => this.end());
   }
+
+  get isIdle(): boolean {
+    return this.#running === 0 && !this.#isEnding;
+  }
+
+  /** Whether it can take an operation on that folder: it sees the folder that was there when it started. */
+  isFor(storage: string): boolean {
+    return !this.#isEnding && this.#place === placeOf(storage);
+  }
+
+  /** Begins an operation; null if the helper ended before it began. */
+  async begin(order: StorageOrder, source: string | null): Promise<Socket | null> {
+    const { home, clock } = this.#parts;
+    this.#idle?.cancel();
+    this.#running += 1;
+    const begun = Promise.withResolvers<Socket>();
+    const ticket = home.expect((_, socket) => begun.resolve(socket));
+    let socket: Socket | null = null;
+    try {
+      const orders = await Promise.race([this.#orders, this.#gone]);
+      // Told first: the process gets the file with its connection.
+      if (source !== null) this.#agent.lend(ticket, source);
+      orders?.write(`${JSON.stringify({ ...order, ticket })}\n`);
+      socket = orders && (await withTimeout(BEGIN_MS, Promise.race([begun.promise, this.#gone]), clock));
+    } finally {
+      home.forget(ticket);
+      if (socket === null) {
+        this.#leave();
+        this.end();
+      } else socket.once("close", () => this.#leave());
+    }
+    return socket;
+  }
+
+  /** Begins an operation. Throws if the helper ended before it began. */
+  async require(order: StorageOrder, source: string | null): Promise<Socket> {
+    const socket = await this.begin(order, source);
+    if (socket !== null) return socket;
+    const complaint = (await this.#complaint).trim().slice(-MAX_COMPLAINT_CHARS);
+    throw new Error(`the helper for the storage of ${this.#projectId} ended: ${complaint}`);
+  }
+
+  end(): void {
+    this.#isEnding = true;
+    this.#idle?.cancel();
+    this.#agent.end();
+  }
+
+  endWhenIdle(): void {
+    this.#isEnding = true;
+    if (this.#running === 0) this.end();
+  }
+
+  #leave(): void {
+    this.#running -= 1;
+    if (this.#running > 0) return;
+    if (this.#isEnding) this.end();
+    else this.#idle = this.#parts.clock.after(HELPER_IDLE_MS, () => this.end());
+  }
+
+  #start(user: number | null, ticket: string, storage: string): Agent {
+    const { python, dataDir, home, clock } = this.#parts;
+    const scratch = this.#scratch;
+    const reach = {
+      folders: { bundle: scratch, environment: null, storage },
+      scratch,
+      python: { interpreter: null, names: null },
+      reads: [],
+      writes: [],
+      network: NO_NETWORK,
+      unixSockets: false,
+      memoryBytes: null,
+    };
+    const plan = {
+      program: python,
+      args: startOf("millrace_storage.start"),
+      cwd: scratch,
+      env: {},
+      order: JSON.stringify({ ticket, root: realpathSync(storage) }),
+      home: home.address,
+      input: null,
+      walls: { host: { level: "uid", dataDir, user, reads: [] } as const, reach },
+      watched: null,
+      server: null,
+    };
+    return startAgent(python, plan, clock);
+  }
+}
+
+const keep = (): void => {};
+
+/** Waits for its end without keeping what comes. */
+function readToEnd(socket: Socket): void {
+  socket.off("readable", keep);
+  socket.resume();
+}
+
+/** Tells a folder from another of the same path. */
+function placeOf(storage: string): string {
+  const { dev, ino } = statSync(storage);
+  return `${dev}:${ino}`;
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
-import type { RaySettings } from "../../config/ray-keys.ts";
-import { readText, sendPatiently } from "../../host/patient-request.ts";
+import { readText, sendPatiently } from "../cluster-request.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 
 /** Between two bytes, and until the first: a dashboard that says nothing is taken for gone. */
 const SILENCE_MS = 30_000;
@@ -26,7 +26,7 @@ export type Job = {
 };
 
 /** What is run as a job. Whoever sees the dashboard sees all of it. */
-export type NewJob = { readonly id: string; readonly command: string; readonly package: string };
+type NewJob = { readonly id: string; readonly command: string; readonly package: string };
 
 /** Ray has refused a request. */
 export class RayRefusal extends Error {
@@ -135,11 +135,14 @@ export class JobsApi {
 }
 
 /** The API of the cluster that the settings name. Throws where they name none. */
-export function openJobsApi({ rayAddress, rayToken, rayTokenFile }: RaySettings): JobsApi {
+export function openJobsApi({
+  rayAddress,
+  rayTokenFile,
+}: Pick<Settings, "rayAddress" | "rayTokenFile">): JobsApi {
   if (rayAddress === null)
     throw new Error("engine = ray needs MILLRACE_RAY_ADDRESS, the address of the Ray dashboard");
   return new JobsApi(rayAddress, () =>
-    rayTokenFile === null ? rayToken : readFileSync(rayTokenFile, "utf8").trim(),
+    rayTokenFile === null ? null : readFileSync(rayTokenFile, "utf8").trim(),
   );
 }
 
@@ -154,8 +157,7 @@ function pathOf(id: string): string {
 }
 
 function refusalOf(status: number, text: string): string {
-  if (status === 401 || status === 403)
-    return "Ray refused the token: set MILLRACE_RAY_TOKEN or MILLRACE_RAY_TOKEN_FILE";
+  if (status === 401 || status === 403) return "Ray refused the token: set MILLRACE_RAY_TOKEN_FILE";
   // A Python traceback, whose last line says what it was.
   const said = text.trim().split("\n").at(-1) ?? "";
   return words(`Ray answered ${status}${said === "" ? "" : `: ${said}`}`);
@@ -173,4 +175,23 @@ function parse(text: string): unknown {
 
 function words(text: string): string {
   return text.slice(0, MAX_WORDS);
+}
+
+/** Earlier ones were not tried: actors that outlive their job, and asyncio in them, behave as these do since then. */
+const LEAST_RAY = [2, 40] as const;
+/** What the agent of a seat needs. */
+const LEAST_PYTHON = [3, 9] as const;
+
+/** Why a cluster with that Ray, and that Python once it is known, cannot be used; null if it can. */
+export function whyTooOld(ray: string, python?: string): string | null {
+  if (!isAtLeast(ray, LEAST_RAY))
+    return `the cluster has Ray ${ray}; ${LEAST_RAY.join(".")} or newer is needed`;
+  if (python !== undefined && !isAtLeast(python, LEAST_PYTHON))
+    return `the cluster has Python ${python}; ${LEAST_PYTHON.join(".")} or newer is needed`;
+  return null;
+}
+
+function isAtLeast(version: string, [major, minor]: readonly [number, number]): boolean {
+  const [given = 0, second = 0] = version.split(".").map(Number);
+  return given > major || (given === major && second >= minor);
 }

@@ -1,13 +1,11 @@
 import type { Socket } from "node:net";
-import type { RaySettings } from "../../config/ray-keys.ts";
 import type { Settings } from "../../config/setting-keys.ts";
-import { RayRefusal, describeRayTrouble, openJobsApi } from "./jobs-api.ts";
+import { describeRayTrouble, openJobsApi, RayRefusal, whyTooOld } from "./jobs-api.ts";
 import type { JobsApi } from "./jobs-api.ts";
-import { whyTooOld } from "./ray-version.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import type { Workload } from "../engine.ts";
 import { SeatLine } from "../agent/seat-line.ts";
 import type {
@@ -18,16 +16,14 @@ import type {
   SeatPlace,
   SeatPlaceEvents,
 } from "../agent/seat-place.ts";
-import { needsOf } from "./needs.ts";
-import { packJob } from "./package.ts";
+import { needsOf, supervisorReader } from "./supervisor-messages.ts";
+import { packJob, SupervisorJob } from "./supervisor-job.ts";
 import { RaySeat } from "./ray-seat.ts";
 import type { RayActor } from "./ray-seat.ts";
-import { SupervisorJob } from "./supervisor-job.ts";
-import { supervisorReader } from "./supervisor-messages.ts";
 import type { SupervisorMessage, SupervisorOrder } from "./supervisor-messages.ts";
 
 export type RayPlaceParts = {
-  readonly settings: RaySettings & Pick<Settings, "replicasPerSeat">;
+  readonly settings: Pick<Settings, "rayAddress" | "rayTokenFile" | "rayResources" | "replicasPerSeat">;
   readonly clock: Clock;
   readonly log: Log;
 };
@@ -120,7 +116,7 @@ export class RayPlace implements SeatPlace {
   /** Lets what was ended come to its end, then has the supervisor leave. */
   async close(): Promise<void> {
     const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
-    if (this.#seats.size > 0) await within(LAST_MS, empty, this.#parts.clock);
+    if (this.#seats.size > 0) await withTimeout(LAST_MS, empty, this.#parts.clock);
     const line = this.#line;
     this.#line = null;
     line?.close({ leave: {} });

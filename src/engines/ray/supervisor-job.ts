@@ -1,17 +1,20 @@
+import path from "node:path";
 import { createHash, timingSafeEqual } from "node:crypto";
 import { describeRayTrouble } from "./jobs-api.ts";
 import type { Job, JobsApi } from "./jobs-api.ts";
-import { backoffMs } from "../../kit/backoff.ts";
-import { Bell } from "../../kit/bell.ts";
+import { backoffMs } from "../../kit/retry.ts";
+import { Condition } from "../../kit/concurrency.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
-import { pause } from "../../kit/pause.ts";
-import { within } from "../../kit/within.ts";
+import { pause, withTimeout } from "../../kit/clock.ts";
 import type { PlaceHome } from "../agent/seat-place.ts";
-import type { JobPackage } from "./package.ts";
+import { readdir, readFile } from "node:fs/promises";
+import { buffer } from "node:stream/consumers";
+import { ZipFile } from "yazl";
+import { PYTHON_DIR } from "../../config/package-files.ts";
 
-export type SupervisorJobParts = {
+type SupervisorJobParts = {
   readonly api: JobsApi;
   readonly pack: () => Promise<JobPackage>;
   /** Where the actors of this service get their names. */
@@ -55,8 +58,8 @@ export class SupervisorJob {
   #awaySince = 0;
   #trouble: string | null = "Ray has not started the supervisor of this service yet";
   #isSilent = false;
-  /** Rings when it comes or goes. */
-  readonly #changes = new Bell();
+  /** Notified when it comes or goes. */
+  readonly #changes = new Condition();
 
   constructor(parts: SupervisorJobParts) {
     this.#parts = parts;
@@ -89,14 +92,14 @@ export class SupervisorJob {
     this.#wasHere = true;
     this.#awaySince = this.#parts.clock.monotonic();
     this.#trouble = "the supervisor of this service on Ray was lost, and another starts";
-    this.#changes.ring();
+    this.#changes.notify();
   }
 
   /** When it was told to leave: waits for its end. That it was there stays in Ray's list of jobs, as of any other. */
   async stop(): Promise<void> {
     const { clock, log } = this.#parts;
     this.#stopped.abort();
-    const isOver = await within(2 * LAST_MS, this.#end(), clock);
+    const isOver = await withTimeout(2 * LAST_MS, this.#end(), clock);
     if (isOver !== true) log.warn("the supervisor on Ray was not seen to end; it ends by itself");
   }
 
@@ -224,4 +227,26 @@ export class SupervisorJob {
       log.warn({ url: api.address, detail: this.#trouble }, "Ray does not answer; what runs there goes on");
     this.#isSilent = error !== null;
   }
+}
+
+/** What runs on the cluster: the supervisor, the agent that its actors start, walls, and the harness behind them. */
+const PACKAGES = ["millrace_ray", "millrace_agent", "millrace_walls", "millrace_worker"] as const;
+/** Where the format's time begins: equal files make equal archives. */
+const ENTRY = { mtime: new Date(1980, 0, 1), forceDosTimestamp: true, mode: 0o100644, compress: false };
+
+/** The files of a job, and the name that Ray knows them by: made of what is in them, so that they come there once. */
+type JobPackage = { readonly name: string; readonly archive: Buffer };
+
+/** Packs our Python for the cluster. */
+export async function packJob(): Promise<JobPackage> {
+  const zip = new ZipFile();
+  for (const folder of PACKAGES) {
+    const names = await readdir(path.join(PYTHON_DIR, folder));
+    for (const name of names.filter((each) => each.endsWith(".py")).toSorted())
+      zip.addBuffer(await readFile(path.join(PYTHON_DIR, folder, name)), `${folder}/${name}`, ENTRY);
+  }
+  zip.end();
+  const archive = await buffer(zip.outputStream);
+  const hash = createHash("sha256").update(archive).digest("hex").slice(0, 32);
+  return { name: `_ray_pkg_${hash}.zip`, archive };
 }

@@ -2,6 +2,8 @@ import { z } from "zod";
 import type { SeatOrder } from "../agent/seat-place.ts";
 import { orderedReader, parseMessage } from "../protocol.ts";
 import type { Moves } from "../protocol.ts";
+import type { Settings } from "../../config/setting-keys.ts";
+import type { Workload } from "../engine.ts";
 
 type Phase = "greeting" | "serving";
 
@@ -54,3 +56,21 @@ export type SupervisorOrder =
   | { readonly end: { readonly seat: string } }
   | { readonly forget: { readonly seat: string } }
   | { readonly leave: Record<string, never> };
+
+/** Of the share of an app that names no number of cores. */
+const UNNAMED_SHARE = 0.25;
+
+/** What the actor of a workload reserves, for all replicas that fit into it: Ray places by that, and holds nobody to it. */
+export function needsOf(
+  { limits, cards }: Pick<Workload, "limits" | "cards">,
+  { replicasPerSeat, rayResources }: Pick<Settings, "replicasPerSeat" | "rayResources">,
+): Needs {
+  const { cpus, cpuShare, memoryBytes } = limits;
+  const each: Needs = {
+    CPU: cpus ?? cpuShare * UNNAMED_SHARE,
+    ...(memoryBytes !== null && { memory: memoryBytes }),
+    ...(cards && { GPU: cards.count }),
+    ...rayResources,
+  };
+  return Object.fromEntries(Object.entries(each).map(([name, amount]) => [name, amount * replicasPerSeat]));
+}

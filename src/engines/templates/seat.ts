@@ -1,16 +1,15 @@
 import type { AppPython } from "../../host/app-python.ts";
-import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
+import type { Exit, InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
 import type { Home } from "../home.ts";
 import { LogSockets } from "../log-lines.ts";
 import type { ProcessHost } from "../local/host.ts";
 import { heldStart } from "../local/start-held.ts";
-import type { IdleTemplates } from "./idle-templates.ts";
+import type { IdleTemplates } from "./template-line.ts";
 import type { Spawn, StartedProcess, Tickets } from "../local/spawn.ts";
-import { startLater } from "./start-later.ts";
 import { TemplateLine } from "./template-line.ts";
 
 /** What the seats of a machine share. */
-export type SeatParts = ProcessHost & {
+type SeatParts = ProcessHost & {
   readonly idle: IdleTemplates;
   readonly spawn: Spawn;
   /** What an app's processes run on, or why they may not run here. */
@@ -88,4 +87,32 @@ export class ProcessSeat implements Seat {
     void process.exited.then(() => this.#owner.onEnded());
     return process;
   }
+}
+
+/** A process that starts as soon as its interpreter is found. If there is none, it ends with that as the reason. */
+function startLater(
+  found: Promise<AppPython | InitFailure>,
+  start: (python: AppPython) => StartedProcess,
+): StartedProcess {
+  let begun: StartedProcess | null = null;
+  let isKilled = false;
+  const exited = found.then(async (python): Promise<Exit> => {
+    if (isKilled) return { detail: "stopped before it started", initFailure: null };
+    if (!("program" in python)) return { detail: python.message, initFailure: python };
+    begun = start(python);
+    return await begun.exited;
+  });
+  return {
+    exited,
+    kill: () => {
+      isKilled = true;
+      begun?.kill();
+    },
+    vitals: (pid) => begun?.vitals(pid) ?? null,
+    usage: async (pid) => (await begun?.usage(pid)) ?? null,
+    judge: (exit) => begun?.judge?.(exit) ?? exit,
+    holdFork: (ticket) => begun?.holdFork?.(ticket) ?? null,
+    explain: async (exit) => (await begun?.explain?.(exit)) ?? exit,
+    residentBytes: async () => (await begun?.residentBytes()) ?? 0,
+  };
 }

@@ -4,12 +4,10 @@ import { KEEPER_GRACE_MS } from "../local/end-agent.ts";
 import { describeExit } from "../engine.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import type { Exit, InitFailure, ReplicaStart, Started } from "../engine.ts";
-import { Pulse } from "../pulse.ts";
-import { Rounds } from "../rounds.ts";
-import { functions, initFailure, pid } from "../hello.ts";
-import { BadFrame, WIRE_LIMITS, parseJson } from "../protocol.ts";
+import { Heartbeat, HeartbeatTimer } from "../heartbeat.ts";
+import { BadFrame, functions, initFailure, parseJson, pid, WIRE_LIMITS } from "../protocol.ts";
 import type { Moves } from "../protocol.ts";
 
 const MAX_EXIT_CODE = 255;
@@ -84,8 +82,8 @@ export class Template {
   /** Those that it was told to fork and has not. */
   readonly #unborn = new Set<string>();
   /** Felt while it owes a fork: its word for that is its sign of life. */
-  readonly #pulse: Pulse;
-  readonly #rounds: Rounds;
+  readonly #heartbeat: Heartbeat;
+  readonly #timer: HeartbeatTimer;
   #pid = 0;
   #hostPid: number | null = null;
   #isDead = false;
@@ -100,13 +98,13 @@ export class Template {
     this.#process = process;
     this.#clock = clock;
     this.#events = events;
-    this.#pulse = new Pulse({
-      ask: () => {},
+    this.#heartbeat = new Heartbeat({
+      ping: () => {},
       look: () => process.vitals(this.#pid),
       onSilence: () => {},
       onDead: (why) => this.#giveUp(why),
     });
-    this.#rounds = new Rounds(clock, () => this.#pulse.feel());
+    this.#timer = new HeartbeatTimer(clock, () => this.#heartbeat.check());
     this.#outlive().catch((error: unknown) => events.onError(error));
   }
 
@@ -220,23 +218,23 @@ export class Template {
 
   /** It was just asked for a fork: the next round is the first of its silence. */
   #expectWord(): void {
-    this.#pulse.hear();
-    this.#pulse.feel();
-    this.#pulse.feel();
-    this.#rounds.start();
+    this.#heartbeat.hear();
+    this.#heartbeat.check();
+    this.#heartbeat.check();
+    this.#timer.start();
   }
 
   #hearOf(replicaId: string): void {
     if (!this.#unborn.delete(replicaId) && !this.#isDead)
       throw new BadFrame(`"forked" for a replica that it was not told to fork`);
-    this.#rounds.stop();
+    this.#timer.stop();
     if (this.#unborn.size > 0) this.#expectWord();
   }
 
   /** It is stopped, or hangs. It is ended as soon as no replica would end with it. */
   #giveUp(why: string): void {
     this.#isDead = true;
-    this.#rounds.stop();
+    this.#timer.stop();
     const unborn = [...this.#unborn];
     this.#unborn.clear();
     this.#events.onDead(why, unborn);
@@ -261,19 +259,19 @@ export class Template {
     if (this.#phase === "ordinary" || this.#isAccused) return;
     // Its replicas, which end with it, may be noticed before its own end is.
     if (this.#phase === "forking" && !this.#isDead && !this.#isClosing) this.#events.onLost();
-    const exit = await within(END_PATIENCE_MS, this.#process.exited, this.#clock);
+    const exit = await withTimeout(END_PATIENCE_MS, this.#process.exited, this.#clock);
     if (!exit && !this.#isClosing) this.#accuse(new BadFrame("it closed its connection"));
   }
 
   async #outlive(): Promise<void> {
     const exit = await this.#process.exited;
     // Why it could not import the app may still be unread.
-    await within(LAST_WORDS_MS, this.#homeClosed.promise, this.#clock);
+    await withTimeout(LAST_WORDS_MS, this.#homeClosed.promise, this.#clock);
     this.#leave(exit);
   }
 
   #leave(exit: Exit): void {
-    this.#rounds.stop();
+    this.#timer.stop();
     this.#isClosing = true;
     // From elsewhere its end may never come by itself.
     this.#home?.destroy();

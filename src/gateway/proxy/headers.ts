@@ -1,9 +1,9 @@
 import type { IncomingMessage } from "node:http";
-import type { AddressRanges } from "../../kit/address-ranges.ts";
+import type { AddressRanges } from "../../kit/ip-addresses.ts";
 import { namedByConnection } from "../../kit/http/fields.ts";
 import type { RequestHead } from "../request-head.ts";
 import { otherProtocols, PROTOCOL_HEADER } from "./socket-token.ts";
-import type { ResponseHead } from "../../replicas/server/http-exchange.ts";
+import type { ResponseHead } from "../../replicas/call.ts";
 
 /** Of one connection and no other, or set anew by us. */
 const DROPPED = new Set([

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
-import type { ResponseFlow, ResponseHead, ResponseSink } from "../../replicas/server/http-exchange.ts";
+import type { ResponseFlow, ResponseHead, ResponseSink } from "../../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader, RunTiming } from "../../runs/live-run.ts";
 import type { Exchange, GoneListener } from "../exchange.ts";
 import { responseHeaders, responseTrailers } from "./headers.ts";

@@ -1,19 +1,18 @@
+import path from "node:path";
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { userInfo } from "node:os";
-import path from "node:path";
-import type { ContainerWish } from "../../config/wall-keys.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 import type { Log } from "../../kit/log.ts";
-import { mkdir, readFile, readdir, writeFile } from "../../kit/files.ts";
+import { mkdir, readdir, readFile, writeFile } from "../../kit/files.ts";
 import { makeRuntimeDir } from "../../kit/runtime-dir.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { findContainerTool, toolEnvironment } from "./container-tool.ts";
 import type { ContainerTool, FoundTool } from "./container-tool.ts";
-import type { ImageRecord } from "./image-record.ts";
 
 /** How a command of the tool ended. */
-export type ToolEnd = { readonly code: number; readonly stdout: string; readonly stderr: string };
+type ToolEnd = { readonly code: number; readonly stdout: string; readonly stderr: string };
 
 /** For what answers at once; what takes longer has hung. */
 const COMMAND_MS = 120_000;
@@ -22,8 +21,8 @@ const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
 const MAX_OPEN_FILES = 65_536;
 const MAX_USER_PROCESSES = 32_768;
 
-export type ContainersParts = {
-  readonly containerEngine: ContainerWish;
+type ContainersParts = {
+  readonly containerEngine: Settings["containerEngine"];
   readonly dataDir: string;
 };
 
@@ -308,4 +307,32 @@ export function ulimits(): string[] {
   const files = Math.min(MAX_OPEN_FILES, hard("Max open files"));
   const processes = Math.min(MAX_USER_PROCESSES, hard("Max processes"));
   return ["--ulimit", `nofile=${files}:${files}`, "--ulimit", `nproc=${processes}:${processes}`];
+}
+
+/** In an environment's folder, in place of its packages: those are in an image. */
+export const IMAGE_RECORD = "image.json";
+
+/** An image that a build has made. */
+type ImageRecord = {
+  /** As the tool knows it. */
+  readonly id: string;
+  readonly projectId: string;
+  /** How its Python is called, for an app that offers functions; null for a server, which starts as it likes. */
+  readonly python: string | null;
+};
+
+export async function writeImageRecord(environment: string, record: ImageRecord): Promise<void> {
+  await writeFile(path.join(environment, IMAGE_RECORD), JSON.stringify(record));
+}
+
+/** The image that stands for an environment; null where it is a folder of packages. */
+export function readImageRecord(environment: string | null): ImageRecord | null {
+  if (environment === null) return null;
+  try {
+    // Only the service writes it.
+    // oxlint-disable-next-line no-unsafe-type-assertion
+    return JSON.parse(readFileSync(path.join(environment, IMAGE_RECORD), "utf8")) as ImageRecord;
+  } catch {
+    return null;
+  }
 }

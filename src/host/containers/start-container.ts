@@ -1,15 +1,14 @@
+import path from "node:path";
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
-import path from "node:path";
 import type { Readable } from "node:stream";
-import { mkdir, rm } from "../../kit/files.ts";
-import { within } from "../../kit/within.ts";
+import { mkdir, rm, writeFile } from "../../kit/files.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import { MAX_PROCESSES } from "../limits/limits.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Containers } from "./containers.ts";
 import { ulimits } from "./containers.ts";
 import type { ContainerTool } from "./container-tool.ts";
-import { writeVariables } from "./variables-file.ts";
 
 /** A folder of the host that a container sees. */
 export type Mount = { readonly from: string; readonly to: string; readonly isReadOnly?: true };
@@ -103,7 +102,7 @@ export async function startContainer(
   const clear = async (): Promise<void> => {
     clearing ??= (async () => {
       remover.stdin.end();
-      await within(HUNG_MS, removed);
+      await withTimeout(HUNG_MS, removed);
       // Somebody has killed whoever waited beside it.
       if (remover.signalCode !== null || remover.pid === undefined)
         await containers.run(tool, projectId, [...REMOVAL[tool.kind], name]);
@@ -146,7 +145,7 @@ export async function startContainer(
     },
     askToEnd: () => void containers.run(tool, projectId, ["kill", "--signal", "TERM", name]),
     end: () => {
-      const ending = clear().then(async () => await within(LATE_MS, exited));
+      const ending = clear().then(async () => await withTimeout(LATE_MS, exited));
       // What is attached to a container that is gone has hung.
       void ending.then(() => child.kill("SIGKILL"));
     },
@@ -220,4 +219,55 @@ function optionsOf(
   for (const { from, to, isReadOnly } of mounts)
     options.push("--mount", `type=bind,source=${from},target=${to}${isReadOnly ? ",readonly" : ""}`);
   return options;
+}
+
+/** What the tool is told of a container's variables. */
+type PassedVariables = {
+  readonly args: readonly string[];
+  /** For the tool's own environment. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Names of those that the app goes without. */
+  readonly withheld: readonly string[];
+};
+
+/** Names that mean something to the tool itself, or to what loads it and its libraries. */
+const ITS_OWN = new RegExp(
+  [
+    "^(?:LD|GLIBC|GCONV|MALLOC|G|GIO|OTEL|LISTEN|XDG|DBUS|NOTIFY|)_",
+    "^(?:DOCKER|CONTAINER|PODMAN|BUILDAH)",
+    "^GO(?:DEBUG|GC|MAXPROCS|MEMLIMIT|TRACEBACK|COVERDIR|RACE|ROOT)$",
+    "^(?:STORAGE_(?:DRIVER|OPTS|TMPDIR)|REGISTRY_AUTH_FILE|GNUPGHOME|GPG_(?:TTY|AGENT_INFO))$",
+    "^(?:OPENSSL_(?:CONF|MODULES|ENGINES)|SSL_CERT_(?:FILE|DIR)|LOCPATH|NLSPATH|TZDIR)$",
+    "^(?:PATH|HOME|USER|TMPDIR|LANG|.*_PROXY)$",
+  ].join("|"),
+  "i",
+);
+/** Where the tool stops to read a line of the file, less a little. */
+const MAX_LINE_BYTES = 64 * 1000;
+const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/**
+ * Writes variables to a file that the tool reads: on a command line every user of the machine could see them. A value of
+ * several lines cannot stand in there, nor a very long one. It goes by way of the tool's environment, unless its name
+ * means something to the tool.
+ */
+export async function writeVariables(
+  file: string,
+  variables: Readonly<Record<string, string>>,
+): Promise<PassedVariables> {
+  const lines: string[] = [];
+  const args = ["--env-file", file];
+  const env: Record<string, string> = {};
+  const withheld: string[] = [];
+  for (const [name, value] of Object.entries(variables)) {
+    if (!NAME.test(name) || value.includes("\0")) continue;
+    const line = `${name}=${value}`;
+    if (!/[\r\n]/.test(value) && Buffer.byteLength(line) < MAX_LINE_BYTES) lines.push(line);
+    else if (!ITS_OWN.test(name)) {
+      args.push("--env", name);
+      env[name] = value;
+    } else withheld.push(name);
+  }
+  await writeFile(file, `${lines.join("\n")}\n`, { mode: 0o600, flag: "wx" });
+  return { args, env, withheld };
 }

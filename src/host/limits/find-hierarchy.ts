@@ -1,12 +1,9 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { V1, openV1 } from "./cgroup-v1.ts";
-import { V2, openV2 } from "./cgroup-v2.ts";
-import { Hierarchy, clearGroups } from "./hierarchy.ts";
-import { removeGroup } from "./cgroup-files.ts";
-import { CONTROLLERS, findOwnCgroups } from "./own-cgroups.ts";
-import type { Controller, OwnCgroups } from "./own-cgroups.ts";
+import { openV1, openV2, V1, V2 } from "./cgroup-versions.ts";
+import { clearGroups, CONTROLLERS, findOwnCgroups, Hierarchy, removeGroup } from "./hierarchy.ts";
+import type { Controller, OwnCgroups } from "./hierarchy.ts";
 import { isOurs, tryGroup } from "./try-group.ts";
 
 /** Where the groups are, for the next start, which may happen elsewhere. */

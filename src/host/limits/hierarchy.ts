@@ -1,10 +1,9 @@
-import { mkdirSync, readdirSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
 import path from "node:path";
+import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { randomName } from "../../kit/ids.ts";
-import { countIn, processesIn, removeGroup, setValue } from "./cgroup-files.ts";
 import type { LimitGroup, Limits } from "./limits.ts";
-import type { Controller } from "./own-cgroups.ts";
+import { setTimeout as sleep } from "node:timers/promises";
 
 /** One value to set, in the folder of that controller. */
 type GroupValue = readonly [controller: Controller, file: string, value: string | number];
@@ -83,7 +82,7 @@ export async function clearGroups(root: string): Promise<void> {
 }
 
 /** A group that the kernel keeps to its limits. */
-export class CgroupGroup implements LimitGroup {
+class CgroupGroup implements LimitGroup {
   readonly #folders: ReadonlySet<string>;
   readonly #memory: string | undefined;
   readonly #oomFile: string;
@@ -128,5 +127,119 @@ export class CgroupGroup implements LimitGroup {
 
   async #leave(): Promise<void> {
     await Promise.all(Array.from(this.#folders, removeGroup));
+  }
+}
+
+/** The controllers that limits are made of. */
+export const CONTROLLERS = ["memory", "cpu", "pids"] as const;
+export type Controller = (typeof CONTROLLERS)[number];
+
+/** The folders of the control groups that a process is in. */
+export type OwnCgroups = {
+  /** In the one hierarchy of version 2; null where there is none, or it cannot be seen. */
+  readonly v2: string | null;
+  /** In the hierarchy of each controller of version 1. */
+  readonly v1: ReadonlyMap<Controller, string>;
+};
+
+type Mount = { readonly root: string; readonly point: string; readonly options: readonly string[] };
+
+/** Finds them in what the kernel tells of a process: `/proc/self/cgroup` and `/proc/self/mountinfo`. */
+export function findOwnCgroups(cgroup: string, mountinfo: string): OwnCgroups {
+  const mounts = { v1: mountsOf(mountinfo, "cgroup"), v2: mountsOf(mountinfo, "cgroup2") };
+  const v1 = new Map<Controller, string>();
+  let v2: string | null = null;
+  for (const line of cgroup.split("\n")) {
+    const [number, names = "", ...rest] = line.split(":");
+    const own = rest.join(":");
+    if (number === "0" && names === "") {
+      v2 = folderIn(mounts.v2, own);
+      continue;
+    }
+    for (const controller of CONTROLLERS) {
+      if (!names.split(",").includes(controller)) continue;
+      const found = folderIn(
+        mounts.v1.filter(({ options }) => options.includes(controller)),
+        own,
+      );
+      if (found !== null) v1.set(controller, found);
+    }
+  }
+  return { v2, v1 };
+}
+
+function mountsOf(mountinfo: string, type: string): Mount[] {
+  return mountinfo.split("\n").flatMap((line) => {
+    const [before = "", after = ""] = line.split(" - ");
+    const [found, , options = ""] = after.split(" ");
+    const [, , , root, point] = before.split(" ");
+    if (found !== type || root === undefined || point === undefined) return [];
+    return [{ root, point, options: options.split(",") }];
+  });
+}
+
+/** Where a group is found; null if no mount shows it, as in some containers. */
+function folderIn(mounts: readonly Mount[], own: string): string | null {
+  for (const { root, point } of mounts) {
+    if (root === "/") return path.resolve(`${point}/${own}`);
+    if (own === root || own.startsWith(`${root}/`)) return path.resolve(`${point}/${own.slice(root.length)}`);
+  }
+  return null;
+}
+
+/** A killed process takes a moment to leave its group. */
+const PAUSE_MS = 20;
+/** Two seconds: what is left then goes at the next start. */
+const MAX_ROUNDS = 100;
+
+/** Sets one value of a group. */
+export function setValue(folder: string, file: string, value: string | number): void {
+  writeFileSync(path.join(folder, file), String(value));
+}
+
+/** The processes in a group; none if it does not exist. */
+export function processesIn(folder: string): number[] {
+  try {
+    const words = readFileSync(path.join(folder, "cgroup.procs"), "latin1").split("\n");
+    // 0 is a process that cannot be seen from here.
+    return words.map(Number).filter((pid) => pid > 0);
+  } catch {
+    return [];
+  }
+}
+
+/** A number that a group counts, in a file of lines such as `oom_kill 2`; 0 if it cannot be read. */
+function countIn(folder: string, file: string, name: string): number {
+  try {
+    const text = readFileSync(path.join(folder, file), "latin1");
+    const line = text.split("\n").find((each) => each.startsWith(`${name} `));
+    return Number(line?.slice(name.length + 1) ?? 0);
+  } catch {
+    return 0;
+  }
+}
+
+/** Ends every process in a group and removes it; says whether it is gone. */
+export async function removeGroup(folder: string): Promise<boolean> {
+  for (let round = 0; round < MAX_ROUNDS; round++) {
+    try {
+      rmdirSync(folder);
+      return true;
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === "ENOENT") return true;
+      if (code !== "EBUSY") return false;
+    }
+    for (const pid of processesIn(folder)) kill(pid);
+    await sleep(PAUSE_MS);
+  }
+  return false;
+}
+
+function kill(pid: number): void {
+  try {
+    if (pid !== process.pid) process.kill(pid, "SIGKILL");
+  } catch {
+    // It has just ended.
   }
 }

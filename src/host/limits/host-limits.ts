@@ -1,7 +1,7 @@
-import { SETTING_KEYS, envOf } from "../../config/setting-keys.ts";
+import { envOf, SETTING_KEYS } from "../../config/setting-keys.ts";
 import type { Settings } from "../../config/setting-keys.ts";
-import { showSize } from "../../config/sizes.ts";
-import type { Rung } from "../walls/rung.ts";
+import { showSize } from "../../kit/units.ts";
+import type { WallLevel } from "../walls/walls.ts";
 import type { FoundHierarchy } from "./find-hierarchy.ts";
 import { MAX_PROCESSES } from "./limits.ts";
 import type {
@@ -13,19 +13,20 @@ import type {
   Watched,
   WrittenFolders,
 } from "./limits.ts";
-import type { Controller } from "./own-cgroups.ts";
+import type { Controller } from "./hierarchy.ts";
+import { findHierarchy } from "./find-hierarchy.ts";
 
 const DELEGATE =
   "Give the service a control group of its own: under systemd with Delegate=yes (packaging/millrace.service has it), in a container with a writable /sys/fs/cgroup";
 
 const WAY_OUT = " (which an app can leave if it wants to: MILLRACE_ISOLATION=landlock prevents that)";
 /** How a limit is enforced where the kernel does not. */
-export const WATCHER = "a watcher, which looks every second";
+const WATCHER = "a watcher, which looks every second";
 const SCRATCH_SETTING = envOf(SETTING_KEYS.maxScratchBytes.name);
 const STORAGE_SETTING = envOf(SETTING_KEYS.maxProjectStorageBytes.name);
 
 /** What the operator says of it. */
-export type LimitSettings = Pick<Settings, "dataDir" | "maxScratchBytes" | "maxProjectStorageBytes">;
+type LimitSettings = Pick<Settings, "dataDir" | "maxScratchBytes" | "maxProjectStorageBytes">;
 
 /** Limits by what was found: control groups, and for agents to watch what those do not cover. */
 export class HostLimits implements AppLimits {
@@ -37,10 +38,10 @@ export class HostLimits implements AppLimits {
   /** Groups that are being removed. */
   readonly #leaving = new Set<Promise<void>>();
 
-  constructor(found: FoundHierarchy, settings: LimitSettings, rung: Rung | null) {
+  constructor(found: FoundHierarchy, settings: LimitSettings, level: WallLevel | null) {
     this.#found = found;
     this.#settings = settings;
-    this.enforcement = enforcementOf(found, settings, rung);
+    this.enforcement = enforcementOf(found, settings, level);
   }
 
   group(limits: Limits): LimitGroup | null {
@@ -96,9 +97,7 @@ export function describeFull(folder: "scratch" | "storage", maxBytes: number): s
 }
 
 /** How the limit on a project's storage is enforced. */
-export function watchedStorage({
-  maxProjectStorageBytes,
-}: Pick<Settings, "maxProjectStorageBytes">): Enforced {
+function watchedStorage({ maxProjectStorageBytes }: Pick<Settings, "maxProjectStorageBytes">): Enforced {
   return maxProjectStorageBytes === null ? { unset: STORAGE_SETTING } : { by: WATCHER };
 }
 
@@ -106,12 +105,12 @@ export function watchedStorage({
 export function enforcementOf(
   found: FoundHierarchy,
   settings: LimitSettings,
-  rung: Rung | null,
+  level: WallLevel | null,
 ): Enforcement {
   const by = (controller: Controller): Enforced => {
     const lacking = found.lacking.get(controller);
     // Its files belong to the user that such an app runs as.
-    const hasWayOut = rung === null || rung === "process";
+    const hasWayOut = level === null || level === "process";
     if (found.hierarchy && lacking === undefined)
       return { by: found.hierarchy.flavour.name + (hasWayOut ? WAY_OUT : "") };
     return { lacking: lacking ?? "there are no control groups", remedy: DELEGATE };
@@ -123,7 +122,7 @@ export function enforcementOf(
   };
   const processes = by("pids");
   // The kernel does not count the processes of root.
-  const isCounted = rung !== null && process.getuid?.() !== 0;
+  const isCounted = level !== null && process.getuid?.() !== 0;
   return {
     memory: "by" in memory ? memory : { by: WATCHER },
     cpu: by("cpu"),
@@ -133,8 +132,43 @@ export function enforcementOf(
         : isCounted
           ? { by: "a limit of 16384 for all processes of the service's user" }
           : processes,
-    open_files: rung === null ? walls : { by: "a limit of 65536 for each process" },
-    scratch: rung === null ? walls : { by: WATCHER },
+    open_files: level === null ? walls : { by: "a limit of 65536 for each process" },
+    scratch: level === null ? walls : { by: WATCHER },
+    storage: watchedStorage(settings),
+  };
+}
+
+/** Finds out, by trying, what this host can hold apps to, and prepares it. */
+export async function findLimits(settings: LimitSettings, level: WallLevel | null): Promise<AppLimits> {
+  return new HostLimits(await findHierarchy(settings.dataDir), settings, level);
+}
+
+/** What `findLimits` would find, for whoever is not the service. */
+export async function lookAtLimits(settings: LimitSettings, level: WallLevel | null): Promise<Enforcement> {
+  return enforcementOf(await findHierarchy(settings.dataDir, false), settings, level);
+}
+
+const NO_WALLS: Enforced = {
+  lacking: "apps live behind no walls",
+  remedy: "Set MILLRACE_ISOLATION to auto, process or higher",
+};
+
+/** How apps are held to their limits on machines of that place, which strangers use too: by the agents of their seats. */
+export function guestEnforcement(
+  settings: Pick<Settings, "isolation" | "maxProjectStorageBytes">,
+  place: string,
+): Enforcement {
+  const behindWalls = (by: string): Enforced => (settings.isolation === "none" ? NO_WALLS : { by });
+  return {
+    memory: { by: WATCHER },
+    cpu: {
+      lacking: `${place} places apps by what they reserve, and holds nobody to it`,
+      remedy:
+        "Limit what each node has, and give apps that you do not trust nodes of their own, see docs/ray.md",
+    },
+    processes: behindWalls(`a limit of 16384 for all processes of ${place}'s user, unless that is root`),
+    open_files: behindWalls("a limit of 65536 for each process"),
+    scratch: behindWalls(WATCHER),
     storage: watchedStorage(settings),
   };
 }

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readStat } from "../proc-stat.ts";
+import { readStat } from "../processes.ts";
 import type { Hierarchy } from "./hierarchy.ts";
 
 /** Any that a kernel takes. */

@@ -1,6 +1,6 @@
 import { chownSync, mkdirSync, statSync } from "node:fs";
-import type { UidRange } from "../../config/uid-range.ts";
-import { storageFolder } from "../artifacts.ts";
+import type { UidRange } from "../../config/service-keys.ts";
+import { storageFolder } from "../data-folders.ts";
 
 /**
  * The storage folders of all projects, and who each project's processes run as. Nothing else keeps that: the owner of

@@ -1,15 +1,13 @@
 import type { Clock } from "../../kit/clock.ts";
-import { releaseBytes } from "../../kit/release-bytes.ts";
+import { KeptBody, releaseBytes } from "../../kit/bytes.ts";
 import type { Connection, ConnectionUser } from "../../kit/http/connection.ts";
 import { BadResponse, fieldLines } from "../../kit/http/fields.ts";
 import { ResponseParser } from "../../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../../kit/http/response-parser.ts";
-import { KeptBody } from "../../kit/kept-body.ts";
 import { headerOf } from "../../model/http-request.ts";
 import type { Outcome } from "../../model/outcome.ts";
-import type { Call } from "../call.ts";
+import type { BodySource, Call, Conversation, HttpCallRequest, ResponseSink } from "../call.ts";
 import type { Connections } from "./connections.ts";
-import type { BodySource, Conversation, HttpCallRequest, ResponseSink } from "./http-exchange.ts";
 
 /** What the replica learns of an exchange: one of these, once. */
 export type HttpCallEvents = {

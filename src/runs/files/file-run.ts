@@ -7,7 +7,7 @@ import type { Run, RunCaller, RunFate } from "../../model/run.ts";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { appEnvironment, withFolders } from "../../host/app-environment.ts";
 import type { AppPython } from "../../host/app-python.ts";
-import type { AppWalls } from "../../host/walls/walled.ts";
+import type { AppWalls } from "../../host/walls/walls.ts";
 import { networkFields, networkVariables } from "../../host/walls/network.ts";
 import type { Network } from "../../model/app-config.ts";
 

@@ -1,6 +1,6 @@
 import { appsFound } from "../queries.ts";
 import { firstIdAt, uuidText } from "../../kit/ids.ts";
-import { CLASS_RATIO, SpanClasses } from "../../kit/span-classes.ts";
+import { CLASS_RATIO, SpanClasses } from "../../kit/histograms.ts";
 import { RUN_STATES } from "../../model/run.ts";
 import type { RunState } from "../../model/run.ts";
 import { heavyRead } from "../operation.ts";

@@ -4,7 +4,7 @@ import { findPythons } from "../../support/pythons.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { parseHello } from "../../../src/engines/hello.ts";
+import { parseHello } from "../../../src/engines/protocol.ts";
 
 const PYTHON = "python3";
 const INTEGER = { type: "integer" };

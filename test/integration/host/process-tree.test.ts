@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, onTestFinished } from "vitest";
-import { below, nearestBelow } from "../../../src/host/process-tree.ts";
+import { below, nearestBelow } from "../../../src/host/processes.ts";
 import { verifies } from "../../verifies.ts";
 
 verifies("servers.own-listener", "of many processes below one the nearest are looked at first", async () => {

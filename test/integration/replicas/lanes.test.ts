@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Lane } from "../../../src/replicas/slots/slot-call.ts";
+import type { Lane } from "../../../src/replicas/slots/capacity.ts";
 import { testPool } from "../../support/pool.ts";
 import type { TestCall, TestPool } from "../../support/pool.ts";
 import { until } from "../../support/until.ts";

@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import { storageFolder } from "../../../src/host/artifacts.ts";
+import { storageFolder } from "../../../src/host/data-folders.ts";
 import { testService } from "../../support/service.ts";
 import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
 import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";

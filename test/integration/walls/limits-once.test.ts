@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import { storageFolder } from "../../../src/host/artifacts.ts";
+import { storageFolder } from "../../../src/host/data-folders.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { requireCgroups } from "../../support/walls/limited.ts";

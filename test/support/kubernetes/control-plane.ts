@@ -3,7 +3,7 @@ import { existsSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { onTestFinished } from "vitest";
 import { KubernetesApi } from "../../../src/engines/kubernetes/api.ts";
-import { readKubeconfig } from "../../../src/engines/kubernetes/kubeconfig.ts";
+import { readKubeconfig } from "../../../src/engines/kubernetes/cluster-access.ts";
 import { until } from "../until.ts";
 import { socketsOf } from "./cluster-setup.ts";
 import { TEST_CLUSTER } from "./real-cluster.ts";

@@ -1,4 +1,4 @@
-import { describePermission } from "../../../src/engines/kubernetes/permissions.ts";
+import { describePermission } from "../../../src/engines/kubernetes/api.ts";
 
 /** A rule of a role. */
 export type Rule = { readonly apiGroups: string[]; readonly resources: string[]; readonly verbs: string[] };

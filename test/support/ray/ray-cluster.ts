@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { heldBelow, listenersSeenBy } from "../listeners.ts";
-import { nearestBelow } from "../../../src/host/process-tree.ts";
+import { nearestBelow } from "../../../src/host/processes.ts";
 import { groupOf, isAlive, parentOf } from "../process-tree.ts";
 import { until } from "../until.ts";
 

@@ -9,8 +9,10 @@ import type { TestContext } from "vitest";
 import { Volumes } from "../../../src/apps/volumes/volumes.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { StorageFolders } from "../../../src/host/storage/folders.ts";
+import { Home } from "../../../src/engines/home.ts";
 import { StorageHelper } from "../../../src/engines/programs/storage-helper.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
+import type { Clock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import { REPOSITORY } from "../source-files.ts";
@@ -24,13 +26,14 @@ export const PROJECT = "p-one";
 export const RANGE = { first: FIRST_USER, last: FIRST_USER + 99 };
 
 /** The volumes of a data directory of the test's own; skips, and says why, where a project cannot have a user. */
-export async function openVolumes(whose: Whose, context: TestContext) {
+export async function openVolumes(whose: Whose, context: TestContext, clock: Clock = systemClock) {
   if (whose === "the project") await requireOffered("uid", context);
   const dataDir = mkdtempSync(path.join(tmpdir(), "millrace-kept-"));
   const python = (await findInterpreter("python3")).path;
   const folders = new StorageFolders(dataDir, whose === "the project" ? RANGE : null);
+  const home = await Home.open(mkdtempSync(path.join(tmpdir(), "millrace-home-")));
   const helper =
-    whose === "the project" ? new StorageHelper({ python, dataDir, folders, clock: systemClock }) : null;
+    whose === "the project" ? new StorageHelper({ python, dataDir, folders, home, clock }) : null;
   const log = createLog("silent");
   const volumes = new Volumes({
     dataDir,
@@ -43,6 +46,8 @@ export async function openVolumes(whose: Whose, context: TestContext) {
   });
   onTestFinished(async () => {
     await volumes.stop();
+    await home.close();
+    rmSync(path.dirname(home.address), { recursive: true, force: true });
     rmSync(dataDir, { recursive: true, force: true });
   });
   const folder = folders.make(PROJECT);
@@ -56,7 +61,7 @@ export async function openVolumes(whose: Whose, context: TestContext) {
       if (!entry.isSymbolicLink()) chownSync(target, user, user);
     }
   };
-  return { volumes, dataDir, folder, user, python, give };
+  return { volumes, helper, dataDir, folder, user, python, give };
 }
 
 /** An app of that user that swaps a folder in its storage for a link to one elsewhere, and back, until it is stopped. */

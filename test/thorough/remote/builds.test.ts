@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, vi } from "vitest";
-import { artifactFolders } from "../../../src/host/artifacts.ts";
+import { artifactFolders } from "../../../src/host/data-folders.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { processesIn } from "../../support/leak-check.ts";
 import { remoteService } from "../../support/remote/remote-service.ts";

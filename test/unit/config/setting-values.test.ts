@@ -4,6 +4,7 @@ import { join } from "node:path";
 
 import { expect, onTestFinished, test } from "vitest";
 
+import { WALL_KEYS } from "../../../src/config/service-keys.ts";
 import { ConfigError } from "../../../src/config/problems.ts";
 import { readSettings } from "../../../src/config/settings.ts";
 import { verifies } from "../../verifies.ts";
@@ -57,4 +58,22 @@ test("an empty variable counts as unset", () => {
   expect(readSettings({ flags: {}, env: { MILLRACE_API_PORT: "", MILLRACE_DATABASE_URL: "" } })).toEqual(
     readSettings({ flags: {}, env: {} }),
   );
+});
+
+test("a range of ids is two numbers, the lower one first, above those of the system", () => {
+  const { read } = WALL_KEYS.uidRange.reader;
+  expect(read("400000-465535")).toEqual({ first: 400_000, last: 465_535 });
+  expect(read("1000-1000")).toEqual({ first: 1000, last: 1000 });
+  const wrong = [
+    "",
+    "5",
+    "1000",
+    "999-2000",
+    "2000-1000",
+    "1000-4294967295",
+    "1e3-2000",
+    "1000 - 2000",
+    "a-b",
+  ];
+  for (const text of wrong) expect([text, read(text)]).toEqual([text, undefined]);
 });

@@ -1,5 +1,4 @@
-import { Call } from "../../../src/replicas/call.ts";
-import { CallTable } from "../../../src/replicas/call-table.ts";
+import { Call, CallTable } from "../../../src/replicas/call.ts";
 
 /** The calls 1 to 3 of a replica, which are under way. */
 export function callsInHand(): CallTable {

@@ -1,7 +1,13 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { FrameReader, LARGE_BYTES } from "../../../src/replicas/frame-reader.ts";
-import { FRAME, HEAD_BYTES, packCalls, packFrame } from "../../../src/replicas/frames.ts";
+import {
+  FRAME,
+  FrameReader,
+  HEAD_BYTES,
+  LARGE_BYTES,
+  packCalls,
+  packFrame,
+} from "../../../src/replicas/frames.ts";
 import { anyFrames } from "../../support/any-frames.ts";
 import { BadFrame } from "../../../src/engines/protocol.ts";
 

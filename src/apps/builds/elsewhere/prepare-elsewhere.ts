@@ -1,5 +1,5 @@
 import path from "node:path";
-import { artifactId } from "../../../host/artifacts.ts";
+import { artifactId } from "../../../host/data-folders.ts";
 import { packFolder } from "../../../kit/tar/pack-folder.ts";
 import { pythonWish } from "../../../model/app-config.ts";
 import type { AppConfig, BuiltImage } from "../../../model/app-config.ts";

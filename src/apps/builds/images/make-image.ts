@@ -1,10 +1,14 @@
 import { totalmem } from "node:os";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
-import { ENVIRONMENT_LABEL, PROJECT_LABEL, ulimits } from "../../../host/containers/containers.ts";
+import {
+  ENVIRONMENT_LABEL,
+  PROJECT_LABEL,
+  ulimits,
+  writeImageRecord,
+} from "../../../host/containers/containers.ts";
 import type { Containers } from "../../../host/containers/containers.ts";
 import type { ContainerTool } from "../../../host/containers/container-tool.ts";
-import { writeImageRecord } from "../../../host/containers/image-record.ts";
 import { runProgram } from "../../../engines/programs/run-program.ts";
 import { mkdir, readFile, realpath, writeFile } from "../../../kit/files.ts";
 import type { AppConfig } from "../../../model/app-config.ts";

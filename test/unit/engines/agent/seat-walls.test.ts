@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import path from "node:path";
 import { expect } from "vitest";
-import type { StandingWalls } from "../../../../src/host/walls/standing-walls.ts";
+import type { StandingWalls } from "../../../../src/host/walls/walls.ts";
 import type { Workload } from "../../../../src/engines/engine.ts";
 import { SeatWallReport, guestWalls } from "../../../../src/engines/agent/seat-walls.ts";
 import { REPOSITORY } from "../../../support/source-files.ts";

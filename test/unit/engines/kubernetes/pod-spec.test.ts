@@ -1,6 +1,5 @@
 import { expect } from "vitest";
-import { podPartsOf } from "../../../../src/engines/kubernetes/pod-parts.ts";
-import { podName, podOf, secretOf } from "../../../../src/engines/kubernetes/pod-spec.ts";
+import { podName, podOf, podPartsOf, secretOf } from "../../../../src/engines/kubernetes/pod-spec.ts";
 import type { PodParts } from "../../../../src/engines/kubernetes/pod-spec.ts";
 import type { Workload } from "../../../../src/engines/engine.ts";
 import { readSettings } from "../../../../src/config/settings.ts";
@@ -65,10 +64,6 @@ verifies("kubernetes.resources", "limits as the app names them, requests a part 
   expect(pod(named).spec.containers[0]?.resources).toEqual({
     limits: { cpu: "1500m", memory: "2000000000" },
     requests: { cpu: "375m", memory: "500000000" },
-  });
-  const half = { MILLRACE_KUBERNETES_REQUEST_FACTOR: "0.5" };
-  expect(pod(named, half).spec.containers[0]?.resources).toMatchObject({
-    requests: { cpu: "750m", memory: "1000000000" },
   });
   const two = { MILLRACE_REPLICAS_PER_SEAT: "2" };
   expect(pod(named, two).spec.containers[0]?.resources).toMatchObject({

@@ -1,7 +1,6 @@
 import { expect } from "vitest";
-import { needsOf } from "../../../../src/engines/ray/needs.ts";
-import { packJob } from "../../../../src/engines/ray/package.ts";
-import { supervisorReader } from "../../../../src/engines/ray/supervisor-messages.ts";
+import { needsOf, supervisorReader } from "../../../../src/engines/ray/supervisor-messages.ts";
+import { packJob } from "../../../../src/engines/ray/supervisor-job.ts";
 import { verifies } from "../../../verifies.ts";
 import { BadFrame } from "../../../../src/engines/protocol.ts";
 

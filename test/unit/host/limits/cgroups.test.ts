@@ -2,10 +2,8 @@ import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { V1 } from "../../../../src/host/limits/cgroup-v1.ts";
-import { V2, openV2 } from "../../../../src/host/limits/cgroup-v2.ts";
-import { Hierarchy } from "../../../../src/host/limits/hierarchy.ts";
-import { CONTROLLERS, findOwnCgroups } from "../../../../src/host/limits/own-cgroups.ts";
+import { openV2, V1, V2 } from "../../../../src/host/limits/cgroup-versions.ts";
+import { CONTROLLERS, findOwnCgroups, Hierarchy } from "../../../../src/host/limits/hierarchy.ts";
 import { verifies } from "../../../verifies.ts";
 
 /** A stand-in for a group of version 2: plain files by the kernel's names, which keep what was written last. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Pace } from "../../../../src/replicas/slots/pace.ts";
+import { overload, Pace } from "../../../../src/replicas/slots/pace.ts";
 
 /** A pace after calls of these lengths. */
 function paceOf(...spans: readonly { count: number; runMs: number }[]): Pace {
@@ -44,4 +44,12 @@ test("what a slot gets through follows the mean, and is nothing before the first
   expect(paceOf().callsIn(20)).toBe(0);
   expect(paceOf({ count: 10, runMs: 4 }).callsIn(20)).toBeCloseTo(5, 5);
   expect(paceOf({ count: 10, runMs: 80 }).callsIn(20)).toBeCloseTo(0.25, 5);
+});
+
+test("who is refused may come again when those before him are served, within a minute", () => {
+  const after = (waiting: number, slots: number, meanMs: number) =>
+    overload("queue_full", { waiting, slots, meanMs }).retryAfterSeconds;
+  expect(after(10, 2, 1000)).toBe(5);
+  expect(after(0, 1, 1000)).toBe(1);
+  expect(after(1000, 1, 60_000)).toBe(60);
 });

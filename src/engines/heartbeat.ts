@@ -1,0 +1,160 @@
+import { ALL_THREADS } from "./engine.ts";
+import type { ThreadVitals, Vitals } from "./engine.ts";
+import type { Clock, Timer } from "../kit/clock.ts";
+
+/** What a pulse asks of its replica, and tells it. */
+type HeartbeatEvents = {
+  /** Asks the process for a sign of life, unless it still owes one. */
+  ping(): void;
+  /** Looks at it from outside; null where there is nothing to see. */
+  look(): Vitals | null;
+  onSilence(isSilent: boolean): void;
+  /** Once, and the last. */
+  onDead(why: string): void;
+};
+
+/** How often a pulse is felt. */
+export const HEARTBEAT_MS = 1_000;
+/** So many rounds of silence after it was asked. */
+const DEAD_BEATS = 5;
+const SECONDS = (DEAD_BEATS * HEARTBEAT_MS) / 1000;
+/**
+ * A thread that used less in those rounds did nothing. It is not 0: one that waits for the interpreter looks for it
+ * 200 times a second, which takes 14 ms of 5 s (measured on a busy machine).
+ */
+const WORK_MS = 50;
+/** Two looks at a process that are closer to each other tell nothing of it. */
+const LEAST_SPAN_MS = 1_000;
+
+/**
+ * Whether a replica lives. It proves so by whatever it says; when it says nothing it is asked, and its interpreter
+ * has to answer.
+ *
+ * heard → asked → silent → heard; silent → dead when it is stopped, or does nothing, for five seconds. Code that
+ * holds the interpreter and computes is silent and lives. HeartbeatTimer are counted, not time: a service that slept or was
+ * busy itself has felt no pulse meanwhile.
+ */
+export class Heartbeat {
+  /** It was asked a round ago or longer, and has said nothing since. */
+  isSilent = false;
+  readonly #events: HeartbeatEvents;
+  #isHeard = true;
+  #isAsked = false;
+  #isDead = false;
+  #silentHeartbeatTimer = 0;
+  /** The look that later ones are compared with. */
+  #before: Vitals | null = null;
+  #stillHeartbeatTimer = 0;
+  /** Threads that wanted a processor at each look since. */
+  #starved: readonly number[] = [];
+
+  constructor(events: HeartbeatEvents) {
+    this.#events = events;
+  }
+
+  /** It has said something. */
+  hear(): void {
+    this.#isHeard = true;
+    if (this.isSilent) this.#setSilent(false);
+  }
+
+  /** A round: asks who said nothing in the last one, judges who has not answered. */
+  check(): void {
+    if (this.#isDead) return;
+    if (this.#isHeard) {
+      this.#isHeard = false;
+      this.#isAsked = false;
+      return;
+    }
+    if (!this.#isAsked) {
+      this.#isAsked = true;
+      this.#silentHeartbeatTimer = 0;
+      this.#before = null;
+      this.#events.ping();
+      return;
+    }
+    this.#silentHeartbeatTimer += 1;
+    if (!this.isSilent) this.#setSilent(true);
+    this.#judge(this.#events.look());
+  }
+
+  #setSilent(isSilent: boolean): void {
+    this.isSilent = isSilent;
+    this.#events.onSilence(isSilent);
+  }
+
+  #judge(now: Vitals | null): void {
+    if (now?.isStopped) {
+      if (this.#silentHeartbeatTimer >= DEAD_BEATS)
+        this.#end(`it was stopped and did not answer for ${SECONDS} s`);
+      return;
+    }
+    if (!now || !this.#before || hasWorked(this.#before, now)) {
+      this.#restart(now);
+      return;
+    }
+    this.#stillHeartbeatTimer += 1;
+    this.#starved = this.#starved.filter((id) => now.threads.get(id)?.isRunnable);
+    if (this.#stillHeartbeatTimer < DEAD_BEATS || now.atMs - this.#before.atMs < LEAST_SPAN_MS) return;
+    // On a machine at its limits one may get no processor for seconds, and is not to blame.
+    if (this.#starved.length > 0) this.#restart(now);
+    else this.#end(`it hung: it did not answer and did nothing for ${SECONDS} s`);
+  }
+
+  #restart(now: Vitals | null): void {
+    this.#before = now;
+    this.#stillHeartbeatTimer = 0;
+    this.#starved = now ? runnable(now.threads) : [];
+  }
+
+  #end(why: string): void {
+    this.#isDead = true;
+    this.#events.onDead(why);
+  }
+}
+
+function hasWorked(before: Vitals, now: Vitals): boolean {
+  for (const [id, { usedMs }] of now.threads) {
+    const newMs = usedMs - (before.threads.get(id)?.usedMs ?? 0);
+    // Of all together nobody knows which one it was, nor which of them want a processor: the least is work.
+    if (newMs >= WORK_MS || (id === ALL_THREADS && newMs > 0)) return true;
+  }
+  return false;
+}
+
+function runnable(threads: ReadonlyMap<number, ThreadVitals>): number[] {
+  return [...threads].filter(([, { isRunnable }]) => isRunnable).map(([id]) => id);
+}
+
+/**
+ * Calls for a look at the replicas once a second, and never twice without having listened to them in between: after
+ * a time in which this process slept, or was busy, their answers are there and unread.
+ */
+export class HeartbeatTimer {
+  readonly #clock: Clock;
+  readonly #visit: () => void;
+  #timer: Timer | null = null;
+  #hasListened = true;
+
+  constructor(clock: Clock, visit: () => void) {
+    this.#clock = clock;
+    this.#visit = visit;
+  }
+
+  start(): void {
+    this.#timer ??= this.#clock.every(HEARTBEAT_MS, () => this.#go());
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+    this.#timer = null;
+  }
+
+  #go(): void {
+    if (!this.#hasListened) return;
+    this.#hasListened = false;
+    // Behind the next look at all connections.
+    setImmediate(() => (this.#hasListened = true));
+    this.#visit();
+  }
+}

@@ -1,0 +1,92 @@
+import path from "node:path";
+import { mkdirSync, readFileSync } from "node:fs";
+import type { Controller, Flavour, OwnCgroups } from "./hierarchy.ts";
+import { MAX_PROCESSES } from "./limits.ts";
+import { CONTROLLERS, processesIn, setValue } from "./hierarchy.ts";
+
+const PERIOD_US = 100_000;
+/** What the kernel gives a group by itself, for the two cores that an app has by default. */
+const SHARES_A_CORE = 512;
+const LEAST_SHARES = 2;
+
+/** One hierarchy for each controller. */
+export const V1: Flavour = {
+  name: "cgroup v1",
+  values: ({ memoryBytes, cpus, cpuShare }) => [
+    ...(memoryBytes === null
+      ? []
+      : ([
+          ["memory", "memory.limit_in_bytes", memoryBytes],
+          // Memory and swap together: without it a group that is full would go on in swap.
+          ["memory", "memory.memsw.limit_in_bytes", memoryBytes],
+        ] as const)),
+    ...(cpus === null
+      ? []
+      : ([
+          ["cpu", "cpu.cfs_period_us", PERIOD_US],
+          ["cpu", "cpu.cfs_quota_us", Math.round(cpus * PERIOD_US)],
+        ] as const)),
+    ["cpu", "cpu.shares", Math.max(LEAST_SHARES, Math.round(cpuShare * SHARES_A_CORE))],
+    ["pids", "pids.max", MAX_PROCESSES],
+  ],
+  optional: new Set(["memory.memsw.limit_in_bytes"]),
+  oomFile: "memory.oom_control",
+};
+
+/** Makes a folder of that name below the group that this process is in, for one controller. Throws if it may not. */
+export function openV1({ v1 }: OwnCgroups, controller: Controller, name: string): string {
+  const own = v1.get(controller);
+  if (own === undefined) throw new Error(`this host shows no control groups for ${controller}`);
+  const root = path.join(own, name);
+  mkdirSync(root, { recursive: true });
+  return root;
+}
+
+/** What the kernel gives a group by itself, for the two cores that an app has by default. */
+const WEIGHT_A_CORE = 50;
+const MAX_WEIGHT = 10_000;
+/** Where the service itself goes: a group whose controllers are used by groups below may have no process. */
+const SERVICE_LEAF = "millrace-service";
+
+/** One hierarchy for all controllers. */
+export const V2: Flavour = {
+  name: "cgroup v2",
+  values: ({ memoryBytes, cpus, cpuShare }) => [
+    ...(memoryBytes === null
+      ? []
+      : ([
+          ["memory", "memory.max", memoryBytes],
+          // Else a group that is full would go on in swap.
+          ["memory", "memory.swap.max", 0],
+          // All of a replica, or nothing: half of one answers nobody.
+          ["memory", "memory.oom.group", 1],
+        ] as const)),
+    ...(cpus === null ? [] : ([["cpu", "cpu.max", `${Math.round(cpus * PERIOD_US)} ${PERIOD_US}`]] as const)),
+    ["cpu", "cpu.weight", Math.min(MAX_WEIGHT, Math.max(1, Math.round(cpuShare * WEIGHT_A_CORE)))],
+    ["pids", "pids.max", MAX_PROCESSES],
+  ],
+  optional: new Set(["memory.swap.max", "memory.oom.group"]),
+  oomFile: "memory.events",
+};
+
+/**
+ * Takes over the group that this process is in, if it was delegated to it: the service moves into a leaf, and a
+ * folder of that name is for its apps. Throws, with the reason, if it may not.
+ */
+export function openV2(own: string, name: string, isOurs: (pid: number) => boolean): string {
+  // A service that was restarted begins where the one before it has moved.
+  const base = path.basename(own) === SERVICE_LEAF ? path.dirname(own) : own;
+  const offered = readFileSync(path.join(base, "cgroup.controllers"), "latin1").trim().split(" ");
+  const missing = CONTROLLERS.filter((controller) => !offered.includes(controller));
+  if (missing.length > 0) throw new Error(`its control group has no controllers ${missing.join(", ")}`);
+  const inside = processesIn(base);
+  if (!inside.every(isOurs)) throw new Error("its control group holds processes of others too");
+  const leaf = path.join(base, SERVICE_LEAF);
+  mkdirSync(leaf, { recursive: true });
+  for (const pid of inside) setValue(leaf, "cgroup.procs", pid);
+  const root = path.join(base, name);
+  mkdirSync(root, { recursive: true });
+  const all = CONTROLLERS.map((controller) => `+${controller}`).join(" ");
+  for (const folder of [base, root]) setValue(folder, "cgroup.subtree_control", all);
+  return root;
+}
