@@ -1,4 +1,5 @@
 import path from "node:path";
+import { existsSync } from "node:fs";
 import { storageReport } from "../../apps/storage-report.ts";
 import type { Amounts, StorageReport } from "../../apps/storage-report.ts";
 import { readSettings } from "../../config/settings.ts";
@@ -10,9 +11,7 @@ import { isUnreleased, UnreleasedFormat } from "../../store/schema/unreleased.ts
 import { DATABASE_FILE } from "../../store/upkeep/whole-database.ts";
 import { askService } from "../ask-service.ts";
 import { CliFailure } from "../failure.ts";
-import { bytes, fields, Output, table, tableOf } from "../output.ts";
-import type { ServeFlags } from "./serve.ts";
-import { existsSync } from "node:fs";
+import { bytes, fields, Output, tableOf } from "../output.ts";
 import type { OperatorFlags } from "../options.ts";
 
 /** `millrace storage`: how much each app uses, and the limits. */
