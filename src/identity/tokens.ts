@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { CallLimits } from "../model/call-limits.ts";
+import type { CallLimits, Role } from "../model/roles.ts";
 import { AppError } from "../model/errors.ts";
 import type { Clock } from "../kit/clock.ts";
 import { withTimeout } from "../kit/clock.ts";
@@ -7,7 +7,6 @@ import type { AccountChange } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";
 import { CHALLENGE } from "./bearer.ts";
 import type { KeyRing } from "./key-ring.ts";
-import type { Role } from "../model/roles.ts";
 import type { Principal } from "./principal.ts";
 import { TokenSigner } from "./signed-token.ts";
 import type { Reading } from "./signed-token.ts";

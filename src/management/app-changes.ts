@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Catalog } from "../apps/catalog.ts";
 import type { Deployer } from "../apps/deploys/deployer.ts";
-import type { AppKey } from "../config/keys/key.ts";
+import type { AppKey } from "../config/readers.ts";
 import { SCALING_KEYS } from "../config/keys/scaling.ts";
 import type { Audit } from "../identity/audit.ts";
 import type { ScalingOverrides } from "../model/app.ts";

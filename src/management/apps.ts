@@ -1,11 +1,9 @@
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import { glanceOf } from "../apps/glance.ts";
-import type { App } from "../model/app.ts";
+import type { App, Glance } from "../model/app.ts";
 import { isFinalBuild } from "../model/build.ts";
 import type { Build } from "../model/build.ts";
-import type { Glance } from "../model/glance.ts";
-import { hostLabel } from "../model/app-host.ts";
-import { appId } from "../model/names.ts";
+import { appId, hostLabel } from "../model/names.ts";
 import { APP, APPS, CONTAINERS } from "../shapes/apps.ts";
 import type { AppRecord, AppStatus, ContainerRecord } from "../shapes/apps.ts";
 import { timestamp } from "../shapes/timestamp.ts";

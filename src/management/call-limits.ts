@@ -1,8 +1,7 @@
 import { z } from "zod";
-import type { CallLimits } from "../model/call-limits.ts";
+import type { CallLimits, Role } from "../model/roles.ts";
 import { AppError } from "../model/errors.ts";
 import { APP_NAME, FUNCTION_NAME } from "../model/names.ts";
-import type { Role } from "../model/roles.ts";
 
 const MAX_NAMES = 100;
 const MAX_CALLS_PER_MINUTE = 100_000;

@@ -1,8 +1,7 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
-import { APP_KEYS } from "../config/app-shape.ts";
-import { partnerOf, partnerRefusal } from "../config/hosted-only.ts";
+import { APP_KEYS, partnerOf, partnerRefusal } from "../config/app-shape.ts";
 import type { Deployer } from "../apps/deploys/deployer.ts";
 import { SYNTAX_MEMBER } from "../apps/deploys/deploy-request.ts";
 import type { Audit } from "../identity/audit.ts";
@@ -39,7 +38,7 @@ const UPLOAD_PATH = "/v2/builds/upload";
 const PAYLOAD = z.looseObject({
   ...Object.fromEntries(
     APP_KEYS.flatMap(({ payload, meaning }) =>
-      payload === null ? [] : [[payload, z.unknown().optional().describe(meaning)]],
+      payload === undefined ? [] : [[payload, z.unknown().optional().describe(meaning)]],
     ),
   ),
   runtime: z.unknown().optional().describe('"cortex", or "custom" for a server of the app\'s own.'),

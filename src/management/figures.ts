@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../kit/clock.ts";
-import type { Glance } from "../model/glance.ts";
+import type { Glance } from "../model/app.ts";
 import { appId } from "../model/names.ts";
 import { FIGURES, TRAFFIC } from "../shapes/figures.ts";
 import type { ReplicaCounts, RunFiguresRecord } from "../shapes/figures.ts";

@@ -1,4 +1,4 @@
-import type { Glance } from "../model/glance.ts";
+import type { Glance } from "../model/app.ts";
 
 /** How the apps of a project do, wherever they are served, by number; nothing of a node that does not answer. */
 export type Glances = (projectId: string) => Promise<ReadonlyMap<number, Glance>>;

@@ -4,7 +4,7 @@ import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { SpanCounts } from "../kit/histograms.ts";
 import { AppError } from "../model/errors.ts";
-import type { RunTally } from "../model/run-tally.ts";
+import type { RunTally } from "../model/run.ts";
 import type { DeliveryState } from "../model/delivery.ts";
 import type { Store } from "../store/store.ts";
 import type { METRICS, MetricName } from "./metric-table.ts";

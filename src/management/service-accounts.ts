@@ -4,7 +4,7 @@ import type { Operators } from "../identity/operators.ts";
 import { storedLimits } from "../identity/token-judge.ts";
 import type { Tokens } from "../identity/tokens.ts";
 import type { Clock } from "../kit/clock.ts";
-import type { CallLimits } from "../model/call-limits.ts";
+import type { CallLimits } from "../model/roles.ts";
 import { AppError } from "../model/errors.ts";
 import { ROLES } from "../model/roles.ts";
 import { ACCOUNTS, ACCOUNT_WITH_TOKEN, LISTED_ACCOUNT, USER_TOKEN } from "../shapes/accounts.ts";

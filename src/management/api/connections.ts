@@ -6,9 +6,8 @@ import type { Clock } from "../../kit/clock.ts";
 import { clientAddress } from "../../kit/ip-addresses.ts";
 import { ConnectionGate } from "../../kit/listener.ts";
 import type { Doing, Visitor } from "../../kit/listener.ts";
-import { AppError } from "../../model/errors.ts";
+import { AppError, noRoom } from "../../model/errors.ts";
 import { fromPeer } from "./from-peer.ts";
-import { noRoom } from "../../model/raw-refusal.ts";
 
 /** A connection and the latest request on it. */
 type Visit = {

@@ -1,8 +1,8 @@
 import type { Selectable } from "kysely";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { App } from "../../model/app.ts";
-import { hashedLabel } from "../../model/app-host.ts";
-import type { HostedApp } from "../../model/app-host.ts";
+import { hashedLabel } from "../../model/names.ts";
+import type { HostedApp } from "../../model/names.ts";
 import { requireApp } from "../nodes/app-owners.ts";
 import type { AppHolder } from "../nodes/app-owners.ts";
 import { noteChange } from "../nodes/changes.ts";

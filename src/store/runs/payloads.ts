@@ -1,6 +1,5 @@
 import { uuidBytes } from "../../kit/ids.ts";
-import type { Payload, PayloadBlob } from "../../model/payload.ts";
-import type { Run, RunKey } from "../../model/run.ts";
+import type { Payload, PayloadBlob, Run, RunKey } from "../../model/run.ts";
 import { packColumns } from "../column-batch.ts";
 import type { ColumnBatch, ColumnSources } from "../column-batch.ts";
 import { read, write } from "../operation.ts";
