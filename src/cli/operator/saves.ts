@@ -7,13 +7,13 @@ import { Condition } from "../../kit/concurrency.ts";
 
 /** An editor writes a file in several steps, and several files one after the other. */
 const SETTLE_MS = 40;
-/** What Python, editors and version control leave behind is no save. */
+/** Files of Python, editors and version control, which are no saves. */
 const NOISE = /^\.|^__pycache__$|\.pyc$|~$/;
 
 /**
  * Yields once it watches, and then whenever something below the folder was saved, a moment after the last of it; ends
- * at the signal. Each folder is watched by itself: Node's own recursive watch loses a file that an editor has put
- * another one in the place of.
+ * at the signal. Each folder is watched by itself: Node's own recursive watch loses a file that an editor has
+ * replaced.
  */
 export async function* savesBelow(folder: string, signal: AbortSignal): AsyncGenerator<void> {
   const condition = new Condition();
@@ -25,7 +25,7 @@ export async function* savesBelow(folder: string, signal: AbortSignal): AsyncGen
       last.at = performance.now();
       condition.notify();
     });
-    // It is gone; what is in its place now is found at the next look.
+    // The folder is gone; its replacement is found at the next look.
     const drop = (): boolean => watchers.get(dir) === watcher && watchers.delete(dir);
     watcher.on("error", drop);
     watcher.on("close", drop);
