@@ -5,6 +5,7 @@ import { LogSockets } from "../log-lines.ts";
 import type { ProcessHost } from "../local/host.ts";
 import { heldStart } from "../local/start-held.ts";
 import type { IdleTemplates } from "./template-line.ts";
+import { deferred } from "../local/spawn.ts";
 import type { Spawn, StartedProcess, Tickets } from "../local/spawn.ts";
 import { TemplateLine } from "./template-line.ts";
 
@@ -102,17 +103,9 @@ function startLater(
     begun = start(python);
     return await begun.exited;
   });
-  return {
-    exited,
-    kill: () => {
-      isKilled = true;
-      begun?.kill();
-    },
-    vitals: (pid) => begun?.vitals(pid) ?? null,
-    usage: async (pid) => (await begun?.usage(pid)) ?? null,
-    judge: (exit) => begun?.judge?.(exit) ?? exit,
-    holdFork: (ticket) => begun?.holdFork?.(ticket) ?? null,
-    explain: async (exit) => (await begun?.explain?.(exit)) ?? exit,
-    residentBytes: async () => (await begun?.residentBytes()) ?? 0,
+  const kill = (): void => {
+    isKilled = true;
+    begun?.kill();
   };
+  return deferred(() => begun, { exited, kill });
 }

@@ -2,6 +2,7 @@ import { totalmem } from "node:os";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Exit, ReplicaStart, SeatOwner, Started } from "../engine.ts";
 import { limited } from "../local/limited.ts";
+import { deferred, over } from "../local/spawn.ts";
 import type { StartedProcess } from "../local/spawn.ts";
 import { Template } from "./template.ts";
 
@@ -165,14 +166,10 @@ export class TemplateLine {
       if (begun) begun.kill();
       else giveUp();
     };
-    const vitals = (pid: number) => begun?.vitals(pid) ?? null;
-    const usage = async (pid: number) => (await begun?.usage(pid)) ?? null;
     const obstacle = () => (begun ?? this.#process).obstacle?.() ?? null;
-    const confine = (pid: number) => begun?.confine?.(pid) ?? null;
-    const judge = (exit: Exit) => begun?.judge?.(exit) ?? exit;
     const { leaving } = this.#process;
-    const started = { exited, kill, vitals, usage, obstacle, confine, judge, ...(leaving && { leaving }) };
-    return { started, waiting };
+    const started = deferred(() => begun, { exited, kill, ...(leaving && { leaving }) });
+    return { started: { ...started, obstacle }, waiting };
   }
 
   #startForking(): void {
@@ -212,9 +209,7 @@ export class TemplateLine {
   #lose(exit: Exit): void {
     this.#idle.remove(this);
     this.#finish();
-    const exited = Promise.resolve(exit);
-    const gone = { exited, kill: () => {}, vitals: () => null, usage: async () => null };
-    for (const { begin } of this.#take()) begin(gone);
+    for (const { begin } of this.#take()) begin(over(exit));
   }
 
   #keep(): void {
