@@ -27,12 +27,11 @@ const WORK_MS = 50;
 const LEAST_SPAN_MS = 1_000;
 
 /**
- * Whether a replica lives. It proves so by whatever it says; when it says nothing it is asked, and its interpreter
- * has to answer.
+ * Finds out whether a replica is alive. Any message proves it; a replica that sends nothing is pinged.
  *
- * heard → asked → silent → heard; silent → dead when it is stopped, or does nothing, for five seconds. Code that
- * holds the interpreter and computes is silent and lives. HeartbeatTimer are counted, not time: a service that slept or was
- * busy itself has felt no pulse meanwhile.
+ * heard → pinged → silent → heard; silent → dead when it is stopped, or does nothing, for five seconds. Code that
+ * computes without releasing the interpreter is silent and alive. Checks are counted, not time: a service that slept
+ * or was busy has not checked meanwhile.
  */
 export class Heartbeat {
   /** It was pinged at least one check ago, and has sent nothing since. */

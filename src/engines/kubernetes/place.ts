@@ -207,7 +207,7 @@ export class KubernetesPlace implements SeatPlace {
     try {
       await this.#pods.prepare();
     } catch (error) {
-      if (error instanceof ApiError && !error.isPassing) {
+      if (error instanceof ApiError && !error.isTransient) {
         this.#api.close();
         const { address, namespace } = this.#api;
         throw new Error(`Kubernetes at ${address}, namespace ${namespace}: ${error.message}`, {

@@ -91,7 +91,7 @@ export class PodApi {
         gapMs: (failures) => backoffMs(failures, FIRST_WAIT_MS, LONGEST_WAIT_MS),
         goesOn: (error) => {
           if (isGone(error) || stopped.aborted) return false;
-          if (!wasTold && error instanceof ApiError && !error.isPassing) this.#parts.onRefused(error);
+          if (!wasTold && error instanceof ApiError && !error.isTransient) this.#parts.onRefused(error);
           wasTold = true;
           return true;
         },

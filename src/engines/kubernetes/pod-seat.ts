@@ -225,7 +225,7 @@ const PASSES = /exceeded quota|error looking up service account/;
 
 /** Whether asking again is of no use. */
 function isFinal(error: unknown): boolean {
-  if (!(error instanceof ApiError) || error.isPassing) return false;
+  if (!(error instanceof ApiError) || error.isTransient) return false;
   const passes = error.status === 403 && PASSES.test(error.message);
   return !passes && !MAY_PASS.has(error.status);
 }

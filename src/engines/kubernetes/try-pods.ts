@@ -53,7 +53,7 @@ export async function tryWorkerPod({ api, settings, python, addresses, clock }: 
   try {
     await api.ask({ method: "POST", path: api.pathOf("api/v1", "pods"), body: pod });
   } catch (error) {
-    if (!(error instanceof ApiError) || error.isPassing) throw error;
+    if (!(error instanceof ApiError) || error.isTransient) throw error;
     return { kind: "wrong", image, why: `the cluster refused it: ${error.message}` };
   }
   const path = api.pathOf("api/v1", "pods", name);
@@ -116,7 +116,7 @@ export async function refusalOfImagePod(
     await api.ask({ method: "POST", path: api.pathOf("api/v1", "pods"), query: { dryRun: "All" }, body });
     return null;
   } catch (error) {
-    if (error instanceof ApiError && !error.isPassing) return error.message;
+    if (error instanceof ApiError && !error.isTransient) return error.message;
     throw error;
   }
 }
