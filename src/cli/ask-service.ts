@@ -7,7 +7,7 @@ import type { ControlRequests } from "../management/control-socket.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import type { OperatorRequests } from "../identity/operator-requests.ts";
 
-/** A service has the data directory and says nothing. */
+/** A service has the data directory and does not answer. */
 export class SilentServiceError extends Error {
   constructor(dataDir: string) {
     super(`the service on ${dataDir} does not answer: it hangs, or is stopped`);
@@ -16,8 +16,8 @@ export class SilentServiceError extends Error {
 }
 
 /**
- * Asks the service that runs on a data directory; null when none does. Waits as long as the service gives a sign of
- * life, and throws `SilentServiceError` when it gives none.
+ * Asks the service that runs on a data directory; null if none does. Waits as long as heartbeats arrive, and throws
+ * `SilentServiceError` when they stop.
  */
 export async function askService(
   dataDir: string,
@@ -29,7 +29,7 @@ export async function askService(
   if (!findRuntimeDir(folder)) return null;
   const socket = await connectTo(controlSocketPath(folder));
   if (!socket) return null;
-  // Not before: a service that has just started has written its key by the time it listens.
+  // Not before: a service that has just started writes its key before it listens.
   const headers = { [KEY_HEADER]: controlKey(folder) };
   const options = { createConnection: () => socket, path: `/${name}`, method: "POST", headers };
   return await new Promise((resolve, reject) => {
@@ -50,7 +50,7 @@ export async function askService(
   });
 }
 
-/** Null where nobody listens. */
+/** Null if nothing listens. */
 async function connectTo(socketPath: string): Promise<Socket | null> {
   return await new Promise((resolve, reject) => {
     const socket = connect(socketPath, () => resolve(socket));

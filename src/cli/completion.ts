@@ -7,22 +7,19 @@ import type { Definitions } from "./options.ts";
 export const COMMANDS: Definitions = { completion: defineCompletion };
 
 function defineCompletion(command: Command): void {
-  command.argument("<shell>", SHELLS.join(", "));
+  const shells = Object.keys(SCRIPTS).join(", ");
+  command.argument("<shell>", shells);
   examples(
     command,
     "millrace completion bash > ~/.local/share/bash-completion/completions/millrace",
     "millrace completion zsh > ~/.zfunc/_millrace",
     "millrace completion fish > ~/.config/fish/completions/millrace.fish",
   ).action((shell: string) => {
-    if (!isShell(shell))
-      throw usage(`there is no completion for ${JSON.stringify(shell)}`, SHELLS.join(", "));
-    process.stdout.write(completionScript(shell, command.parent ?? command));
+    const script = Object.hasOwn(SCRIPTS, shell) ? SCRIPTS[shell] : undefined;
+    if (!script) throw usage(`there is no completion for ${JSON.stringify(shell)}`, shells);
+    process.stdout.write(script(nodesOf(command.parent ?? command, [])));
   });
 }
-
-/** The shells there is a completion for. */
-const SHELLS = ["bash", "zsh", "fish"] as const;
-type Shell = (typeof SHELLS)[number];
 
 /** What may be typed after the words of a path. */
 type CommandNode = {
@@ -36,24 +33,8 @@ type CommandNode = {
   }[];
 };
 
-function isShell(text: string): text is Shell {
-  return (SHELLS as readonly string[]).includes(text);
-}
-
-/** A script that completes every command and option of the tree in that shell; files where neither fits. */
-function completionScript(shell: Shell, program: Command): string {
-  const nodes = nodesOf(program, []);
-  switch (shell) {
-    case "bash":
-      return bash(nodes);
-    case "zsh":
-      return zsh(nodes);
-    case "fish":
-      return fish(nodes);
-    default:
-      return shell satisfies never;
-  }
-}
+/** For each shell a script that completes every command and option; files where neither fits. */
+const SCRIPTS: Readonly<Record<string, (nodes: readonly CommandNode[]) => string>> = { bash, zsh, fish };
 
 function nodesOf(command: Command, path: readonly string[]): CommandNode[] {
   const options = command.options
@@ -71,23 +52,33 @@ function nodesOf(command: Command, path: readonly string[]): CommandNode[] {
   return [here, ...command.commands.flatMap((below) => nodesOf(below, [...path, below.name()]))];
 }
 
-/** Commands are recognised from left to right; other words, and options, do not change the level. */
-const FIND_LEVEL = (paths: string): string => `  local level="" word
+/**
+ * Code of bash and zsh that finds what may be typed next. Commands are recognised from left to right; other words, and
+ * options, do not change the level.
+ */
+function findNext(nodes: readonly CommandNode[]): string {
+  const paths = nodes.filter(({ path }) => path !== "").map(({ path }) => `"${path}"`);
+  const cases = nodes.map(({ path, commands, options }) => {
+    const names = commands.map(({ name }) => name).join(" ");
+    return `    "${path}") commands="${names}" options="${options.map(({ flag }) => flag).join(" ")}" ;;`;
+  });
+  return `  local level="" word
   for word in "\${words[@]:1:$((current - 1))}"; do
     case "\${level:+$level }$word" in
-      ${paths}) level="\${level:+$level }$word" ;;
+      ${paths.join("|")}) level="\${level:+$level }$word" ;;
     esac
-  done`;
+  done
+  local commands="" options=""
+  case "$level" in
+${cases.join("\n")}
+  esac`;
+}
 
 function bash(nodes: readonly CommandNode[]): string {
   return `# bash completion for millrace
 _millrace() {
   local words=("\${COMP_WORDS[@]}") current=$COMP_CWORD
-${FIND_LEVEL(pathPattern(nodes))}
-  local commands="" options=""
-  case "$level" in
-${cases(nodes)}
-  esac
+${findNext(nodes)}
   local typed=\${COMP_WORDS[COMP_CWORD]}
   if [[ $typed == -* ]]; then
     COMPREPLY=($(compgen -W "$options" -- "$typed"))
@@ -104,11 +95,7 @@ function zsh(nodes: readonly CommandNode[]): string {
 _millrace() {
   emulate -L zsh -o KSH_ARRAYS
   local current=$((CURRENT - 1))
-${FIND_LEVEL(pathPattern(nodes))}
-  local commands="" options=""
-  case "$level" in
-${cases(nodes)}
-  esac
+${findNext(nodes)}
   local typed=\${words[$current]}
   unsetopt KSH_ARRAYS
   if [[ $typed == -* ]]; then
@@ -142,22 +129,6 @@ function fish(nodes: readonly CommandNode[]): string {
     ];
   });
   return `# fish completion for millrace\n${lines.join("\n")}\n`;
-}
-
-function cases(nodes: readonly CommandNode[]): string {
-  return nodes
-    .map(({ path, commands, options }) => {
-      const names = commands.map(({ name }) => name).join(" ");
-      return `    "${path}") commands="${names}" options="${options.map(({ flag }) => flag).join(" ")}" ;;`;
-    })
-    .join("\n");
-}
-
-function pathPattern(nodes: readonly CommandNode[]): string {
-  return nodes
-    .filter(({ path }) => path !== "")
-    .map(({ path }) => `"${path}"`)
-    .join("|");
 }
 
 function quote(text: string): string {

@@ -103,16 +103,16 @@ function defineVersion(command: Command): void {
   });
 }
 
-/** What has to be filled in for these arguments: nothing for `--help` alone, all where the whole tree is shown. */
+/** The command to fill in for these arguments: none for `--help` alone, all if the whole tree is shown. */
 function wantedBy(args: readonly string[]): string | null {
   const words = args.filter((word) => !word.startsWith("-"));
   const wanted = words[0] === "help" ? words[1] : words[0];
   return wanted === "completion" ? ALL : (wanted ?? null);
 }
 
-/** Runs what was typed after `millrace`; resolves with the exit code, and has said why if it is not 0. */
+/** Runs the arguments of `millrace`; resolves with the exit code, after reporting an error. */
 export async function runCommand(args: readonly string[]): Promise<number> {
-  // Whoever reads us may have seen enough: `millrace logs | head`.
+  // A reader may stop early: `millrace logs | head`.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     process.exit(error.code === "EPIPE" ? 0 : EXIT.failure);
   });
@@ -127,7 +127,7 @@ export async function runCommand(args: readonly string[]): Promise<number> {
   }
 }
 
-/** The parser says what is wrong with the words; the exit code is ours, and a program gets its document. */
+/** The parser reports wrong arguments; the exit code is ours, and with --json there is a document. */
 function stopAtUsage(command: Command, isJson: boolean): void {
   command.configureOutput({
     outputError: (text, write) => write(text.replace(/^error:/, "millrace:")),
@@ -141,10 +141,10 @@ function stopAtUsage(command: Command, isJson: boolean): void {
   for (const below of command.commands) stopAtUsage(below, isJson);
 }
 
-/** Says what went wrong, to a person on stderr or to a program as the one document; returns the exit code. */
+/** Reports an error, as text on stderr or as the one document; returns the exit code. */
 function report(error: unknown, isJson: boolean): number {
   if (error instanceof Interrupted) {
-    // The terminal has shown ^C, and the shell's prompt would stand beside it.
+    // The terminal has shown ^C: the shell's prompt starts a new line.
     if (process.stderr.isTTY) process.stderr.write("\n");
     return error.exitCode;
   }
@@ -158,7 +158,7 @@ function report(error: unknown, isJson: boolean): number {
   }
   const lines = [`millrace: ${message}`, ...details.map((line) => `  - ${line}`)];
   if (hint !== undefined) lines.push(`  → ${hint}`);
-  // Some of it was said by the app that was called.
+  // Parts may come from the app that was called.
   process.stderr.write(`${printable(lines.join("\n"))}\n`);
   return exitCode;
 }

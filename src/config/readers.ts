@@ -1,7 +1,6 @@
 import { isIP } from "node:net";
 
-import { parseDuration } from "../kit/duration.ts";
-import { parseSize } from "./sizes.ts";
+import { parseDuration, parseSize } from "../kit/units.ts";
 
 /** Turns a raw value into a typed one, and says in words what it takes. */
 export type Reader<T> = {

@@ -1,4 +1,4 @@
-import { labelBelow } from "../kit/http-head.ts";
+import { labelBelow } from "../kit/http/fields.ts";
 import { readConfigFile } from "./config-file.ts";
 import { nearest } from "./nearest.ts";
 import { Problems } from "./problems.ts";

@@ -4,9 +4,9 @@ import type { Server, Socket } from "node:net";
 import path from "node:path";
 import { systemClock } from "../kit/clock.ts";
 import type { Clock } from "../kit/clock.ts";
-import { GrowingBytes } from "../kit/growing-bytes.ts";
+import { GrowingBytes } from "../kit/bytes.ts";
 import { randomTicket } from "../kit/ids.ts";
-import { Strangers } from "../kit/listener/strangers.ts";
+import { UnauthenticatedConnections } from "../kit/listener.ts";
 
 export const CONNECTION_KINDS = ["wire", "control", "stdout", "stderr", "template"] as const;
 export type ConnectionKind = (typeof CONNECTION_KINDS)[number];
@@ -37,7 +37,7 @@ export class Home {
   readonly #clock: Clock;
   readonly #tickets = new Map<string, { receive: Receive; used: Set<ConnectionKind> }>();
   readonly #sockets = new Set<Socket>();
-  readonly #strangers = new Strangers(MAX_STRANGERS);
+  readonly #strangers = new UnauthenticatedConnections(MAX_STRANGERS);
 
   private constructor(address: string, clock: Clock) {
     this.address = address;
@@ -115,7 +115,7 @@ export class Home {
 
   #greet(socket: Socket, usher: Usher = () => false, onTicket = (): void => {}): void {
     this.#sockets.add(socket);
-    this.#strangers.meet(socket, socket);
+    this.#strangers.add(socket, socket);
     const late = this.#clock.after(PREFACE_TIMEOUT_MS, () => socket.destroy());
     socket.on("close", () => {
       this.#sockets.delete(socket);
@@ -134,7 +134,7 @@ export class Home {
       if (end === -1) return;
       socket.off("data", onData);
       socket.pause();
-      this.#strangers.know(socket);
+      this.#strangers.release(socket);
       late.cancel();
       if (end + 1 < data.length) socket.unshift(data.subarray(end + 1));
       if (this.#admit(socket, seen.take().toString("latin1"), usher)) onTicket();

@@ -6,7 +6,7 @@ import type { NetworkWall } from "../host/walls/network.ts";
 import type { StandingWalls } from "../host/walls/walls.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
-import { SpanCounts } from "../kit/span-counts.ts";
+import { SpanCounts } from "../kit/histograms.ts";
 import type { BuildSeats } from "./build-seats.ts";
 import { containerEngine } from "./container/engine.ts";
 import type { Engine } from "./engine.ts";

@@ -1,5 +1,5 @@
 import { Batcher } from "../kit/batcher.ts";
-import { labelBelow } from "../kit/http-head.ts";
+import { labelBelow } from "../kit/http/fields.ts";
 import { hostLabel, mayBeHashed, readHostLabel } from "../model/app-host.ts";
 import type { HostedApp } from "../model/app-host.ts";
 import { AppError } from "../model/errors.ts";

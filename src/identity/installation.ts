@@ -4,7 +4,7 @@ import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { Seal } from "../kit/seal.ts";
-import { steady } from "../kit/steady-clock.ts";
+import { steady } from "../kit/clock.ts";
 import { lockDirectory } from "../store/upkeep/directory-lock.ts";
 import type { Lane } from "../store/operation.ts";
 import type { UpgradeWait } from "../store/postgres/upgrade.ts";

@@ -1,4 +1,4 @@
-import type { Refusal } from "../kit/listener/connection-gate.ts";
+import type { Refusal } from "../kit/listener.ts";
 import { AppError, errorBody } from "./errors.ts";
 import { STATUS_CODES } from "../kit/node-http.ts";
 

@@ -10,7 +10,6 @@ import type { NodeDetails, ServiceNode } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
 import { Authority } from "./authority.ts";
 import type { Changes } from "./changes.ts";
-import type { Elsewhere } from "./forward/whereabouts.ts";
 import type { NetworkWall } from "../host/walls/network.ts";
 import { LEASE_MS, NodeLease } from "./lease.ts";
 import { listenAt, PeerListener } from "./peer-listener.ts";
@@ -20,12 +19,13 @@ import type { NodeWork } from "./own-node.ts";
 import type { Owners } from "./owners.ts";
 import type { Ownership } from "./ownership.ts";
 import type { PeerRoutes } from "./peer-listener.ts";
-import { PeerPulse } from "./peer-pulse.ts";
+import { PeerHeartbeat } from "./peer-heartbeat.ts";
 import { Peers } from "./peers.ts";
 import { answering, NodeTalk } from "./talk.ts";
 import type { Answering } from "./talk.ts";
-import { NodeWhereabouts } from "./forward/whereabouts.ts";
-import { pause } from "../kit/pause.ts";
+import { pause } from "../kit/clock.ts";
+import { AppLocator } from "./forward/app-locator.ts";
+import type { Others } from "./forward/app-locator.ts";
 import type { Peer } from "./peers.ts";
 import type { Roster } from "./roster.ts";
 
@@ -54,7 +54,7 @@ export type JoinedNodes = {
   /** What others change; whoever remembers such things listens before `serve`. */
   readonly changes: Changes;
   /** By which requests are passed on. */
-  readonly others: { readonly elsewhere: Elsewhere; readonly peers: Peers };
+  readonly others: Others;
   /** How the apps of a project do that other nodes serve; nothing of one that does not answer. */
   glances(projectId: string): Promise<readonly Glance[]>;
   /** Takes requests from others from now on, and apps. */
@@ -103,7 +103,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
   const talk = new NodeTalk({ peers, clock });
   await life.start(
     "greetings to other nodes",
-    () => new PeerPulse({ peers, talk, clock, log }).start(),
+    () => new PeerHeartbeat({ peers, talk, clock, log }).start(),
     (started) => started.stop(),
   );
   const url = parts.nodeUrl ?? `https://127.0.0.1:${listener.port}`;
@@ -113,7 +113,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
     void talk.greet(gone).catch(() => peers.abandon(gone.id));
   };
   const node = await OwnNode.join(
-    { store, clock, log, ownership, details: parts.details, url, heir: talk, onGone },
+    { store, clock, log, ownership, details: parts.details, url, handoverPeer: talk, onGone },
     life,
   );
   const { roster, owners } = node;
@@ -135,12 +135,12 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
     (started) => started.end(),
   );
   const self = { id: ownership.owner, url };
-  const elsewhere = new NodeWhereabouts({ store, clock, owners, roster, self, talk });
+  const locator = new AppLocator({ store, clock, owners, roster, self, talk });
   return {
     url,
     owners,
     changes: node.changes,
-    others: { elsewhere, peers },
+    others: { locator, peers },
     glances: async (projectId) => {
       const nodes = roster.all.filter(({ id }) => id !== ownership.owner);
       const asked = await Promise.allSettled(nodes.map((each) => talk.glances(each, projectId)));

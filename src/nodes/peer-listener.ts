@@ -3,15 +3,14 @@ import { createServer } from "node:https";
 import type { Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import { BACKLOG } from "../kit/listener/listening.ts";
-import { connectionKey, Strangers } from "../kit/listener/strangers.ts";
+import { BACKLOG, connectionKey, UnauthenticatedConnections } from "../kit/listener.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { Identity } from "./authority.ts";
 import { takeHop } from "./forward/hop-head.ts";
 import type { Hop } from "./forward/hop-head.ts";
 import { nodeOf } from "./authority.ts";
-import { readWhole } from "./forward/passage.ts";
+import { readWhole } from "./forward/forwarded-request.ts";
 
 /** A request that another node has passed on. */
 export type FromPeer = Hop & {
@@ -52,7 +51,7 @@ const MAX_OWN_BYTES = 1024 * 1024;
 export class PeerListener {
   readonly #server: Server;
   readonly #log: Log;
-  readonly #strangers = new Strangers<string>(MAX_STRANGERS);
+  readonly #strangers = new UnauthenticatedConnections<string>(MAX_STRANGERS);
   /** Which node each connection is from. */
   readonly #nodes = new Map<Socket, string>();
   #routes: PeerRoutes | null = null;
@@ -79,7 +78,7 @@ export class PeerListener {
       requireHostHeader: false,
     });
     this.#server.maxHeadersCount = 0;
-    this.#server.on("connection", (socket: Socket) => this.#strangers.meet(connectionKey(socket), socket));
+    this.#server.on("connection", (socket: Socket) => this.#strangers.add(connectionKey(socket), socket));
     this.#server.on("secureConnection", (socket: TLSSocket) => this.#know(socket));
     this.#server.on("tlsClientError", (_, socket: TLSSocket) => socket.destroy());
     this.#server.on("clientError", (_, socket) => socket.destroy());
@@ -128,7 +127,7 @@ export class PeerListener {
 
   /** Before any request on it: this listener was added last, and Node's own reads later. */
   #know(socket: TLSSocket): void {
-    this.#strangers.know(connectionKey(socket));
+    this.#strangers.release(connectionKey(socket));
     const nodeId = socket.authorized ? nodeOf(socket.getPeerCertificate()) : null;
     if (nodeId === null) {
       socket.destroy();

@@ -4,7 +4,7 @@ import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
-import { within } from "../kit/within.ts";
+import { withTimeout } from "../kit/clock.ts";
 import type { Store } from "../store/store.ts";
 import { Authority } from "./authority.ts";
 import type { Identity } from "./authority.ts";
@@ -101,7 +101,7 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle): Prom
 /** Seats without a network may not look names up. What cannot be looked up here, they try themselves. */
 async function numericHost({ hostname, port, host }: URL): Promise<string> {
   const looking = lookup(hostname.replaceAll(/^\[|\]$/g, "")).catch(() => null);
-  const found = await within(LOOKUP_MS, looking);
+  const found = await withTimeout(LOOKUP_MS, looking);
   if (found === null) return host;
   return found.family === 6 ? `[${found.address}]:${port}` : `${found.address}:${port}`;
 }

@@ -4,14 +4,14 @@ import { AppError } from "../model/errors.ts";
 import type { Glance } from "../model/glance.ts";
 import type { ServiceNode } from "../model/node.ts";
 import type { RunKey } from "../model/run.ts";
-import type { Heir } from "./moves.ts";
+import type { HandoverPeer } from "./handovers.ts";
 import type { Owners } from "./owners.ts";
 import type { Peer, Peers } from "./peers.ts";
 import type { Connection, ConnectionUser } from "../kit/http/connection.ts";
 import { BadResponse } from "../kit/http/fields.ts";
 import { ResponseParser } from "../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../kit/http/response-parser.ts";
-import { KeptBody } from "../kit/kept-body.ts";
+import { KeptBody } from "../kit/bytes.ts";
 import { ownHead } from "./forward/hop-head.ts";
 
 const PATHS = {
@@ -103,7 +103,7 @@ export function answering({ owners, warm, glances, holdsRun, onDropped, greet }:
 }
 
 /** What this node says to others. */
-export class NodeTalk implements Heir {
+export class NodeTalk implements HandoverPeer {
   readonly #by: { readonly peers: Peers; readonly clock: Clock };
 
   constructor(by: { readonly peers: Peers; readonly clock: Clock }) {

@@ -1,6 +1,6 @@
-import { backoffMs } from "../kit/backoff.ts";
+import { backoffMs } from "../kit/retry.ts";
 import type { Exit, InitFailure } from "../engines/engine.ts";
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import { randomName } from "../kit/ids.ts";
 import type { FunctionSignature } from "../model/app.ts";
@@ -104,7 +104,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   /** No replica is to start. */
   #isVacant = false;
   /** A replica is gone. */
-  readonly #departures = new Bell();
+  readonly #departures = new Condition();
 
   constructor(scaling: ScalingConfig, { source, clock, events, counts, allowance }: FleetParts<C, R>) {
     this.#scaling = scaling;
@@ -339,7 +339,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#events.onReturned(waiting);
     this.scale();
     if (this.replicas.size === 0 && this.#isStopping) this.#emptied.resolve();
-    this.#departures.ring();
+    this.#departures.notify();
   }
 
   /** One start may end without an explanation, by an accident of the machine; the second time the app is to blame. */

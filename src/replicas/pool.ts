@@ -1,3 +1,4 @@
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Exit, InitFailure } from "../engines/engine.ts";
 import type { FleetCounts, FleetReplica, ReplicaSource } from "./fleet-events.ts";
@@ -8,7 +9,6 @@ import type { Seats } from "./seats.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Call } from "./call.ts";
-import { Bell } from "../kit/bell.ts";
 import { newFleetCounts } from "./fleet-events.ts";
 import { Fleet } from "./fleet.ts";
 import { functionReplicas } from "./replica.ts";
@@ -65,7 +65,7 @@ export class Pool {
   readonly #events: PoolEvents;
   readonly #fleet: Fleet<Call, PoolReplica>;
   /** A replica is ready, or none can be. */
-  readonly #starts = new Bell();
+  readonly #starts = new Condition();
 
   constructor(config: AppConfig, parts: PoolParts) {
     const { clock, events, counts = newFleetCounts() } = parts;
@@ -166,7 +166,7 @@ export class Pool {
   /** Ends everything now; what still runs gets `outcome`. */
   async close(outcome: Outcome): Promise<void> {
     const closed = this.slots.close(outcome);
-    this.#starts.ring();
+    this.#starts.notify();
     await closed;
   }
 
@@ -175,7 +175,7 @@ export class Pool {
     // Those of before may be in use elsewhere: equal ones are not kept twice.
     if (!this.functions || JSON.stringify(functions) !== JSON.stringify([...this.functions.values()]))
       this.functions = new Map(functions.map((signature) => [signature.name, signature]));
-    this.#starts.ring();
+    this.#starts.notify();
     this.slots.handOver();
   }
 
@@ -186,7 +186,7 @@ export class Pool {
   }
 
   #onInitFailure(failure: InitFailure): void {
-    this.#starts.ring();
+    this.#starts.notify();
     this.slots.refuseWaiting(failure);
   }
 

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { Clock } from "../kit/clock.ts";
-import { releaseBytes } from "../kit/release-bytes.ts";
-import { within } from "../kit/within.ts";
+import { releaseBytes } from "../kit/bytes.ts";
+import { withTimeout } from "../kit/clock.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Call, CallHolder } from "./call.ts";
 import type { Exit, Started, Usage } from "../engines/engine.ts";
@@ -230,7 +230,7 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
 
   /** Unread frames may say why it could not start, or hold a result. */
   protected async lastWords(): Promise<void> {
-    await within(LAST_WORDS_MS, this.#wireClosed.promise, this.clock);
+    await withTimeout(LAST_WORDS_MS, this.#wireClosed.promise, this.clock);
   }
 
   /** A connection closed: the process is ending. How it ended is told by the engine, a moment later. */
@@ -240,7 +240,7 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
       this.retreat();
       const exited = this.process?.exited;
       // If that comes, `#outlive` goes on from there.
-      if (exited && (await within(LAST_WORDS_MS, exited, this.clock))) return;
+      if (exited && (await withTimeout(LAST_WORDS_MS, exited, this.clock))) return;
       this.kill();
       this.leave({ detail: "it closed its connection", initFailure: null });
     } catch (error) {

@@ -1,8 +1,8 @@
 import type { Clock } from "../kit/clock.ts";
-import { FairLane } from "../kit/fair-lane.ts";
+import { FairLane } from "../kit/concurrency.ts";
 import { AppError, isInDoubt } from "../model/errors.ts";
 import { Batcher } from "../kit/batcher.ts";
-import { insist } from "../kit/insist.ts";
+import { retry } from "../kit/retry.ts";
 import type { Log } from "../kit/log.ts";
 import type { AcceptedRun } from "../store/runs/accepted-runs.ts";
 import type { Store } from "../store/store.ts";
@@ -228,10 +228,10 @@ export class Acceptor {
     this.#doubts += 1;
     try {
       if (this.#isStopping) return false;
-      const isStored = await insist(ask, {
+      const isStored = await retry(ask, {
         clock: this.#parts.clock,
-        gapMs: () => ASK_AGAIN_MS,
-        goesOn: (error) => {
+        delayMs: () => ASK_AGAIN_MS,
+        shouldRetry: (error) => {
           this.#warn(error, runId);
           return !this.#isStopping;
         },

@@ -1,7 +1,7 @@
 import { Batcher } from "../kit/batcher.ts";
 import type { Clock } from "../kit/clock.ts";
-import { Counts } from "../kit/counts.ts";
-import { insist } from "../kit/insist.ts";
+import { Counts } from "../kit/concurrency.ts";
+import { retry } from "../kit/retry.ts";
 import type { Log } from "../kit/log.ts";
 import { RunTally } from "../model/run-tally.ts";
 import type { FinishedClaim } from "../store/runs/final-runs.ts";
@@ -109,7 +109,7 @@ export class ClaimRecorder implements RunRecorder {
     const again = run.isAsync ? nextTry(run, end, claim) : null;
     if (again) {
       log.warn({ runId: id, ...again }, "returning the run to the queue");
-      await this.#insist(() =>
+      await this.#retry(() =>
         this.#released.add({ appNumber: target.appNumber, id, owner, fence, ...again }),
       );
       onReleased(target.appNumber);
@@ -119,7 +119,7 @@ export class ClaimRecorder implements RunRecorder {
     await this.#forgetKey(run, claim);
     let made: FinishedClaim | null = null;
     let madeAt = 0;
-    const passed = await this.#insist(async () => {
+    const passed = await this.#retry(async () => {
       // A stream is read back for its webhook, and what is large becomes a blob: that may fail for a while too.
       if (!made || clock.monotonic() - madeAt > REMAKE_MS) {
         madeAt = clock.monotonic();
@@ -142,7 +142,7 @@ export class ClaimRecorder implements RunRecorder {
     if (keyHash === null || call.handedAt > 0) return;
     const { id: runId, target } = request;
     const { store } = this.#parts;
-    await this.#insist(() => store.keys.forget({ appNumber: target.appNumber, keyHash, runId }));
+    await this.#retry(() => store.keys.forget({ appNumber: target.appNumber, keyHash, runId }));
   }
 
   async #finishedClaim(run: LiveRun, end: RunEnd, { owner, fence }: Claim): Promise<FinishedClaim> {
@@ -164,12 +164,12 @@ export class ClaimRecorder implements RunRecorder {
   }
 
   /** What has happened must not be lost because the storage is away for a while. */
-  async #insist<Result>(write: () => Promise<Result>): Promise<Result | null> {
+  async #retry<Result>(write: () => Promise<Result>): Promise<Result | null> {
     const { clock, log } = this.#parts;
-    return await insist(write, {
+    return await retry(write, {
       clock,
-      gapMs: () => RETRY_MS,
-      goesOn: (error) => {
+      delayMs: () => RETRY_MS,
+      shouldRetry: (error) => {
         log.error({ err: error }, "could not store the outcome of a run; retrying");
         return !this.#isStopping;
       },

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun } from "../model/run.ts";
@@ -80,7 +80,7 @@ export type RunEnd = {
   readonly at: number;
 };
 
-/** Who waits for a run. */
+/** The caller that waits for a run. */
 export type RunReader = {
   /** The function gave an iterator: chunks follow, then the end. */
   onStream(): void;
@@ -117,11 +117,12 @@ export class LiveRun implements CallReader {
   /** Between its acceptance and its way to a slot. */
   readonly #storedMs: number;
   readonly #onSettled: (run: LiveRun) => void;
-  #reader: RunReader;
+  /** Null if no caller waits: then only a store that is behind holds the generator up. */
+  #reader: RunReader | null;
   #recorder: RunRecorder;
   #transcript: LiveTranscript | null = null;
   #owedBytes = 0;
-  #settled: Bell | null = null;
+  #settled: Condition | null = null;
   #isSettled = false;
   /** Its neighbours among those under way: the executor's own. */
   before: LiveRun | null = null;
@@ -136,7 +137,7 @@ export class LiveRun implements CallReader {
   constructor(
     request: RunRequest,
     parts: RunParts,
-    reader: RunReader,
+    reader: RunReader | null,
     recorder: RunRecorder,
     claim: Claim | null,
     onSettled: (run: LiveRun) => void,
@@ -170,13 +171,13 @@ export class LiveRun implements CallReader {
     this.request.target.slots.abandon(this.call, outcome);
   }
 
-  /** The caller has gone: a run that still waits is dropped, one that runs goes on. */
-  forsake(): void {
+  /** The caller has gone: cancels a run that still waits; one that has started goes on. */
+  detach(): void {
     if (this.call.holder === null) this.cancel();
   }
 
-  /** From now on somebody else waits for it, and writes its end down. */
-  handTo(reader: RunReader, recorder: RunRecorder): void {
+  /** Replaces the reader and the recorder. */
+  handTo(reader: RunReader | null, recorder: RunRecorder): void {
     this.#reader = reader;
     this.#recorder = recorder;
   }
@@ -190,7 +191,7 @@ export class LiveRun implements CallReader {
     this.#owedBytes = 0;
   }
 
-  /** The same where nobody reads: then only a store that is behind holds the generator up. */
+  /** Grants bytes that no caller reads, once the store has room. */
   grantUnread(bytes: number): void {
     const { partWriter } = this.#parts;
     if (partWriter.isFull) void partWriter.untilRoom().then(() => this.grant(bytes));
@@ -232,7 +233,7 @@ export class LiveRun implements CallReader {
 
   /** Resolves when its end is written down, or the signal says that nobody waits for it. */
   async settled(signal?: AbortSignal): Promise<void> {
-    if (!this.#isSettled) await (this.#settled ??= new Bell()).wait(signal);
+    if (!this.#isSettled) await (this.#settled ??= new Condition()).wait(signal);
   }
 
   /** Its end is written down. */
@@ -240,32 +241,33 @@ export class LiveRun implements CallReader {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.#onSettled(this);
-    this.#settled?.ring();
+    this.#settled?.notify();
   }
 
   onStream(): void {
     this.isStream = true;
     this.transcript();
-    this.#reader.onStream();
+    this.#reader?.onStream();
   }
 
   onChunk(chunk: Chunk): void {
     const transcript = this.transcript();
     transcript.add(chunk);
-    this.#reader.onChunk(chunk);
+    if (this.#reader) this.#reader.onChunk(chunk);
+    else this.grantUnread(chunk.wireBytes);
     if ((this.isAsync || this.request.webhook) && transcript.isTooLong) this.#abandonTooLong();
   }
 
   onContinue(): void {
-    this.#reader.onContinue?.();
+    this.#reader?.onContinue?.();
   }
 
   onResponse(head: ResponseHead, flow: ResponseFlow): ResponseSink | null {
-    return this.#reader.onResponse?.(head, flow) ?? null;
+    return this.#reader?.onResponse?.(head, flow) ?? null;
   }
 
   onUpgrade(head: ResponseHead, app: Socket, rest: Buffer, onOver: ConversationEnd): Conversation | null {
-    return this.#reader.onUpgrade?.(head, app, rest, onOver) ?? null;
+    return this.#reader?.onUpgrade?.(head, app, rest, onOver) ?? null;
   }
 
   onEnd(outcome: Outcome): void {
@@ -273,7 +275,7 @@ export class LiveRun implements CallReader {
     const at = this.#parts.clock.monotonic();
     const timing = this.#timing(at, "runMs" in outcome ? outcome.runMs : null);
     this.end = { outcome, response, timing, at };
-    this.#reader.onEnd(this.end);
+    this.#reader?.onEnd(this.end);
     if (this.#transcript) this.lastPart = this.#endTranscript(this.#transcript, outcome);
     this.#recorder.record(this, this.end);
   }

@@ -9,13 +9,11 @@ import type { AcceptedRun } from "../store/runs/accepted-runs.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import type { Store } from "../store/store.ts";
 import { Acceptor, InDoubt, InputTurns } from "./acceptor.ts";
-import { BackgroundReader } from "./background.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Executor } from "./execute.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunEnd, RunReader, RunRecorder, RunRequest } from "./live-run.ts";
-import type { PartWriter } from "./transcript-parts.ts";
 
 export type SubmitterParts = {
   readonly store: Store;
@@ -23,7 +21,6 @@ export type SubmitterParts = {
   readonly dispatcher: Dispatcher;
   readonly recorder: ClaimRecorder;
   readonly lightRecorder: RunRecorder;
-  readonly partWriter: PartWriter;
   readonly clock: Clock;
   /** What the age of a key goes by: nobody can set it. */
   readonly steadyClock: Clock;
@@ -123,7 +120,7 @@ export class Submitter {
    * stored: then everything stays as it was.
    */
   async adopt(run: LiveRun, reader: RunReader): Promise<boolean> {
-    const { store, executor, recorder, lightRecorder, partWriter, owner, reserve } = this.#parts;
+    const { store, executor, recorder, lightRecorder, owner, reserve } = this.#parts;
     const { id } = run.request;
     if (reserve.refusal !== null) return false;
     const recordedBy = run.claim ? recorder : lightRecorder;
@@ -142,14 +139,12 @@ export class Submitter {
       }
     } catch (error) {
       const inDoubt = error instanceof InDoubt;
-      held.passOn(run, reader, inDoubt ? this.#whenKnown(error, claim, recordedBy) : recordedBy);
+      held.replay(run, reader, inDoubt ? this.#whenKnown(error, claim, recordedBy) : recordedBy);
       return false;
     }
     run.claim = claim;
     executor.unexpect(id);
-    const background = new BackgroundReader(partWriter);
-    background.attach(run);
-    held.passOn(run, background, recorder);
+    held.replay(run, null, recorder);
     return true;
   }
 
@@ -314,13 +309,16 @@ class HeldRun implements RunReader, RunRecorder {
 
   record(): void {}
 
-  /** Tells it to those who take the run over. */
-  passOn(run: LiveRun, reader: RunReader, recorder: RunRecorder): void {
+  /** Hands the run over to a reader and a recorder, with all that has happened meanwhile. */
+  replay(run: LiveRun, reader: RunReader | null, recorder: RunRecorder): void {
     run.handTo(reader, recorder);
-    if (this.#isStream) reader.onStream();
-    for (const chunk of this.#chunks) reader.onChunk(chunk);
+    if (reader && this.#isStream) reader.onStream();
+    for (const chunk of this.#chunks) {
+      if (reader) reader.onChunk(chunk);
+      else run.grantUnread(chunk.wireBytes);
+    }
     if (!run.end) return;
-    reader.onEnd(run.end);
+    reader?.onEnd(run.end);
     recorder.record(run, run.end);
   }
 }

@@ -1,8 +1,7 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Store } from "../store/store.ts";
 import type { Log } from "../kit/log.ts";
-import { pause } from "../kit/pause.ts";
-import { steady } from "../kit/steady-clock.ts";
+import { pause, steady } from "../kit/clock.ts";
 import type { AppRetention } from "../model/app.ts";
 
 /** Repeats what it is given until that removes less than it may. */

@@ -1,13 +1,12 @@
 import type { RunPart, TranscriptPart } from "../model/transcript-part.ts";
 import type { Chunk } from "../replicas/call.ts";
-import { Bell } from "../kit/bell.ts";
+import { Condition, FairLane } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Log } from "../kit/log.ts";
 import { WriteBehind } from "../kit/write-behind.ts";
 import type { RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
-import { FairLane } from "../kit/fair-lane.ts";
 import { AppError } from "../model/errors.ts";
 
 const HEADER_BYTES = 4;
@@ -111,7 +110,7 @@ export class PartWriter {
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
   readonly #behind: WriteBehind;
-  readonly #written = new Bell();
+  readonly #written = new Condition();
 
   constructor(store: Store, log: Log, clock: Clock, reserve: Pick<DiskReserve, "isLow"> = { isLow: false }) {
     this.#reserve = reserve;
@@ -170,7 +169,7 @@ export class PartWriter {
       this.#waitingBytes -= part.bytes.length;
       settle(isStored);
     }
-    this.#written.ring();
+    this.#written.notify();
   }
 }
 

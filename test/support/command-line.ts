@@ -15,7 +15,7 @@ import path from "node:path";
 import { onTestFinished } from "vitest";
 import { askOperator } from "../../src/cli/ask-service.ts";
 import { readSettings } from "../../src/config/settings.ts";
-import { Bell } from "../../src/kit/bell.ts";
+import { Condition } from "../../src/kit/concurrency.ts";
 import { runtimeDir } from "../../src/kit/runtime-dir.ts";
 import { prepareDatabase } from "./blank-schema.ts";
 import { explains } from "./explain.ts";
@@ -59,7 +59,7 @@ export class Command {
   readonly exited: Promise<number | string>;
   stdout = "";
   stderr = "";
-  readonly #news = new Bell();
+  readonly #news = new Condition();
   readonly #isKept: boolean;
   #servicePid: number | null = null;
 
@@ -73,11 +73,11 @@ export class Command {
     });
     this.child.stdout?.on("data", (data) => {
       this.stdout += String(data);
-      this.#news.ring();
+      this.#news.notify();
     });
     this.child.stderr?.on("data", (data) => {
       this.stderr += String(data);
-      this.#news.ring();
+      this.#news.notify();
     });
     const title = `${path.basename(program)} ${args.join(" ")}`.slice(0, 200);
     const silence = explains(() => `${title} printed:\n${(this.stdout + this.stderr).slice(-8_000)}`);
@@ -86,7 +86,7 @@ export class Command {
       // `close`, not `exit`: all that was printed has been read.
       this.child.once("close", (code, signal) => {
         resolve(signal ?? code ?? "no code");
-        this.#news.ring();
+        this.#news.notify();
       });
     });
     onTestFinished(async () => {

@@ -21,7 +21,7 @@ import { OnceClient } from "../integration/once/site.ts";
 import { BUILT_PACKAGE, Command, MILLRACE, run } from "../support/command-line.ts";
 import type { BootstrapFields } from "../support/command-line.ts";
 import { DeployClient } from "../support/deploy-client.ts";
-import { giveTree } from "../../src/kit/give-tree.ts";
+import { chownTree } from "../../src/kit/files.ts";
 import type { TestService } from "../support/service.ts";
 import { REPOSITORY } from "../support/source-files.ts";
 import { copyPython } from "../support/walls/copied-python.ts";
@@ -130,7 +130,7 @@ async function ordinaryHosts(found: ReadonlyMap<string, string>, folder: string)
   mkdirSync(home);
   if (first) asPyenv(first[1], path.join(home, ".pyenv"));
   if (second) asUv(second[1], path.join(home, ".local/share"));
-  await giveTree(home, NOBODY);
+  await chownTree(home, NOBODY);
   chmodSync(home, 0o700);
   const others = [
     ...(first ? [{ name: `pyenv ${first[0]} (a copy)`, minor: first[0] }] : []),

@@ -1,6 +1,5 @@
 import path from "node:path";
-import { mkdir, rename, rm } from "../../kit/files.ts";
-import { giveTree } from "../../kit/give-tree.ts";
+import { chownTree, mkdir, rename, rm } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import { isTable } from "../../config/toml.ts";
@@ -212,7 +211,7 @@ async function build(
 ): Promise<Version> {
   if (source.kind === "folder" && !hasToBeBuilt(config)) {
     const user = parts.storage.userOf(app.projectId);
-    if (user !== null) await giveTree(bundleDir, user);
+    if (user !== null) await chownTree(bundleDir, user);
     return await keepVersion({ environment: null });
   }
   const say = (text: string, stream?: LogStream): void => log.say("build", text, stream);

@@ -5,7 +5,7 @@ import { rm } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import type { Timer } from "../../kit/clock.ts";
-import { Counts } from "../../kit/counts.ts";
+import { Counts } from "../../kit/concurrency.ts";
 import { UuidSource } from "../../kit/ids.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Owners } from "../../nodes/owners.ts";

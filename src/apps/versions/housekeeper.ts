@@ -4,7 +4,7 @@ import type { Containers } from "../../host/containers/containers.ts";
 import { artifactFolder, artifactFolders } from "../../host/data-folders.ts";
 import { rmdir } from "../../kit/files.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
+import { pause } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
 import type { Store } from "../../store/store.ts";

@@ -20,11 +20,24 @@ type Asking = {
   readonly headers?: Readonly<Record<string, string>>;
   /** For the message if it fails. */
   readonly about?: About;
-  /** Goes on after the command was interrupted: to cancel what it began. */
+  /** Sent even after the command was interrupted: to cancel what it began. */
   readonly isParting?: boolean;
 };
 
-/** How long a command that was interrupted waits for the service to hear of it. */
+/** Where a running service can be called, and as whom. */
+export type Address = {
+  readonly apiUrl: string;
+  readonly baseUrl: string;
+  readonly projectId: string;
+  readonly token: string;
+};
+
+/** A client of a service whose address is known. */
+export function apiOf({ projectId, ...rest }: Address, signal: AbortSignal): Api {
+  return new Api({ ...rest, project: projectId, tokenSource: "this service" }, signal);
+}
+
+/** How long a command that was interrupted waits for the service to answer. */
 const PARTING_MS = 5_000;
 
 /** A service as its HTTP clients see it: both planes, one token, errors as sentences. */
@@ -41,7 +54,7 @@ export class Api {
     return this.#site;
   }
 
-  /** The project that is meant, from what is set, the token itself, or the only one there is. */
+  /** The project: from flags, variables or the profile, from the token, or the only one there is. */
   async project(): Promise<string> {
     const { project, token } = this.#site;
     const known = project ?? claimsOf(token ?? "").project_id;
@@ -106,7 +119,7 @@ export class Api {
     return readJson(shape, text, this.#site.baseUrl);
   }
 
-  /** Asks and leaves the answer, whatever it is, to be read; a path is of the management plane. */
+  /** Asks and leaves the body of any answer to be read; a path is of the management plane. */
   async open(method: string, path: string, asking: Asking = {}): Promise<Answer> {
     if (this.#site.token === null) throw explainMissingToken(this.#site);
     const answer = await this.#send(method, path, asking);
@@ -151,10 +164,10 @@ export class Api {
     return answer.headers;
   }
 
-  /** Gets a new access token for a person who signed in; false when there is none to be had. */
+  /** Gets a new access token for a person who signed in; false if the service gives none. */
   async #refresh(): Promise<boolean> {
     const { baseUrl, refreshToken } = this.#site;
-    if (refreshToken === null) return false;
+    if (refreshToken === undefined) return false;
     const form = new URLSearchParams({
       grant_type: "refresh_token",
       client_id: "millrace",

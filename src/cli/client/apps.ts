@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { parseDuration } from "../../kit/duration.ts";
+import { parseDuration } from "../../kit/units.ts";
 import { APP, APPS, CONTAINERS } from "../../shapes/apps.ts";
 import type { AppRecord, Scaling } from "../../shapes/apps.ts";
 import { ID } from "../../shapes/common.ts";
@@ -11,15 +11,9 @@ import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { findEarlier } from "./builds.ts";
 import { withService } from "./task.ts";
-import type { RemoteFlags, Task, YesFlags } from "./task.ts";
+import type { RemoteFlags, Task, Texts, YesFlags } from "./task.ts";
 
-type ScaleFlags = RemoteFlags & {
-  readonly min?: string;
-  readonly max?: string;
-  readonly concurrency?: string;
-  readonly cooldown?: string;
-  readonly grace?: string;
-};
+type ScaleFlags = RemoteFlags & Texts<"min" | "max" | "concurrency" | "cooldown" | "grace">;
 
 /** `millrace apps list|get|scale|rollback|delete`, `millrace restart APP`, `millrace containers list APP` */
 export const COMMANDS: Definitions = {

@@ -6,21 +6,16 @@ import { EXIT, usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { duration } from "../output.ts";
-import { Progress } from "../terminal.ts";
+import { withProgress } from "../terminal.ts";
 import { withService } from "./task.ts";
-import type { RemoteFlags, Task } from "./task.ts";
+import type { RemoteFlags, Task, Texts } from "./task.ts";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { Agent, request } from "../../kit/node-http.ts";
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { PACKAGE_DIR } from "../../config/package-files.ts";
 
-type BenchFlags = RemoteFlags & {
-  readonly app: string;
-  readonly data: string;
-  readonly seconds: string;
-  readonly connections: string;
-};
+type BenchFlags = RemoteFlags & Required<Texts<"app" | "data" | "seconds" | "connections">>;
 
 const MAX_SECONDS = 600;
 const MAX_CONNECTIONS = 1_000;
@@ -52,20 +47,16 @@ async function bench({ api, flags, out, signal }: Task<BenchFlags>): Promise<voi
   const seconds = readCount("--seconds", flags.seconds, MAX_SECONDS);
   const connections = readCount("--connections", flags.connections, MAX_CONNECTIONS);
   const url = await api.appUrl(flags.app, "run");
-  // Starts a replica, and says what is wrong before the clock runs.
+  // Starts a replica, and reports errors before the clock runs.
   const first = await api.open("POST", url, { body: flags.data });
   const text = await textOf(first);
   if (first.status !== 200) throw explainCall(api.site, { app: flags.app, functionName: "run" }, first, text);
   const call = { url, token: api.site.token ?? "", body: flags.data };
-  const progress = new Progress(`calling ${flags.app}/run for ${seconds} s`, out.isJson);
-  let figures: CallFigures;
-  try {
-    figures = await measureCalls(call, connections, seconds, signal);
-  } catch (error) {
-    throw explainError(error);
-  } finally {
-    progress.end();
-  }
+  const figures = await withProgress(`calling ${flags.app}/run for ${seconds} s`, out.isJson, async () => {
+    return await measureCalls(call, connections, seconds, signal).catch((error: unknown) => {
+      throw explainError(error);
+    });
+  });
   out.show({ app: flags.app, url, ...figures }, () => figuresText(url, figures));
   if (figures.failures > 0) process.exitCode = EXIT.failure;
 }

@@ -1,22 +1,13 @@
-import type { RemoteFlags } from "./task.ts";
+import type { RemoteFlags, Switches, Texts } from "./task.ts";
 import { readFileSync } from "node:fs";
 import { usage } from "../failure.ts";
-import { readStdinBytes } from "../terminal.ts";
+import { readStdin } from "../terminal.ts";
 import { validateHeaderName, validateHeaderValue } from "../../kit/node-http.ts";
 
 /** The options of `millrace call`. */
-export type CallFlags = RemoteFlags & {
-  readonly data?: string;
-  readonly header?: readonly string[];
-  readonly method?: string;
-  readonly ws?: boolean;
-  readonly linger?: string;
-  readonly async?: boolean;
-  readonly wait?: boolean;
-  readonly stream?: boolean;
-  readonly webhook?: string;
-  readonly key?: string;
-};
+export type CallFlags = RemoteFlags &
+  Texts<"data" | "method" | "linger" | "webhook" | "key"> &
+  Switches<"ws" | "async" | "wait" | "stream"> & { readonly header?: readonly string[] };
 
 /** What the words after an app's name ask for. */
 type Asked = { readonly functionName: string; readonly pairs: readonly Pair[] };
@@ -53,7 +44,7 @@ export async function readArguments(data: string | undefined, pairs: readonly Pa
 
 /** The body that `--data` names, byte for byte. */
 export async function readBody(data: string): Promise<string | Buffer> {
-  if (data === "-") return await readStdinBytes("--data -");
+  if (data === "-") return await readStdin("--data -");
   return data.startsWith("@") ? readBytes(data.slice(1)) : data;
 }
 

@@ -1,11 +1,11 @@
 import { createInterface } from "node:readline";
 import { WebSocket } from "ws";
-import { parseDuration } from "../../kit/duration.ts";
+import { parseDuration } from "../../kit/units.ts";
 import type { SocketEnd } from "./tail-socket.ts";
 import { CliFailure, EXIT, usage } from "../failure.ts";
 import type { Output } from "../output.ts";
 import { answerText, printable } from "../output.ts";
-import { Progress } from "../terminal.ts";
+import { withProgress } from "../terminal.ts";
 import type { Task } from "./task.ts";
 import type { CallFlags } from "./call-arguments.ts";
 import { readHeaders } from "./call-arguments.ts";
@@ -21,7 +21,7 @@ const MAX_SHOWN_BYTES = 64;
 /** Options of requests, which a WebSocket is not. */
 const OF_REQUESTS = ["data", "method", "async", "stream", "webhook", "key"] as const;
 
-/** Opens a WebSocket to an app: lines of stdin go out and messages are printed, until one of both sides closes it. */
+/** Opens a WebSocket to an app: lines of stdin go out and messages are printed, until one side closes it. */
 export async function callSocket(
   task: Task<CallFlags>,
   app: string,
@@ -34,12 +34,12 @@ export async function callSocket(
   if (words.length > 0) throw usage("--ws sends the lines of stdin, and takes no key=value");
   const lingerMs = readLinger(flags.linger ?? "1s");
   const headers = readHeaders(flags);
-  const progress = new Progress(`${app} ${path}`, out.isJson);
-  const onMessage = (from: WebSocket, data: Buffer, isBinary: boolean): void =>
-    print(from, out, data, isBinary);
   try {
-    const opening = openSocket(api, { app, path, headers, onMessage });
-    const { socket, ended } = await opening.finally(() => progress.end());
+    const { socket, ended } = await withProgress(`${app} ${path}`, out.isJson, async () => {
+      return await openSocket(api, app, path, headers, (from, data, isBinary) =>
+        print(from, out, data, isBinary),
+      );
+    });
     out.note("connected: each line is sent as a message, Ctrl-D ends");
     await sendLines(socket, lingerMs);
     const end = await ended;
@@ -60,7 +60,7 @@ async function sendLines(socket: WebSocket, lingerMs: number): Promise<void> {
     await new Promise<void>((resolve) => socket.send(line, () => resolve()));
   }
   if (socket.readyState !== WebSocket.OPEN) return;
-  // Nothing tells whether another answer is under way, and most servers give none after a close frame.
+  // Another answer may be on its way, and most servers send none after a close frame.
   const timer = setTimeout(() => socket.close(NORMAL_END), lingerMs);
   socket.on("message", () => timer.refresh());
   socket.once("close", () => clearTimeout(timer));
@@ -103,27 +103,24 @@ function readLinger(text: string): number {
   throw usage(`--linger takes a duration up to 1d, such as 5s, not ${JSON.stringify(text)}`);
 }
 
-type AppSocket = { readonly socket: WebSocket; readonly ended: Promise<SocketEnd> };
-
-type Wish = {
-  readonly app: string;
-  readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly onMessage: (socket: WebSocket, data: Buffer, isBinary: boolean) => void;
-};
-
 /** The code of a close frame that says nothing went wrong. */
 const NORMAL_END = 1000;
 const MAX_REFUSAL_CHARS = 64 * 1024;
 
 /**
- * Opens a WebSocket to a path of an app that is a server, the token in a header; throws why there is none. The signal
- * of the command closes it as it should be closed.
+ * Opens a WebSocket to a path of an app that is a server, the token in a header; throws the reason if there is none. The
+ * signal of the command closes it with a close frame.
  */
-async function openSocket(api: Api, { app, path, headers, onMessage }: Wish): Promise<AppSocket> {
+async function openSocket(
+  api: Api,
+  app: string,
+  path: string,
+  headers: Readonly<Record<string, string>>,
+  onMessage: (socket: WebSocket, data: Buffer, isBinary: boolean) => void,
+): Promise<{ readonly socket: WebSocket; readonly ended: Promise<SocketEnd> }> {
   const url = await api.pathUrl(app, path);
   url.protocol = url.protocol.replace("http", "ws");
-  // A handshake cannot be sent again with a token that was renewed: this renews one that has expired.
+  // Renews a token that has expired: a handshake cannot be sent again with a new one.
   await api.get(APP, await api.appPath(app), { about: { app } });
   api.signal.throwIfAborted();
   const socket = connect(url, { authorization: `Bearer ${api.site.token}`, ...headers });

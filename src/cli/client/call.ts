@@ -1,9 +1,10 @@
 import type { Command } from "commander";
 import type { Answer } from "./http.ts";
 import { usage } from "../failure.ts";
-import { examples, remote } from "../options.ts";
+import { collect, examples, remote } from "../options.ts";
 import type { Definitions } from "../options.ts";
-import { Progress } from "../terminal.ts";
+import type { Progress } from "../terminal.ts";
+import { withProgress } from "../terminal.ts";
 import { withService } from "./task.ts";
 import type { Task } from "./task.ts";
 import { readArguments, readBody, readHeaders, readPair, readWords } from "./call-arguments.ts";
@@ -15,7 +16,7 @@ import { ACCEPTED_RUN } from "../../shapes/runs.ts";
 import type { Api } from "./api.ts";
 import { textOf } from "./http.ts";
 
-/** Options that mean something for the path of a server alone. */
+/** Options that are for the path of a server only. */
 const OF_PATHS = ["method", "ws", "linger"] as const;
 
 /** `millrace call APP [FUNCTION|/PATH] [key=value…]` */
@@ -76,24 +77,16 @@ async function callFunction(task: Task<CallFlags>, app: string, words: readonly 
   }
   const { functionName, pairs } = readWords(words);
   const body = await readArguments(flags.data, pairs);
-  const progress = new Progress(`${app}/${functionName}`, out.isJson);
-  let answer: Answer | null;
-  try {
-    answer = await api.open("POST", await api.appUrl(app, functionName), {
+  const answer = await withProgress(`${app}/${functionName}`, out.isJson, async (progress) => {
+    const given = await api.open("POST", await api.appUrl(app, functionName), {
       body,
       query: { async: flags.async && true, webhookEndpoint: flags.webhook },
-      // Ctrl-C ends what it started: the service cancels the run of a caller who goes.
+      // For Ctrl-C: the service cancels the run when its caller disconnects.
       headers: { "x-disconnect": "cancel", ...readHeaders(flags) },
     });
-    if (flags.async) answer = await accepted(task, app, answer, progress);
-  } finally {
-    progress.end();
-  }
+    return flags.async ? await accepted(task, app, given, progress) : given;
+  });
   if (answer) await printAnswer({ api, out, app, functionName }, answer);
-}
-
-function collect(line: string, before: readonly string[] = []): string[] {
-  return [...before, line];
 }
 
 /** Calls a path of an app that is a server, and prints the response as it comes. */
@@ -109,14 +102,10 @@ async function callPath(
   const url = await api.pathUrl(app, path);
   // Added to the text: read and written again, the query might not be what was typed.
   url.search = [url.search.slice(1), ...ownQuery(flags)].filter(Boolean).join("&");
-  const progress = new Progress(`${method} ${app} ${path}`, out.isJson);
-  let answer: Answer | null;
-  try {
-    answer = await api.open(method, url.href, { body, headers: readHeaders(flags) });
-    if (flags.async) answer = await accepted(task, app, answer, progress);
-  } finally {
-    progress.end();
-  }
+  const answer = await withProgress(`${method} ${app} ${path}`, out.isJson, async (progress) => {
+    const given = await api.open(method, url.href, { body, headers: readHeaders(flags) });
+    return flags.async ? await accepted(task, app, given, progress) : given;
+  });
   if (answer) await printResponse({ api, out, app, path, answer });
 }
 
@@ -143,7 +132,7 @@ function ownQuery({ async: isAsync, webhook }: CallFlags): string[] {
   ];
 }
 
-/** How long the service is asked to hold one question for a result; then it is asked again. */
+/** How long one request waits for a result, before the next. */
 const WAIT_SECONDS = 60;
 
 /** Prints the id of a run that was accepted, or with `--wait` gives its answer; null where there is no more to print. */
@@ -170,7 +159,7 @@ async function waitFor(api: Api, app: string, runId: string, progress: Progress)
     for (;;) {
       const url = await api.appUrl(app, `runs/${runId}/result`);
       const answer = await api.open("GET", url, { headers: { prefer: `wait=${WAIT_SECONDS}` } });
-      // An app may answer 202 itself; only the service tells to come again.
+      // An app may answer 202 itself; only the service adds Retry-After.
       if (answer.status !== 202 || answer.headers["retry-after"] === undefined) return answer;
       answer.body.resume();
     }
@@ -180,7 +169,7 @@ async function waitFor(api: Api, app: string, runId: string, progress: Progress)
   }
 }
 
-/** Ends a run that the command started; one that has just ended needs no more. */
+/** Cancels a run that the command started; no harm if it has just ended. */
 async function cancelRun(api: Api, app: string, runId: string): Promise<void> {
   const url = await api.appUrl(app, `runs/${runId}/cancel`);
   const answer = await api.open("POST", url, { isParting: true });

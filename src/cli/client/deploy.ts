@@ -5,28 +5,21 @@ import type { Site } from "./site.ts";
 import { bundleFilesOf, readAppFolder } from "./app-folder.ts";
 import { callHints, sampleCall } from "./sample-call.ts";
 import { cancelBuild, uploadApp, withBundle } from "./upload-app.ts";
-import type { BegunDeploy } from "./upload-app.ts";
 import { CliFailure, EXIT, usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { bytes, duration, paint, printable } from "../output.ts";
-import { confirm, Progress } from "../terminal.ts";
+import { confirm, withProgress } from "../terminal.ts";
 import { shellWord } from "../program-name.ts";
 import { withService } from "./task.ts";
-import type { RemoteFlags, Task } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 import { afterFailure, followBuild } from "./builds.ts";
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import type { BundleFile } from "../../apps/bundles/list-files.ts";
 import { DRY_RUN } from "../../shapes/builds.ts";
 
-type DeployFlags = RemoteFlags & {
-  readonly name?: string;
-  readonly detach?: boolean;
-  readonly yes?: boolean;
-  readonly disableSyntaxCheck?: boolean;
-  readonly dryRun?: boolean;
-};
+type DeployFlags = RemoteFlags & Texts<"name"> & Switches<"detach" | "yes" | "disableSyntaxCheck" | "dryRun">;
 
 /** `millrace deploy [DIR]` */
 export const COMMANDS: Definitions = { deploy: defineDeploy };
@@ -61,16 +54,10 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
   await askForNew(task, app.name);
   const sizeBytes = files.reduce((sum, file) => sum + file.bytes, 0);
   out.note(`${app.name}: ${files.length === 1 ? "1 file" : `${files.length} files`}, ${bytes(sizeBytes)}`);
-  const progress = new Progress("packing", out.isJson);
-  let begun: BegunDeploy;
-  try {
-    begun = await uploadApp(api, app.name, files, flags.disableSyntaxCheck ?? false, (done, of) =>
-      progress.bar(done, of),
-    );
-  } finally {
-    progress.end();
-  }
-  const { buildId, endpoint } = begun;
+  const { buildId, endpoint } = await withProgress("packing", out.isJson, async (progress) => {
+    const onBytes = (done: number, of: number): void => progress.bar(done, of);
+    return await uploadApp(api, app.name, files, flags.disableSyntaxCheck ?? false, onBytes);
+  });
   if (flags.detach) {
     out.show({ app: app.name, build_id: buildId, status: "pending", endpoint }, () => `${buildId}\n`);
     out.note(`millrace builds logs ${app.name} ${buildId} --follow`);
@@ -99,10 +86,10 @@ function siteOptions({ url, project, dataDir }: DeployFlags): string[] {
   return Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
 }
 
-/** The token as a shell finds it. Only at a terminal, and only if nothing else holds it, is it shown itself. */
+/** The token as a shell finds it. It is shown itself only at a terminal, and only if nothing else holds it. */
 function shellToken({ token, tokenSource, tokenFile }: Site): string {
   if (tokenSource === "MILLRACE_TOKEN") return "$MILLRACE_TOKEN";
-  if (tokenFile !== null) return `$(cat ${shellWord(shortPath(tokenFile))})`;
+  if (tokenFile !== undefined) return `$(cat ${shellWord(shortPath(tokenFile))})`;
   return process.stdout.isTTY ? (token ?? "") : "$MILLRACE_TOKEN";
 }
 
@@ -112,7 +99,7 @@ function shortPath(file: string): string {
   return relative.startsWith("..") ? file : relative;
 }
 
-/** Somebody at a terminal is asked before an app is made that was not there: the name or project may be a slip. */
+/** Asks at a terminal before a new app is created: the name or project may be a slip. */
 async function askForNew({ api, flags, signal, out }: Task<DeployFlags>, name: string): Promise<void> {
   if (flags.yes || out.isJson || !process.stdin.isTTY || !process.stderr.isTTY) return;
   const project = await api.project();

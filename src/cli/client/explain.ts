@@ -11,7 +11,7 @@ import type { Infer, Shape } from "../../shapes/shape.ts";
 /** What the failed request was about. */
 export type About = { readonly app?: string; readonly runId?: string };
 
-/** What to say when nobody answers. */
+/** The failure if no service answers. */
 export function explainConnection({ url, message }: ConnectionError): CliFailure {
   const { origin } = new URL(url);
   return new CliFailure(`no service answers at ${origin}: ${message}`, {
@@ -20,7 +20,7 @@ export function explainConnection({ url, message }: ConnectionError): CliFailure
   });
 }
 
-/** What to say when there is no token to show. */
+/** The failure if there is no token. */
 export function explainMissingToken({ baseUrl }: Site): CliFailure {
   return new CliFailure(`no token for ${baseUrl}`, {
     code: "unauthorized",
@@ -28,7 +28,7 @@ export function explainMissingToken({ baseUrl }: Site): CliFailure {
   });
 }
 
-/** What to say to an answer that is an error. */
+/** The failure for an answer that is an error. */
 export function explain(
   answer: Pick<Answer, "status">,
   text: string,
@@ -42,16 +42,22 @@ export function explain(
     });
   }
   const { message, code, request_id: requestId, details } = body;
-  const hint = hintFor(code, site, { ...about, ...(requestId !== undefined && { runId: requestId }) });
-  // Where the message has them all already, they are not said twice.
+  const hint = Object.hasOwn(HINTS, code)
+    ? HINTS[code]?.(site, about.app ?? "APP", requestId ?? about.runId)
+    : undefined;
+  // Details that the message already has are not repeated.
   const untold = details?.map(sentence).filter((fault) => !message.includes(fault.split(": ").at(-1) ?? ""));
   const detail: FailureDetail = {
     code,
     ...(requestId !== undefined && { requestId }),
     ...(untold && untold.length > 0 && { details: untold }),
-    ...(hint !== null && { hint }),
+    ...(hint !== undefined && { hint }),
   };
-  return new CliFailure(sayWhat(code, message, site, about), detail, exitCodeOf(code));
+  return new CliFailure(
+    sayWhat(code, message, site, about),
+    detail,
+    USAGE_CODES.includes(code) ? EXIT.usage : EXIT.failure,
+  );
 }
 
 function sayWhat(code: string, message: string, site: Site, { app }: About): string {
@@ -62,44 +68,30 @@ function sayWhat(code: string, message: string, site: Site, { app }: About): str
   return message.replace(/\.$/, "");
 }
 
-/** The command that helps; null when none does. */
-function hintFor(code: string, { baseUrl }: Site, { app = "APP", runId }: About): string | null {
-  switch (code) {
-    case "unauthorized":
-      return `millrace login ${baseUrl}`;
-    case "forbidden":
-      return "millrace whoami shows whose token it is";
-    case "app_not_found":
-      return "millrace apps list shows the apps; millrace deploy creates one";
-    case "run_not_found":
-      return `millrace runs list ${app}`;
-    case "build_not_found":
-      return `millrace builds list ${app}`;
-    case "app_error":
-    case "result_not_json":
-    case "app_crashed":
-    case "out_of_memory":
-    case "bad_app_response":
-      return runId === undefined ? `millrace logs ${app}` : `millrace logs ${app} --run ${runId}`;
-    case "app_not_ready":
-      return `see millrace logs ${app}, fix the app, then millrace deploy`;
-    case "invalid_webhook":
-      return "to allow a private address, set MILLRACE_WEBHOOK_ALLOW where the service runs";
-    case "internal":
-      return `the service's log has details under ${runId ?? "the time of this call"}`;
-    case "timed_out":
-      return `millrace apps scale ${app} --grace 1h allows more time`;
-    default:
-      return null;
-  }
+/** Hints by the code of an error: most name the command that helps. */
+const HINTS: Readonly<Record<string, (site: Site, app: string, runId?: string) => string>> = {
+  unauthorized: ({ baseUrl }) => `millrace login ${baseUrl}`,
+  forbidden: () => "millrace whoami shows whose token it is",
+  app_not_found: () => "millrace apps list shows the apps; millrace deploy creates one",
+  run_not_found: (_, app) => `millrace runs list ${app}`,
+  build_not_found: (_, app) => `millrace builds list ${app}`,
+  app_error: logsOf,
+  result_not_json: logsOf,
+  app_crashed: logsOf,
+  out_of_memory: logsOf,
+  bad_app_response: logsOf,
+  app_not_ready: (_, app) => `see millrace logs ${app}, fix the app, then millrace deploy`,
+  invalid_webhook: () => "to allow a private address, set MILLRACE_WEBHOOK_ALLOW where the service runs",
+  internal: (_, _app, runId) => `the service's log has details under ${runId ?? "the time of this call"}`,
+  timed_out: (_, app) => `millrace apps scale ${app} --grace 1h allows more time`,
+};
+
+function logsOf(_: Site, app: string, runId?: string): string {
+  return runId === undefined ? `millrace logs ${app}` : `millrace logs ${app} --run ${runId}`;
 }
 
-/** What the service calls malformed was typed so. */
-function exitCodeOf(code: string): number {
-  return code === "bad_request" || code === "invalid_json" || code === "invalid_arguments"
-    ? EXIT.usage
-    : EXIT.failure;
-}
+/** Codes of requests that the user typed wrongly. */
+const USAGE_CODES = ["bad_request", "invalid_json", "invalid_arguments"];
 
 /** One of several faults as a sentence. */
 function sentence(fault: unknown): string {
@@ -116,15 +108,15 @@ function parse(text: string): ErrorBody {
   }
 }
 
-/** Anything that went wrong on the way, as a sentence; what is not ours to explain stays as it is. */
+/** A connection error as a failure with a sentence; other errors stay as they are. */
 export function explainError(error: unknown): unknown {
   return error instanceof ConnectionError ? explainConnection(error) : error;
 }
 
-/** What the service answers where an app of functions is asked for a path. */
+/** The service's codes for a path of an app that offers functions. */
 const NO_SUCH_PATH = ["not_found", "function_not_found", "method_not_allowed"];
 
-/** Whether this is the body of a refusal by the service itself, and not of the app's server. */
+/** Whether a body is a refusal by the service itself, not by the app's server. */
 export function isOwnRefusal(text: string): boolean {
   try {
     return fits(ERROR, JSON.parse(text));
@@ -133,7 +125,7 @@ export function isOwnRefusal(text: string): boolean {
   }
 }
 
-/** What to say where the service itself refused a request to a path. */
+/** The failure if the service itself refused a request to a path. */
 export function explainPath(
   site: Site,
   app: string,
@@ -148,7 +140,7 @@ export function explainPath(
   );
 }
 
-/** What to say to an error that a call of a function led to: the service refused it, or the app is a server. */
+/** The failure of a call of a function: the service refused it, or the app is a server. */
 export function explainCall(
   site: Site,
   { app, functionName }: { readonly app: string; readonly functionName: string },
@@ -163,7 +155,7 @@ export function explainCall(
   );
 }
 
-/** What a service has answered, known to have the shape; throws a sentence where it has not. */
+/** Reads an answer of a service; throws a sentence if it has not the shape. */
 export function readJson<S extends Shape>(shape: S, text: string, baseUrl: string): Infer<S> {
   try {
     return checked(shape, text === "" ? {} : JSON.parse(text));

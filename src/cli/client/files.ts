@@ -4,7 +4,7 @@ import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, OFFERED_FILE, REMOVED_FILE } from 
 import { asking } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { bytes, paint, printableName, relative } from "../output.ts";
-import { confirm, Progress } from "../terminal.ts";
+import { confirm, Progress, withProgress } from "../terminal.ts";
 import { withService } from "./task.ts";
 import type { RemoteFlags, Task, YesFlags } from "./task.ts";
 import { createReadStream, createWriteStream, existsSync, statSync } from "node:fs";
@@ -72,15 +72,11 @@ const TRIES = 4;
 async function upload({ api, out }: Task, from: string, to?: string): Promise<void> {
   const sources = await listSources(from, to);
   const totalBytes = sources.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-  const progress = new Progress("", out.isJson);
   let doneBytes = 0;
-  try {
-    for (const source of sources) {
+  await withProgress("", out.isJson, async (progress) => {
+    for (const source of sources)
       await uploadFile(api, source, (count) => progress.bar((doneBytes += count), totalBytes));
-    }
-  } finally {
-    progress.end();
-  }
+  });
   const files = sources.map(({ target, sizeBytes }) => ({ file_path: target, size_bytes: sizeBytes }));
   out.show(files, () => files.map((file) => `${file.file_path}  ${bytes(file.size_bytes)}\n`).join(""));
 }

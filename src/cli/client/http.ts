@@ -21,7 +21,7 @@ export type Answer = {
   readonly body: IncomingMessage;
 };
 
-/** Nobody answered, or the connection was lost on the way. */
+/** No answer came, or the connection was lost on the way. */
 export class ConnectionError extends Error {
   readonly url: string;
 
@@ -94,7 +94,7 @@ function reasonOf(error: NodeJS.ErrnoException): string {
   return REASONS[code] ?? message;
 }
 
-/** The messages of a stream of server-sent events, as they come; one that was cut off in the middle is none. */
+/** The messages of a stream of server-sent events, as they come; one that was cut off is left out. */
 export async function* readMessages(body: AsyncIterable<Uint8Array>): AsyncGenerator<Message> {
   const parser = new SseParser();
   for await (const bytes of body) yield* parser.feed(bytes);

@@ -35,7 +35,7 @@ function init(folder: string | undefined, flags: InitFlags): void {
     });
   }
   mkdirSync(target, { recursive: true });
-  // `wx`: never over a file that somebody has put there since.
+  // `wx`: never over a file that was created meanwhile.
   for (const [file, text] of Object.entries(files))
     writeFileSync(path.join(target, file), text, { flag: "wx" });
   const shown = folder ?? ".";

@@ -13,17 +13,14 @@ import { CliFailure, interruptible, usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { fields, Output, paint, printableName, relative } from "../output.ts";
-import { Progress, readStdin } from "../terminal.ts";
+import { readStdin, withProgress } from "../terminal.ts";
 import { ID } from "../../shapes/common.ts";
 import { withService } from "./task.ts";
-import type { Task } from "./task.ts";
+import type { Switches, Task, Texts } from "./task.ts";
 
-type LoginFlags = {
-  readonly token?: boolean;
-  readonly apiUrl?: string;
-  readonly project?: string;
-  readonly json?: boolean;
-};
+type LoginFlags = Texts<"apiUrl" | "project"> & Switches<"token" | "json">;
+
+type Tokens = Required<Pick<Profile, "token" | "refreshToken">>;
 
 /** `millrace login [URL]`, `millrace logout [URL]`, `millrace whoami` */
 export const COMMANDS: Definitions = { login: defineLogin, logout: defineLogout, whoami: defineWhoami };
@@ -56,11 +53,9 @@ async function login(given: string | undefined, flags: LoginFlags, signal: Abort
     apiUrl: null,
     project: flags.project ?? null,
     token: signedIn.token,
-    refreshToken: null,
-    tokenFile: null,
     tokenSource: flags.token ? "you" : "the sign-in",
   };
-  // Asked before it is kept: a token that is not good is no profile.
+  // Tried before it is stored: an invalid token makes no profile.
   const projects = await new Api(site, signal).get(PROJECTS, "/v2/projects");
   const project = choose(projects, flags.project ?? claimsOf(signedIn.token).project_id);
   // Replaces the profile as a whole: nothing of an earlier sign-in stays behind.
@@ -76,38 +71,30 @@ async function login(given: string | undefined, flags: LoginFlags, signal: Abort
 }
 
 async function givenToken(): Promise<string> {
-  const token = (process.env["MILLRACE_TOKEN"] ?? (await readStdin("--token"))).trim();
+  const token = (process.env["MILLRACE_TOKEN"] ?? String(await readStdin("--token"))).trim();
   if (token === "") throw usage("no token was given", "set MILLRACE_TOKEN, or pipe the token in");
   return token;
 }
 
-/** Shows a code, and waits until somebody who is signed in approves it. */
-async function signInDevice(
-  baseUrl: string,
-  out: Output,
-  signal: AbortSignal,
-): Promise<Required<Pick<Profile, "token" | "refreshToken">>> {
+/** Shows a code, and waits until a person who is signed in approves it. */
+async function signInDevice(baseUrl: string, out: Output, signal: AbortSignal): Promise<Tokens> {
   const { status, text } = await post(`${baseUrl}/device-authorization`, {}, signal);
   if (status !== 200) throw explain({ status }, text, { baseUrl } as Site);
   const { deviceAuthResponsePayload: codes } = readJson(DEVICE_CODES, text, baseUrl);
   const code = paint("bold", printableName(codes.user_code), process.stderr);
-  // On stderr also with --json: without it nobody could ever approve.
+  // On stderr also with --json: without the code nobody can approve.
   process.stderr.write(
     `Open ${printableName(codes.verification_uri_complete)}\nand approve the code ${code}.\n`,
   );
-  const progress = new Progress("waiting for the approval", out.isJson);
-  try {
-    return await redeem(baseUrl, codes, signal);
-  } finally {
-    progress.end();
-  }
+  const wait = async (): Promise<Tokens> => await redeem(baseUrl, codes, signal);
+  return await withProgress("waiting for the approval", out.isJson, wait);
 }
 
 async function redeem(
   baseUrl: string,
   { device_code: deviceCode, expires_in: expiresIn, interval }: DeviceCodes,
   signal: AbortSignal,
-): Promise<Required<Pick<Profile, "token" | "refreshToken">>> {
+): Promise<Tokens> {
   const deadline = Date.now() + expiresIn * 1000;
   while (Date.now() < deadline) {
     const { status, text } = await post(`${baseUrl}/token`, { device_code: deviceCode }, signal);
@@ -160,8 +147,8 @@ async function logout(given: string | undefined, out: Output, signal: AbortSigna
   const profile = url === null ? undefined : servers[url];
   if (url === null || !profile)
     throw usage(url === null ? "you are not signed in" : `you are not signed in to ${url}`);
-  const { token = null, refreshToken = null } = profile;
-  if (refreshToken !== null) {
+  const { token = null, refreshToken } = profile;
+  if (refreshToken !== undefined) {
     const site = {
       baseUrl: url,
       apiUrl: null,
@@ -169,7 +156,6 @@ async function logout(given: string | undefined, out: Output, signal: AbortSigna
       token,
       refreshToken,
       tokenSource: "millrace login",
-      tokenFile: null,
     };
     // A service that is gone, or a session that is over, is no reason to keep the token.
     await endSession(new Api(site, signal)).catch(() =>

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { parseDuration } from "../../kit/duration.ts";
+import { parseDuration } from "../../kit/units.ts";
 import { LOG_FRAME, LOG_PAGE } from "../../shapes/logs.ts";
 import type { LogLineRecord } from "../../shapes/logs.ts";
 import { CliFailure, usage } from "../failure.ts";
@@ -9,16 +9,11 @@ import { paint, printable } from "../output.ts";
 import type { Api } from "./api.ts";
 import { readLimit } from "./api.ts";
 import { withService } from "./task.ts";
-import type { RemoteFlags, Task } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 
-type LogFlags = RemoteFlags & {
-  readonly follow?: boolean;
-  readonly since?: string;
-  readonly run?: string;
-  readonly container?: string;
-  readonly search?: string;
-  readonly limit: string;
-};
+type LogFlags = RemoteFlags &
+  Switches<"follow"> &
+  Texts<"since" | "run" | "container" | "search"> & { readonly limit: string };
 
 type Query = Readonly<Record<string, string | undefined>>;
 

@@ -19,7 +19,7 @@ function defineMembers(command: Command): void {
   asking(
     command,
     "invite",
-    "create a one-time link that lets somebody join the project; it is shown only once",
+    "create a one-time link that lets one person join the project; it is shown only once",
     "millrace members invite ada@example.com --role owner",
   )
     .argument("<email>", "the person's address; anyone with the link can join")

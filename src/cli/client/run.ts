@@ -7,7 +7,6 @@ import { listBundleFiles } from "../../apps/bundles/list-files.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import { APP_NAME } from "../../model/names.ts";
 import { ID } from "../../shapes/common.ts";
-import { LOG_PAGE } from "../../shapes/logs.ts";
 import { ACCEPTED_RUN, BASE_IMAGE, FILE_RUN, ONE_RUN } from "../../shapes/runs.ts";
 import type { RunRecord } from "../../shapes/runs.ts";
 import { asAppName, badName } from "./app-folder.ts";
@@ -15,19 +14,16 @@ import { CliFailure, usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { printable } from "../output.ts";
-import { Progress } from "../terminal.ts";
+import { withProgress } from "../terminal.ts";
+import { lastLines } from "./logs.ts";
 import { withService } from "./task.ts";
-import type { RemoteFlags, Task } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 import { readArguments } from "./call-arguments.ts";
 import { readFile } from "node:fs/promises";
 import type { BundleFile } from "../../apps/bundles/list-files.ts";
-import { packHeader, paddingOf, paxRecords } from "../../kit/tar/header.ts";
+import { packHeader, paddingOf, paxRecords } from "../../kit/tar/archive.ts";
 
-type RunFlags = RemoteFlags & {
-  readonly app?: string;
-  readonly data?: string;
-  readonly detach?: boolean;
-};
+type RunFlags = RemoteFlags & Texts<"app" | "data"> & Switches<"detach">;
 
 /** A file on this machine, and what of it is to run. */
 type Target = {
@@ -37,7 +33,6 @@ type Target = {
 };
 
 const LOOK_MS = 500;
-const PAGE_LINES = 1_000;
 const FUNCTION = /^[A-Za-z]\w*$/;
 
 /** `millrace run FILE[::FUNCTION]` */
@@ -105,24 +100,21 @@ function readTarget(given: string): Target {
   return { folder: path.dirname(full), fileName: path.basename(full), functionName };
 }
 
-/** Has the service install the packages that the file needs; undefined for none. */
+/** Has the service install the packages that the file needs; undefined if it needs none. */
 async function installed(
   { api, out, signal }: Task,
   place: string,
   pip: Readonly<Record<string, string>>,
 ): Promise<string | undefined> {
   if (Object.keys(pip).length === 0) return undefined;
-  const progress = new Progress("installing packages", out.isJson);
-  try {
+  return await withProgress("installing packages", out.isJson, async () => {
     for (;;) {
       const body = { dependencies: { pip } };
       const { status, digest } = await api.ask(BASE_IMAGE, "POST", `${place}/base-image`, { body });
       if (status === "ready") return digest;
       await sleep(LOOK_MS, undefined, { signal });
     }
-  } finally {
-    progress.end();
-  }
+  });
 }
 
 /** Prints the run's lines as they come, until it ends; interrupted, the run is cancelled. */
@@ -131,17 +123,13 @@ async function follow(task: Task<RunFlags>, app: string, runId: string): Promise
   let printed = 0;
   try {
     for (;;) {
-      // In this order: what it printed before its end is there when its end is.
+      // In this order: once the run has ended, all of its lines can be read.
       const { item } = await api.get(ONE_RUN, await api.appPath(app, `/runs/${runId}`));
-      const isOver = item.completedAt !== null;
-      const lines = await linesOf(task, app, runId);
+      const lines = await lastLines(api, app, { runId });
       for (const { logLine } of lines.slice(printed))
         if (!out.isJson) process.stdout.write(`${printable(logLine)}\n`);
       printed = lines.length;
-      if (isOver) {
-        conclude(task, app, item);
-        return;
-      }
+      if (item.completedAt !== null) return conclude(task, app, item);
       await sleep(LOOK_MS, undefined, { signal });
     }
   } catch (error) {
@@ -150,19 +138,6 @@ async function follow(task: Task<RunFlags>, app: string, runId: string): Promise
     await api.ask(ACCEPTED_RUN, "POST", cancel, { isParting: true }).catch(() => null);
     throw error;
   }
-}
-
-/** All lines of a run, oldest first. */
-async function linesOf({ api }: Task, app: string, runId: string): Promise<{ readonly logLine: string }[]> {
-  const found: { readonly logLine: string }[] = [];
-  let nextToken: string | undefined;
-  do {
-    const query = { pageSize: PAGE_LINES, runId, nextToken };
-    const page = await api.get(LOG_PAGE, await api.appPath(app, "/logs"), { query, about: { app } });
-    found.push(...page.logs);
-    nextToken = page.hasMore ? (page.nextPageToken ?? undefined) : undefined;
-  } while (nextToken !== undefined);
-  return found.toReversed();
 }
 
 function conclude({ out }: Task<RunFlags>, app: string, run: RunRecord): void {
@@ -236,7 +211,7 @@ async function fileRunForm(
   };
 }
 
-/** What is to run. */
+/** The file to run. */
 type FileToRun = {
   readonly fileName: string;
   readonly functionName: string | null;
@@ -265,23 +240,11 @@ async function tarOf(
 }
 
 function entryOf(name: string, bytes: Buffer): Buffer[] {
-  const head = {
-    name,
-    kind: "file",
-    mode: 0o644,
-    sizeBytes: bytes.length,
-    modifiedAt: 0,
-    target: "",
-  } as const;
+  const sizeBytes = bytes.length;
+  const head = { name, kind: "file", mode: 0o644, sizeBytes, modifiedAt: 0, target: "" } as const;
+  const padded = (part: Buffer): Buffer[] => [part, Buffer.alloc(paddingOf(part.length))];
   // A name that is too long for the header goes before it.
   const pax = paxRecords(head);
-  const before =
-    pax.length === 0
-      ? []
-      : [packHeader({ ...head, name: "pax", kind: "pax", sizeBytes: pax.length }), ...padded(pax)];
-  return [...before, packHeader(head), ...padded(bytes)];
-}
-
-function padded(bytes: Buffer): Buffer[] {
-  return [bytes, Buffer.alloc(paddingOf(bytes.length))];
+  const paxHead = packHeader({ ...head, name: "pax", kind: "pax", sizeBytes: pax.length });
+  return [...(pax.length === 0 ? [] : [paxHead, ...padded(pax)]), packHeader(head), ...padded(bytes)];
 }

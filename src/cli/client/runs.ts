@@ -11,15 +11,11 @@ import { asking } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { answerText, duration, fields, paintStatus, printable, relative } from "../output.ts";
 import { readChoice, withService } from "./task.ts";
-import type { RemoteFlags, Task } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import { errorIn } from "../../shapes/errors.ts";
 
-type ListFlags = RemoteFlags & {
-  readonly limit: string;
-  readonly status?: string;
-  readonly async?: boolean;
-};
+type ListFlags = RemoteFlags & Texts<"status"> & Switches<"async"> & { readonly limit: string };
 
 const RESULT = ',"result":';
 

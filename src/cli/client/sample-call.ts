@@ -5,7 +5,7 @@ import { fits } from "../../shapes/shape.ts";
 import type { Api } from "./api.ts";
 import { textOf } from "./http.ts";
 
-/** What the commands to paste are made of. */
+/** The parts of the commands to paste. */
 type Callable = {
   readonly name: string;
   /** `{api_url}/v4/{project_id}/{app_name}` */
@@ -57,7 +57,7 @@ type SampleCall = {
   readonly values: Readonly<Record<string, unknown>>;
 };
 
-/** What is read of an app's OpenAPI document. */
+/** The part of an app's OpenAPI document that is read. */
 const DOCUMENT = z.object({
   paths: z.record(
     z.string(),

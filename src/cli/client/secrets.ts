@@ -11,16 +11,10 @@ import type { Definitions } from "../options.ts";
 import { pastable } from "../program-name.ts";
 import { readStdin } from "../terminal.ts";
 import { withService } from "./task.ts";
-import type { RemoteFlags, Task } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 import { restartApp } from "./apps.ts";
 
-type SecretFlags = RemoteFlags & {
-  readonly app?: string;
-  readonly show?: boolean;
-  readonly envFile?: string;
-  readonly stdin?: string;
-  readonly restart?: boolean;
-};
+type SecretFlags = RemoteFlags & Texts<"app" | "envFile" | "stdin"> & Switches<"show" | "restart">;
 
 /** The states of an app whose next replica is a new one anyway. */
 const WITHOUT_REPLICAS: readonly AppStatus[] = ["cold", "pending", "deploying"];
@@ -78,7 +72,8 @@ async function setSecrets(task: Task<SecretFlags>, pairs: readonly string[]): Pr
     given[pair.slice(0, index)] = pair.slice(index + 1);
   }
   // The last line break is echo's or an editor's, and no part of a key.
-  if (flags.stdin !== undefined) given[flags.stdin] = (await readStdin("--stdin")).replace(/\r?\n$/, "");
+  if (flags.stdin !== undefined)
+    given[flags.stdin] = String(await readStdin("--stdin")).replace(/\r?\n$/, "");
   const names = Object.keys(given);
   if (names.length === 0) throw usage("nothing to set", "millrace secrets set NAME=value");
   const bad = names.find((name) => !SECRET_NAME.test(name));

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { parseDuration } from "../../kit/duration.ts";
+import { parseDuration } from "../../kit/units.ts";
 import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/accounts.ts";
 import type { AccountWithToken, ListedAccount } from "../../shapes/accounts.ts";
 import { usage } from "../failure.ts";
@@ -10,17 +10,12 @@ import { paint, printableName, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { theOne, withService } from "./task.ts";
-import type { RemoteFlags, Task, YesFlags } from "./task.ts";
+import type { RemoteFlags, Task, Texts, YesFlags } from "./task.ts";
 
-type CreateFlags = RemoteFlags & {
-  readonly role?: string;
-  readonly expires?: string;
-  readonly description?: string;
-  readonly app?: readonly string[];
-  readonly function?: readonly string[];
-  readonly origin?: readonly string[];
-  readonly callsPerMinute?: string;
-};
+type CreateFlags = RemoteFlags &
+  Texts<"role" | "expires" | "description" | "callsPerMinute"> & {
+    readonly [Name in "app" | "function" | "origin"]?: readonly string[];
+  };
 type TokenFlags = RemoteFlags & { readonly user: string; readonly expires: string };
 type RotateFlags = RemoteFlags & { readonly expires?: string; readonly overlap: string };
 

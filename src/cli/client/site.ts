@@ -8,27 +8,27 @@ import { homedir } from "node:os";
 /** The service a command talks to, and as whom. */
 export type Site = {
   readonly baseUrl: string;
-  /** Null when nothing says where apps are called. */
+  /** Null if unknown. */
   readonly apiUrl: string | null;
   readonly project: string | null;
   readonly token: string | null;
-  readonly refreshToken: string | null;
+  readonly refreshToken?: string | undefined;
   /** Where the token was found, as a person would say it. */
   readonly tokenSource: string;
-  /** The file that holds it; null if it came from somewhere else. */
-  readonly tokenFile: string | null;
+  /** The file that holds it, if it came from a file. */
+  readonly tokenFile?: string | undefined;
 };
 
 export type SiteFlags = { readonly url?: string; readonly project?: string; readonly dataDir?: string };
 
-type Local = Required<Pick<Site, "baseUrl" | "apiUrl" | "project" | "token" | "tokenFile">>;
+type Local = Omit<Site, "tokenSource"> & { readonly tokenFile: string };
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const DATA_DIR = ".millrace";
 /** Where `millrace dev` keeps its data. */
 export const DEV_DATA_DIR = ".millrace-dev";
 
-/** Where a service is when nobody says otherwise. */
+/** Where a service is by default. */
 export const USUAL = { baseUrl: "http://127.0.0.1:4100", apiUrl: "http://127.0.0.1:4000" };
 
 /**
@@ -41,7 +41,7 @@ export async function findSite(flags: SiteFlags, env: Environment = process.env)
   const given = flags.url ?? env["MILLRACE_URL"] ?? profiles.current;
   const named = given ? checkedUrl(given) : null;
   const profile = profiles.servers[named ?? ""] ?? {};
-  // Asked only when it can matter: most commands are settled by what is set.
+  // Asked only if it can matter: for most commands, flags and variables say enough.
   const isSettled = named !== null && Boolean(env["MILLRACE_TOKEN"] ?? profile.token);
   const locals = isSettled ? [] : await findLocals(env);
   // The owner's token is for the service it came from and for no other.
@@ -64,10 +64,10 @@ async function siteOf(dataDir: string, { url, project }: SiteFlags): Promise<Sit
       hint: `start one with millrace serve --data-dir ${dataDir}`,
     });
   }
-  return { ...local, project: project ?? local.project, refreshToken: null, tokenSource: dataDir };
+  return { ...local, project: project ?? local.project, tokenSource: dataDir };
 }
 
-/** The address in the one form that profiles are kept by; throws when it is none. */
+/** The address in the form that profiles are stored by; throws if it is not the address of a service. */
 export function checkedUrl(text: string): string {
   const url = URL.parse(text.includes("://") ? text : `http://${text}`);
   if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username) {
@@ -81,22 +81,14 @@ export function checkedUrl(text: string): string {
 
 function tokenOf(
   env: Environment,
-  profile: Profile,
+  { token, refreshToken }: Profile,
   own: Local | null,
 ): Pick<Site, "token" | "refreshToken" | "tokenSource" | "tokenFile"> {
-  const [refreshToken, tokenFile] = [null, null];
-  if (env["MILLRACE_TOKEN"]) {
-    return { token: env["MILLRACE_TOKEN"].trim(), refreshToken, tokenSource: "MILLRACE_TOKEN", tokenFile };
-  }
-  if (profile.token) {
-    const { token, refreshToken: kept = null } = profile;
-    return { token, refreshToken: kept, tokenSource: "millrace login", tokenFile };
-  }
-  if (own?.token) {
-    const { token, tokenFile: file } = own;
-    return { token, refreshToken, tokenSource: "this folder's service", tokenFile: file };
-  }
-  return { token: null, refreshToken, tokenSource: "nowhere", tokenFile };
+  const { MILLRACE_TOKEN: set } = env;
+  if (set) return { token: set.trim(), tokenSource: "MILLRACE_TOKEN" };
+  if (token) return { token, refreshToken, tokenSource: "millrace login" };
+  if (own?.token) return { token: own.token, tokenSource: "this folder's service", tokenFile: own.tokenFile };
+  return { token: null, tokenSource: "nowhere" };
 }
 
 /** The service on this folder's data directory, and the one that `millrace dev` runs here. */
@@ -146,7 +138,7 @@ function besides(baseUrl: string): string | null {
   return url.origin;
 }
 
-/** What is kept of one server. */
+/** What is stored about one server. */
 export type Profile = {
   /** Where its apps are called, when it is not known from the address. */
   readonly apiUrl?: string;
@@ -156,7 +148,7 @@ export type Profile = {
   readonly refreshToken?: string;
 };
 
-/** Every server somebody has signed in to, by its management address. */
+/** Every server that the user has signed in to, by its management address. */
 type Profiles = {
   readonly current: string | null;
   readonly servers: Readonly<Record<string, Profile>>;
@@ -197,7 +189,7 @@ export function writeProfiles(profiles: Profiles, file = profilesPath()): void {
   renameSync(aside, file);
 }
 
-/** Changes what is kept of one server; null forgets it. */
+/** Changes what is stored about one server; null removes it. */
 export function changeProfile(url: string, change: Profile | null, isCurrent = false): void {
   const { current, servers } = readProfiles();
   const { [url]: before, ...others } = servers;

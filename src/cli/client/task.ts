@@ -6,8 +6,11 @@ import type { SiteFlags } from "./site.ts";
 
 /** The options of every command that asks a service. */
 export type RemoteFlags = SiteFlags & { readonly json?: boolean };
+/** Options with a text, and options without, that may be missing. */
+export type Texts<Names extends string> = { readonly [Name in Names]?: string };
+export type Switches<Names extends string> = { readonly [Name in Names]?: boolean };
 /** The options of a command that asks for confirmation. */
-export type YesFlags = RemoteFlags & { readonly yes?: boolean };
+export type YesFlags = RemoteFlags & Switches<"yes">;
 
 /** What a command works with. */
 export type Task<Flags extends RemoteFlags = RemoteFlags> = {

@@ -7,12 +7,12 @@ import { asking, examples } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { duration, fields, paintStatus, printable, printableName, relative, tableOf } from "../output.ts";
 import { readChoice, withService } from "./task.ts";
-import type { RemoteFlags, Task } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 import type { IncomingHttpHeaders, Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ConfigError } from "../../config/problems.ts";
-import { parseDuration } from "../../kit/duration.ts";
+import { parseDuration } from "../../kit/units.ts";
 import { createServer } from "../../kit/node-http.ts";
 import { callerSignature, holdsSignature, standardSignature } from "../../runs/webhooks/signing-secrets.ts";
 
@@ -105,13 +105,7 @@ function readTime(flag: string, text: string): string {
   return new Date(at).toISOString();
 }
 
-type ListenFlags = {
-  readonly port: string;
-  readonly status: string;
-  readonly delay: string;
-  readonly secret?: string;
-  readonly json?: boolean;
-};
+type ListenFlags = Required<Texts<"port" | "status" | "delay">> & Texts<"secret"> & Switches<"json">;
 
 type Listening = {
   readonly port: number;

@@ -3,7 +3,7 @@ import type { Flood, FloodLimits } from "../../apps/logs/flood-gate.ts";
 import type { AppLogLine } from "../../apps/catalog.ts";
 import type { Clock } from "../../kit/clock.ts";
 
-/** What each app may have copied to the service's own output: as much as somebody can read, with room for a burst. */
+/** How much of each app is copied to the service's own output: as much as a person can read, with room for a burst. */
 const LIMITS: FloodLimits = { linesPerSecond: 50, bytesPerSecond: 32 * 1024, burstSeconds: 10 };
 const MAX_LINE_CHARS = 2_000;
 const SETTLE_MS = 1_000;

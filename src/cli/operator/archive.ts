@@ -2,8 +2,8 @@ import { constants } from "node:fs";
 import { lstat, mkdtemp, open, readdir, readlink, rm } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { MASTER_KEY } from "../../identity/master-key.ts";
-import { isPlain, isTooLong, staysInside } from "../../kit/tar/inside.ts";
-import type { TarWriter } from "../../kit/tar/write.ts";
+import { isPlain, isTooLong, staysInside } from "../../kit/tar/unpack-folder.ts";
+import type { TarWriter } from "../../kit/tar/archive.ts";
 import { DATABASE_FILE } from "../../store/upkeep/whole-database.ts";
 import type { Readable } from "node:stream";
 import { z } from "zod";
@@ -27,19 +27,19 @@ export type Manifest = {
   readonly version: string;
   readonly created_at: string;
   readonly store: "sqlite" | "postgres";
-  /** Where it was taken from. */
+  /** The data directory that it was made of. */
   readonly data_dir: string;
 };
 
-/** The form of archive that this release writes and reads; 1 was that of versions before the first release. */
+/** The format that this release writes and reads; 1 was that of versions before the first release. */
 export const FORMAT = 2;
 export const MANIFEST_NAME = "manifest.json";
 
-/** Entries of the data directory that are not in an archive, or not in this form. */
+/** Entries of the data directory that are not in an archive, or in another form. */
 const LEFT_OUT = new RegExp(
   `^(?:${MASTER_KEY}|${DATABASE_FILE}(?:-wal|-shm|-journal)?|lock\\.db(?:-journal)?|lock\\.pid|directory-id|caches|pythons|scratch|storage/\\.staging|uploads|work|fetching|images)$`,
 );
-/** A link may lead to anything of its project, which lies two levels down. */
+/** A link may point to anything of its project, which is two levels down. */
 const ROOT_DEPTH = 2;
 
 /** An app's packages come with a link to the interpreter they are for, which is the machine's. */
@@ -47,17 +47,17 @@ const INTERPRETER = /^environments\/[\w-]+\/bin\/python[\d.]*$/;
 
 /** Where a project's storage is. */
 const STORAGE = /^storage\/(p-[a-z0-9]+)$/;
-/** Something is not there any more, or something else is. */
+/** The entry is gone, or something else is in its place. */
 const GONE = new Set(["ENOENT", "ENOTDIR", "ELOOP", "ENXIO", "EINVAL"]);
 
-/** What could not be put into the archive as it is. */
+/** Entries that are not in the archive, or not as they were. */
 export type Oddities = {
   readonly leftOut: string[];
   /** Changed while they were read. */
   readonly changed: string[];
 };
 
-/** What a data directory came to in an archive. */
+/** The entries of a data directory in an archive. */
 export type Added = {
   readonly count: number;
   /** The entries of the directory itself. */
@@ -68,8 +68,8 @@ export type Added = {
 type AddStorage = (tar: TarWriter, projectId: string, odd: Oddities) => Promise<number>;
 
 /**
- * Puts all of a data directory into an archive, except its database, its key and its locks. Apps may be at work in there: a
- * folder that is open is read, and nothing that takes its place meanwhile is followed or waited for.
+ * Puts all of a data directory into an archive, except its database, its key and its locks. Apps may be changing it: each
+ * folder is read by its descriptor, and nothing that replaces an entry meanwhile is followed or waited for.
  */
 export async function addDataDirectory(
   tar: TarWriter,
@@ -124,7 +124,7 @@ export async function addDataDirectory(
       const name = path.join(folder, entry);
       if (LEFT_OUT.test(name)) continue;
       await add(name, `${here}/${entry}`).catch((error: unknown) => {
-        // Apps come and go with their files while we look, and put one thing in the place of another.
+        // Apps remove and replace files meanwhile.
         if (!GONE.has((error as NodeJS.ErrnoException).code ?? "")) throw error;
       });
     }
@@ -138,7 +138,7 @@ export async function addDataDirectory(
   return { count, names: [...names] };
 }
 
-/** Adds one file, whole or as it changed while it was read; nothing if it is none by now. */
+/** Adds one file, whole or as it changed while it was read; nothing if it is no file any more. */
 async function addFile(tar: TarWriter, name: string, source: string): Promise<"whole" | "changed" | "odd"> {
   // Never through a link, nor from a pipe, that has just taken the file's place.
   const file = await open(source, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
@@ -169,7 +169,7 @@ const MAX_LINE_BYTES = 128 * 1024;
 const NAME = z.string().min(1).max(8_192);
 const HEAD = { name: NAME, mode: z.int().min(0).max(0o7777), modified: z.number() };
 
-/** What the helper says of one thing in a volume. */
+/** A line of the helper about one entry of a volume. */
 const RECORD = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("directory"), ...HEAD }),
   z.strictObject({ kind: z.literal("file"), ...HEAD, size: z.int().min(0) }),
@@ -251,6 +251,6 @@ async function next(source: Readable): Promise<unknown> {
 
 /** A name below a folder. Throws if it would be anywhere else. */
 function placed(folder: string, name: string): string {
-  if (!isPlain(name)) throw new Error(`a name that is none: ${JSON.stringify(name)}`);
+  if (!isPlain(name)) throw new Error(`invalid name: ${JSON.stringify(name)}`);
   return `${folder}/${name}`;
 }

@@ -5,9 +5,9 @@ import { VERSION } from "../../config/release.ts";
 import { readSettings } from "../../config/settings.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { MASTER_KEY, masterKeyPath } from "../../identity/master-key.ts";
-import { createFile } from "../../kit/byte-file.ts";
-import { SealedSink } from "../../kit/sealed-file/write.ts";
-import { TarWriter } from "../../kit/tar/write.ts";
+import { createFile } from "../../kit/files.ts";
+import { SealedSink } from "../../kit/sealed-file.ts";
+import { TarWriter } from "../../kit/tar/archive.ts";
 import { lockDirectory, requireReleased } from "../../store/upkeep/directory-lock.ts";
 import { copyDatabase, DATABASE_FILE } from "../../store/upkeep/whole-database.ts";
 import { addDataDirectory, FORMAT, MANIFEST_NAME, storageArchiver } from "./archive.ts";
@@ -15,16 +15,16 @@ import path from "node:path";
 import type { Added, Manifest, Oddities } from "./archive.ts";
 import { askService } from "../ask-service.ts";
 import { usage } from "../failure.ts";
-import { printableName } from "../output.ts";
+import { Output, printableName } from "../output.ts";
 import { choosePassphrase, PASSPHRASE_ENV } from "./passphrase.ts";
 import type { OperatorFlags } from "../options.ts";
 
-const PLAIN_ADVICE = `It is not encrypted. Whoever reads it can act as the owner (owner-token), open every stored secret and sign
+const PLAIN_ADVICE = `It is not encrypted. Anyone who reads it can act as the owner (owner-token), open every stored secret and sign
 tokens (master.key): keep it like a password, or use --encrypt.
 `;
 const SEALED_ADVICE = "It is encrypted: without the passphrase nobody can restore it, not even you.\n";
 
-/** `millrace backup`: everything that is needed to start again, in one file; the service may go on meanwhile. */
+/** `millrace backup`: everything that is needed to start again, in one file; the service may keep running. */
 export async function backup(file: string, flags: OperatorFlags): Promise<void> {
   const { settings } = readSettings({ flags, env: process.env });
   const { dataDir } = settings;
@@ -42,7 +42,7 @@ export async function backup(file: string, flags: OperatorFlags): Promise<void> 
     const added = await write(partial, passphrase, settings, odd);
     await rename(partial, target);
     await syncDirectory(path.dirname(target));
-    await report({ file: target, added, odd, isEncrypted: passphrase !== null }, settings, flags);
+    await report(target, added, odd, passphrase !== null, settings, flags);
   } finally {
     await rm(partial, { force: true });
   }
@@ -61,8 +61,8 @@ async function wantedPassphrase(flags: OperatorFlags): Promise<string | null> {
 }
 
 /**
- * Through the service if one runs; else with the directory locked, so that none begins meanwhile. The copy has no
- * name when this returns: whatever becomes of the process, no second database is left.
+ * Through the service if one runs; else with the directory locked, so that none starts meanwhile. The copy has no name
+ * when this returns: however the process ends, no second database is left.
  */
 async function copyAtOneMoment({ dataDir }: Settings, copy: string): Promise<FileHandle> {
   await mkdir(path.dirname(copy), { recursive: true, mode: 0o700 });
@@ -89,8 +89,8 @@ async function write(
   odd: Oddities,
 ): Promise<Added> {
   const { dataDir, databaseUrl } = settings;
-  // Before anything else: what is accepted after this moment may be missing, what was before it is there.
-  // What is to be encrypted is never written in the clear where the archive goes.
+  // First: work accepted after this moment may be missing, work accepted before it is in the archive.
+  // Data to be encrypted is never written in the clear where the archive goes.
   const aside = passphrase === null ? partial : path.join(dataDir, "work", path.basename(partial));
   const copy = databaseUrl === null ? await copyAtOneMoment(settings, `${aside}.db`) : null;
   try {
@@ -108,7 +108,7 @@ async function write(
       };
       await tar.addBytes(MANIFEST_NAME, Buffer.from(JSON.stringify(manifest)), now.getTime() / 1000);
       if (copy) await tar.addFile(DATABASE_FILE, copy);
-      // Wherever it is: what is restored without it cannot be read.
+      // Wherever it is: without it, restored data cannot be read.
       await tar.addBytes(MASTER_KEY, await readFile(masterKeyPath(settings)), now.getTime() / 1000);
       const { count, names } = await addDataDirectory(tar, dataDir, odd, storageArchiver(settings));
       await tar.finish();
@@ -131,38 +131,34 @@ async function syncDirectory(directory: string): Promise<void> {
   }
 }
 
-type Written = {
-  readonly file: string;
-  readonly added: Added;
-  readonly odd: Oddities;
-  readonly isEncrypted: boolean;
-};
-
 async function report(
-  { file, added: { count, names }, odd: { leftOut, changed }, isEncrypted }: Written,
+  file: string,
+  { count, names }: Added,
+  { leftOut, changed }: Oddities,
+  isEncrypted: boolean,
   { databaseUrl }: Settings,
   flags: OperatorFlags,
 ): Promise<void> {
   const { size } = await stat(file);
   const command =
     databaseUrl === null ? null : (await import("../../store/postgres/backup.ts")).dumpCommand(databaseUrl);
-  if (flags["json"]) {
-    const fields = {
-      file,
-      size_bytes: size,
-      entries: count,
-      contains: names,
-      encrypted: isEncrypted,
-      left_out: leftOut,
-      changed,
-      database_command: command,
-    };
-    process.stdout.write(`${JSON.stringify(fields)}\n`);
-    return;
-  }
-  process.stdout.write(`${file} (${size} bytes) holds ${names.join(", ")}.\n`);
-  process.stdout.write(isEncrypted ? SEALED_ADVICE : PLAIN_ADVICE);
-  for (const name of leftOut) process.stdout.write(`left out, not a regular file: ${printableName(name)}\n`);
-  for (const name of changed) process.stdout.write(`changed while it was read: ${printableName(name)}\n`);
-  if (command) process.stdout.write(`The Postgres database is not included. Back it up too:\n  ${command}\n`);
+  const document = {
+    file,
+    size_bytes: size,
+    entries: count,
+    contains: names,
+    encrypted: isEncrypted,
+    left_out: leftOut,
+    changed,
+    database_command: command,
+  };
+  new Output(flags).show(document, () =>
+    [
+      `${file} (${size} bytes) holds ${names.join(", ")}.\n`,
+      isEncrypted ? SEALED_ADVICE : PLAIN_ADVICE,
+      ...leftOut.map((name) => `left out, not a regular file: ${printableName(name)}\n`),
+      ...changed.map((name) => `changed while it was read: ${printableName(name)}\n`),
+      command === null ? "" : `The Postgres database is not included. Back it up too:\n  ${command}\n`,
+    ].join(""),
+  );
 }

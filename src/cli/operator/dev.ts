@@ -1,8 +1,10 @@
+import type { Texts } from "../client/task.ts";
 import path from "node:path";
 import type { Command } from "commander";
 import { hashFolder } from "../../apps/bundles/hash.ts";
 import type { Service } from "../../main.ts";
-import { Api } from "../client/api.ts";
+import { apiOf } from "../client/api.ts";
+import type { Api } from "../client/api.ts";
 import { DEV_DATA_DIR } from "../client/site.ts";
 import type { AppFolder } from "../client/app-folder.ts";
 import { bundleFilesOf, readAppFolder } from "../client/app-folder.ts";
@@ -17,7 +19,6 @@ import { calledName } from "../client/runs.ts";
 import type { Style } from "../output.ts";
 import { followBuild } from "../client/builds.ts";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
-import type { AppLogLine } from "../../apps/catalog.ts";
 import { readSettings } from "../../config/settings.ts";
 import { createLog } from "../../kit/log.ts";
 import { startService } from "../../main.ts";
@@ -26,17 +27,12 @@ import { isFinal } from "../../model/run.ts";
 import type { Run } from "../../model/run.ts";
 import type { Store } from "../../store/store.ts";
 
-type DevFlags = {
-  readonly name?: string;
-  readonly dataDir: string;
-  readonly apiPort?: string;
-  readonly basePort?: string;
-};
+type DevFlags = Texts<"name" | "apiPort" | "basePort"> & { readonly dataDir: string };
 
-/** Where a version's copy of the folder is: a traceback is to name the file that is being edited. */
+/** The folder of a version's copy: without it a traceback names the file that is being edited. */
 const BUNDLE_PATH = /(?<![^\s"'])[^\s"']*\/bundles\/p-[a-z0-9]+\/[a-z0-9-]+\/[0-9a-f-]{36}\//g;
 
-/** What a deploy of a save came to. */
+/** The result of deploying a save. */
 type Reload = { readonly isGood: boolean; readonly lines: readonly string[] };
 const UNCHANGED: Reload = { isGood: true, lines: [] };
 
@@ -57,20 +53,22 @@ function defineDev(command: Command): void {
 }
 
 async function dev(given: string | undefined, flags: DevFlags, signal: AbortSignal): Promise<void> {
-  // Before anything is started: a folder that is none is a slip.
+  // Before anything is started: it may not be a folder.
   const app = readAppFolder(given, flags.name);
-  const service = await startDevService({
-    dataDir: path.resolve(flags.dataDir),
-    apiPort: flags.apiPort ?? null,
-    basePort: flags.basePort ?? null,
-    onAppLog: ({ text, stream }) => say(stream === "stderr" ? "yellow" : "cyan", "log", text),
-  });
+  const service = await startDevService(flags);
   try {
-    const { projectId } = service.owner;
-    process.stdout.write(greeting(service, app.name, given ?? "."));
+    const { owner, apiUrl, baseUrl } = service;
+    process.stdout.write(
+      [
+        `Serving ${app.name} locally, and reloading it on every save in ${given ?? "."}. Ctrl-C stops it.`,
+        `  apps        ${apiUrl}`,
+        `  management  ${baseUrl}\n\n`,
+      ].join("\n"),
+    );
+    const api = apiOf({ ...owner, apiUrl, baseUrl }, signal);
     await Promise.all([
-      showRuns(service, { projectId, name: app.name }, signal),
-      reloadAtSaves(apiOf(service, signal), { given, flags, folder: app.folder }, signal),
+      showRuns(service, { projectId: owner.projectId, name: app.name }, signal),
+      reloadAtSaves(api, given, flags, app.folder),
     ]);
   } finally {
     if (signal.aborted) process.stdout.write("\nStopping…\n");
@@ -78,22 +76,46 @@ async function dev(given: string | undefined, flags: DevFlags, signal: AbortSign
   }
 }
 
+/** Starts a service in this process, for this machine only. */
+async function startDevService({ dataDir, apiPort, basePort }: DevFlags): Promise<Service> {
+  const folder = path.resolve(dataDir);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const ignore = path.join(folder, ".gitignore");
+  if (!existsSync(ignore)) writeFileSync(ignore, "*\n");
+  const start = async (ports: { readonly apiPort: string; readonly basePort: string }): Promise<Service> => {
+    const { settings } = readSettings({
+      flags: { dataDir: folder, ...ports, host: "127.0.0.1" },
+      env: process.env,
+      // Ctrl-C is to give the prompt back soon, and webhooks may go to this machine.
+      defaults: { log_level: "error", shutdown_grace: "1s", webhook_allow: "127.0.0.0/8,::1/128" },
+    });
+    return await startService(settings, {
+      log: createLog(settings.logLevel),
+      onAppLog: ({ text, stream }) => say(stream === "stderr" ? "yellow" : "cyan", "log", text),
+    });
+  };
+  try {
+    return await start({ apiPort: apiPort ?? "4000", basePort: basePort ?? "4100" });
+  } catch (error) {
+    const isTaken = (error as NodeJS.ErrnoException).code === "EADDRINUSE";
+    if (!isTaken || apiPort !== undefined || basePort !== undefined) throw error;
+    return await start({ apiPort: "0", basePort: "0" });
+  }
+}
+
 async function reloadAtSaves(
   api: Api,
-  app: {
-    readonly given: string | undefined;
-    readonly flags: DevFlags;
-    readonly folder: string;
-  },
-  signal: AbortSignal,
+  given: string | undefined,
+  flags: DevFlags,
+  folder: string,
 ): Promise<void> {
-  const saves = savesBelow(app.folder, signal);
+  const saves = savesBelow(folder, api.signal);
   let served: string | null = null;
   let tried: string | null = null;
   while (!(await saves.next()).done) {
     const startedAt = performance.now();
     try {
-      const read = readAppFolder(app.given, app.flags.name);
+      const read = readAppFolder(given, flags.name);
       const hash = await hashFolder(read.folder, read.patterns);
       if (hash === tried) continue;
       tried = hash;
@@ -101,24 +123,24 @@ async function reloadAtSaves(
       const took = duration(performance.now() - startedAt);
       if (isGood) say("green", "serves", `${served === null ? "ready" : "saved changes"} after ${took}`);
       else tell(lines, served);
-      if (isGood && served === null) process.stdout.write(await howToCall(api, read, app.flags.dataDir));
+      if (isGood && served === null) process.stdout.write(await howToCall(api, read, flags.dataDir));
       if (isGood) served = hash;
     } catch (error) {
-      if (signal.aborted) return;
+      if (api.signal.aborted) return;
       tried = null;
       tell((error as Error).message.split("\n"), served);
     }
   }
 }
 
-/** Deploys what is in the folder now; the previous version keeps serving until this one has started. */
+/** Deploys the folder as it is now; the previous version serves until this one has started. */
 async function reload(api: Api, app: AppFolder): Promise<Reload> {
   for (const warning of app.warnings) say("yellow", "warning", warning);
   const { buildId } = await uploadApp(api, app.name, await bundleFilesOf(app), true);
   const lines: string[] = [];
   const { status } = await followBuild(api, app.name, buildId, ({ stage, stream, log }) => {
     if (stage === "build" && stream === "stdout") say("dim", "build", log);
-    // Of an app that does not start, its own log has told all but the end.
+    // If the app does not start, its own log has shown the lines before.
     if (stream !== "stderr") return;
     if (stage === "check") lines.length = 0;
     lines.push(log);
@@ -157,25 +179,7 @@ function say(style: Style, word: string, text: string): void {
   process.stdout.write(`${time}  ${paint(style, word.padEnd(8))}${plain}\n`);
 }
 
-function apiOf({ apiUrl, baseUrl, owner }: Service, signal: AbortSignal): Api {
-  const { projectId: project, token } = owner;
-  return new Api(
-    { baseUrl, apiUrl, project, token, refreshToken: null, tokenSource: "this service", tokenFile: null },
-    signal,
-  );
-}
-
-function greeting({ apiUrl, baseUrl }: Service, name: string, folder: string): string {
-  return [
-    `Serving ${name} locally, and reloading it on every save in ${folder}. Ctrl-C stops it.`,
-    `  apps        ${apiUrl}`,
-    `  management  ${baseUrl}`,
-    "",
-    "",
-  ].join("\n");
-}
-
-/** Commands to paste, once the app has said what it takes. The data directory tells this service from others here. */
+/** Commands to paste, once the functions are known. The data directory identifies this service among others here. */
 async function howToCall(api: Api, app: AppFolder, dataDir: string): Promise<string> {
   const sample = app.serverPath === null ? await sampleCall(api, app.name) : null;
   const endpoint = (await api.appUrl(app.name, "")).slice(0, -1);
@@ -187,42 +191,6 @@ async function howToCall(api: Api, app: AppFolder, dataDir: string): Promise<str
     options: ["--data-dir", dataDir],
   });
   return `\n${commands.map((command) => `  ${command}\n`).join("")}\n`;
-}
-
-type DevServiceOptions = {
-  readonly dataDir: string;
-  /** Null takes the usual ones, or any that are free when those are taken. */
-  readonly apiPort: string | null;
-  readonly basePort: string | null;
-  readonly onAppLog: (line: AppLogLine) => void;
-};
-
-/** Starts a service of one's own, in this process and on this machine alone. */
-async function startDevService(options: DevServiceOptions): Promise<Service> {
-  const { dataDir, apiPort, basePort } = options;
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const ignore = path.join(dataDir, ".gitignore");
-  if (!existsSync(ignore)) writeFileSync(ignore, "*\n");
-  try {
-    return await start(options, { apiPort: apiPort ?? "4000", basePort: basePort ?? "4100" });
-  } catch (error) {
-    const isTaken = (error as NodeJS.ErrnoException).code === "EADDRINUSE";
-    if (!isTaken || apiPort !== null || basePort !== null) throw error;
-    return await start(options, { apiPort: "0", basePort: "0" });
-  }
-}
-
-async function start(
-  { dataDir, onAppLog }: DevServiceOptions,
-  ports: { readonly apiPort: string; readonly basePort: string },
-): Promise<Service> {
-  const { settings } = readSettings({
-    flags: { dataDir, ...ports, host: "127.0.0.1" },
-    env: process.env,
-    // Whoever presses Ctrl-C wants the prompt back, and may have a webhook on this machine.
-    defaults: { log_level: "error", shutdown_grace: "1s", webhook_allow: "127.0.0.0/8,::1/128" },
-  });
-  return await startService(settings, { log: createLog(settings.logLevel), onAppLog });
 }
 
 const LOOK_MS = 200;

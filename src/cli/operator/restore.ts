@@ -3,12 +3,10 @@ import { chmod, mkdir, open, readdir, rename, rm, rmdir, symlink, utimes } from 
 import { readSettings } from "../../config/settings.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { MASTER_KEY } from "../../identity/master-key.ts";
-import { isSealedFile, SealedReader } from "../../kit/sealed-file/read.ts";
-import { BadTar } from "../../kit/tar/header.ts";
-import type { TarHeader } from "../../kit/tar/header.ts";
-import { isPlain } from "../../kit/tar/inside.ts";
-import { TarReader } from "../../kit/tar/read.ts";
-import type { TarEntry } from "../../kit/tar/read.ts";
+import { isSealedFile, SealedReader } from "../../kit/sealed-file.ts";
+import { BadTar, TarReader } from "../../kit/tar/archive.ts";
+import type { TarEntry, TarHeader } from "../../kit/tar/archive.ts";
+import { isPlain } from "../../kit/tar/unpack-folder.ts";
 import { openStore } from "../../store/store.ts";
 import { UnreleasedFormat } from "../../store/schema/unreleased.ts";
 import { inspectDatabase } from "../../store/upkeep/whole-database.ts";
@@ -27,7 +25,7 @@ export async function restore(file: string, flags: OperatorFlags): Promise<void>
   await requireEmpty(dataDir);
   await mkdir(path.dirname(dataDir), { recursive: true });
   const staging = `${dataDir}.restoring-${randomBytes(4).toString("hex")}`;
-  // Before anything is made: somebody may have to type a passphrase, and give up.
+  // Before anything is created: the user may have to type a passphrase, and give up.
   const tar = await openArchive(path.resolve(file), flags["passphraseFile"]);
   try {
     await mkdir(staging, { mode: 0o700 });
@@ -43,7 +41,7 @@ export async function restore(file: string, flags: OperatorFlags): Promise<void>
   }
 }
 
-/** The archive's key is in the data directory; the service may look for it elsewhere. */
+/** The archive's key is now in the data directory; the service may read another file. */
 function nextStep({ dataDir, masterKeyFile }: Settings): string {
   if (masterKeyFile === null) return "You can start the service now.";
   return `Its master key is ${path.join(dataDir, MASTER_KEY)}: make sure that ${masterKeyFile} holds the same, then start the service.`;
@@ -86,7 +84,7 @@ async function unpack(tar: TarReader, staging: string): Promise<Manifest> {
   if (!manifest) throw new BadTar("it is empty");
   const linked = new Set(links.map(({ name }) => name));
   for (const { name, target } of links) {
-    // Below another link it could lie anywhere, and lead anywhere from there.
+    // Below another link it could be anywhere, and point anywhere from there.
     if (isBelow(name, linked)) throw new BadTar(`the link ${name} lies below another`);
     if (!mayLead(name, target)) throw new BadTar(`the link ${name} points outside its project`);
     await symlink(target, path.join(staging, name));
@@ -123,7 +121,7 @@ async function writeEntry(destination: string, { content, mode, modifiedAt }: Ta
   } finally {
     await file.close();
   }
-  // Python compares it with what its compiled code says.
+  // Python compares it with the time in its compiled code.
   await utimes(destination, modifiedAt, modifiedAt);
 }
 

@@ -3,29 +3,29 @@ import { watch } from "node:fs";
 import type { FSWatcher } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Bell } from "../../kit/bell.ts";
+import { Condition } from "../../kit/concurrency.ts";
 
 /** An editor writes a file in several steps, and several files one after the other. */
 const SETTLE_MS = 40;
-/** What Python, editors and version control leave behind is no save. */
+/** Files of Python, editors and version control, which are no saves. */
 const NOISE = /^\.|^__pycache__$|\.pyc$|~$/;
 
 /**
  * Yields once it watches, and then whenever something below the folder was saved, a moment after the last of it; ends
- * at the signal. Each folder is watched by itself: Node's own recursive watch loses a file that an editor has put
- * another one in the place of.
+ * at the signal. Each folder is watched by itself: Node's own recursive watch loses a file that an editor has
+ * replaced.
  */
 export async function* savesBelow(folder: string, signal: AbortSignal): AsyncGenerator<void> {
-  const bell = new Bell();
+  const condition = new Condition();
   const last: { at: number | null } = { at: null };
   const watchers = new Map<string, FSWatcher>();
   const add = (dir: string): void => {
     const watcher = watch(dir, (_, name) => {
       if (name !== null && NOISE.test(name)) return;
       last.at = performance.now();
-      bell.ring();
+      condition.notify();
     });
-    // It is gone; what is in its place now is found at the next look.
+    // The folder is gone; its replacement is found at the next look.
     const drop = (): boolean => watchers.get(dir) === watcher && watchers.delete(dir);
     watcher.on("error", drop);
     watcher.on("close", drop);
@@ -40,7 +40,7 @@ export async function* savesBelow(folder: string, signal: AbortSignal): AsyncGen
     await look();
     yield;
     while (!signal.aborted) {
-      if (last.at === null) await bell.wait(signal);
+      if (last.at === null) await condition.wait(signal);
       while (last.at !== null && !signal.aborted) {
         const restMs = last.at + SETTLE_MS - performance.now();
         if (restMs <= 0) break;

@@ -3,6 +3,8 @@ import type { OperatorFlags } from "../options.ts";
 import { readSettings } from "../../config/settings.ts";
 import { systemClock } from "../../kit/clock.ts";
 import { createLog } from "../../kit/log.ts";
+import type { Log } from "../../kit/log.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 import { startService } from "../../main.ts";
 import { copyAppLines } from "./app-lines.ts";
 import { endWithParent, spreadLastNet, StopSignals } from "./exits.ts";
@@ -14,20 +16,6 @@ import type { AppLogLine } from "../../apps/catalog.ts";
 import type { Service } from "../../main.ts";
 import { printable } from "../output.ts";
 
-/** `millrace serve`: the service alone, until a signal ends it. */
-export async function serve(flags: OperatorFlags): Promise<void> {
-  endWithParent();
-  const signals = new StopSignals();
-  const { settings, warnings } = readSettings({ flags, env: process.env });
-  const log = createLog(settings.logLevel);
-  const net = spreadLastNet(log);
-  for (const warning of warnings) log.warn(warning);
-  const lines = copyAppLines(systemClock, ({ text, ...where }) => log.info(where, text));
-  const service = await startService(settings, { log, onAppLog: lines.onAppLog });
-  net.holds(service);
-  await signals.end(service, { onStopped: lines.stop });
-}
-
 const EXAMPLES = path.join(PACKAGE_DIR, "examples");
 
 /** How to call each example: sync, async and streaming. `-N` shows a stream as it comes. */
@@ -37,20 +25,28 @@ const CALLS = [
   { call: "counter/run", curl: "curl -N -X POST", body: '{"upper_range": 3}' },
 ];
 
+/** `millrace serve`: the service alone, until a signal ends it. */
+export async function serve(flags: OperatorFlags): Promise<void> {
+  endWithParent();
+  const signals = new StopSignals();
+  const { settings, warnings } = readSettings({ flags, env: process.env });
+  const log = createLog(settings.logLevel);
+  for (const warning of warnings) log.warn(warning);
+  const { service, stop } = await begin(settings, log, ({ text, ...where }) => log.info(where, text));
+  await signals.end(service, { onStopped: stop });
+}
+
 /** `millrace start`: the service with the example apps, and commands to paste. */
 export async function start(flags: OperatorFlags): Promise<void> {
   endWithParent();
   const signals = new StopSignals();
-  // Somebody at a terminal wants to see the greeting and what apps print.
-  // And may have a webhook of their own on this machine.
+  // For use at a terminal: the greeting and what apps print are readable, and webhooks may go to this machine.
   const defaults = { log_level: "warn", webhook_allow: "127.0.0.0/8,::1/128" };
   const { settings, warnings } = readSettings({ flags, env: process.env, defaults });
   for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
-  const log = createLog(settings.logLevel);
-  const net = spreadLastNet(log);
-  const { onAppLog, stop } = copyAppLines(systemClock, printLine);
-  const service = await startService(settings, { log, onAppLog });
-  net.holds(service);
+  const { service, stop } = await begin(settings, createLog(settings.logLevel), ({ appName, text }) =>
+    process.stdout.write(`[${appName}] ${printable(text)}\n`),
+  );
   try {
     const entries = await readdir(EXAMPLES, { withFileTypes: true });
     for (const { name } of entries.filter((entry) => entry.isDirectory())) {
@@ -60,7 +56,7 @@ export async function start(flags: OperatorFlags): Promise<void> {
       });
     }
   } catch (error) {
-    await service.stop(); // Its listeners would keep the process alive behind the message.
+    await service.stop(); // Its listeners would keep the process alive after the message.
     throw error;
   }
   process.stdout.write(greeting(service));
@@ -68,7 +64,20 @@ export async function start(flags: OperatorFlags): Promise<void> {
   await signals.end(service, { onStopping, onStopped: stop });
 }
 
-/** Deploys an example, unless it needs more than a Python: a first start waits for no package index and no image. */
+/** Starts the service, with errors caught and the output of apps copied; `stop` ends the copying. */
+async function begin(
+  settings: Settings,
+  log: Log,
+  print: (line: AppLogLine) => void,
+): Promise<{ readonly service: Service; readonly stop: () => void }> {
+  const net = spreadLastNet(log);
+  const { onAppLog, stop } = copyAppLines(systemClock, print);
+  const service = await startService(settings, { log, onAppLog });
+  net.holds(service);
+  return { service, stop };
+}
+
+/** Deploys an example if it needs only Python: a first start does not wait for packages or images. */
 async function installExample(service: Service, folder: string): Promise<void> {
   const { config } = loadAppConfig(folder, { host: { cpuCount: availableParallelism() } });
   const needsImage = config.customRuntime?.dockerfilePath ?? null;
@@ -106,8 +115,4 @@ function greeting({ apiUrl, baseUrl, owner, setupLink }: Service): string {
     "Ctrl-C stops it.",
     "",
   ].join("\n");
-}
-
-function printLine({ appName, text }: AppLogLine): void {
-  process.stdout.write(`[${appName}] ${printable(text)}\n`);
 }

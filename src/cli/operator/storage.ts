@@ -11,15 +11,15 @@ import { isUnreleased, UnreleasedFormat } from "../../store/schema/unreleased.ts
 import { DATABASE_FILE } from "../../store/upkeep/whole-database.ts";
 import { askService } from "../ask-service.ts";
 import { CliFailure } from "../failure.ts";
-import { bytes, fields, table } from "../output.ts";
+import { bytes, fields, Output, tableOf } from "../output.ts";
 import type { OperatorFlags } from "../options.ts";
 
-/** `millrace storage`: who uses what, and how much of it there may be. */
+/** `millrace storage`: how much each app uses, and the limits. */
 export async function storage(flags: OperatorFlags): Promise<void> {
   const { settings } = readSettings({ flags, env: process.env });
   const asked = await askService(settings.dataDir, "storage");
   const report = asked ? (asked.result as StorageReport) : await lookAlone(settings);
-  process.stdout.write(flags["json"] ? `${JSON.stringify(report)}\n` : printed(report));
+  new Output(flags).show(report, () => reportText(report));
 }
 
 /** Looks at the database as it is, with the directory locked: a report must not change anything. */
@@ -36,7 +36,7 @@ async function lookAlone(settings: Settings): Promise<StorageReport> {
       if (isUnreleased(migrations)) throw new UnreleasedFormat("the database");
       const state = schemaState({ migrations });
       if (state !== "current") throw otherRelease(state);
-      // No service runs, and so no app: there is nobody to be careful of.
+      // Without a service no app runs that this could slow down.
       return await storageReport(store, settings, null);
     } finally {
       await store.close();
@@ -54,26 +54,23 @@ function otherRelease(state: "older" | "newer"): CliFailure {
     : new CliFailure("the database is from a newer release", { hint: "use that release, or a later one" });
 }
 
-function printed(report: StorageReport): string {
+function reportText(report: StorageReport): string {
   const { apps, deletedApps, used, limits, volumes, environmentBytes, databaseBytes, freeBytes } = report;
-  const row = (name: string, amounts: Amounts, bundles: string): string[] => [
-    name,
-    String(amounts.runs),
-    bytes(amounts.payloadBytes),
-    bytes(amounts.transcriptBytes),
-    bytes(amounts.logBytes),
-    String(amounts.builds),
-    bundles,
-  ];
   const hasDeleted = Object.values(deletedApps).some((amount) => amount > 0);
+  const rows: readonly (Amounts & { readonly name: string; readonly bundleBytes: number | null })[] = [
+    ...apps.map((app) => ({ ...app, name: `${app.projectId}-${app.name}` })),
+    ...(hasDeleted ? [{ ...deletedApps, name: "(deleted apps)", bundleBytes: null }] : []),
+  ];
   return [
-    table(
-      ["APP", "RUNS", "PAYLOADS", "TRANSCRIPTS", "LOGS", "BUILDS", "BUNDLES"],
-      [
-        ...apps.map((app) => row(`${app.projectId}-${app.name}`, app, bytes(app.bundleBytes))),
-        ...(hasDeleted ? [row("(deleted apps)", deletedApps, "-")] : []),
-      ],
-    ),
+    tableOf(rows, {
+      APP: ({ name }) => name,
+      RUNS: ({ runs }) => String(runs),
+      PAYLOADS: ({ payloadBytes }) => bytes(payloadBytes),
+      TRANSCRIPTS: ({ transcriptBytes }) => bytes(transcriptBytes),
+      LOGS: ({ logBytes }) => bytes(logBytes),
+      BUILDS: ({ builds }) => String(builds),
+      BUNDLES: ({ bundleBytes }) => (bundleBytes === null ? "-" : bytes(bundleBytes)),
+    }),
     "\n",
     fields([
       ["runs", `${used.runs} of ${limits.maxRuns}`],

@@ -10,7 +10,7 @@ import { describeExit } from "../engine.ts";
 import { unkeptByContainers } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
+import { pause } from "../../kit/clock.ts";
 import type { Exit, InitFailure, SeatEvents, Workload } from "../engine.ts";
 import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
 import { startWatch } from "../local/agent.ts";

@@ -1,8 +1,7 @@
 import { isIP } from "node:net";
 import type { Settings } from "../../config/setting-keys.ts";
 import { METADATA } from "../../host/walls/network.ts";
-import { AddressRanges } from "../../kit/address-ranges.ts";
-import { SPECIAL_4, SPECIAL_6 } from "../../kit/special-addresses.ts";
+import { AddressRanges, SPECIAL_4, SPECIAL_6 } from "../../kit/ip-addresses.ts";
 import { INSTALLATION, NETWORK, labelsOf, ownerName } from "./labels.ts";
 
 /** What decides where pods may connect. */

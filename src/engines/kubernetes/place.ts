@@ -5,7 +5,7 @@ import type { KubernetesApi } from "./api.ts";
 import { Watch } from "./watch.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import type { ImageBuilds } from "../build-seats.ts";
 import type { Workload } from "../engine.ts";
 import type { AdoptedSeat, PlacedSeat, SeatOrder, SeatPlace, SeatPlaceEvents } from "../agent/seat-place.ts";
@@ -196,7 +196,7 @@ export class KubernetesPlace implements SeatPlace {
     this.#sweeper?.cancel();
     const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
     if (this.#seats.size === 0) this.#onEmpty?.();
-    await within(LAST_MS, Promise.all([empty, this.#lastSweep]), this.#parts.clock);
+    await withTimeout(LAST_MS, Promise.all([empty, this.#lastSweep]), this.#parts.clock);
     this.#stopped.abort();
     await this.#watch?.stop();
     this.#api.close();

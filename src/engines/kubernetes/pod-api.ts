@@ -1,8 +1,7 @@
 import { ApiError } from "./api.ts";
 import type { KubernetesApi } from "./api.ts";
-import { backoffMs } from "../../kit/backoff.ts";
+import { backoffMs, retry } from "../../kit/retry.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { insist } from "../../kit/insist.ts";
 import type { Workload } from "../engine.ts";
 import type { SeatOrder } from "../agent/seat-place.ts";
 import { SEAT, labelsOf, ownerName } from "./labels.ts";
@@ -81,15 +80,15 @@ export class PodApi {
     };
     const path = api.pathOf(CORE, "pods", name);
     let wasTold = false;
-    const isThere = await insist(
+    const isThere = await retry(
       async () => {
         await api.ask({ method: "DELETE", path, body, signal: stopped });
         return true;
       },
       {
         clock,
-        gapMs: (failures) => backoffMs(failures, FIRST_WAIT_MS, LONGEST_WAIT_MS),
-        goesOn: (error) => {
+        delayMs: (failures) => backoffMs(failures, FIRST_WAIT_MS, LONGEST_WAIT_MS),
+        shouldRetry: (error) => {
           if (isGone(error) || stopped.aborted) return false;
           if (!wasTold && error instanceof ApiError && !error.isTransient) this.#parts.onRefused(error);
           wasTold = true;

@@ -5,9 +5,9 @@ import type { Moves } from "../protocol.ts";
 import type { PodApi } from "./pod-api.ts";
 import { exitOf } from "./pod-state.ts";
 import type { SeenPod } from "./pod-state.ts";
-import { backoffMs } from "../../kit/backoff.ts";
+import { backoffMs } from "../../kit/retry.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
+import { pause } from "../../kit/clock.ts";
 
 /** What a pod needs of its place. */
 type PodSeatParts = {

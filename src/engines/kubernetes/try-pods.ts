@@ -3,7 +3,7 @@ import { ApiError } from "./api.ts";
 import type { KubernetesApi } from "./api.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
-import { pause } from "../../kit/pause.ts";
+import { pause } from "../../kit/clock.ts";
 import { buildWorkload } from "../agent/build-seat.ts";
 import { AGENT_COMMAND, metadataOf, podName, podOf, podPartsOf, specOf } from "./pod-spec.ts";
 import { readPod } from "./pod-state.ts";

@@ -5,7 +5,7 @@ import type { JobsApi } from "./jobs-api.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import type { Workload } from "../engine.ts";
 import { SeatLine } from "../agent/seat-line.ts";
 import type {
@@ -116,7 +116,7 @@ export class RayPlace implements SeatPlace {
   /** Waits for ending seats, then ends the supervisor. */
   async close(): Promise<void> {
     const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
-    if (this.#seats.size > 0) await within(LAST_MS, empty, this.#parts.clock);
+    if (this.#seats.size > 0) await withTimeout(LAST_MS, empty, this.#parts.clock);
     const line = this.#line;
     this.#line = null;
     line?.close({ leave: {} });

@@ -2,13 +2,12 @@ import path from "node:path";
 import { createHash, timingSafeEqual } from "node:crypto";
 import { describeRayTrouble } from "./jobs-api.ts";
 import type { Job, JobsApi } from "./jobs-api.ts";
-import { backoffMs } from "../../kit/backoff.ts";
-import { Bell } from "../../kit/bell.ts";
+import { backoffMs } from "../../kit/retry.ts";
+import { Condition } from "../../kit/concurrency.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
-import { pause } from "../../kit/pause.ts";
-import { within } from "../../kit/within.ts";
+import { pause, withTimeout } from "../../kit/clock.ts";
 import type { PlaceHome } from "../agent/seat-place.ts";
 import { readdir, readFile } from "node:fs/promises";
 import { buffer } from "node:stream/consumers";
@@ -60,7 +59,7 @@ export class SupervisorJob {
   #trouble: string | null = "Ray has not started the supervisor of this service yet";
   #isSilent = false;
   /** Signals that it has connected or disconnected. */
-  readonly #changes = new Bell();
+  readonly #changes = new Condition();
 
   constructor(parts: SupervisorJobParts) {
     this.#parts = parts;
@@ -93,14 +92,14 @@ export class SupervisorJob {
     this.#wasConnected = true;
     this.#awaySince = this.#parts.clock.monotonic();
     this.#trouble = "the supervisor of this service on Ray was lost, and another starts";
-    this.#changes.ring();
+    this.#changes.notify();
   }
 
   /** Waits for the end of a supervisor that was told to leave. It stays in Ray's list of jobs. */
   async stop(): Promise<void> {
     const { clock, log } = this.#parts;
     this.#stopped.abort();
-    const isOver = await within(2 * LAST_MS, this.#end(), clock);
+    const isOver = await withTimeout(2 * LAST_MS, this.#end(), clock);
     if (isOver !== true) log.warn("the end of the supervisor on Ray was not seen; it ends by itself");
   }
 

@@ -4,7 +4,7 @@ import { KEEPER_GRACE_MS } from "../local/end-agent.ts";
 import { describeExit } from "../engine.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import type { Exit, InitFailure, ReplicaStart, Started } from "../engine.ts";
 import { Heartbeat, HeartbeatTimer } from "../heartbeat.ts";
 import { BadFrame, functions, initFailure, parseJson, pid, WIRE_LIMITS } from "../protocol.ts";
@@ -259,14 +259,14 @@ export class Template {
     if (this.#phase === "ordinary" || this.#hasFailed) return;
     // The ends of its replicas may be noticed before its own.
     if (this.#phase === "forking" && !this.#isDead && !this.#isClosing) this.#events.onLost();
-    const exit = await within(END_PATIENCE_MS, this.#process.exited, this.#clock);
+    const exit = await withTimeout(END_PATIENCE_MS, this.#process.exited, this.#clock);
     if (!exit && !this.#isClosing) this.#fail(new BadFrame("it closed its connection"));
   }
 
   async #outlive(): Promise<void> {
     const exit = await this.#process.exited;
     // The reason of a failed import may still be unread.
-    await within(LAST_WORDS_MS, this.#homeClosed.promise, this.#clock);
+    await withTimeout(LAST_WORDS_MS, this.#homeClosed.promise, this.#clock);
     this.#leave(exit);
   }
 

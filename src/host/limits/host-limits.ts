@@ -1,6 +1,6 @@
 import { envOf, SETTING_KEYS } from "../../config/setting-keys.ts";
 import type { Settings } from "../../config/setting-keys.ts";
-import { showSize } from "../../config/sizes.ts";
+import { showSize } from "../../kit/units.ts";
 import type { WallLevel } from "../walls/walls.ts";
 import type { FoundHierarchy } from "./find-hierarchy.ts";
 import { MAX_PROCESSES } from "./limits.ts";

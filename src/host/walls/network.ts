@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { Settings } from "../../config/setting-keys.ts";
 import { runtimeDir } from "../../kit/runtime-dir.ts";
-import { SPECIAL_4, SPECIAL_6 } from "../../kit/special-addresses.ts";
+import { SPECIAL_4, SPECIAL_6 } from "../../kit/ip-addresses.ts";
 import type { Network } from "../../model/app-config.ts";
 
 /** What the agent is told of an app's network: names and values. */

@@ -1,7 +1,6 @@
-import { Bell } from "../../kit/bell.ts";
+import { Condition } from "../../kit/concurrency.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
-import { within } from "../../kit/within.ts";
+import { pause, withTimeout } from "../../kit/clock.ts";
 import type { AppConfig, CustomRuntimeConfig } from "../../model/app-config.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Call, CallHolder } from "../call.ts";
@@ -52,8 +51,8 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
   #isChecking = false;
   #isAsked = false;
   #isKilled = false;
-  /** Rings when no call is left. */
-  readonly #lastEnded = new Bell();
+  /** Notified when no call is left. */
+  readonly #lastEnded = new Condition();
 
   constructor(id: string, { clock, events, checks, lines }: ServerReplicaParts) {
     super(id, clock, events);
@@ -154,7 +153,7 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
     call.exchange = null;
     super.release(call);
     if (this.calls.size > 0) return;
-    this.#lastEnded.ring();
+    this.#lastEnded.notify();
     if (this.state === "draining") this.#askToEnd();
   }
 
@@ -167,7 +166,7 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
   /** Its answer broke off: by the end of the process, which tells of it a moment later, or by the server's own doing. */
   async #explain(call: Call, message: string): Promise<void> {
     const exited = this.process?.exited;
-    if (exited && (await within(LAST_WORDS_MS, exited, this.clock))) return;
+    if (exited && (await withTimeout(LAST_WORDS_MS, exited, this.clock))) return;
     this.#finish(call, { kind: "broken", message, runMs: this.clock.monotonic() - call.handedAt });
   }
 
@@ -254,7 +253,7 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
 
   /** Its last answers may still be unread. */
   protected async lastWords(): Promise<void> {
-    if (this.calls.size > 0) await within(LAST_WORDS_MS, this.#lastEnded.wait(), this.clock);
+    if (this.calls.size > 0) await withTimeout(LAST_WORDS_MS, this.#lastEnded.wait(), this.clock);
   }
 
   protected leave(exit: Exit): void {

@@ -1,7 +1,6 @@
 import { sql } from "kysely";
 import type { Kysely } from "kysely";
-import { systemClock } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
+import { pause, systemClock } from "../../kit/clock.ts";
 import { migrate } from "../schema/migrate.ts";
 import type { Migrations } from "../schema/migrate.ts";
 import { POSTGRES_TYPES } from "../schema/column-types.ts";

@@ -1,5 +1,5 @@
 import { firstIdAt, uuidText } from "../../kit/ids.ts";
-import { CLASS_RATIO, SpanClasses } from "../../kit/span-classes.ts";
+import { CLASS_RATIO, SpanClasses } from "../../kit/histograms.ts";
 import { RUN_STATES } from "../../model/run.ts";
 import type { RunState } from "../../model/run.ts";
 import { heavyRead } from "../operation.ts";

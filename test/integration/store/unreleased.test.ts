@@ -18,7 +18,7 @@ import { checkDatabase } from "../../../src/cli/operator/doctor/data-checks.ts";
 import { restore } from "../../../src/cli/operator/restore.ts";
 import { storage } from "../../../src/cli/operator/storage.ts";
 import { createLog } from "../../../src/kit/log.ts";
-import { TarWriter } from "../../../src/kit/tar/write.ts";
+import { TarWriter } from "../../../src/kit/tar/archive.ts";
 import { startService } from "../../../src/main.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { inspectDatabase } from "../../../src/store/upkeep/whole-database.ts";

@@ -3,7 +3,7 @@ import { readdirSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished } from "vitest";
-import { apiOf } from "../../../src/cli/operator/chaos/scratch-service.ts";
+import { apiOf } from "../../../src/cli/client/api.ts";
 import { ATTACKS } from "../../../src/cli/operator/escape/attacks.ts";
 import { Stage } from "../../../src/cli/operator/escape/stage.ts";
 import { tryAttacks } from "../../../src/cli/operator/escape/try-attacks.ts";

@@ -17,7 +17,7 @@ import { expect } from "vitest";
 import type { Volumes } from "../../../src/apps/volumes/volumes.ts";
 import { addDataDirectory, storageArchiver } from "../../../src/cli/operator/archive.ts";
 import { removeTree } from "../../../src/kit/remove-tree.ts";
-import { TarWriter } from "../../../src/kit/tar/write.ts";
+import { TarWriter } from "../../../src/kit/tar/archive.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { until } from "../../support/until.ts";
 import { PROJECT, RANGE, openVolumes, startRacer } from "../../support/walls/kept-storage.ts";

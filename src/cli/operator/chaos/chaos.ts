@@ -1,40 +1,46 @@
-import path from "node:path";
 import { mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { readSettings } from "../../../config/settings.ts";
+import { apiOf } from "../../client/api.ts";
+import type { Address } from "../../client/api.ts";
 import { deploySources } from "../../client/upload-app.ts";
 import { CliFailure, EXIT, interruptible } from "../../failure.ts";
-import { Output, paint } from "../../output.ts";
 import type { OperatorFlags } from "../../options.ts";
+import { Output, paint } from "../../output.ts";
 import { awaitFates, Ledger, LEDGER_APP, Load, reckon } from "./load.ts";
 import type { Toll } from "./load.ts";
-import { apiOf, ScratchService } from "./scratch-service.ts";
-import type { Address } from "./scratch-service.ts";
+import { ScratchService } from "./scratch-service.ts";
 
 /** Load before each kill, and after the last. */
 const PHASE_MS = 2_000;
-/** A run that is under way for certain when it is killed. */
+/** A run that is certainly in progress when it is killed. */
 const LONG_MS = 3_000;
 const BEGIN_MS = 30_000;
 const PATIENCE_MS = 60_000;
 const LOOK_MS = 20;
 
-/** `millrace doctor --chaos`: kills a replica and the service under load, and tells what that cost. */
+/** `millrace doctor --chaos`: kills a replica and the service under load, and reports what that cost. */
 export async function chaos(flags: OperatorFlags): Promise<void> {
   const { settings } = readSettings({ flags, env: process.env });
-  const out = new Output({ json: flags["json"] === true });
+  const out = new Output(flags);
   const startedAt = performance.now();
+  const seconds = (): number => (performance.now() - startedAt) / 1000;
   const say = (text: string): void => {
-    const time = `${((performance.now() - startedAt) / 1000).toFixed(1)} s`.padStart(7);
-    if (!out.isJson) process.stderr.write(`${paint("dim", time, process.stderr)}  ${text}\n`);
+    const time = paint("dim", `${seconds().toFixed(1)} s`.padStart(7), process.stderr);
+    if (!out.isJson) process.stderr.write(`${time}  ${text}\n`);
   };
-  const verdict = await interruptible(async (signal) => await torment(settings.python, say, signal));
-  out.show(verdict, () => verdictText(verdict));
-  if (verdict.lost + verdict.stuck > 0) process.exitCode = EXIT.failure;
+  const toll = await interruptible(async (signal) => await torment(settings.python, say, seconds, signal));
+  out.show(toll, () => tollText(toll));
+  if (toll.lost + toll.stuck > 0) process.exitCode = EXIT.failure;
 }
 
-async function torment(python: string, say: (text: string) => void, signal: AbortSignal): Promise<Toll> {
-  const startedAt = performance.now();
+async function torment(
+  python: string,
+  say: (text: string) => void,
+  seconds: () => number,
+  signal: AbortSignal,
+): Promise<Toll> {
   const service = new ScratchService(python);
   try {
     say(`starting a scratch service in ${service.folder}`);
@@ -42,25 +48,29 @@ async function torment(python: string, say: (text: string) => void, signal: Abor
     await deployLedger(service, address, signal);
     say("the app is deployed; async and sync calls begin");
     const load = new Load(address);
+    const phase = async (): Promise<void> => await sleep(PHASE_MS, undefined, { signal });
+    const counts = (): string => `${load.accepted.size} accepted, ${load.calls.answered} answered`;
     try {
-      await sleep(PHASE_MS, undefined, { signal });
-      say(`${counts(load)}; killing a replica: process ${await killReplica(service, address, load, signal)}`);
-      await sleep(PHASE_MS, undefined, { signal });
+      await phase();
+      const replica = await busyReplica(service, address, load, signal);
+      if (!service.killReplica(replica))
+        throw new CliFailure(`the replica ${replica} was gone before it was killed`);
+      say(`${counts()}; killing a replica: process ${replica}`);
+      await phase();
       await busyReplica(service, address, load, signal);
-      say(`${counts(load)}; killing the service: process ${await service.kill()}`);
+      say(`${counts()}; killing the service: process ${await service.kill()}`);
       load.address = null;
       address = await service.start(signal);
       load.address = address;
       say("it is up again");
-      await sleep(PHASE_MS, undefined, { signal });
+      await phase();
     } finally {
-      if (signal.aborted) await service.remove(); // Callers shall not wait for answers.
+      if (signal.aborted) await service.remove(); // So that no caller waits for an answer.
       await load.stop();
     }
-    say(`${counts(load)}; waiting until all have ended`);
+    say(`${counts()}; waiting until all have ended`);
     const fates = await awaitFates(address, load.accepted, performance.now() + PATIENCE_MS, signal);
-    const ledger = Ledger.read(service.dataDir, address.projectId);
-    return reckon(fates, ledger, load.calls, (performance.now() - startedAt) / 1000);
+    return reckon(fates, Ledger.read(service.dataDir, address.projectId), load.calls, seconds());
   } finally {
     await service.remove();
   }
@@ -79,19 +89,7 @@ async function deployLedger(
   await deploySources(apiOf(address, signal), name, sources);
 }
 
-/** Kills a replica in the middle of a run; resolves with its process id. */
-async function killReplica(
-  service: ScratchService,
-  address: Address,
-  load: Load,
-  signal: AbortSignal,
-): Promise<number> {
-  const pid = await busyReplica(service, address, load, signal);
-  if (service.killReplica(pid)) return pid;
-  throw new CliFailure(`the replica ${pid} was gone before it was killed`);
-}
-
-/** Has a replica begin a run that takes its time; resolves with the replica's process id. */
+/** Has a replica begin a long run; resolves with the replica's process id. */
 async function busyReplica(
   { dataDir }: ScratchService,
   { projectId }: Address,
@@ -109,11 +107,7 @@ async function busyReplica(
   throw new CliFailure(`the run ${id} did not begin`);
 }
 
-function counts({ accepted, calls }: Load): string {
-  return `${accepted.size} accepted, ${calls.answered} answered`;
-}
-
-function verdictText({ accepted, finished, lost, duplicated, stuck, seconds, sync_calls }: Toll): string {
+function tollText({ accepted, finished, lost, duplicated, stuck, seconds, sync_calls }: Toll): string {
   const bad = (count: number): string => paint(count === 0 ? "green" : "red", String(count));
   const { answered, failed, cut } = sync_calls;
   return [

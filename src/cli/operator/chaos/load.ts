@@ -1,183 +1,11 @@
+import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ACCEPTED_RUN } from "../../../shapes/runs.ts";
 import { checked } from "../../../shapes/shape.ts";
+import type { Address } from "../../client/api.ts";
 import { send, textOf } from "../../client/http.ts";
 import { readEnvelope } from "../../client/print-answer.ts";
-import type { Address } from "./scratch-service.ts";
-import { existsSync, readFileSync } from "node:fs";
-
-/** What became of the calls whose callers waited. */
-type SyncCalls = {
-  answered: number;
-  /** Told so by a status. */
-  failed: number;
-  /** Lost their connection. */
-  cut: number;
-  /** With a result that is not the function's. */
-  wrong: number;
-  /** Never answered at all. */
-  stuck: number;
-};
-
-const ASYNC_CLIENTS = 3;
-const SYNC_CLIENTS = 3;
-const MAX_RUN_MS = 30;
-/** A client rests that long: on a small machine the backlog must not outgrow the waiting at the end. */
-const REST_MS = 75;
-const ANSWER_MS = 30_000;
-
-/** Clients of the ledger's app, some that wait and some that do not; they remember every 202 as a promise. */
-export class Load {
-  /** The argument of each async run that was accepted, by the run's id. */
-  readonly accepted = new Map<string, number>();
-  readonly calls: SyncCalls = { answered: 0, failed: 0, cut: 0, wrong: 0, stuck: 0 };
-  /** The service's current address, which changes with each start; null while it is down, when no calls are made. */
-  address: Address | null;
-  #last = 0;
-  #isOver = false;
-  readonly #clients: Promise<unknown>;
-
-  constructor(address: Address) {
-    this.address = address;
-    const begin = async (count: number, call: () => Promise<unknown>): Promise<void> => {
-      const client = async (): Promise<void> => {
-        while (!this.#isOver) {
-          if (this.address) await call();
-          await sleep(REST_MS);
-        }
-      };
-      await Promise.all(Array.from({ length: count }, client));
-    };
-    this.#clients = Promise.all([
-      begin(ASYNC_CLIENTS, async () => await this.submit(Math.random() * MAX_RUN_MS)),
-      begin(SYNC_CLIENTS, async () => await this.#call(Math.random() * MAX_RUN_MS)),
-    ]);
-  }
-
-  /** Submits one async run; resolves with its id, or null when it was not accepted as far as anybody knows. */
-  async submit(ms: number): Promise<string | null> {
-    const n = (this.#last += 1);
-    const answer = await this.#post("run?async=true", { n, ms }).catch(() => null);
-    if (answer?.status !== 202) return null;
-    const { run_id: id } = checked(ACCEPTED_RUN, JSON.parse(answer.text));
-    this.accepted.set(id, n);
-    return id;
-  }
-
-  /** No more calls; resolves when every caller has its answer. */
-  async stop(): Promise<void> {
-    this.#isOver = true;
-    await this.#clients;
-  }
-
-  async #call(ms: number): Promise<void> {
-    const n = (this.#last += 1);
-    const startedAt = performance.now();
-    try {
-      const { status, text } = await this.#post("run", { n, ms });
-      if (status !== 200) this.calls.failed += 1;
-      else if (Number(readEnvelope(text)?.result) === resultOf(n)) this.calls.answered += 1;
-      else this.calls.wrong += 1;
-    } catch {
-      if (performance.now() - startedAt < ANSWER_MS) this.calls.cut += 1;
-      else this.calls.stuck += 1;
-    }
-  }
-
-  async #post(what: string, body: object): Promise<{ status: number; text: string }> {
-    if (!this.address) throw new Error("the service is down");
-    const { apiUrl, projectId, token } = this.address;
-    const answer = await send(`${apiUrl}/v4/${projectId}/${LEDGER_APP.name}/${what}`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-      body: JSON.stringify(body),
-      signal: AbortSignal.timeout(ANSWER_MS),
-    });
-    return { status: answer.status, text: await textOf(answer) };
-  }
-}
-
-/** How an accepted run stands: it ended with its result, it ended otherwise or is unknown, or it has not ended. */
-export type Fate = "finished" | "lost" | "stuck";
-
-/** What the kills cost. */
-export type Toll = {
-  /** Async runs that got their 202. */
-  readonly accepted: number;
-  readonly finished: number;
-  readonly lost: number;
-  /** Executed more than once. */
-  readonly duplicated: number;
-  readonly stuck: number;
-  readonly seconds: number;
-  readonly sync_calls: SyncCalls;
-};
-
-const ASKERS = 8;
-const AGAIN_MS = 100;
-
-/** Asks for each accepted run until it has ended or the deadline, a time of `performance.now()`, has passed. */
-export async function awaitFates(
-  address: Address,
-  accepted: ReadonlyMap<string, number>,
-  deadline: number,
-  signal: AbortSignal,
-): Promise<Map<string, Fate>> {
-  const fates = new Map<string, Fate>();
-  const waiting = [...accepted];
-  const ask = async (): Promise<void> => {
-    for (let next = waiting.shift(); next; next = waiting.shift()) {
-      const [id, n] = next;
-      fates.set(id, await fateOf(address, id, resultOf(n), deadline, signal));
-    }
-  };
-  await Promise.all(Array.from({ length: ASKERS }, ask));
-  return fates;
-}
-
-async function fateOf(
-  { apiUrl, projectId, token }: Address,
-  id: string,
-  expected: number,
-  deadline: number,
-  signal: AbortSignal,
-): Promise<Fate> {
-  const url = `${apiUrl}/v4/${projectId}/${LEDGER_APP.name}/runs/${id}/result`;
-  const headers = { authorization: `Bearer ${token}`, prefer: "wait=1" };
-  do {
-    const answer = await send(url, { headers, signal }).catch(() => null);
-    const text = answer ? await textOf(answer).catch(() => null) : null;
-    signal.throwIfAborted();
-    if (answer && text !== null && answer.status !== 202) {
-      const isRight = answer.status === 200 && Number(readEnvelope(text)?.result) === expected;
-      return isRight ? "finished" : "lost";
-    }
-    await sleep(AGAIN_MS, undefined, { signal });
-  } while (performance.now() < deadline);
-  return "stuck";
-}
-
-/** Puts together what the callers were promised, what the service says and what the app itself wrote down. */
-export function reckon(
-  fates: ReadonlyMap<string, Fate>,
-  ledger: Ledger,
-  calls: SyncCalls,
-  seconds: number,
-): Toll {
-  const count = (wanted: Fate): number => [...fates.values()].filter((fate) => fate === wanted).length;
-  // One that the service calls a success and the app never finished was not executed.
-  const unreal = [...fates].filter(([id, fate]) => fate === "finished" && !ledger.ended.has(id)).length;
-  return {
-    accepted: fates.size,
-    finished: count("finished") - unreal,
-    lost: count("lost") + unreal + calls.wrong,
-    duplicated: ledger.repeated,
-    stuck: count("stuck") + calls.stuck,
-    seconds: Math.round(seconds * 10) / 10,
-    sync_calls: calls,
-  };
-}
 
 /** The app under load: it writes every execution into a file, one line at its beginning and one at its end. */
 export const LEDGER_APP = {
@@ -244,4 +72,165 @@ export class Ledger {
   get repeated(): number {
     return [...this.begins.values()].filter((count) => count > 1).length;
   }
+}
+
+/** How the calls ended whose callers waited. */
+type SyncCalls = {
+  answered: number;
+  /** Told so by a status. */
+  failed: number;
+  /** Lost their connection. */
+  cut: number;
+  /** With a result that is not the function's. */
+  wrong: number;
+  /** Never answered at all. */
+  stuck: number;
+};
+
+const ASYNC_CLIENTS = 3;
+const SYNC_CLIENTS = 3;
+const MAX_RUN_MS = 30;
+/** A client's pause between calls: on a small machine the backlog must not outgrow the waiting at the end. */
+const REST_MS = 75;
+const ANSWER_MS = 30_000;
+
+/** Clients of the ledger's app, some that wait and some that do not; they remember every 202 as a promise. */
+export class Load {
+  /** The argument of each async run that was accepted, by the run's id. */
+  readonly accepted = new Map<string, number>();
+  readonly calls: SyncCalls = { answered: 0, failed: 0, cut: 0, wrong: 0, stuck: 0 };
+  /** The service's current address, which changes with each start; null while it is down, when no calls are made. */
+  address: Address | null;
+  #last = 0;
+  #isOver = false;
+  readonly #clients: readonly Promise<void>[];
+
+  constructor(address: Address) {
+    this.address = address;
+    const client = async (call: (ms: number) => Promise<unknown>): Promise<void> => {
+      while (!this.#isOver) {
+        if (this.address) await call(Math.random() * MAX_RUN_MS);
+        await sleep(REST_MS);
+      }
+    };
+    this.#clients = [
+      ...Array.from({ length: ASYNC_CLIENTS }, () => client((ms) => this.submit(ms))),
+      ...Array.from({ length: SYNC_CLIENTS }, () => client((ms) => this.#call(ms))),
+    ];
+  }
+
+  /** Submits one async run; resolves with its id, or null if no 202 came. */
+  async submit(ms: number): Promise<string | null> {
+    const n = (this.#last += 1);
+    const answer = await this.#post("run?async=true", { n, ms }).catch(() => null);
+    if (answer?.status !== 202) return null;
+    const { run_id: id } = checked(ACCEPTED_RUN, JSON.parse(answer.text));
+    this.accepted.set(id, n);
+    return id;
+  }
+
+  /** No more calls; resolves when every caller has its answer. */
+  async stop(): Promise<void> {
+    this.#isOver = true;
+    await Promise.all(this.#clients);
+  }
+
+  async #call(ms: number): Promise<void> {
+    const n = (this.#last += 1);
+    const startedAt = performance.now();
+    try {
+      const { status, text } = await this.#post("run", { n, ms });
+      if (status !== 200) this.calls.failed += 1;
+      else this.calls[isResult(text, n) ? "answered" : "wrong"] += 1;
+    } catch {
+      this.calls[performance.now() - startedAt < ANSWER_MS ? "cut" : "stuck"] += 1;
+    }
+  }
+
+  async #post(what: string, body: object): Promise<{ status: number; text: string }> {
+    if (!this.address) throw new Error("the service is down");
+    const answer = await send(urlOf(this.address, what), {
+      method: "POST",
+      headers: { authorization: `Bearer ${this.address.token}`, "content-type": "application/json" },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(ANSWER_MS),
+    });
+    return { status: answer.status, text: await textOf(answer) };
+  }
+}
+
+function urlOf({ apiUrl, projectId }: Address, rest: string): string {
+  return `${apiUrl}/v4/${projectId}/${LEDGER_APP.name}/${rest}`;
+}
+
+function isResult(text: string, n: number): boolean {
+  return Number(readEnvelope(text)?.result) === resultOf(n);
+}
+
+/** The state of an accepted run: it ended with its result, it ended otherwise or is unknown, or it has not ended. */
+export type Fate = "finished" | "lost" | "stuck";
+
+const ASKERS = 8;
+const AGAIN_MS = 100;
+
+/** Asks for each accepted run until it has ended or the deadline, a time of `performance.now()`, has passed. */
+export async function awaitFates(
+  address: Address,
+  accepted: ReadonlyMap<string, number>,
+  deadline: number,
+  signal: AbortSignal,
+): Promise<Map<string, Fate>> {
+  const fates = new Map<string, Fate>();
+  const waiting = [...accepted];
+  const headers = { authorization: `Bearer ${address.token}`, prefer: "wait=1" };
+  const fateOf = async (id: string, n: number): Promise<Fate> => {
+    do {
+      const answer = await send(urlOf(address, `runs/${id}/result`), { headers, signal }).catch(() => null);
+      const text = answer ? await textOf(answer).catch(() => null) : null;
+      signal.throwIfAborted();
+      if (answer && text !== null && answer.status !== 202)
+        return answer.status === 200 && isResult(text, n) ? "finished" : "lost";
+      await sleep(AGAIN_MS, undefined, { signal });
+    } while (performance.now() < deadline);
+    return "stuck";
+  };
+  const ask = async (): Promise<void> => {
+    for (let next = waiting.shift(); next; next = waiting.shift()) fates.set(next[0], await fateOf(...next));
+  };
+  await Promise.all(Array.from({ length: ASKERS }, ask));
+  return fates;
+}
+
+/** What the kills cost. */
+export type Toll = {
+  /** Async runs that got their 202. */
+  readonly accepted: number;
+  readonly finished: number;
+  readonly lost: number;
+  /** Executed more than once. */
+  readonly duplicated: number;
+  readonly stuck: number;
+  readonly seconds: number;
+  readonly sync_calls: SyncCalls;
+};
+
+/** Combines what the callers were promised, what the service says and what the app itself wrote down. */
+export function reckon(
+  fates: ReadonlyMap<string, Fate>,
+  ledger: Ledger,
+  calls: SyncCalls,
+  seconds: number,
+): Toll {
+  const count = (wanted: Fate): number => [...fates.values()].filter((fate) => fate === wanted).length;
+  // A run that the service calls a success and the app never finished was not executed.
+  const unreal = [...fates].filter(([id, fate]) => fate === "finished" && !ledger.ended.has(id)).length;
+  return {
+    accepted: fates.size,
+    finished: count("finished") - unreal,
+    lost: count("lost") + unreal + calls.wrong,
+    duplicated: ledger.repeated,
+    stuck: count("stuck") + calls.stuck,
+    seconds: Math.round(seconds * 10) / 10,
+    sync_calls: calls,
+  };
 }

@@ -8,28 +8,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ENV_PREFIX, envOf } from "../../../config/setting-keys.ts";
 import { below } from "../../../host/processes.ts";
 import { runtimeDir } from "../../../kit/runtime-dir.ts";
-import { Api } from "../../client/api.ts";
+import type { Address } from "../../client/api.ts";
 import { askService } from "../../ask-service.ts";
 import { CliFailure } from "../../failure.ts";
 
-/** Where a service that runs can be called, and as whom. */
-export type Address = {
-  readonly apiUrl: string;
-  readonly baseUrl: string;
-  readonly projectId: string;
-  readonly token: string;
-};
-
-/** A client of that service. */
-export function apiOf({ projectId: project, ...rest }: Address, signal: AbortSignal): Api {
-  return new Api(
-    { ...rest, project, refreshToken: null, tokenSource: "this service", tokenFile: null },
-    signal,
-  );
-}
-
 const LOOK_MS = 50;
-/** It is given up then, however busy the machine is. */
+/** Its start is given up then, however busy the machine is. */
 const START_MS = 300_000;
 /** Of what the service logged: enough to see why it did not start. */
 const KEPT_CHARACTERS = 2_000;
@@ -64,14 +48,13 @@ export class ScratchService {
 
   /** Starts it on what is in the folder, and resolves when it answers. */
   async start(signal: AbortSignal): Promise<Address> {
-    // This very command line: below `bin/millrace` the service would have a parent that starts it again.
-    // In our process group: what ends us from a terminal ends it too.
+    // Not below `bin/millrace`: that would restart the service. In our process group: Ctrl-C ends it too.
     const child = spawn(process.execPath, [...process.execArgv, process.argv[1] ?? "", "serve"], {
       cwd: this.folder,
       env: this.#env,
       stdio: ["ignore", "ignore", "pipe"],
     });
-    child.on("error", () => {}); // It has no process id then, and never answers.
+    child.on("error", () => {}); // Without a process id it never answers.
     child.stderr.on("data", (data) => (this.#log = `${this.#log}${data}`.slice(-KEPT_CHARACTERS)));
     this.#child = child;
     const deadline = performance.now() + START_MS;

@@ -19,8 +19,8 @@ import { bytesBelow } from "../../../apps/storage-report.ts";
 import { envOf, SETTING_KEYS } from "../../../config/setting-keys.ts";
 import { bytes } from "../../output.ts";
 
-/** Whose turn it is with the data directory. */
-export type Holder = "nobody" | "service" | "silent";
+/** What holds the data directory. */
+export type Holder = "none" | "service" | "silent";
 
 const PRIVATE = [MASTER_KEY, "owner-token", DATABASE_FILE];
 /** Every release is younger: a clock before it is not set. */
@@ -72,7 +72,7 @@ export function checkLock(holder: Holder, pid: string | null): Finding {
   return ok(check, "free");
 }
 
-/** The file is sound and of a release that this one can go on from. */
+/** The file is sound, and this release can use or migrate it. */
 export function checkDatabase(report: DatabaseReport | Error | null): Finding[] {
   if (report === null) return [warn("database", "no database yet", "the first start creates it")];
   if (report instanceof UnreleasedFormat)
@@ -99,11 +99,11 @@ function checkSchema(report: DatabaseReport): Finding {
   return fail(
     "schema",
     `${last}, but missing ${missing.slice(0, 5).join(", ")}`,
-    "somebody has changed the database; restore the last backup",
+    "the database was changed from outside; restore the last backup",
   );
 }
 
-/** Nobody has changed the audit log, or taken something out of it. */
+/** No entry of the audit log was changed or removed. */
 export function checkAudit(report: DatabaseReport | Error | null): Finding[] {
   if (report === null || report instanceof Error) return [];
   const { count, brokenAt } = report.audit;
@@ -113,12 +113,12 @@ export function checkAudit(report: DatabaseReport | Error | null): Finding[] {
     fail(
       "audit log",
       `the hash chain breaks at entry ${brokenAt}: an entry was changed or removed`,
-      "somebody has changed the database; an earlier backup shows what was there",
+      "the database was changed from outside; an earlier backup shows the entry",
     ),
   ];
 }
 
-/** There is room for what comes, by the rule of the service itself. */
+/** There is enough room, by the rule of the service itself. */
 export async function checkDisk(
   { dataDir, databaseUrl, diskReserveBytes }: Settings,
   report: DatabaseReport | Error | null,
@@ -127,7 +127,7 @@ export async function checkDisk(
   const place = existsSync(dataDir) ? dataDir : path.dirname(dataDir);
   const { bavail, bsize } = statfsSync(place);
   const inside = report instanceof Error ? 0 : (report?.freeBytes ?? 0);
-  // Nothing is kept back here for a Postgres.
+  // With Postgres, nothing is reserved here.
   const kept = databaseUrl === null ? diskReserveBytes : 0;
   const reserve = new DiskReserve(place, kept, {
     insideBytes: () => Promise.resolve(inside),
@@ -145,7 +145,7 @@ export async function checkDisk(
 
 /** Nothing else has the ports, unless it is the service. */
 export async function checkPorts({ host, apiPort, basePort }: Settings, holder: Holder): Promise<Finding> {
-  if (holder !== "nobody") return ok("ports", "in use by the service");
+  if (holder !== "none") return ok("ports", "in use by the service");
   const taken: number[] = [];
   for (const port of [apiPort, basePort]) if (!(await isFree(host, port))) taken.push(port);
   if (taken.length === 0) return ok("ports", `${apiPort} and ${basePort} are free on ${host}`);
@@ -161,7 +161,7 @@ async function isFree(host: string, port: number): Promise<boolean> {
   });
 }
 
-/** Tokens expire and runs are sorted by it. */
+/** The clock is right: tokens expire and runs are sorted by it. */
 export function checkClock(report: DatabaseReport | Error | null, now: number): Finding {
   const remedy = "set the clock, and keep it right with NTP";
   if (now < FIRST_RELEASE) return fail("clock", `it says ${new Date(now).toISOString()}`, remedy);
@@ -198,7 +198,7 @@ export async function checkApps(
   const containers = new Containers({ dataDir, containerEngine });
   const faults: { name: string; isCurrent: boolean; fault: VersionFault }[] = [];
   for (const { app, number, isCurrent, isStored, ...version } of report.versions) {
-    // Elsewhere, the machines that it runs on have it.
+    // With other engines, the machines that run the app have it.
     const needed = engine === "process" ? version.python : null;
     const folders = artifactFolders({ ...version, bundle: version.bundleDir }, dataDir);
     if (isStored && !isHere(folders)) continue;
@@ -206,7 +206,7 @@ export async function checkApps(
     const fault = await versionFault(built, python, dataDir, containers);
     if (fault) faults.push({ name: `${app}, version ${number}`, isCurrent, fault });
   }
-  // What serves comes first.
+  // Versions that serve come first.
   const [first] = faults.toSorted((a, b) => Number(b.isCurrent) - Number(a.isCurrent));
   if (!first) {
     const { length } = report.versions;
@@ -224,10 +224,10 @@ export async function checkApps(
   return [(first.isCurrent ? fail : warn)("apps", message, REMEDIES[first.fault.what])];
 }
 
-/** Past this part of a bound the oldest are about to go, or go already. */
+/** Past this share of a limit the oldest entries are removed soon, or already. */
 const NEARLY_ALL = 0.9;
 
-/** How much there is of what grows, and whether old things go before their time because there is too much. */
+/** How much is stored, and whether old data is removed early because there is too much. */
 export async function checkStorage(
   report: DatabaseReport | Error | null,
   settings: Settings,

@@ -49,11 +49,11 @@ import { createLog } from "../../../kit/log.ts";
 import { openStore } from "../../../store/store.ts";
 import { fail, ok } from "./finding.ts";
 
-/** `millrace doctor`: looks at everything a start depends on, and says what to do; exit code 1 if something fails. */
+/** `millrace doctor`: checks everything that a start depends on, and says what to do; exit code 1 if a check fails. */
 export async function doctor(flags: OperatorFlags): Promise<void> {
   const { settings } = readSettings({ flags, env: process.env });
   const say = flags["json"] ? () => {} : (text: string) => void process.stderr.write(`${printable(text)}\n`);
-  // First: what is looked at afterwards is what came of it.
+  // First: the checks show the state after the repair.
   const repaired = flags["repair"] ? await repair(settings, say) : [];
   const findings = [...repaired, ...(await examine(settings))];
   if (flags["json"]) process.stdout.write(`${JSON.stringify(findings)}\n`);
@@ -67,7 +67,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
   // Before we take the lock ourselves.
   const lockedBy = lockHolder(dataDir);
   const { holder, report, lock, limits, enforcement, seatWalls = null } = await look(settings);
-  // Those of the service where one runs: whoever asks may have others.
+  // The settings of the service if one runs: those of this command may differ.
   const bounds = { ...settings, ...limits };
   const walls = await lookAtWalls(settings, process.env);
   const findings = [
@@ -122,17 +122,17 @@ async function look(settings: Settings): Promise<Seen> {
     const holder = error instanceof SilentServiceError ? "silent" : "service";
     return { holder, report: error as Error, lock: null };
   }
-  if (!existsSync(dataDir)) return { holder: "nobody", report: null, lock: null };
+  if (!existsSync(dataDir)) return { holder: "none", report: null, lock: null };
   let lock: DirectoryLock;
   try {
     lock = lockDirectory(dataDir);
   } catch (error) {
     const isHeld = error instanceof DirectoryInUseError;
-    return { holder: isHeld ? "silent" : "nobody", report: error as Error, lock: null };
+    return { holder: isHeld ? "silent" : "none", report: error as Error, lock: null };
   }
   const hasDatabase = databaseUrl !== null || existsSync(path.join(dataDir, DATABASE_FILE));
   const report = hasDatabase ? await inspectDatabase(settings, true).catch((error: Error) => error) : null;
-  return { holder: "nobody", report, lock };
+  return { holder: "none", report, lock };
 }
 
 function line({ check, status, message, remedy }: Finding): string {

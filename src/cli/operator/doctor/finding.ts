@@ -1,4 +1,4 @@
-/** What a check found; `remedy` says how to mend what is not well. */
+/** The result of a check; `remedy` says how to repair the fault. */
 export type Finding = {
   readonly check: string;
   readonly status: "ok" | "warn" | "fail";
@@ -11,7 +11,7 @@ export function ok(check: string, message: string): Finding {
   return { check, status: "ok", message, remedy: null };
 }
 
-/** It works, and somebody should know. */
+/** It works, with a flaw. */
 export function warn(check: string, message: string, remedy: string): Finding {
   return { check, status: "warn", message, remedy };
 }

@@ -10,8 +10,9 @@ import { masterKeyPath } from "../../../identity/master-key.ts";
 import { ISOLATION } from "../../../shapes/isolation.ts";
 import { lockHolder } from "../../../store/upkeep/directory-lock.ts";
 import { askService } from "../../ask-service.ts";
-import { apiOf, ScratchService } from "../chaos/scratch-service.ts";
-import type { Address } from "../chaos/scratch-service.ts";
+import { ScratchService } from "../chaos/scratch-service.ts";
+import { apiOf } from "../../client/api.ts";
+import type { Address } from "../../client/api.ts";
 import { CliFailure, EXIT, interruptible } from "../../failure.ts";
 import { Output } from "../../output.ts";
 import { Progress } from "../../terminal.ts";
@@ -23,7 +24,7 @@ import { tryAttacks } from "./try-attacks.ts";
 import type { Tried } from "./try-attacks.ts";
 import { isSound, judge, verdictText } from "./verdict.ts";
 
-/** Small, so that what tries to get past them is soon over. */
+/** Small, so that attacks on them end soon. */
 const BOUNDS = {
   [envOf("max_scratch")]: "30MB",
   [envOf("max_project_storage")]: "30MB",
@@ -32,15 +33,12 @@ const BOUNDS = {
 /** So many failures are named in the report that is kept. */
 const KEPT_FAILURES = 50;
 
-/** `millrace doctor --escape`: deploys a hostile app and tells what stopped it; exit code 1 if a claim does not hold. */
+/** `millrace doctor --escape`: deploys a hostile app and shows what stopped it; exit code 1 if a claim does not hold. */
 export async function escape(flags: OperatorFlags): Promise<void> {
   const { settings } = readSettings({ flags, env: process.env });
-  const out = new Output({ json: flags["json"] === true });
-  const verdict = await interruptible(async (signal) =>
-    flags["running"]
-      ? await attackRunning(settings, out, signal)
-      : await attackScratch(settings, out, signal),
-  );
+  const out = new Output(flags);
+  const work = flags["running"] ? attackRunning : attackScratch;
+  const verdict = await interruptible(async (signal) => await work(settings, out, signal));
   keep(settings.dataDir, verdict);
   out.show(verdict, () => verdictText(verdict));
   if (!isSound(verdict)) process.exitCode = EXIT.failure;
@@ -56,12 +54,8 @@ async function attackScratch(settings: Settings, out: Output, signal: AbortSigna
   try {
     const address = await service.start(signal);
     const { dataDir, pid } = service;
-    return await attack(
-      { dataDir, masterKey: masterKeyPath({ dataDir, masterKeyFile: null }), pid, address, isScratch: true },
-      settings,
-      out,
-      signal,
-    );
+    const masterKey = masterKeyPath({ dataDir, masterKeyFile: null });
+    return await attack({ dataDir, masterKey, pid, isScratch: true }, address, settings, out, signal);
   } finally {
     await service.remove();
   }
@@ -76,27 +70,23 @@ async function attackRunning(settings: Settings, out: Output, signal: AbortSigna
       hint: "without --running, a service of its own is attacked",
     });
   const pid = Number(lockHolder(dataDir));
-  const address = asked.result as Address;
-  return await attack(
-    { dataDir, masterKey: masterKeyPath(settings), pid, address, isScratch: false },
-    settings,
-    out,
-    signal,
-  );
+  const place = { dataDir, masterKey: masterKeyPath(settings), pid, isScratch: false };
+  return await attack(place, asked.result as Address, settings, out, signal);
 }
 
-type Place = Pick<Target, "dataDir" | "masterKey" | "pid" | "isScratch"> & { readonly address: Address };
-
-async function attack(place: Place, settings: Settings, out: Output, signal: AbortSignal): Promise<Verdict> {
-  const { address, ...where } = place;
+async function attack(
+  place: Pick<Target, "dataDir" | "masterKey" | "pid" | "isScratch">,
+  address: Address,
+  settings: Settings,
+  out: Output,
+  signal: AbortSignal,
+): Promise<Verdict> {
   const startedAt = performance.now();
   const api = apiOf(address, signal);
   const { level, rules } = await api.get(ISOLATION, "/v2/isolation");
   const enforced = new Set(rules.filter(({ isEnforced }) => isEnforced).map(({ name }) => name));
   const { path: python } = await findInterpreter(settings.python);
-  const judgesNetwork = enforced.has("network");
-  const target: Target = { ...where, api, python, judgesNetwork };
-  const stage = new Stage(target);
+  const stage = new Stage({ ...place, api, python, judgesNetwork: enforced.has("network") });
   const progress = new Progress("deploying a hostile app", out.isJson);
   const all: Tried[] = [];
   try {
@@ -112,7 +102,7 @@ async function attack(place: Place, settings: Settings, out: Output, signal: Abo
   return judge(level, enforced, all, (performance.now() - startedAt) / 1000);
 }
 
-/** For the dashboard; nothing to keep it in is no reason to fail. */
+/** Keeps a report for the dashboard; without a data directory there is none. */
 function keep(dataDir: string, verdict: Verdict): void {
   if (!existsSync(dataDir)) return;
   const { claimed_rung: claimed, real_rung: real, tried, stopped, failures } = verdict;

@@ -21,7 +21,8 @@ import { CliFailure } from "../../failure.ts";
 import { readEnvelope } from "../../client/print-answer.ts";
 import { SERVER_PORTS } from "../../../host/walls/network.ts";
 import type { Attack } from "./attack.ts";
-import { PRIVATE_STAND_IN, StandIns, Victim } from "./victims.ts";
+import { METADATA_STAND_IN, PRIVATE_STAND_IN, StandIns, startVictim } from "./victims.ts";
+import type { Victim } from "./victims.ts";
 import { below, readStat } from "../../../host/processes.ts";
 
 /** A service to be attacked, and where it is on this machine. */
@@ -33,19 +34,19 @@ export type Target = {
   readonly masterKey: string;
   readonly pid: number;
   readonly python: string;
-  /** Nobody else uses it: bombs may go off there, and it knows the addresses that stand in for others. */
+  /** Not used by others: bombs may go off there, and it knows the addresses that stand in for others. */
   readonly isScratch: boolean;
   /** The host can judge what apps connect to. */
   readonly judgesNetwork: boolean;
 };
 
-/** What a function of an app gave, or how the call ended otherwise. */
+/** What a function of an app returned, or how the call ended otherwise. */
 type CallEnd = { readonly status: number; readonly result: unknown; readonly code: string };
 
 /** What an app says of itself. */
 type Who = { readonly bundle: string; readonly customized: string | null };
 
-/** How long an app may need to be well again after an attack: files are measured anew, and a replica starts. */
+/** How long an app may take to recover from an attack: files are measured again, and a replica starts. */
 const RECOVERY_MS = 60_000;
 const LOOK_MS = 250;
 
@@ -76,7 +77,7 @@ export class Stage {
     return `escape-${this.#tag}`;
   }
 
-  /** What no app may learn. */
+  /** Secrets that no app may learn. */
   readSecrets(): Buffer[] {
     const { dataDir, masterKey } = this.target;
     return [masterKey, path.join(dataDir, "owner-token")].map((file) => readFileSync(file));
@@ -90,7 +91,7 @@ export class Stage {
   /** Deploys the apps and puts everything in place. */
   async prepare(signal: AbortSignal): Promise<void> {
     const { api, dataDir, masterKey, pid, python, isScratch, judgesNetwork } = this.target;
-    this.#victim = await Victim.start(python, signal);
+    this.#victim = await startVictim(python, signal);
     mkdirSync(this.#otherStorage, { recursive: true, mode: 0o700 });
     writeFileSync(path.join(this.#otherStorage, "secret"), "of another project", { mode: 0o600 });
     writeFileSync(path.join(this.#otherStorage, "program"), "#!/bin/sh\nexit 0\n", { mode: 0o700 });
@@ -104,7 +105,8 @@ export class Stage {
     const { bundle: otherBundle } = (await this.call("neighbour", "who")).result as Who;
     const storage = storageFolder(await api.project(), dataDir);
     const { hostname: host, port } = new URL(api.site.baseUrl);
-    const { private_host, private_port, ...elsewhere } = await this.#standIns.open();
+    const metadataPort = await this.#standIns.listen(METADATA_STAND_IN);
+    const privatePort = await this.#standIns.listen(PRIVATE_STAND_IN);
     this.#facts = {
       tag: this.#tag,
       data_dir: dataDir,
@@ -126,13 +128,13 @@ export class Stage {
       server_ports: [SERVER_PORTS.last, SERVER_PORTS.last - 20],
       management_host: host,
       management_port: Number(port),
-      ...(isScratch && elsewhere),
-      ...(judgesNetwork && { private_host, private_port }),
+      ...(isScratch && { metadata_host: METADATA_STAND_IN, metadata_port: metadataPort }),
       ...(judgesNetwork && {
+        private_host: PRIVATE_STAND_IN,
+        private_port: privatePort,
         declared_port: SERVER_PORT_IN_CODE,
         rival_port: (await this.call("rival", "port")).result,
       }),
-      victim_pid: this.#victim.pid,
       ...this.#victim.facts,
     };
     await this.call("hostile", "attack", { code: "os.makedirs(own)", facts: this.#facts });
@@ -156,7 +158,7 @@ export class Stage {
 
   /** Why an app does not give right answers, after the time that it may need for that; null if it does. */
   async faultOf(part: Part): Promise<string | null> {
-    // What a filler that was ended could not remove itself.
+    // A filler that was killed could not remove it.
     rmSync(path.join(String(this.#facts["own"]), "filler"), { force: true });
     const n = 21;
     const deadline = performance.now() + RECOVERY_MS;
@@ -170,10 +172,9 @@ export class Stage {
 
   /** Why the neighbour cannot connect to a server that is new to it; null if it can. */
   async whyNoConnection(): Promise<string | null> {
-    const code = `dial(${JSON.stringify(PRIVATE_STAND_IN)}, ${await this.#standIns.openAnother()})`;
+    const code = `dial(${JSON.stringify(PRIVATE_STAND_IN)}, ${await this.#standIns.listen(PRIVATE_STAND_IN)})`;
     const { status, result, code: failure } = await this.call("neighbour", "attack", { code, facts: {} });
     if (status !== 200) return `${status} ${failure}`;
-    // The neighbour is let through like anybody.
     return result === "escaped" ? null : String(result);
   }
 
@@ -218,7 +219,7 @@ export class Stage {
     return bundle;
   }
 
-  /** For a second Ctrl-C too, which waits for nothing. */
+  /** Also for a second Ctrl-C, which waits for nothing. */
   readonly #removeFolders = (): void => {
     for (const folder of [this.#folder, this.#otherStorage]) rmSync(folder, { recursive: true, force: true });
   };
@@ -238,7 +239,7 @@ type Told = { readonly deployment?: string; readonly hardware?: string; readonly
 /** The apps that are deployed, all of the same code, with what their files say. */
 const CAST = {
   hostile: {},
-  /** Whoever is attacked by the others, and must notice nothing. */
+  /** It is attacked by the others, and must notice nothing. */
   neighbour: {},
   offline: { deployment: "network = false" },
   egress: { deployment: 'network = "egress"' },
@@ -276,7 +277,7 @@ function writePart(part: Part, name: string, folder: string, order: object | nul
   if (order !== null) writeFileSync(path.join(folder, "order.json"), JSON.stringify(order));
 }
 
-/** The replica that works in a bundle: of those below the service, the one that nobody is below. */
+/** The replica that works in a bundle: the innermost process below the service that does. */
 function replicaIn(bundle: string, service: number): number {
   const isThere = (pid: number): boolean => {
     try {

@@ -7,22 +7,22 @@ import type { Attack } from "./attack.ts";
 import { ATTACKS } from "./attacks.ts";
 import type { Part, Stage } from "./stage.ts";
 
-/** What became of an attack. */
+/** The result of an attack. */
 export type Tried = {
   readonly kind: string;
   readonly attack: Attack;
   readonly isStopped: boolean;
-  /** What stopped it, or how far it came. */
+  /** What stopped it, or how far it got. */
   readonly result: string;
 };
 type Ended = Omit<Tried, "kind">;
 
-/** So many of one kind are tried in a single call. */
+/** How many of one kind are tried in a single call. */
 const AT_ONCE = 40;
 /** A service that does not answer for a file in this time is stuck on it. */
 const ANSWER_MS = 60_000;
 
-/** Tries every attack that the stage is set for, one after the other, and tells of each as soon as it is known. */
+/** Tries every attack that the stage is set for, one after the other, and yields each result at once. */
 export async function* tryAttacks(
   stage: Stage,
   table: Readonly<Record<string, readonly Attack[]>> = ATTACKS,
@@ -55,25 +55,24 @@ function partOf({ from }: Attack): Part {
 
 async function tryTogether(stage: Stage, part: Part, attacks: readonly Attack[]): Promise<Ended[]> {
   const results = await runEach(stage, part, attacks);
-  return attacks.map((attack, index) => sought(stage, attack, results[index] ?? "broken: no answer"));
+  return attacks.map((attack, index) => withFile(stage, attack, results[index] ?? "broken: no answer"));
 }
 
 async function runEach(stage: Stage, part: Part, attacks: readonly Attack[]): Promise<string[]> {
   const codes = attacks.map(({ code }) => code);
   const { status, result, code } = await stage.call(part, "attack_each", { codes, facts: stage.facts });
-  // Each has a process of its own, so all of them can only have been lost together.
+  // Each has a process of its own, so the call can only have failed for all of them.
   return status === 200 ? (result as string[]) : attacks.map(() => `broken: ${status} ${code}`);
 }
 
 async function tryInBuild(stage: Stage, attacks: readonly Attack[]): Promise<Ended[]> {
   const results = await stage.build(attacks.map(({ code }) => code));
-  return attacks.map((attack, index) =>
-    sought(stage, attack, results[index] ?? "broken: no line in the log"),
-  );
+  const missing = "broken: no line in the log";
+  return attacks.map((attack, index) => withFile(stage, attack, results[index] ?? missing));
 }
 
-/** Looks on the host for what an attack says that it has made there, and takes it away. */
-function sought({ facts }: Stage, attack: Attack, result: string): Ended {
+/** Looks on the host for the file that an attack claims to have made there, and removes it. */
+function withFile({ facts }: Stage, attack: Attack, result: string): Ended {
   if (attack.thenFinds === null || result !== "escaped") return judged(attack, result);
   const file = path.join(String(facts[attack.thenFinds.folder]), attack.thenFinds.name);
   if (!existsSync(file)) return { attack, isStopped: true, result: "a folder of its own in that place" };
@@ -81,7 +80,7 @@ function sought({ facts }: Stage, attack: Attack, result: string): Ended {
   return judged(attack, result);
 }
 
-/** One that may cost the replica its life; what matters is that the service and the other apps go on. */
+/** An attack that may kill its replica; what matters is that the service and the other apps go on. */
 async function tryInReplica(stage: Stage, attack: Attack): Promise<Ended> {
   const asked = { code: attack.code, facts: stage.facts };
   const { status, result, code } = await stage.call(partOf(attack), "attack", asked);
@@ -100,7 +99,7 @@ async function tryInReplica(stage: Stage, attack: Attack): Promise<Ended> {
   return { attack, isStopped: true, result: `the service (${status} ${code})` };
 }
 
-/** One of two halves: an app plants something, and somebody asks the service for it. */
+/** An attack in two steps: an app plants something, and the service is asked for it. */
 async function tryPlanted(stage: Stage, attack: Attack): Promise<Ended> {
   const [result = ""] = await runEach(stage, "hostile", [attack]);
   if (result !== "escaped") return judged(attack, result);
@@ -115,7 +114,7 @@ async function tryPlanted(stage: Stage, attack: Attack): Promise<Ended> {
     }
     return { attack, isStopped: true, result: "the service did not read it" };
   } finally {
-    // What changes it meanwhile takes a whole processor.
+    // The process that keeps changing it takes a whole processor.
     const code = `open(own + "/${planted.split("/")[0]}-over", "w").close()`;
     if (times > 1) await stage.call("hostile", "attack", { code, facts: stage.facts });
   }

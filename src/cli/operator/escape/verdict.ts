@@ -5,11 +5,11 @@ import type { Wall } from "./attack.ts";
 import type { Tried } from "./try-attacks.ts";
 import { paint, printableName, table } from "../../output.ts";
 
-/** What was found out about a service's walls, as `--json` prints it. */
+/** The result for a service's walls, as `--json` prints it. */
 export type Verdict = {
-  /** What the service says that apps live behind. */
+  /** The level that the service claims for its apps. */
   readonly claimed_rung: Level;
-  /** The highest rung of which everything holds, with all below it. */
+  /** The highest level of which everything holds, with all below it. */
   readonly real_rung: Level;
   readonly tried: number;
   readonly stopped: number;
@@ -31,7 +31,7 @@ type AttackRow = {
   readonly is_promised: boolean;
 };
 
-/** Holds what became of the attacks against what the service claims: its rung, and the names of rules that are in force. */
+/** Compares the results of attacks with the service's claims: its level, and the names of rules that are in force. */
 export function judge(
   claimed: Level,
   enforced: ReadonlySet<string>,
@@ -59,7 +59,7 @@ export function judge(
   };
 }
 
-/** The service claims what is real, and everything that it promises holds. */
+/** The claimed level is the real one, and every promise holds. */
 export function isSound({ claimed_rung, real_rung, failures }: Verdict): boolean {
   return claimed_rung === real_rung && failures.length === 0;
 }
@@ -82,7 +82,7 @@ function realRung(all: readonly Tried[]): Level {
   return real;
 }
 
-/** What every attack came to, for people: a table, and a summary below it. */
+/** The result of every attack, for people: a table, and a summary below it. */
 export function verdictText(verdict: Verdict): string {
   const { claimed_rung: claimed, real_rung: real, tried, stopped, failures, seconds } = verdict;
   const rows = verdict.attacks.map((row) => [row.kind, row.attack, outcomeOf(row), row.wall]);

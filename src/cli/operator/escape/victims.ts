@@ -1,70 +1,55 @@
-import path from "node:path";
 import { spawn } from "node:child_process";
-import type { ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
-import { createInterface } from "node:readline";
-import type { Readable, Writable } from "node:stream";
-import { PYTHON_DIR } from "../../../config/package-files.ts";
-import { CliFailure } from "../../failure.ts";
 import { createServer } from "node:net";
 import type { AddressInfo, Server, Socket } from "node:net";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { PYTHON_DIR } from "../../../config/package-files.ts";
+import { CliFailure } from "../../failure.ts";
 
-type Said = {
-  readonly folder: string;
-  readonly abstract: string;
-  readonly memory_key: number;
-  /** Names under which it removes what hostile apps leave in memory that they share with the host. */
-  readonly filler: string;
-  readonly filler_key: number;
-};
+type Facts = Readonly<Record<string, unknown>>;
 
 /** A process of the same user, outside all walls. It ends, and cleans up, when this process does. */
-export class Victim {
-  readonly #child: ChildProcessByStdio<Writable, Readable, null>;
-  readonly #said: Said;
+export type Victim = {
+  /** Where it can be reached, and the names under which it removes what hostile apps leave in shared memory. */
+  readonly facts: Facts;
+  readonly end: () => Promise<void>;
+};
 
-  private constructor(child: ChildProcessByStdio<Writable, Readable, null>, said: Said) {
-    this.#child = child;
-    this.#said = said;
-  }
-
-  static async start(python: string, signal: AbortSignal): Promise<Victim> {
-    const program = path.join(PYTHON_DIR, "millrace_escape", "victim.py");
-    const child = spawn(python, ["-I", program], {
-      stdio: ["pipe", "pipe", "inherit"],
-      // Ctrl-C at our terminal is not for it: it has to clean up.
-      detached: true,
-    });
-    child.on("error", () => {}); // It has no process id then, and says nothing.
-    try {
-      for await (const line of createInterface({ input: child.stdout, signal })) {
-        return new Victim(child, JSON.parse(line) as Said);
-      }
-      signal.throwIfAborted();
-      throw new CliFailure("the process that is to be attacked does not start");
-    } catch (error) {
-      // Nobody will know of it: it cleans up by itself, and this process does not wait for it.
-      child.stdin.end();
-      throw error;
-    }
-  }
-
-  get pid(): number {
-    return this.#child.pid ?? 0;
-  }
-
-  /** Where it can be reached. */
-  get facts(): Readonly<Record<string, unknown>> {
-    const { folder, abstract, ...others } = this.#said;
-    return { victim_folder: folder, victim_abstract: abstract, ...others };
-  }
-
-  async end(): Promise<void> {
-    const { exitCode, signalCode } = this.#child;
+export async function startVictim(python: string, signal: AbortSignal): Promise<Victim> {
+  const program = path.join(PYTHON_DIR, "millrace_escape", "victim.py");
+  const child = spawn(python, ["-I", program], {
+    stdio: ["pipe", "pipe", "inherit"],
+    // It does not get Ctrl-C from our terminal: it has to clean up.
+    detached: true,
+  });
+  child.on("error", () => {}); // Without a process id it prints nothing.
+  const end = async (): Promise<void> => {
+    const { exitCode, signalCode } = child;
     if (exitCode !== null || signalCode !== null) return;
-    const gone = once(this.#child, "exit");
-    this.#child.stdin.end();
+    const gone = once(child, "exit");
+    child.stdin.end();
     await gone;
+  };
+  try {
+    for await (const line of createInterface({ input: child.stdout, signal })) {
+      const { folder, abstract, ...others } = JSON.parse(line) as Facts;
+      return {
+        facts: {
+          victim_pid: child.pid ?? 0,
+          victim_folder: folder,
+          victim_abstract: abstract,
+          ...others,
+        },
+        end,
+      };
+    }
+    signal.throwIfAborted();
+    throw new CliFailure("the process that is to be attacked does not start");
+  } catch (error) {
+    // It cleans up by itself, and this process does not wait for it.
+    child.stdin.end();
+    throw error;
   }
 }
 
@@ -78,35 +63,21 @@ export class StandIns {
   readonly #servers: Server[] = [];
   readonly #sockets = new Set<Socket>();
 
-  /** Listens, and tells where. */
-  async open(): Promise<Readonly<Record<string, unknown>>> {
-    return {
-      metadata_host: METADATA_STAND_IN,
-      metadata_port: await this.#listen(METADATA_STAND_IN),
-      private_host: PRIVATE_STAND_IN,
-      private_port: await this.#listen(PRIVATE_STAND_IN),
-    };
-  }
-
-  /** A server that no app has used before; gives its port. */
-  async openAnother(): Promise<number> {
-    return await this.#listen(PRIVATE_STAND_IN);
-  }
-
-  close(): void {
-    for (const server of this.#servers) server.close();
-    for (const socket of this.#sockets) socket.destroy();
-  }
-
-  async #listen(host: string): Promise<number> {
+  /** Starts a server that no app has used before; gives its port. */
+  async listen(host: string): Promise<number> {
     const server = createServer((socket) => {
       this.#sockets.add(socket);
-      socket.on("error", () => {}); // Whoever came has gone.
+      socket.on("error", () => {}); // The other side has gone.
       socket.on("close", () => this.#sockets.delete(socket));
     });
     this.#servers.push(server);
     server.listen(0, host);
     await once(server, "listening");
     return (server.address() as AddressInfo).port;
+  }
+
+  close(): void {
+    for (const server of this.#servers) server.close();
+    for (const socket of this.#sockets) socket.destroy();
   }
 }

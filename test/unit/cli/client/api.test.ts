@@ -20,9 +20,7 @@ const SITE: Site = {
   apiUrl: "http://one:4000",
   project: "p-one",
   token: "t",
-  refreshToken: null,
   tokenSource: "MILLRACE_TOKEN",
-  tokenFile: null,
 };
 
 describe("streams", () => {

@@ -63,7 +63,7 @@ finally:
   }),
   planting("landlock", "make a file for others of the host", "victim_folder", "planted"),
   ...proven("userns", {
-    // Below, programs of several processes share memory there: whoever knows a name may open it.
+    // On lower levels, programs of several processes share memory there: a process that knows a name may open it.
     "read what others have in /dev/shm": `read("/dev/shm/" + victim_abstract)`,
     "see that the master key exists": `os.stat(master_key)`,
     "change the master key's mode": `os.chmod(master_key, 0o600)`,
@@ -89,7 +89,7 @@ finally:
   }),
 ];
 
-/** Ways to have code run later, elsewhere: in the next start of the app, in other apps, or outside all walls. */
+/** Ways to have code run later: in the next start of the app, in other apps, or outside all walls. */
 export const CODE: readonly Attack[] = [
   planting("landlock", "plant a module in its own code", "bundle", "usercustomize.py"),
   planting("landlock", "plant bytecode of its own code", "bundle", "main.pyc"),
