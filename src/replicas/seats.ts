@@ -2,10 +2,11 @@ import { isDeepStrictEqual } from "node:util";
 import type { Engine, ReplicaStart, Seat, SeatEvents, ServerEvents, Started } from "../engines/engine.ts";
 import type { StartedServer, Workload } from "../engines/engine.ts";
 import type { Home } from "../engines/home.ts";
-import { over } from "../engines/local/spawn.ts";
 
 const NEVER_STARTED: Started & StartedServer = {
-  ...over({ detail: "stopped before it started", initFailure: null }),
+  exited: Promise.resolve({ detail: "stopped before it started", initFailure: null }),
+  kill: () => {},
+  vitals: () => null,
   usage: async () => null,
   pid: 0,
   askToEnd: () => {},
