@@ -8,7 +8,7 @@ import { storageLimits, storageReport } from "./apps/storage-report.ts";
 import { whyAbsent } from "./apps/why-absent.ts";
 import { startBlobs } from "./blobs/start-blobs.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
-import { VERSION } from "./config/release.ts";
+import { VERSION } from "./config/package-files.ts";
 import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";

@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { withTimeout } from "../kit/clock.ts";
 import type { Clock } from "../kit/clock.ts";
-import type { CallLimits } from "../model/call-limits.ts";
+import type { CallLimits, Role } from "../model/roles.ts";
 import { AppError } from "../model/errors.ts";
-import type { Role } from "../model/roles.ts";
 import type { AccountChange } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";
 import type { KeyRing } from "./key-ring.ts";

@@ -1,7 +1,6 @@
 import * as z from "zod/mini";
-import { isFileRun } from "../model/file-run.ts";
+import { isFileRun, RUN_STATES, WEBHOOK_STATES } from "../model/run.ts";
 import { appId } from "../model/names.ts";
-import { RUN_STATES, WEBHOOK_STATES } from "../model/run.ts";
 import type { Run } from "../model/run.ts";
 import { FAULT, pagesOf, TIMESTAMP, timestamp } from "./common.ts";
 

@@ -1,15 +1,13 @@
 import { z } from "zod";
 import type { LiveApp } from "../../apps/catalog.ts";
 import { glanceOf } from "../../apps/glance.ts";
-import type { AppKey } from "../../config/keys/key.ts";
+import type { AppKey } from "../../config/readers.ts";
 import { SCALING_KEYS } from "../../config/keys/scaling.ts";
-import { hostLabel } from "../../model/app-host.ts";
-import type { App, ScalingOverrides } from "../../model/app.ts";
+import { appId, hostLabel } from "../../model/names.ts";
+import type { App, Glance, ScalingOverrides } from "../../model/app.ts";
 import { isFinalBuild } from "../../model/build.ts";
 import type { Build } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
-import type { Glance } from "../../model/glance.ts";
-import { appId } from "../../model/names.ts";
 import { APP, APPS, CONTAINERS } from "../../shapes/apps.ts";
 import type { AppRecord, AppStatus, ContainerRecord, Scaling } from "../../shapes/apps.ts";
 import { ID, timestamp } from "../../shapes/common.ts";

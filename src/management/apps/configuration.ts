@@ -1,7 +1,7 @@
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "../../config/keys/build.ts";
 import { DEPLOYMENT_KEYS } from "../../config/keys/deployment.ts";
 import { HARDWARE_KEYS } from "../../config/keys/hardware.ts";
-import type { AppKey, AppKeys } from "../../config/keys/key.ts";
+import type { AppKey, AppKeys } from "../../config/readers.ts";
 import { LIMITS_KEYS } from "../../config/keys/limits.ts";
 import { SCALING_KEYS } from "../../config/keys/scaling.ts";
 import type { AppConfig } from "../../model/app-config.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Glance } from "../../model/glance.ts";
+import type { Glance } from "../../model/app.ts";
 import { appId } from "../../model/names.ts";
 import { FIGURES, TRAFFIC } from "../../shapes/figures.ts";
 import type { ReplicaCounts, RunFiguresRecord, SpanRecord } from "../../shapes/figures.ts";

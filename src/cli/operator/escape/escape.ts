@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { readSettings } from "../../../config/settings.ts";
 import type { Settings } from "../../../config/setting-keys.ts";
 import { envOf } from "../../../config/setting-keys.ts";
-import { VERSION } from "../../../config/release.ts";
+import { VERSION } from "../../../config/package-files.ts";
 import { findInterpreter } from "../../../host/interpreter.ts";
 import { writeEscapeReport } from "../../../host/walls/escape-report.ts";
 import { masterKeyPath } from "../../../identity/master-key.ts";
