@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
-import { VERSION } from "../../config/release.ts";
+import { VERSION } from "../../config/package-files.ts";
 import { readSettings } from "../../config/settings.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { MASTER_KEY, masterKeyPath } from "../../identity/master-key.ts";
