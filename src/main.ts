@@ -29,9 +29,9 @@ import { LateValue, Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
 import { ExecutableCheck } from "./kit/files.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
-import { glancesBy } from "./management/glances.ts";
+import { glancesBy } from "./management/apps/apps.ts";
 import { openControlSocket } from "./management/control-socket.ts";
-import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
+import { listenerUrl, warnOfExposure } from "./management/api/addresses.ts";
 import { Management } from "./management/server.ts";
 import { ownDetails } from "./nodes/own-node.ts";
 import type { RunKey } from "./model/run.ts";
@@ -296,7 +296,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         passwordLinks: identity.passwordLinks,
         people: identity.people,
         sessions: identity.sessions,
-        level,
         deliverer: runs.deliverer,
         fileRuns: runs.fileRuns,
         journal: runs.journal,

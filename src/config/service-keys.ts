@@ -1,9 +1,20 @@
 import { isIP } from "node:net";
 import { resolve } from "node:path";
-import { readSender } from "../kit/smtp/message.ts";
-import { readMailServer } from "../kit/smtp/mail-server.ts";
-import { boolean, cidr, duration, integer, line, listOf, mapped, matching } from "./readers.ts";
-import { oneOf, optional, publicUrl, size } from "./readers.ts";
+import { readMailServer, readSender } from "../kit/smtp.ts";
+import {
+  boolean,
+  cidr,
+  duration,
+  integer,
+  line,
+  listOf,
+  mapped,
+  matching,
+  oneOf,
+  optional,
+  publicUrl,
+  size,
+} from "./readers.ts";
 import type { Reader, SettingKeys } from "./readers.ts";
 
 /** User and group ids, both ends included. */

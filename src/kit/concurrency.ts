@@ -47,6 +47,17 @@ export class FairLane {
     return await this.#wait(key, signal);
   }
 
+  /** Does the work when there is a place; throws `crowded()` where `enter` gives null. */
+  async run<Result>(key: string, crowded: () => Error, work: () => Promise<Result>): Promise<Result> {
+    const leave = await this.enter(key);
+    if (!leave) throw crowded();
+    try {
+      return await work();
+    } finally {
+      leave();
+    }
+  }
+
   #hasRoom(key: string): boolean {
     const { total, perKey } = this.#limits;
     return this.#total < total && (this.#running.get(key) ?? 0) < perKey;

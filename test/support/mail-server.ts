@@ -120,6 +120,7 @@ export class MailServer {
         const last = offers.length - 1;
         return offers.forEach((offer, i) => say(`250${i === last ? " " : "-"}${offer}`));
       }
+      if (word === "STARTTLS" && tls !== "starttls") return say("502 not implemented");
       if (word === "STARTTLS") {
         socket.removeAllListeners("data");
         socket.write(`220 go ahead\r\n${injected ?? ""}`);

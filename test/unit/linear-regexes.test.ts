@@ -16,7 +16,7 @@ const OWN_TEXTS: ReadonlySet<string> = new Set([
   String.raw`src/config/readers.ts \/+$`, // settings of the service
   String.raw`src/config/show.ts ^.*:.*@`,
   String.raw`src/kit/units.ts (\d+(?:\.\d+)?)(ms|[dhms])`, // only what the expression before it has taken
-  String.raw`src/management/api/base-url.ts \/+$`, // the public address
+  String.raw`src/management/api/addresses.ts \/+$`, // the public address
 ]);
 
 verifies(

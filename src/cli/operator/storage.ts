@@ -5,7 +5,7 @@ import type { Amounts, StorageReport } from "../../apps/storage-report.ts";
 import { readSettings } from "../../config/settings.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { lockDirectory } from "../../store/upkeep/directory-lock.ts";
-import { schemaState } from "../../store/schema/schema-state.ts";
+import { schemaState } from "../../store/schema/migrate.ts";
 import { openStore } from "../../store/store.ts";
 import { isUnreleased, UnreleasedFormat } from "../../store/schema/unreleased.ts";
 import { DATABASE_FILE } from "../../store/upkeep/whole-database.ts";

@@ -200,5 +200,5 @@ async function writeKept(session: Session, packed: PackedFinals, passed: readonl
     bytes += (await session.insertColumns("transcripts", passedOf(packed.parts), ["bytes"])).bytes;
   if (packed.deliveries) await session.insertColumns("deliveries", passedOf(packed.deliveries));
   if (packed.blobs) await session.insertColumns("runBlobs", packed.blobs);
-  await addUsage(session, { runs: 0, bytes });
+  await addUsage(session, { bytes });
 }

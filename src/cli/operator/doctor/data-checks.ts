@@ -4,7 +4,7 @@ import { userInfo } from "node:os";
 import type { Settings } from "../../../config/setting-keys.ts";
 import { MASTER_KEY } from "../../../identity/master-key.ts";
 import { DiskReserve } from "../../../kit/disk-reserve.ts";
-import { missingObjects, schemaState } from "../../../store/schema/schema-state.ts";
+import { missingObjects, schemaState } from "../../../store/schema/migrate.ts";
 import { UnreleasedFormat } from "../../../store/schema/unreleased.ts";
 import { DATABASE_FILE } from "../../../store/upkeep/whole-database.ts";
 import type { DatabaseReport } from "../../../store/upkeep/report.ts";
