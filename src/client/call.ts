@@ -1,7 +1,7 @@
-import { answerOf } from "./transport.ts";
-import type { Answer, Transport } from "./transport.ts";
 import { Cancelled, ConnectionLost, MillraceError } from "./errors.ts";
 import { Run } from "./run.ts";
+import { answerOf } from "./transport.ts";
+import type { Answer, Transport } from "./transport.ts";
 
 /** The members of the JSON object that the function gets as arguments. */
 export type Arguments = Readonly<Record<string, unknown>>;
@@ -24,10 +24,7 @@ type Mode = {
 };
 
 /** Sends a call until it is answered. `signal` ends a request in progress, `patience` the waits in between. */
-type Perform = <T>(
-  signal: () => AbortSignal | undefined,
-  patience?: AbortSignal,
-) => Promise<Answer<T>>;
+type Perform = <T>(signal: () => AbortSignal | undefined, patience?: AbortSignal) => Promise<Answer<T>>;
 
 /** Prepares one call of a function, which may be sent several times but is executed once. */
 export function prepareCall(

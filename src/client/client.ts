@@ -1,4 +1,3 @@
-import type { RunResult, TransportOptions } from "./transport.ts";
 import { prepareCall } from "./call.ts";
 import type { Arguments, CallOptions } from "./call.ts";
 import { MillraceError } from "./errors.ts";
@@ -7,6 +6,7 @@ import type { WaitOptions } from "./run.ts";
 import { RunStream } from "./stream.ts";
 import type { ReadOptions } from "./stream.ts";
 import { Transport, refusalIn } from "./transport.ts";
+import type { RunResult, TransportOptions } from "./transport.ts";
 
 export type { RunResult } from "./transport.ts";
 export type { Arguments, CallOptions } from "./call.ts";

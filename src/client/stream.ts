@@ -1,9 +1,9 @@
-import type { Answer, Transport } from "./transport.ts";
 import { ConnectionLost, errorIn, errorOf, foreignError, isTransient, NotFound } from "./errors.ts";
 import type { MillraceError } from "./errors.ts";
 import { SseParser } from "./sse.ts";
 import type { Message } from "./sse.ts";
 import { jsonOf, lost } from "./transport.ts";
+import type { Answer, Transport } from "./transport.ts";
 
 /**
  * How far a reader of a stream has come, so that it can resume.
