@@ -1,7 +1,5 @@
-import { ERROR, errorIn } from "../../shapes/errors.ts";
-import type { ErrorBody } from "../../shapes/errors.ts";
-import { checked, fits, ShapeError } from "../../shapes/shape.ts";
-import type { Infer, Shape } from "../../shapes/shape.ts";
+import { checked, ERROR, errorIn, fits, ShapeError } from "../../shapes/shape.ts";
+import type { ErrorBody, Infer, Shape } from "../../shapes/shape.ts";
 import { CliFailure, EXIT, usage } from "../failure.ts";
 import type { FailureDetail } from "../failure.ts";
 import { ConnectionError } from "./http.ts";

@@ -1,20 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import { ID } from "../../shapes/common.ts";
-import { DEVICE_CODES, DEVICE_TOKENS } from "../../shapes/devices.ts";
-import type { DeviceCodes } from "../../shapes/devices.ts";
-import { ME, PROJECTS, SESSIONS } from "../../shapes/people.ts";
-import type { ProjectRecord } from "../../shapes/people.ts";
-import { CliFailure, interruptible, usage } from "../failure.ts";
-import { examples, remote } from "../options.ts";
-import type { Definitions } from "../options.ts";
-import { fields, Output, paint, printableName, relative } from "../output.ts";
-import { readStdin, withProgress } from "../terminal.ts";
+import { DEVICE_CODES, DEVICE_TOKENS, ME, PROJECTS, SESSIONS } from "../../shapes/people.ts";
+import type { DeviceCodes, ProjectRecord } from "../../shapes/people.ts";
 import { Api } from "./api.ts";
 import { explain, explainError, readJson } from "./explain.ts";
 import { send, textOf } from "./http.ts";
 import { changeProfile, checkedUrl, claimsOf, readProfiles, USUAL } from "./site.ts";
 import type { Profile, Site } from "./site.ts";
+import { CliFailure, interruptible, usage } from "../failure.ts";
+import { examples, remote } from "../options.ts";
+import type { Definitions } from "../options.ts";
+import { fields, Output, paint, printableName, relative } from "../output.ts";
+import { readStdin, withProgress } from "../terminal.ts";
 import { withService } from "./task.ts";
 import type { Switches, Task, Texts } from "./task.ts";
 

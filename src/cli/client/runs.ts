@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import { indentedJson } from "../../model/json-layout.ts";
 import { RUN_STATES } from "../../model/run.ts";
-import { errorIn } from "../../shapes/errors.ts";
+import { errorIn } from "../../shapes/shape.ts";
 import { ACCEPTED_RUN, RUN, RUNS } from "../../shapes/runs.ts";
 import type { RunRecord } from "../../shapes/runs.ts";
 import { CliFailure, usage } from "../failure.ts";

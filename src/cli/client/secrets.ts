@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
 import type { Command } from "commander";
+import { SECRET_MAP, SECRET_NAME } from "../../shapes/projects.ts";
 import type { SecretMap } from "../../model/app.ts";
 import { APPS } from "../../shapes/apps.ts";
 import type { AppStatus } from "../../shapes/apps.ts";
-import { SECRET_MAP, SECRET_NAME } from "../../shapes/secrets.ts";
 import { CliFailure, usage } from "../failure.ts";
 import { asking } from "../options.ts";
 import type { Definitions } from "../options.ts";

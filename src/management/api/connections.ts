@@ -6,8 +6,7 @@ import type { Clock } from "../../kit/clock.ts";
 import { clientAddress } from "../../kit/ip-addresses.ts";
 import { ConnectionGate } from "../../kit/listener.ts";
 import type { Doing, Visitor } from "../../kit/listener.ts";
-import { AppError } from "../../model/errors.ts";
-import { noRoom } from "../../model/raw-refusal.ts";
+import { AppError, noRoom } from "../../model/errors.ts";
 import type { FromPeer } from "../../nodes/peer-listener.ts";
 
 const passedOn = new WeakMap<IncomingMessage, FromPeer>();

@@ -5,18 +5,17 @@ import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
 import type { WebSocket } from "ws";
 import { requireRole } from "../../identity/principal.ts";
+import type { Role } from "../../model/roles.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { withTimeout } from "../../kit/clock.ts";
-import { AppError } from "../../model/errors.ts";
-import { rawRefusal } from "../../model/raw-refusal.ts";
-import type { Role } from "../../model/roles.ts";
-import type { AppKey } from "../../nodes/forward/app-locator.ts";
+import { AppError, rawRefusal } from "../../model/errors.ts";
 import type { ManagementConnections } from "./connections.ts";
-import type { ManagementForwarding } from "./forwarding.ts";
 import type { Authenticate } from "./mount.ts";
-import { refuseAppHost, requireClearHead } from "./pipelines.ts";
+import type { AppKey } from "../../nodes/forward/app-locator.ts";
 import type { Pipelines } from "./pipelines.ts";
+import { refuseAppHost, requireClearHead } from "./pipelines.ts";
+import type { ManagementForwarding } from "./forwarding.ts";
 
 /** What a WebSocket path serves. */
 export type SocketRoute = {

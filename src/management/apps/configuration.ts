@@ -1,14 +1,14 @@
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "../../config/keys/build.ts";
 import { DEPLOYMENT_KEYS } from "../../config/keys/deployment.ts";
 import { HARDWARE_KEYS } from "../../config/keys/hardware.ts";
-import type { AppKey, AppKeys } from "../../config/keys/key.ts";
+import type { AppKey, AppKeys } from "../../config/readers.ts";
 import { LIMITS_KEYS } from "../../config/keys/limits.ts";
 import { SCALING_KEYS } from "../../config/keys/scaling.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
 import { CONFIGURATION } from "../../shapes/apps.ts";
 import type { ConfigEntry, ConfigValue } from "../../shapes/apps.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
+import { timestamp } from "../../shapes/common.ts";
 import { APP_PATH, findApp } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";
 import type { Operation } from "../api/operation.ts";

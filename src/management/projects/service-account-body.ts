@@ -1,8 +1,7 @@
 import { z } from "zod";
-import type { CallLimits } from "../../model/call-limits.ts";
+import type { CallLimits, Role } from "../../model/roles.ts";
 import { AppError } from "../../model/errors.ts";
 import { APP_NAME, FUNCTION_NAME } from "../../model/names.ts";
-import type { Role } from "../../model/roles.ts";
 
 const DAY_MS = 86_400_000;
 const MAX_AHEAD_MS = 10 * 365 * DAY_MS;

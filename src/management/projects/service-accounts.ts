@@ -1,16 +1,13 @@
 import { z } from "zod";
 import { storedLimits } from "../../identity/token-judge.ts";
-import type { CallLimits } from "../../model/call-limits.ts";
+import type { CallLimits } from "../../model/roles.ts";
 import { AppError } from "../../model/errors.ts";
 import { ROLES } from "../../model/roles.ts";
-import { ACCOUNTS, ACCOUNT_WITH_TOKEN, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/accounts.ts";
-import type { AccountRecord, ListedAccount } from "../../shapes/accounts.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
+import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
+import type { AccountRecord, ListedAccount } from "../../shapes/projects.ts";
+import { timestamp } from "../../shapes/common.ts";
 import type { ServiceAccount } from "../../store/accounts/accounts.ts";
 import { line, PROJECT_PATH, prose } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
-import type { ManagementParts } from "../parts.ts";
 import {
   EXPIRY_MEMBERS,
   expiryOf,
@@ -19,6 +16,9 @@ import {
   refusal,
   requireSameRole,
 } from "./service-account-body.ts";
+import { tagged } from "../api/operation.ts";
+import type { Operation } from "../api/operation.ts";
+import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Service accounts");
 const PATH = "/v2/projects/{project_id}/service-accounts";

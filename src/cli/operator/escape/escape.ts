@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
-import { VERSION } from "../../../config/release.ts";
+import { VERSION } from "../../../config/package-files.ts";
 import { envOf } from "../../../config/setting-keys.ts";
 import type { Settings } from "../../../config/setting-keys.ts";
 import { readSettings } from "../../../config/settings.ts";
 import { findInterpreter } from "../../../host/interpreter.ts";
 import { writeEscapeReport } from "../../../host/walls/escape-report.ts";
 import { masterKeyPath } from "../../../identity/master-key.ts";
-import { ISOLATION } from "../../../shapes/isolation.ts";
+import { ISOLATION } from "../../../shapes/installation.ts";
 import { lockHolder } from "../../../store/upkeep/directory-lock.ts";
 import { askService } from "../../ask-service.ts";
 import { apiOf } from "../../client/api.ts";
