@@ -9,7 +9,7 @@ import type { Passwords } from "./passwords.ts";
 import { badLink, normal, takenPair } from "./people.ts";
 import type { Credentials, People } from "./people.ts";
 import type { PersonPrincipal } from "./principal.ts";
-import { addressKey } from "../kit/listener/client-address.ts";
+import { addressKey } from "../kit/ip-addresses.ts";
 import type { SignInThrottle } from "./throttle.ts";
 import type { Tokens } from "./tokens.ts";
 

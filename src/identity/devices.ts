@@ -1,8 +1,8 @@
 import { randomBytes, randomInt } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
-import { addressKey } from "../kit/listener/client-address.ts";
+import { addressKey } from "../kit/ip-addresses.ts";
 import type { Store } from "../store/store.ts";
-import { AttemptLimiter } from "../kit/attempt-limiter.ts";
+import { AttemptLimiter } from "../kit/rate-limits.ts";
 import type { Sessions, SignedIn } from "./sessions.ts";
 import { tooMany } from "./throttle.ts";
 import { hashSecret } from "./token-judge.ts";

@@ -4,7 +4,7 @@ import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { Seal } from "../kit/seal.ts";
-import { steady } from "../kit/steady-clock.ts";
+import { steady } from "../kit/clock.ts";
 import { lockDirectory } from "../store/upkeep/directory-lock.ts";
 import type { Lane } from "../store/operation.ts";
 import type { UpgradeWait } from "../store/postgres/upgrade.ts";
@@ -16,6 +16,9 @@ import { masterKeyPath, openMasterKey } from "./master-key.ts";
 import { ensureOwner } from "./owner.ts";
 import type { Owner } from "./owner.ts";
 import { Tokens } from "./tokens.ts";
+
+/** How long a token that was checked before is accepted while the database cannot be reached. */
+const AUTH_GRACE_MS = 5 * 60_000;
 
 type InstallationOptions = {
   /** Stands between the service and its store. */
@@ -64,7 +67,7 @@ export async function openInstallation(
     keys,
     instanceId,
     clock: steady(clock),
-    graceMs: settings.authGraceMs,
+    graceMs: AUTH_GRACE_MS,
   });
   const owner = await ensureOwner({ store, tokens, seal, clock, dataDir: settings.dataDir });
   return { store, seal, keys, tokens, owner };

@@ -10,7 +10,7 @@ import { badLink, normal, takenPair } from "./people.ts";
 import type { Credentials, People } from "./people.ts";
 import type { PersonPrincipal, Principal } from "./principal.ts";
 import type { Sessions, SignedIn } from "./sessions.ts";
-import { addressKey } from "../kit/listener/client-address.ts";
+import { addressKey } from "../kit/ip-addresses.ts";
 import type { SignInThrottle } from "./throttle.ts";
 import { hashSecret } from "./token-judge.ts";
 import type { Tokens } from "./tokens.ts";

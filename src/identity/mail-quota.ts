@@ -1,5 +1,5 @@
 import type { Clock } from "../kit/clock.ts";
-import { AttemptLimiter } from "../kit/attempt-limiter.ts";
+import { AttemptLimiter } from "../kit/rate-limits.ts";
 import { tooMany } from "./throttle.ts";
 
 /** Mails to one address: nobody's mailbox is flooded. */

@@ -1,4 +1,4 @@
-import type { Mail } from "../kit/smtp/message.ts";
+import type { Mail } from "../kit/smtp.ts";
 
 /** The mail that carries an invitation. */
 export function invitationMail(to: string, { projectName, url }: { projectName: string; url: string }): Mail {

@@ -1,11 +1,8 @@
 import { randomInt } from "node:crypto";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
-import { SmtpError } from "../kit/smtp/dialogue.ts";
-import { readMailServer } from "../kit/smtp/mail-server.ts";
-import { readSender } from "../kit/smtp/message.ts";
-import type { Mail } from "../kit/smtp/message.ts";
-import { sendMail } from "../kit/smtp/send-mail.ts";
+import { readMailServer, readSender, sendMail, SmtpError } from "../kit/smtp.ts";
+import type { Mail } from "../kit/smtp.ts";
 
 /**
  * What waits to be sent, and as much again that waits to be tried once more: mails that fail take no place from
@@ -118,7 +115,7 @@ export class SmtpMailer implements Mailer {
     } catch (error) {
       // The error holds what the server said, never what it was told.
       const what = error instanceof SmtpError ? { error: error.message } : { err: error };
-      const retryMs = error instanceof SmtpError && !error.isPassing ? undefined : RETRY_MS[attempt - 1];
+      const retryMs = error instanceof SmtpError && !error.isTransient ? undefined : RETRY_MS[attempt - 1];
       const isTried = retryMs !== undefined && !this.#stopped.signal.aborted;
       log.warn(
         { ...what, attempt },

@@ -1,7 +1,7 @@
 import { scrypt } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
-import { FairLane } from "../kit/fair-lane.ts";
-import { addressKey } from "../kit/listener/client-address.ts";
+import { FairLane } from "../kit/concurrency.ts";
+import { addressKey } from "../kit/ip-addresses.ts";
 import type { Seal } from "../kit/seal.ts";
 import { tooMany } from "./throttle.ts";
 

@@ -1,7 +1,6 @@
-import type { CallLimits } from "../model/call-limits.ts";
+import type { CallLimits, MemberRole, Role } from "../model/roles.ts";
 import { AppError } from "../model/errors.ts";
 import { ROLES } from "../model/roles.ts";
-import type { MemberRole, Role } from "../model/roles.ts";
 import type { RunCaller } from "../model/run.ts";
 
 /** A service account: one project, one role. */

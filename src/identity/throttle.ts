@@ -1,7 +1,7 @@
 import type { Clock } from "../kit/clock.ts";
-import { addressKey } from "../kit/listener/client-address.ts";
+import { addressKey } from "../kit/ip-addresses.ts";
 import { AppError } from "../model/errors.ts";
-import { AttemptLimiter } from "../kit/attempt-limiter.ts";
+import { AttemptLimiter } from "../kit/rate-limits.ts";
 
 /** Many people may sit behind one address. */
 const BY_ADDRESS = { burst: 20, gapMs: 3_000 };

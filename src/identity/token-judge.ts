@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
-import type { CallLimits } from "../model/call-limits.ts";
+import type { CallLimits } from "../model/roles.ts";
 import { ROLES } from "../model/roles.ts";
 import type { KnownToken, ServiceAccount } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";

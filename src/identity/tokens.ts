@@ -1,13 +1,12 @@
 import { randomUUID } from "node:crypto";
-import type { CallLimits } from "../model/call-limits.ts";
+import type { CallLimits, Role } from "../model/roles.ts";
 import { AppError } from "../model/errors.ts";
 import type { Clock } from "../kit/clock.ts";
-import { within } from "../kit/within.ts";
+import { withTimeout } from "../kit/clock.ts";
 import type { AccountChange } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";
 import { CHALLENGE } from "./bearer.ts";
 import type { KeyRing } from "./key-ring.ts";
-import type { Role } from "../model/roles.ts";
 import type { Principal } from "./principal.ts";
 import { TokenSigner } from "./signed-token.ts";
 import type { Reading } from "./signed-token.ts";
@@ -259,7 +258,7 @@ export class Tokens {
   async #verifyAgain(known: Remembered): Promise<Remembered> {
     const asking = this.#ask(known);
     const askedMs = this.#clock.monotonic() - known.askedAt;
-    await within(Math.max(0, ANSWER_MS - askedMs), asking, this.#clock);
+    await withTimeout(Math.max(0, ANSWER_MS - askedMs), asking, this.#clock);
     const isInGrace = (): boolean =>
       this.#clock.monotonic() - known.checkedAt <= Math.max(JUDGED_FOR_MS, this.#graceMs);
     if (!isInGrace()) await asking;

@@ -22,6 +22,7 @@ export const NODE = z.object({
   startedAt: TIMESTAMP,
   /** The version of its release. */
   release: z.string(),
+  /** Always empty: there were labels once, and clients may read them. */
   labels: z.record(z.string(), z.string()),
   cpus: z.number(),
   memoryBytes: z.number(),

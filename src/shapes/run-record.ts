@@ -1,4 +1,4 @@
-import { isFileRun } from "../model/file-run.ts";
+import { isFileRun } from "../model/run.ts";
 import { appId } from "../model/names.ts";
 import type { Run } from "../model/run.ts";
 import type { RunRecord } from "./runs.ts";

@@ -31,9 +31,7 @@ export const LIMITS = {
     "bodies.counts": "Lists and maps have bounds that are looked at first, with clear errors.",
   }),
   ...section("docs/operations.md: Limits of apps", {
-    "ceilings.refused":
-      "A deploy with limits beyond the operator's is refused, and told the ceiling and its setting.",
-    "ceilings.defaults": "A ceiling below an app's default is what the app has.",
+    "ceilings.refused": "A deploy with limits beyond the highest is refused, and told the bound.",
   }),
   ...section("docs/operations.md: Limits under load", {
     "shares.turns": "What waits gets its turn by project: one with much to ask takes no other's turn.",

@@ -85,7 +85,7 @@ export const SHOW = {
     "silence.recovery":
       "When the database answers again all is as before, and every run that was accepted or answered is on record.",
     "silence.grace":
-      "A token seen before counts for auth_grace while the database cannot be asked, and is asked about in passing.",
+      "A token seen before counts for 5 minutes while the database cannot be asked, and is asked about in passing.",
     "silence.disk":
       "Files that hang keep no token from being judged and nobody from signing in: a revoked one stops within 5 s.",
   }),

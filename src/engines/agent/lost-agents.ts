@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
+import { pause } from "../../kit/clock.ts";
 import type { SeatProof, SeatRecords } from "./seat-records.ts";
 
 export type LostAgentParts = {

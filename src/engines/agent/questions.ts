@@ -1,5 +1,5 @@
 import type { Clock } from "../../kit/clock.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import type { Usage, Vitals } from "../engine.ts";
 import type { At, Seen } from "./agent-messages.ts";
 
@@ -73,7 +73,7 @@ export class Questions {
     const { promise, resolve } = Promise.withResolvers<Seen | At | null>();
     this.#open.set(id, resolve);
     this.#ask(question(id));
-    const answer = await within(ANSWER_MS, promise, this.#clock);
+    const answer = await withTimeout(ANSWER_MS, promise, this.#clock);
     this.#open.delete(id);
     return answer;
   }

@@ -6,7 +6,7 @@ import type { LimitGroup } from "../../host/limits/limits.ts";
 import { startOf } from "../../host/interpreter.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import { NOTHING_SAID, parseAgentMessage } from "../agent/agent-messages.ts";
 import type { Ending, FolderName } from "../agent/agent-messages.ts";
 import { Questions } from "../agent/questions.ts";
@@ -180,7 +180,7 @@ class AgentProcess implements Agent {
     else stdin.end(input);
     try {
       const exit = await promise;
-      await within(LAST_WORDS_MS, heard, clock);
+      await withTimeout(LAST_WORDS_MS, heard, clock);
       return { ...exit, ...this.#ending };
     } finally {
       this.questions.giveUp();

@@ -1,6 +1,5 @@
 import path from "node:path";
-import { chmod, lchown, readdir } from "../../kit/files.ts";
-import { giveTree } from "../../kit/give-tree.ts";
+import { chmod, chownTree, lchown, readdir } from "../../kit/files.ts";
 
 /**
  * Gives a project's bundles and packages to its user, as a build on this level would have: of what was deployed on
@@ -8,12 +7,12 @@ import { giveTree } from "../../kit/give-tree.ts";
  */
 export async function giveDeployed(dataDir: string, projectId: string, user: number): Promise<void> {
   const bundles = path.join(dataDir, "bundles", projectId);
-  for (const app of await namesIn(bundles)) await giveTree(path.join(bundles, app), user);
+  for (const app of await namesIn(bundles)) await chownTree(path.join(bundles, app), user);
   const environments = path.join(dataDir, "environments");
   for (const name of await namesIn(environments)) {
     if (!name.startsWith(`${projectId}-`)) continue;
     const environment = path.join(environments, name);
-    await giveTree(environment, user);
+    await chownTree(environment, user);
     // The service writes its marker there.
     await lchown(environment, 0, 0);
     await chmod(environment, 0o755);

@@ -4,17 +4,17 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { z } from "zod";
 import type { Settings } from "../../config/setting-keys.ts";
-import type { UidRange } from "../../config/uid-range.ts";
+import type { UidRange } from "../../config/service-keys.ts";
 import type { Log } from "../../kit/log.ts";
 import { PROJECT_ID } from "../../model/names.ts";
 import { storageFolder } from "../data-folders.ts";
 import { startOf } from "../interpreter.ts";
-import type { Rung } from "../walls/walls.ts";
+import type { WallLevel } from "../walls/walls.ts";
 import { giveDeployed } from "./give-deployed.ts";
 import { StorageFolders, freeUser, ownerOf } from "./folders.ts";
 
 export type SettleParts = Pick<Settings, "dataDir" | "uidRange"> & {
-  readonly rung: Rung | null;
+  readonly level: WallLevel | null;
   /** The host's interpreter. */
   readonly python: string;
   readonly log: Log;
@@ -28,8 +28,8 @@ const LEFT = z.object({ count: z.number() });
  * cut short.
  */
 export async function settleStorage(parts: SettleParts): Promise<StorageFolders> {
-  const { dataDir, uidRange, rung } = parts;
-  const range = rung === "uid" ? uidRange : null;
+  const { dataDir, uidRange, level } = parts;
+  const range = level === "uid" ? uidRange : null;
   const own = process.getuid?.();
   if (own !== 0) return new StorageFolders(dataDir);
   const users = range === null ? null : assign(dataDir, range);
