@@ -12,8 +12,7 @@ import { VERSION } from "./config/package-files.ts";
 import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
-import { followIdentity } from "./identity/follow-changes.ts";
-import { identityParts } from "./identity/identity-parts.ts";
+import { followIdentity, identityParts } from "./identity/identity-parts.ts";
 import type { Hash } from "./identity/passwords.ts";
 import { openInstallation } from "./identity/installation.ts";
 import { operatorRequests } from "./identity/operator-requests.ts";
@@ -293,7 +292,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         devices: identity.devices,
         invitations: identity.invitations,
         operators: identity.operators,
-        passwordLinks: identity.passwordLinks,
+        makePasswordLink: identity.makePasswordLink,
         people: identity.people,
         sessions: identity.sessions,
         deliverer: runs.deliverer,
@@ -408,7 +407,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
           keys,
           owner,
           audit: identity.audit,
-          passwordLinks: identity.passwordLinks,
+          makePasswordLink: identity.makePasswordLink,
           setupLink: identity.setupLink,
           apiUrl,
           baseUrl,

@@ -1,6 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { bearerToken } from "../identity/bearer.ts";
-import { requireRole } from "../identity/principal.ts";
+import { bearerToken, requireRole } from "../identity/principal.ts";
 import type { AccountPrincipal, Principal } from "../identity/principal.ts";
 import { TokenWatch } from "../identity/token-watch.ts";
 import type { RememberedToken, Tokens } from "../identity/tokens.ts";

@@ -1,6 +1,6 @@
 import path from "node:path";
 import type { Command } from "commander";
-import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, OFFERED_FILE, REMOVED_FILE } from "../../shapes/files.ts";
+import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, OFFERED_FILE, REMOVED_FILE } from "../../shapes/projects.ts";
 import { asking } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { bytes, paint, printableName, relative } from "../output.ts";

@@ -1,9 +1,7 @@
 import type { Command } from "commander";
 import { setTimeout as sleep } from "node:timers/promises";
-import { DEVICE_CODES, DEVICE_TOKENS } from "../../shapes/devices.ts";
-import type { DeviceCodes } from "../../shapes/devices.ts";
-import { ME, PROJECTS, SESSIONS } from "../../shapes/people.ts";
-import type { ProjectRecord } from "../../shapes/people.ts";
+import { DEVICE_CODES, DEVICE_TOKENS, ME, PROJECTS, SESSIONS } from "../../shapes/people.ts";
+import type { DeviceCodes, ProjectRecord } from "../../shapes/people.ts";
 import { Api } from "./api.ts";
 import { explain, explainError, readJson } from "./explain.ts";
 import { send, textOf } from "./http.ts";

@@ -13,7 +13,7 @@ import { answerText, duration, fields, paintStatus, printable, relative } from "
 import { readChoice, withService } from "./task.ts";
 import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 import { setTimeout as sleep } from "node:timers/promises";
-import { errorIn } from "../../shapes/errors.ts";
+import { errorIn } from "../../shapes/shape.ts";
 
 type ListFlags = RemoteFlags & Texts<"status"> & Switches<"async"> & { readonly limit: string };
 

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
-import { SECRET_MAP, SECRET_NAME } from "../../shapes/secrets.ts";
+import { SECRET_MAP, SECRET_NAME } from "../../shapes/projects.ts";
 import type { SecretMap } from "../../model/app.ts";
 import { APPS } from "../../shapes/apps.ts";
 import type { AppStatus } from "../../shapes/apps.ts";

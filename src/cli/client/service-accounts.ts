@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { parseDuration } from "../../kit/units.ts";
-import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/accounts.ts";
-import type { AccountWithToken, ListedAccount } from "../../shapes/accounts.ts";
+import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
+import type { AccountWithToken, ListedAccount } from "../../shapes/projects.ts";
 import { usage } from "../failure.ts";
 import { asking, collect } from "../options.ts";
 import type { Definitions } from "../options.ts";

@@ -6,7 +6,7 @@ import type { Run } from "../../model/run.ts";
 import { SseBuffer } from "../../runs/sse.ts";
 import type { SseMode } from "../../runs/sse.ts";
 import type { NumberedChunk } from "../../runs/transcript-parts.ts";
-import { runRecord } from "../../shapes/run-record.ts";
+import { runRecord } from "../../shapes/runs.ts";
 import { HEARTBEAT_MS, Piece } from "../event-stream.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { ERRORS } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
-import { ERROR } from "../../shapes/errors.ts";
+import { ERROR } from "../../shapes/shape.ts";
 import type { Shape } from "../../shapes/shape.ts";
 import type { Operation } from "./operation.ts";
 

@@ -5,7 +5,7 @@ import { AppError } from "../../model/errors.ts";
 import { timestampOf } from "../../model/log-line.ts";
 import { BUILD, BUILD_LOG, BUILDS } from "../../shapes/builds.ts";
 import type { BuildLineRecord, BuildRecord } from "../../shapes/builds.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
+import { timestamp } from "../../shapes/common.ts";
 import { APP_PATH, findApp } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";
 import type { Operation } from "../api/operation.ts";

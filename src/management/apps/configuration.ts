@@ -8,7 +8,7 @@ import type { AppConfig } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
 import { CONFIGURATION } from "../../shapes/apps.ts";
 import type { ConfigEntry, ConfigValue } from "../../shapes/apps.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
+import { timestamp } from "../../shapes/common.ts";
 import { APP_PATH, findApp } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";
 import type { Operation } from "../api/operation.ts";

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { AppError } from "../../model/errors.ts";
 import { MEMBER, MEMBERS, REMOVED_MEMBER } from "../../shapes/people.ts";
 import type { MemberRecord } from "../../shapes/people.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
+import { timestamp } from "../../shapes/common.ts";
 import type { Member, MembershipChange } from "../../store/accounts/memberships.ts";
 import { MEMBER_ROLE, PROJECT_PATH } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";

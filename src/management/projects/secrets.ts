@@ -1,7 +1,7 @@
 import { WHOLE_PROJECT } from "../../apps/secrets.ts";
 import type { SecretMap } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
-import { SECRET_MAP } from "../../shapes/secrets.ts";
+import { SECRET_MAP } from "../../shapes/projects.ts";
 import type { SecretScope } from "../../store/accounts/sealed-secrets.ts";
 import { APP_PATH, findApp, PROJECT_PATH } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";

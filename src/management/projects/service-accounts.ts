@@ -3,9 +3,9 @@ import { storedLimits } from "../../identity/token-judge.ts";
 import type { CallLimits } from "../../model/roles.ts";
 import { AppError } from "../../model/errors.ts";
 import { ROLES } from "../../model/roles.ts";
-import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/accounts.ts";
-import type { AccountRecord, ListedAccount } from "../../shapes/accounts.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
+import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
+import type { AccountRecord, ListedAccount } from "../../shapes/projects.ts";
+import { timestamp } from "../../shapes/common.ts";
 import type { ServiceAccount } from "../../store/accounts/accounts.ts";
 import { line, PROJECT_PATH, prose } from "../api/inputs.ts";
 import {

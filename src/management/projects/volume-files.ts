@@ -4,7 +4,7 @@ import { z } from "zod";
 import { MAX_PART_BYTES } from "../../apps/volumes/uploads.ts";
 import type { OpenFile } from "../../apps/volumes/volume-files.ts";
 import { AppError } from "../../model/errors.ts";
-import { STORED_PART } from "../../shapes/files.ts";
+import { STORED_PART } from "../../shapes/projects.ts";
 import { takeBytes } from "../api/bodies.ts";
 import { tagged } from "../api/operation.ts";
 import type { Operation } from "../api/operation.ts";

@@ -3,7 +3,7 @@ import { DELIVERY_STATES } from "../../model/delivery.ts";
 import type { Delivery, DeliveryAttempt } from "../../model/delivery.ts";
 import { AppError } from "../../model/errors.ts";
 import { appId, RUN_ID } from "../../model/names.ts";
-import { ID } from "../../shapes/common.ts";
+import { ID, timestamp } from "../../shapes/common.ts";
 import {
   DELIVERIES,
   NEW_SIGNING_SECRET,
@@ -12,7 +12,6 @@ import {
   SIGNING_SECRETS,
 } from "../../shapes/deliveries.ts";
 import type { AttemptRecord, DeliveryRecord } from "../../shapes/deliveries.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
 import { cutPage, ID_TOKEN, pageSize, PROJECT_PATH } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";
 import type { Operation } from "../api/operation.ts";

@@ -3,7 +3,7 @@ import type { Glance } from "../../model/app.ts";
 import { appId } from "../../model/names.ts";
 import { FIGURES, TRAFFIC } from "../../shapes/figures.ts";
 import type { ReplicaCounts, RunFiguresRecord, SpanRecord } from "../../shapes/figures.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
+import { timestamp } from "../../shapes/common.ts";
 import type { RunFigures } from "../../store/runs/run-figures.ts";
 import { findApp, PROJECT_PATH } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";

@@ -7,7 +7,7 @@ import { VERSION } from "../../../config/package-files.ts";
 import { findInterpreter } from "../../../host/interpreter.ts";
 import { writeEscapeReport } from "../../../host/walls/escape-report.ts";
 import { masterKeyPath } from "../../../identity/master-key.ts";
-import { ISOLATION } from "../../../shapes/isolation.ts";
+import { ISOLATION } from "../../../shapes/installation.ts";
 import { lockHolder } from "../../../store/upkeep/directory-lock.ts";
 import { askService } from "../../ask-service.ts";
 import { ScratchService } from "../chaos/scratch-service.ts";
