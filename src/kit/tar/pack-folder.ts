@@ -46,7 +46,7 @@ export async function* packFolder(
   });
 }
 
-/** Adds what is in a folder, and closes that. */
+/** Adds the content of an open folder, and closes the folder. */
 async function addAll(packing: Packing, folder: string, held: FileHandle): Promise<void> {
   try {
     const here = `/proc/self/fd/${held.fd}`;
@@ -116,7 +116,7 @@ function textOf(bytes: Buffer): string | null {
   return Buffer.from(text).equals(bytes) ? text : null;
 }
 
-/** An archive, compressed, in pieces: `fill` adds what is in it. What that throws ends the pieces. */
+/** A compressed archive, in pieces; `fill` adds its entries. If `fill` throws, the stream ends with that error. */
 async function* compressed(fill: (tar: TarWriter) => Promise<void>): AsyncGenerator<Buffer, void, void> {
   const packed = createZstdCompress();
   const write = async (bytes: Buffer): Promise<void> => {
