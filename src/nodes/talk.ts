@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Clock } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
-import type { Glance } from "../model/glance.ts";
+import type { Glance } from "../model/app.ts";
 import type { ServiceNode } from "../model/node.ts";
 import type { RunKey } from "../model/run.ts";
 import type { HandoverPeer } from "./handovers.ts";

@@ -3,7 +3,7 @@ import type { Clock } from "../kit/clock.ts";
 import { Counts } from "../kit/concurrency.ts";
 import { retry } from "../kit/retry.ts";
 import type { Log } from "../kit/log.ts";
-import { RunTally } from "../model/run-tally.ts";
+import { RunTally } from "../model/run.ts";
 import type { FinishedClaim } from "../store/runs/final-runs.ts";
 import type { ReleasedClaim } from "../store/runs/claims.ts";
 import type { Store } from "../store/store.ts";

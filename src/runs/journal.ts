@@ -2,7 +2,7 @@ import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Log } from "../kit/log.ts";
 import { WriteBehind } from "../kit/write-behind.ts";
-import { RunTally } from "../model/run-tally.ts";
+import { RunTally } from "../model/run.ts";
 import { discardEnded, findEnded, packEnded } from "../store/runs/ended-runs.ts";
 import type { EndedBatch, EndedRun } from "../store/runs/ended-runs.ts";
 import type { Store } from "../store/store.ts";

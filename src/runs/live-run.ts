@@ -3,8 +3,7 @@ import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun } from "../model/run.ts";
-import type { Run, RunCaller, RunState } from "../model/run.ts";
-import type { TranscriptPart } from "../model/transcript-part.ts";
+import type { Run, RunCaller, RunState, TranscriptPart } from "../model/run.ts";
 import { Call, GRANT_BYTES } from "../replicas/call.ts";
 import type { ResponseHead } from "../kit/http/response-parser.ts";
 import type {

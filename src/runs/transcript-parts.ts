@@ -1,11 +1,10 @@
-import type { RunPart, TranscriptPart } from "../model/transcript-part.ts";
+import type { RunKey, RunPart, TranscriptPart } from "../model/run.ts";
 import type { Chunk } from "../replicas/call.ts";
 import { Condition, FairLane } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Log } from "../kit/log.ts";
 import { WriteBehind } from "../kit/write-behind.ts";
-import type { RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 import { AppError } from "../model/errors.ts";
 
