@@ -8,12 +8,11 @@ import { storageLimits, storageReport } from "./apps/storage-report.ts";
 import { whyAbsent } from "./apps/why-absent.ts";
 import { startBlobs } from "./blobs/start-blobs.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
-import { VERSION } from "./config/release.ts";
+import { VERSION } from "./config/package-files.ts";
 import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
-import { followIdentity } from "./identity/follow-changes.ts";
-import { identityParts } from "./identity/identity-parts.ts";
+import { followIdentity, identityParts } from "./identity/identity-parts.ts";
 import type { Hash } from "./identity/passwords.ts";
 import { openInstallation } from "./identity/installation.ts";
 import { operatorRequests } from "./identity/operator-requests.ts";
@@ -74,7 +73,7 @@ export type Service = {
   settle(): Promise<void>;
   /** Orderly: readiness off, no new work, a grace for what runs (the one in the settings if none is given), then everything ends. */
   stop(graceMs?: number): Promise<void>;
-  /** What other nodes pass on. */
+  /** Handles requests that other nodes forward. */
   readonly peerRoutes: Omit<PeerRoutes, "own">;
   /** Requests that had no answer when everything had ended: a fault of ours, which tests look for. */
   unanswered(): number;
@@ -92,7 +91,7 @@ export type ServiceOptions = {
   readonly aroundStore?: (store: Store) => Store;
   /** Runs apps in place of the usual engine; a test that plays their processes uses it. */
   readonly engine?: (host: ProcessHost) => Engine;
-  /** Where replicas run that are not on this machine. */
+  /** Where remote replicas run. */
   readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number };
   /** The other nodes; a test that plays them uses it. */
   readonly others?: Others;
@@ -261,7 +260,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     life,
   );
   const { deployer } = deploys;
-  // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
+  // From the settings or the listener, never from a request: a caller must not choose where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, managementPort.value);
   const mailer = await life.start(
     "mail",
@@ -293,7 +292,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         devices: identity.devices,
         invitations: identity.invitations,
         operators: identity.operators,
-        passwordLinks: identity.passwordLinks,
+        makePasswordLink: identity.makePasswordLink,
         people: identity.people,
         sessions: identity.sessions,
         deliverer: runs.deliverer,
@@ -408,7 +407,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
           keys,
           owner,
           audit: identity.audit,
-          passwordLinks: identity.passwordLinks,
+          makePasswordLink: identity.makePasswordLink,
           setupLink: identity.setupLink,
           apiUrl,
           baseUrl,

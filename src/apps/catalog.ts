@@ -1,7 +1,13 @@
 import { AppError, noSuchFunction } from "../model/errors.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
-import type { App, AppRetention, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
-import type { Glance } from "../model/glance.ts";
+import type {
+  App,
+  AppRetention,
+  FunctionSignature,
+  Glance,
+  ScalingOverrides,
+  Version,
+} from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { newFleetCounts } from "../replicas/fleet-events.ts";
 import type { RunTarget } from "../replicas/pool.ts";

@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import type { CommanderError } from "commander";
-import { VERSION } from "../config/release.ts";
+import { VERSION } from "../config/package-files.ts";
 import { CliFailure, EXIT, Interrupted, usage } from "./failure.ts";
 import { examples, JSON_OPTION } from "./options.ts";
 import type { Definitions } from "./options.ts";

@@ -67,42 +67,36 @@ export const NODE_KEYS = {
   databaseUrl: {
     name: "database_url",
     reader: optional(databaseUrl),
-    default: null,
     meaning:
       "Postgres to use instead of SQLite in the data directory. If it names several hosts, the one that takes writes is used.",
   },
   databaseDirectUrl: {
     name: "database_direct_url",
     reader: optional(databaseUrl),
-    default: null,
     meaning:
       "If database_url leads through a pooler: the same database without it, for migrations and for changes that other services announce.",
   },
   masterKeyFile: {
     name: "master_key_file",
     reader: optional(file),
-    default: null,
     meaning:
       "The file with the key that encrypts secrets in the database. It must exist, and other users must not be able to read it. If unset, `master.key` in the data directory, which the first start creates.",
   },
   nodeUrl: {
     name: "node_url",
     reader: optional(nodeUrl),
-    default: null,
     meaning:
       "With Postgres: the address at which the other services of the installation reach this one, such as https://10.0.0.5:4200. If unset, only services of the same machine can.",
   },
   blobs: {
     name: "blobs",
     reader: optional(blobAddress),
-    default: null,
     meaning:
       "Where services that share a Postgres keep bundles, environments and large payloads: a directory they all see, or s3://bucket/prefix with the options endpoint, region and path_style. If unset, `blobs` in the data directory.",
   },
   volumes: {
     name: "volumes",
     reader: optional(matching("a whole path", (text) => isAbsolute(text) && text.length <= 4096)),
-    default: null,
     meaning:
       "Where the volumes of projects are, on a file system that all services of the installation see. If unset, below `blobs` if that is a directory, else in the data directory.",
   },
@@ -127,14 +121,12 @@ export const ENGINE_KEYS = {
   seatUrl: {
     name: "seat_url",
     reader: optional(nodeUrl),
-    default: null,
     meaning:
       "With an engine that runs replicas on other machines: the address at which they reach this service, such as https://10.0.0.5:4300. If unset, only those of the same machine can.",
   },
   seatServiceUrl: {
     name: "seat_service_url",
     reader: optional(nodeUrl),
-    default: null,
     meaning:
       "With an engine that runs replicas on other machines: an address that leads to any service, now and later, such as that of a Kubernetes Service, at the port of seat_url. Replicas look for the next service there when all that they know are gone. A name is looked up when this service starts.",
   },
@@ -145,28 +137,24 @@ export const KUBERNETES_KEYS = {
   kubernetesConfig: {
     name: "kubernetes_config",
     reader: optional(file),
-    default: null,
     meaning:
       "The kubeconfig file that says how to reach Kubernetes. If unset, the service account of the pod that the service runs in.",
   },
   kubernetesNamespace: {
     name: "kubernetes_namespace",
     reader: optional(namespaceName),
-    default: null,
     meaning:
       "The namespace for the pods of apps. If unset, the one of the kubeconfig or the service account.",
   },
   kubernetesImage: {
     name: "kubernetes_image",
     reader: optional(line(2048)),
-    default: null,
     meaning:
       "The worker image that pods run, required with engine = kubernetes; `{python}` stands for the Python version of the app, such as 3.12.",
   },
   kubernetesStorage: {
     name: "kubernetes_storage",
     reader: optional(matching("the name of a claim", (text) => OBJECT.test(text))),
-    default: null,
     meaning:
       "A ReadWriteMany claim in that namespace for the persistent storage of projects, each in a folder by its id; best the file system of MILLRACE_VOLUMES. If unset, what an app stores lasts as long as its pod.",
   },
@@ -184,21 +172,18 @@ export const KUBERNETES_KEYS = {
         (text) => text.length <= 150 && REGISTRY.test(text),
       ),
     ),
-    default: null,
     meaning:
       "Where images that are built in a Kubernetes cluster are pushed to and pulled from, such as `registry.internal:5000/millrace`. Use it for nothing else. If unset, apps that need an image built are refused there.",
   },
   registrySecret: {
     name: "registry_secret",
     reader: optional(matching("the name of a secret", (text) => OBJECT.test(text))),
-    default: null,
     meaning:
       "The Secret, of type `kubernetes.io/dockerconfigjson`, with which pods push to and pull from that registry. The service never reads it. If unset, pods use no credentials.",
   },
   buildkitNamespace: {
     name: "buildkit_namespace",
     reader: optional(namespaceName),
-    default: null,
     meaning:
       "The namespace for pods that build images, which has to admit pods of the privileged profile. If unset, the one of all other pods.",
   },
@@ -209,14 +194,12 @@ export const RAY_KEYS = {
   rayAddress: {
     name: "ray_address",
     reader: optional(publicUrl()),
-    default: null,
     meaning:
       "The address of the Ray cluster's dashboard, which takes jobs, such as http://10.0.0.5:8265; required with engine = ray.",
   },
   rayTokenFile: {
     name: "ray_token_file",
     reader: optional(file),
-    default: null,
     meaning:
       "A file with the token of the Ray cluster, if it asks for one. It is read for each request, so that you can replace it.",
   },

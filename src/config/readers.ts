@@ -1,5 +1,4 @@
 import { isIP } from "node:net";
-
 import { parseDuration, parseSize } from "../kit/units.ts";
 
 /** Turns a raw value into a typed one, and says in words what it takes. */
@@ -200,10 +199,30 @@ export type SettingKey<T> = {
   /** snake_case. */
   readonly name: string;
   readonly reader: Reader<T>;
-  /** Written as a flag would write it; null means that nothing is set. */
-  readonly default: string | null;
+  /** As in a flag; absent if nothing is set. */
+  readonly default?: string;
   readonly meaning: string;
 };
 
 /** Settings by the member of `Settings` that each one fills. */
 export type SettingKeys = Readonly<Record<string, SettingKey<unknown>>>;
+
+/** What the machine contributes to an app's configuration. */
+export type Host = { readonly cpuCount: number };
+
+/** One key of the app's configuration, wherever it may be given. */
+export type AppKey<T> = {
+  /** Table and key in the file, such as `scaling.cooldown`. */
+  readonly path: string;
+  /** The member of a deploy payload; absent if only the file can give it. */
+  readonly payload?: string;
+  readonly reader: Reader<T>;
+  /** As in the file; absent if nothing is set. */
+  readonly default?: unknown;
+  /** In place of `default`, if it depends on the host and on the fields above this one. */
+  readonly defaultFor?: (host: Host, above: Readonly<Record<string, unknown>>) => unknown;
+  readonly meaning: string;
+};
+
+/** The keys of one table, by the field that each fills. */
+export type AppKeys<C> = { readonly [K in keyof C]: AppKey<C[K]> };

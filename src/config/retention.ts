@@ -1,4 +1,5 @@
 import { LIMITS_KEYS } from "./keys/limits.ts";
+import type { SettingKey } from "./readers.ts";
 import { envOf, SETTING_KEYS } from "./setting-keys.ts";
 import type { LimitsConfig } from "../model/app-config.ts";
 
@@ -83,7 +84,7 @@ export function retentionLine({ what, size, age, check }: RetentionRow): string 
 function describe(bound: Bound): string {
   if ("fixed" in bound) return bound.fixed;
   if ("setting" in bound) {
-    const { name, default: usual } = SETTING_KEYS[bound.setting];
+    const { name, default: usual }: SettingKey<unknown> = SETTING_KEYS[bound.setting];
     return `\`${envOf(name)}\` (${usual})`;
   }
   const { path, default: usual } = LIMITS_KEYS[bound.limit];

@@ -114,19 +114,16 @@ export const SERVICE_KEYS = {
   publicApiUrl: {
     name: "public_api_url",
     reader: optional(publicUrl()),
-    default: null,
     meaning: "Address of the app endpoints as callers see it. If unset, links use the request's Host.",
   },
   publicBaseUrl: {
     name: "public_base_url",
     reader: optional(publicUrl()),
-    default: null,
     meaning: "Address of the management API as callers see it. If unset, links use the request's Host.",
   },
   appHosts: {
     name: "app_hosts",
     reader: optional(wildcard),
-    default: null,
     meaning:
       "Gives each app an origin of its own: the app endpoints also serve it at the root of {app}--{project}.apps.example.com. If unset, all apps share one origin.",
   },
@@ -170,7 +167,6 @@ export const SERVICE_KEYS = {
   smtpUrl: {
     name: "smtp_url",
     reader: optional(smtpUrl),
-    default: null,
     meaning:
       "Mail server for invitations, address verification and password resets. If unset, no mail is sent.",
   },
@@ -181,7 +177,6 @@ export const SERVICE_KEYS = {
         return readSender(text) !== null;
       }),
     ),
-    default: null,
     meaning: "The sender of those mails; required with smtp_url.",
   },
 } satisfies SettingKeys;
@@ -211,7 +206,6 @@ export const LIMIT_KEYS = {
   maxProjectStorageBytes: {
     name: "max_project_storage",
     reader: optional(size("1MB", "1000TB")),
-    default: null,
     meaning:
       "How much space the persistent storage of a project may take; beyond that, its replicas are ended, and none starts until files are removed. If unset, there is no quota.",
   },

@@ -1,12 +1,10 @@
 import { labelBelow } from "../kit/http/fields.ts";
-import { readConfigFile } from "./config-file.ts";
-import { nearest } from "./nearest.ts";
-import { Problems } from "./problems.ts";
+import { parseToml, readConfigFile } from "./toml.ts";
+import { nearest, Problems } from "./problems.ts";
 import { line } from "./readers.ts";
 import type { SettingKey } from "./readers.ts";
 import { DROPPED, ENV_PREFIX, envOf, flagMemberOf, flagOf, INTERNALS, SETTING_KEYS } from "./setting-keys.ts";
 import type { Settings } from "./setting-keys.ts";
-import { parseToml } from "./toml.ts";
 import type { RawTable } from "./toml.ts";
 
 /** Where settings come from, strongest first. */
@@ -42,7 +40,7 @@ export function readSettings(sources: SettingSources): { settings: Settings; war
     ...sources.internals,
   };
   for (const [field, key] of Object.entries<SettingKey<unknown>>(SETTING_KEYS)) {
-    const text = sources.defaults?.[key.name] ?? key.default;
+    const text = sources.defaults?.[key.name] ?? key.default ?? null;
     const given = find(key, sources, file) ?? {
       name: key.name,
       raw: text === null ? null : key.reader.fromText(text),

@@ -1,16 +1,16 @@
 import { once } from "node:events";
 import type { ClientRequest, IncomingMessage } from "node:http";
 
-/** How long a server may say nothing, and how long its whole answer may take, however slowly that comes. */
+/** How long a server may send nothing, and how long its whole answer may take. */
 export type Patience = { readonly silenceMs: number; readonly wholeMs: number };
 
-/** Sends a request that was made with a timeout of `silenceMs`, and gives its answer. Patience ends both of them. */
+/** Sends a request that has a timeout of `silenceMs`, and returns its answer within the limits. */
 export async function sendPatiently(
   sent: ClientRequest,
   body: string | Buffer | undefined,
   { silenceMs, wholeMs }: Patience,
 ): Promise<IncomingMessage> {
-  // Whoever reads the answer is told by that; the request would tell nobody, and end the service.
+  // The reader of the answer sees the error. Without a listener here it would end the service.
   sent.on("error", () => {});
   sent.once("timeout", () => sent.destroy(new Error(`no answer for ${silenceMs / 1000} s`)));
   const late = setTimeout(() => sent.destroy(new Error(`no whole answer in ${wholeMs / 1000} s`)), wholeMs);
@@ -20,7 +20,7 @@ export async function sendPatiently(
   return answer;
 }
 
-/** The text of an answer; throws if it is longer than so many bytes. */
+/** The text of an answer; throws if it is longer than `maxBytes`. */
 export async function readText(answer: IncomingMessage, maxBytes: number, whose: string): Promise<string> {
   const pieces: Buffer[] = [];
   let bytes = 0;

@@ -2,63 +2,62 @@ import { ALL_THREADS } from "./engine.ts";
 import type { ThreadVitals, Vitals } from "./engine.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 
-/** What a pulse asks of its replica, and tells it. */
+/** What a heartbeat needs from its replica, and reports. */
 type HeartbeatEvents = {
-  /** Asks the process for a sign of life, unless it still owes one. */
+  /** Sends a ping, unless one is unanswered. */
   ping(): void;
-  /** Looks at it from outside; null where there is nothing to see. */
+  /** The state of its process; null if unknown. */
   look(): Vitals | null;
   onSilence(isSilent: boolean): void;
-  /** Once, and the last. */
+  /** Called once, as the last event. */
   onDead(why: string): void;
 };
 
-/** How often a pulse is felt. */
+/** How often a heartbeat is checked. */
 export const HEARTBEAT_MS = 1_000;
-/** So many rounds of silence after it was asked. */
+/** Silent checks after the ping. */
 const DEAD_BEATS = 5;
 const SECONDS = (DEAD_BEATS * HEARTBEAT_MS) / 1000;
 /**
- * A thread that used less in those rounds did nothing. It is not 0: one that waits for the interpreter looks for it
- * 200 times a second, which takes 14 ms of 5 s (measured on a busy machine).
+ * A thread that used less during those checks did nothing. Not 0: waiting for the interpreter lock takes 14 ms of 5 s
+ * (measured on a busy machine).
  */
 const WORK_MS = 50;
-/** Two looks at a process that are closer to each other tell nothing of it. */
+/** Two readings that are closer together say nothing. */
 const LEAST_SPAN_MS = 1_000;
 
 /**
- * Whether a replica lives. It proves so by whatever it says; when it says nothing it is asked, and its interpreter
- * has to answer.
+ * Finds out whether a replica is alive. Any message proves it; a replica that sends nothing is pinged.
  *
- * heard → asked → silent → heard; silent → dead when it is stopped, or does nothing, for five seconds. Code that
- * holds the interpreter and computes is silent and lives. HeartbeatTimer are counted, not time: a service that slept or was
- * busy itself has felt no pulse meanwhile.
+ * heard → pinged → silent → heard; silent → dead when it is stopped, or does nothing, for five seconds. Code that
+ * computes without releasing the interpreter is silent and alive. Checks are counted, not time: a service that slept
+ * or was busy has not checked meanwhile.
  */
 export class Heartbeat {
-  /** It was asked a round ago or longer, and has said nothing since. */
+  /** It was pinged at least one check ago, and has sent nothing since. */
   isSilent = false;
   readonly #events: HeartbeatEvents;
   #isHeard = true;
   #isAsked = false;
   #isDead = false;
   #silentHeartbeatTimer = 0;
-  /** The look that later ones are compared with. */
+  /** The reading that later ones are compared with. */
   #before: Vitals | null = null;
   #stillHeartbeatTimer = 0;
-  /** Threads that wanted a processor at each look since. */
+  /** Threads that waited for a processor at each reading since. */
   #starved: readonly number[] = [];
 
   constructor(events: HeartbeatEvents) {
     this.#events = events;
   }
 
-  /** It has said something. */
+  /** The replica has sent something. */
   hear(): void {
     this.#isHeard = true;
     if (this.isSilent) this.#setSilent(false);
   }
 
-  /** A round: asks who said nothing in the last one, judges who has not answered. */
+  /** Pings a replica that sent nothing since the last check, and judges one that has not answered. */
   check(): void {
     if (this.#isDead) return;
     if (this.#isHeard) {
@@ -96,7 +95,7 @@ export class Heartbeat {
     this.#stillHeartbeatTimer += 1;
     this.#starved = this.#starved.filter((id) => now.threads.get(id)?.isRunnable);
     if (this.#stillHeartbeatTimer < DEAD_BEATS || now.atMs - this.#before.atMs < LEAST_SPAN_MS) return;
-    // On a machine at its limits one may get no processor for seconds, and is not to blame.
+    // On an overloaded machine a thread may get no processor for seconds.
     if (this.#starved.length > 0) this.#restart(now);
     else this.#end(`it hung: it did not answer and did nothing for ${SECONDS} s`);
   }
@@ -116,7 +115,7 @@ export class Heartbeat {
 function hasWorked(before: Vitals, now: Vitals): boolean {
   for (const [id, { usedMs }] of now.threads) {
     const newMs = usedMs - (before.threads.get(id)?.usedMs ?? 0);
-    // Of all together nobody knows which one it was, nor which of them want a processor: the least is work.
+    // For all threads together it is unknown which ones want a processor, so any time counts as work.
     if (newMs >= WORK_MS || (id === ALL_THREADS && newMs > 0)) return true;
   }
   return false;
@@ -127,8 +126,8 @@ function runnable(threads: ReadonlyMap<number, ThreadVitals>): number[] {
 }
 
 /**
- * Calls for a look at the replicas once a second, and never twice without having listened to them in between: after
- * a time in which this process slept, or was busy, their answers are there and unread.
+ * Checks heartbeats once a second, and never twice without reading sockets in between: after this process slept or was
+ * busy, answers may be there and unread.
  */
 export class HeartbeatTimer {
   readonly #clock: Clock;
@@ -153,7 +152,7 @@ export class HeartbeatTimer {
   #go(): void {
     if (!this.#hasListened) return;
     this.#hasListened = false;
-    // Behind the next look at all connections.
+    // After the event loop has read all connections.
     setImmediate(() => (this.#hasListened = true));
     this.#visit();
   }

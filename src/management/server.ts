@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import type { ListenerLimits } from "../config/listener-limits.ts";
-import { bearerToken } from "../identity/bearer.ts";
+import { bearerToken } from "../identity/principal.ts";
 import { BACKLOG } from "../kit/listener.ts";
 import type { Log } from "../kit/log.ts";
 import { withTimeout } from "../kit/clock.ts";

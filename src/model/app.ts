@@ -38,7 +38,7 @@ export type Parameter = {
   readonly required: boolean;
   readonly annotation: string | null;
   readonly default: string | null;
-  /** As far as its type hint and its default tell; absent where nobody looked. */
+  /** As far as its type hint and default say; absent if they were not examined. */
   readonly schema?: JsonSchema;
 };
 
@@ -95,4 +95,17 @@ export type Version = VersionBlobs & {
   /** Known once a replica has said hello. */
   readonly functions: readonly FunctionSignature[] | null;
   readonly createdAt: number;
+};
+
+/** The current status of an app that is served. */
+export type Glance = {
+  readonly appNumber: number;
+  readonly version: { readonly number: number; readonly buildId: string };
+  readonly state: "ready" | "notready" | "error" | "cold";
+  readonly replicas: { readonly starting: number; readonly ready: number; readonly draining: number };
+  /** Calls that wait, and calls in replicas. */
+  readonly waiting: number;
+  readonly running: number;
+  readonly oldestWaitMs: number;
+  readonly coldStarts: number;
 };

@@ -1,4 +1,4 @@
-import type { PayloadBlob } from "./payload.ts";
+import type { PayloadBlob } from "./run.ts";
 
 export const DELIVERY_STATES = ["pending", "delivered", "failed"] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
@@ -24,7 +24,7 @@ export type Delivery = {
   readonly updatedAt: number;
 };
 
-/** A delivery that nobody has tried yet; `nextAt` says when it is first due. */
+/** A delivery without an attempt yet; `nextAt` says when the first is due. */
 export type NewDelivery = Omit<Delivery, "state" | "attempts" | "updatedAt">;
 
 /** One try at a delivery, as it is kept on record. */

@@ -12,7 +12,7 @@ import { Owners } from "./owners.ts";
 import type { Ownership } from "./ownership.ts";
 import { Roster } from "./roster.ts";
 import { availableParallelism, hostname, networkInterfaces } from "node:os";
-import { VERSION } from "../config/release.ts";
+import { VERSION } from "../config/package-files.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { directoryId } from "../host/data-folders.ts";
 import { ownMemoryBytes } from "../kit/memory.ts";

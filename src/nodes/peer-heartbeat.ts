@@ -6,24 +6,24 @@ import type { NodeTalk } from "./talk.ts";
 
 export type PeerHeartbeatParts = {
   readonly peers: Pick<Peers, "busy" | "abandon">;
-  readonly talk: Pick<NodeTalk, "greet">;
+  readonly talk: Pick<NodeTalk, "heartbeat">;
   readonly clock: Clock;
   readonly log: Log;
 };
 
-const GREET_MS = 2_000;
-/** A node that is silent for as long as a lease is lost, even if somebody renews its lease. */
+const EVERY_MS = 2_000;
+/** A node that is silent for the length of a lease counts as lost, even if its lease is renewed. */
 const MAX_MISSED = 3;
 
 /**
- * Finds out that a node has fallen silent while something is under way there: TCP would go on sending for a quarter of
- * an hour. Such a node is greeted on connections of their own, so that no call pays for it.
+ * Detects nodes that fall silent while requests to them are in progress, where TCP would retransmit for a quarter of an
+ * hour. Heartbeats use connections of their own, so that no call waits for them.
  */
 export class PeerHeartbeat {
   readonly #parts: PeerHeartbeatParts;
-  /** How many greetings in a row each has not answered. */
+  /** Unanswered heartbeats in a row. */
   readonly #missed = new Map<string, number>();
-  readonly #greeted = new Set<string>();
+  readonly #asked = new Set<string>();
   #timer: Timer | null = null;
 
   constructor(parts: PeerHeartbeatParts) {
@@ -31,7 +31,7 @@ export class PeerHeartbeat {
   }
 
   start(): this {
-    this.#timer = this.#parts.clock.every(GREET_MS, () => this.#beat());
+    this.#timer = this.#parts.clock.every(EVERY_MS, () => this.#look());
     return this;
   }
 
@@ -39,31 +39,28 @@ export class PeerHeartbeat {
     this.#timer?.cancel();
   }
 
-  #beat(): void {
+  #look(): void {
     const busy = this.#parts.peers.busy();
     const ids = new Set(busy.map(({ id }) => id));
     for (const id of this.#missed.keys()) if (!ids.has(id)) this.#missed.delete(id);
-    for (const peer of busy) if (!this.#greeted.has(peer.id)) void this.#greet(peer);
+    for (const peer of busy) if (!this.#asked.has(peer.id)) void this.#ask(peer);
   }
 
-  async #greet(peer: Peer): Promise<void> {
+  async #ask(peer: Peer): Promise<void> {
     const { talk, peers, log } = this.#parts;
-    this.#greeted.add(peer.id);
+    this.#asked.add(peer.id);
     try {
-      await talk.greet(peer);
+      await talk.heartbeat(peer);
       this.#missed.delete(peer.id);
     } catch (error) {
       const missed = (this.#missed.get(peer.id) ?? 0) + 1;
       this.#missed.set(peer.id, missed);
       if (missed < MAX_MISSED) return;
       this.#missed.delete(peer.id);
-      log.warn(
-        { err: error, url: peer.url },
-        "another node has fallen silent; what it was asked for is lost",
-      );
+      log.warn({ err: error, url: peer.url }, "another node has fallen silent; requests to it are lost");
       peers.abandon(peer.id);
     } finally {
-      this.#greeted.delete(peer.id);
+      this.#asked.delete(peer.id);
     }
   }
 }

@@ -1,8 +1,7 @@
 import type { Clock } from "../kit/clock.ts";
 import { pause } from "../kit/clock.ts";
 import { AppError, errorBody } from "../model/errors.ts";
-import { endRun, isFinal } from "../model/run.ts";
-import { RunTally } from "../model/run-tally.ts";
+import { endRun, isFinal, RunTally } from "../model/run.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import type { Run, RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";

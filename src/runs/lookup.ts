@@ -1,7 +1,6 @@
-import type { Payload, PayloadBlob } from "../model/payload.ts";
+import type { Payload, PayloadBlob, Run, RunKey } from "../model/run.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import { isFinal, withoutEnd } from "../model/run.ts";
-import type { Run, RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 import { inputOf, isKept, payloadOf, plainValue } from "./ended-run.ts";
 import type { Executor } from "./execute.ts";

@@ -1,9 +1,8 @@
 import { Condition } from "../kit/concurrency.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
-import type { TranscriptPart } from "../model/transcript-part.ts";
+import type { RunKey, TranscriptPart } from "../model/run.ts";
 import type { Chunk } from "../replicas/call.ts";
-import type { RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 import type { NumberedChunk, PartReader, PartWriter } from "./transcript-parts.ts";
 import { chunksAfter, PartBuilder } from "./transcript-parts.ts";

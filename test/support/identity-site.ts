@@ -3,7 +3,7 @@ import path from "node:path";
 import type { FastifyInstance } from "fastify";
 import { onTestFinished } from "vitest";
 import type { Audit } from "../../src/identity/audit.ts";
-import { bearerToken } from "../../src/identity/bearer.ts";
+import { bearerToken } from "../../src/identity/principal.ts";
 import { identityParts } from "../../src/identity/identity-parts.ts";
 import { KeyRing } from "../../src/identity/key-ring.ts";
 import { Links } from "../../src/identity/links.ts";

@@ -16,7 +16,7 @@ const settingRow = (key: SettingKey<unknown>): string =>
     code(envOf(key.name)),
     code(flagOf(key.name)),
     code(key.name),
-    key.default === null ? "unset" : key.default === "" ? "none" : code(key.default),
+    key.default === undefined ? "unset" : key.default === "" ? "none" : code(key.default),
     key.reader.expects,
     key.meaning,
   ]);
@@ -24,8 +24,8 @@ const settingRow = (key: SettingKey<unknown>): string =>
 const appRows = APP_KEYS.map((key) =>
   row([
     code(key.path),
-    key.payload === null ? "–" : code(key.payload),
-    key.defaultFor ? "varies" : key.default === null ? "unset" : code(JSON.stringify(key.default)),
+    key.payload === undefined ? "–" : code(key.payload),
+    key.defaultFor ? "varies" : key.default === undefined ? "unset" : code(JSON.stringify(key.default)),
     key.reader.expects,
     key.meaning,
   ]),

@@ -14,7 +14,7 @@ const OWN_TEXTS: ReadonlySet<string> = new Set([
   String.raw`src/cli/client/site.ts \/+$`, // what was typed
   String.raw`src/client/transport.ts \/+$`, // the address that a program gives its own client
   String.raw`src/config/readers.ts \/+$`, // settings of the service
-  String.raw`src/config/show.ts ^.*:.*@`,
+  String.raw`src/config/problems.ts ^.*:.*@`,
   String.raw`src/kit/units.ts (\d+(?:\.\d+)?)(ms|[dhms])`, // only what the expression before it has taken
   String.raw`src/management/api/addresses.ts \/+$`, // the public address
 ]);

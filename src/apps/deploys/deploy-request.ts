@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 import { readAppConfig } from "../../config/app-config.ts";
 import { APP_KEYS } from "../../config/app-shape.ts";
-import type { Host } from "../../config/keys/key.ts";
+import type { Host } from "../../config/readers.ts";
 import { ConfigError } from "../../config/problems.ts";
 import { readRegistryAuth } from "../builds/images/registry-auth.ts";
 import type { RegistryAuth } from "../builds/images/registry-auth.ts";

@@ -1,7 +1,6 @@
 import type { Readable } from "node:stream";
 import { APP_NAME } from "../../model/names.ts";
-import { REFRESHED_TOKEN } from "../../shapes/devices.ts";
-import { PROJECTS } from "../../shapes/people.ts";
+import { PROJECTS, REFRESHED_TOKEN } from "../../shapes/people.ts";
 import type { Infer, Shape } from "../../shapes/shape.ts";
 import { usage } from "../failure.ts";
 import { explain, explainError, explainMissingToken, readJson } from "./explain.ts";

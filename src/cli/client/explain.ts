@@ -1,12 +1,10 @@
-import { ERROR, errorIn } from "../../shapes/errors.ts";
-import type { ErrorBody } from "../../shapes/errors.ts";
+import { checked, ERROR, errorIn, fits, ShapeError } from "../../shapes/shape.ts";
+import type { ErrorBody, Infer, Shape } from "../../shapes/shape.ts";
 import { CliFailure, EXIT, usage } from "../failure.ts";
 import type { FailureDetail } from "../failure.ts";
 import { ConnectionError } from "./http.ts";
 import type { Answer } from "./http.ts";
 import type { Site } from "./site.ts";
-import { checked, fits, ShapeError } from "../../shapes/shape.ts";
-import type { Infer, Shape } from "../../shapes/shape.ts";
 
 /** What the failed request was about. */
 export type About = { readonly app?: string; readonly runId?: string };

@@ -1,9 +1,8 @@
-import type { Command } from "commander";
 import { setTimeout as sleep } from "node:timers/promises";
-import { DEVICE_CODES, DEVICE_TOKENS } from "../../shapes/devices.ts";
-import type { DeviceCodes } from "../../shapes/devices.ts";
-import { ME, PROJECTS, SESSIONS } from "../../shapes/people.ts";
-import type { ProjectRecord } from "../../shapes/people.ts";
+import type { Command } from "commander";
+import { ID } from "../../shapes/common.ts";
+import { DEVICE_CODES, DEVICE_TOKENS, ME, PROJECTS, SESSIONS } from "../../shapes/people.ts";
+import type { DeviceCodes, ProjectRecord } from "../../shapes/people.ts";
 import { Api } from "./api.ts";
 import { explain, explainError, readJson } from "./explain.ts";
 import { send, textOf } from "./http.ts";
@@ -14,7 +13,6 @@ import { examples, remote } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { fields, Output, paint, printableName, relative } from "../output.ts";
 import { readStdin, withProgress } from "../terminal.ts";
-import { ID } from "../../shapes/common.ts";
 import { withService } from "./task.ts";
 import type { Switches, Task, Texts } from "./task.ts";
 

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { NODE, NODES } from "../../shapes/nodes.ts";
+import { NODE, NODES } from "../../shapes/installation.ts";
 import { asking, examples, remote } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { paint, printableName, relative } from "../output.ts";

@@ -1,12 +1,12 @@
 import type { Command } from "commander";
 import { parseDuration } from "../../kit/units.ts";
-import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/accounts.ts";
-import type { AccountWithToken, ListedAccount } from "../../shapes/accounts.ts";
+import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
+import type { AccountWithToken, ListedAccount } from "../../shapes/projects.ts";
 import { usage } from "../failure.ts";
 import { asking, collect } from "../options.ts";
 import type { Definitions } from "../options.ts";
-import type { Output } from "../output.ts";
 import { paint, printableName, relative } from "../output.ts";
+import type { Output } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { theOne, withService } from "./task.ts";

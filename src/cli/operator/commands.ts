@@ -1,5 +1,6 @@
 import { Option } from "commander";
 import type { Command } from "commander";
+import type { SettingKey } from "../../config/readers.ts";
 import { DROPPED, SETTING_KEYS, envOf, flagOf } from "../../config/setting-keys.ts";
 import { usage } from "../failure.ts";
 import { examples, JSON_OPTION } from "../options.ts";
@@ -81,7 +82,7 @@ export const COMMANDS: Definitions = {
 /** Adds every setting of the service as an option. */
 function withSettings(command: Command, ...lines: string[]): Command {
   command.option("--config <file>", "settings file (TOML)");
-  for (const { name, meaning, default: usual } of Object.values(SETTING_KEYS)) {
+  for (const { name, meaning, default: usual } of Object.values<SettingKey<unknown>>(SETTING_KEYS)) {
     const source = usual ? `${envOf(name)}, default ${usual}` : envOf(name);
     command.option(`${flagOf(name)} <value>`, `${meaning} [${source}]`);
   }

@@ -1,7 +1,7 @@
 import type { Clock } from "../../kit/clock.ts";
 import type { Exit, Workload } from "../engine.ts";
-import { orderOf, over } from "../local/spawn.ts";
-import type { Spawn, StartedProcess } from "../local/spawn.ts";
+import { deferred, orderOf, over } from "../local/spawn.ts";
+import type { Spawn } from "../local/spawn.ts";
 import { RemoteSeat, refused, whatIsMissing } from "./remote-seat.ts";
 import type { RemoteSeatEvents } from "./remote-seat.ts";
 import type { ClaimedSeat, SeatWish } from "./seat-records.ts";
@@ -67,20 +67,11 @@ function search(
     void seat.process.leaving?.then(leave);
     return await seat.process.exited;
   };
-  const process: StartedProcess = {
-    exited: outlive(),
-    leaving,
-    kill: () => {
-      isKilled = true;
-      seat?.process.kill();
-    },
-    vitals: (pid) => seat?.process.vitals(pid) ?? null,
-    usage: async (pid) => (await seat?.process.usage(pid)) ?? null,
-    obstacle: () => seat?.process.obstacle?.() ?? null,
-    residentBytes: async () => 0,
-    noteImported: () => seat?.process.noteImported?.(),
-    explain: async (exit) => (await seat?.process.explain?.(exit)) ?? exit,
+  const kill = (): void => {
+    isKilled = true;
+    seat?.process.kill();
   };
+  const process = deferred(() => seat?.process ?? null, { exited: outlive(), leaving, kill });
   return {
     process,
     say: (message) => seat?.say(message),

@@ -1,19 +1,16 @@
 import { z } from "zod";
 import type { LiveApp } from "../../apps/catalog.ts";
 import { glanceOf } from "../../apps/glance.ts";
-import type { AppKey } from "../../config/keys/key.ts";
+import type { AppKey } from "../../config/readers.ts";
 import { SCALING_KEYS } from "../../config/keys/scaling.ts";
-import { hostLabel } from "../../model/app-host.ts";
-import type { App, ScalingOverrides } from "../../model/app.ts";
+import { appId, hostLabel } from "../../model/names.ts";
+import type { App, Glance, ScalingOverrides } from "../../model/app.ts";
 import { isFinalBuild } from "../../model/build.ts";
 import type { Build } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
-import type { Glance } from "../../model/glance.ts";
-import { appId } from "../../model/names.ts";
 import { APP, APPS, CONTAINERS } from "../../shapes/apps.ts";
 import type { AppRecord, AppStatus, ContainerRecord, Scaling } from "../../shapes/apps.ts";
-import { ID } from "../../shapes/common.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
+import { ID, timestamp } from "../../shapes/common.ts";
 import { APP_PATH, findApp, PROJECT_PATH } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";
 import type { Operation } from "../api/operation.ts";
@@ -142,7 +139,7 @@ export type Glances = (projectId: string) => Promise<ReadonlyMap<number, Glance>
 
 type Glancing = { glances(projectId: string): readonly Glance[] | Promise<readonly Glance[]> };
 
-/** Asks those who serve apps: this service, and the other nodes if there are any. */
+/** Reads the status of a project's apps from this service, and from the other nodes if there are any. */
 export function glancesBy(...served: readonly (Glancing | null)[]): Glances {
   return async (projectId) => {
     const parts = await Promise.all(served.map(async (each) => (await each?.glances(projectId)) ?? []));
@@ -169,7 +166,7 @@ function setting({ reader }: AppKey<number>) {
     .nullish();
 }
 
-/** What can be changed of an app without a new version. */
+/** Changes of an app that need no new version. */
 export function appChangeOperations(parts: ManagementParts): Operation[] {
   const { store, catalog, deployer } = parts;
   return [

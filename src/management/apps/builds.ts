@@ -5,7 +5,7 @@ import { AppError } from "../../model/errors.ts";
 import { timestampOf } from "../../model/log-line.ts";
 import { BUILD, BUILD_LOG, BUILDS } from "../../shapes/builds.ts";
 import type { BuildLineRecord, BuildRecord } from "../../shapes/builds.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
+import { timestamp } from "../../shapes/common.ts";
 import { APP_PATH, findApp } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";
 import type { Operation } from "../api/operation.ts";
@@ -41,7 +41,7 @@ export function buildOperations({ store, deployer }: ManagementParts): Operation
         return builds.map((build) => ({
           ...buildRecord(build),
           message: build.message,
-          // One that is still tried can not be put back.
+          // A version that is still being checked cannot be rolled back to.
           version: build.status === "success" ? (numbers.get(build.id) ?? null) : null,
           isServing: build.id === currentVersionId,
         }));
@@ -93,7 +93,7 @@ export function buildRecord({ id, status, createdAt, updatedAt }: Build): BuildR
   return { id, status, createdAt: timestamp(createdAt), updatedAt: timestamp(updatedAt) };
 }
 
-/** A line of its log. */
+/** A line of a build's log as the API shows it. */
 export function lineRecord(buildId: string, line: BuildLine): BuildLineRecord {
   const id = buildLineId(buildId, line);
   return { id, createdAt: timestampOf(id), log: line.text };

@@ -1,14 +1,14 @@
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "../../config/keys/build.ts";
 import { DEPLOYMENT_KEYS } from "../../config/keys/deployment.ts";
 import { HARDWARE_KEYS } from "../../config/keys/hardware.ts";
-import type { AppKey, AppKeys } from "../../config/keys/key.ts";
+import type { AppKey, AppKeys } from "../../config/readers.ts";
 import { LIMITS_KEYS } from "../../config/keys/limits.ts";
 import { SCALING_KEYS } from "../../config/keys/scaling.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
 import { CONFIGURATION } from "../../shapes/apps.ts";
 import type { ConfigEntry, ConfigValue } from "../../shapes/apps.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
+import { timestamp } from "../../shapes/common.ts";
 import { APP_PATH, findApp } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";
 import type { Operation } from "../api/operation.ts";
@@ -18,7 +18,7 @@ const operation = tagged("Apps");
 
 const PACKAGES = { pip: "Python", apt: "system", conda: "Conda" } as const;
 
-/** What decides how an app runs, key by key as its file names them. */
+/** An app's configuration, key by key as in its file. */
 export function configurationOperations({ store, catalog }: ManagementParts): Operation[] {
   return [
     operation("GET", "/v2/projects/{project_id}/apps/{app_id}/configuration", {

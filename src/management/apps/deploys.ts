@@ -1,9 +1,8 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
+import { APP_KEYS, partnerOf, partnerRefusal } from "../../config/app-shape.ts";
 import { SYNTAX_MEMBER } from "../../apps/deploys/deploy-request.ts";
-import { APP_KEYS } from "../../config/app-shape.ts";
-import { partnerOf, partnerRefusal } from "../../config/hosted-only.ts";
 import type { App } from "../../model/app.ts";
 import type { Build } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
@@ -11,22 +10,22 @@ import { appId } from "../../model/names.ts";
 import { BEGUN_DEPLOY, DEPLOY_LINE, DRY_RUN, UPLOADED_BUNDLE } from "../../shapes/builds.ts";
 import type { DeployLine } from "../../shapes/builds.ts";
 import { apiUrlOf, baseUrlOf } from "../api/addresses.ts";
-import { takeBytes } from "../api/bodies.ts";
-import { PROJECT_PATH } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
 import type { Call, Operation } from "../api/operation.ts";
-import type { ManagementParts } from "../parts.ts";
+import { PROJECT_PATH } from "../api/inputs.ts";
+import { takeBytes } from "../api/bodies.ts";
 import { buildRecord, lineRecord } from "./builds.ts";
+import { tagged } from "../api/operation.ts";
+import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Deploys");
 /** Where a bundle is sent. */
 const UPLOAD_PATH = "/v2/builds/upload";
 
-/** Every member is read by the app's configuration, which tells all that is wrong at once. */
+/** All members are validated together with the app's configuration, which reports all problems at once. */
 const PAYLOAD = z.looseObject({
   ...Object.fromEntries(
     APP_KEYS.flatMap(({ payload, meaning }) =>
-      payload === null ? [] : [[payload, z.unknown().optional().describe(meaning)]],
+      payload === undefined ? [] : [[payload, z.unknown().optional().describe(meaning)]],
     ),
   ),
   runtime: z.unknown().optional().describe('"cortex", or "custom" for a server of the app\'s own.'),
@@ -154,7 +153,7 @@ export function deployOperations(parts: ManagementParts): Operation[] {
   ];
 }
 
-/** The build's lines, then its end. Who reads them leaves without a consequence. */
+/** The build's lines, then its end. The build goes on if the client disconnects. */
 async function* tell(
   { deployer, store }: ManagementParts,
   { id }: Build,

@@ -1,9 +1,8 @@
 import { z } from "zod";
 import { requirePerson } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
-import { DONE, ID } from "../../shapes/common.ts";
+import { DONE, ID, timestamp } from "../../shapes/common.ts";
 import { ME, MY_ADDRESS, SESSIONS } from "../../shapes/people.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
 import { tagged } from "../api/operation.ts";
 import type { Operation } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";

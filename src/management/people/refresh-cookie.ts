@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { CHALLENGE } from "../../identity/bearer.ts";
+import { CHALLENGE } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { baseUrlOf } from "../api/addresses.ts";
 

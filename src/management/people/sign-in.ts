@@ -1,13 +1,12 @@
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
-import { CHALLENGE } from "../../identity/bearer.ts";
+import { CHALLENGE } from "../../identity/principal.ts";
 import type { SignedIn } from "../../identity/sessions.ts";
 import { AppError } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
-import { DONE } from "../../shapes/common.ts";
+import { DONE, timestamp } from "../../shapes/common.ts";
 import { PASSWORD_LINK, SIGNED_IN } from "../../shapes/people.ts";
 import type { SignedInRecord } from "../../shapes/people.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
 import { baseUrlOf } from "../api/addresses.ts";
 import { tagged } from "../api/operation.ts";
 import type { Call, Operation } from "../api/operation.ts";
@@ -143,8 +142,8 @@ export function passwordLinkOperations(parts: ManagementParts): Operation[] {
       body: MEANT,
       response: PASSWORD_LINK,
       handle: async ({ body, reply, record }) => {
-        const { passwordLinks, publicBaseUrl, projectId } = parts;
-        const { link, people } = await passwordLinks.make(body);
+        const { makePasswordLink, publicBaseUrl, projectId } = parts;
+        const { link, people } = await makePasswordLink(body);
         const [only] = people;
         if (link !== null && only)
           await record({ projectId, action: "person.password-link", target: only.id });

@@ -3,7 +3,7 @@ import { POLL_SECONDS } from "../../identity/devices.ts";
 import { requirePerson } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { DONE } from "../../shapes/common.ts";
-import { DEVICE_CODES, TOKENS, TOKEN_REFUSAL } from "../../shapes/devices.ts";
+import { DEVICE_CODES, TOKEN_REFUSAL, TOKENS } from "../../shapes/people.ts";
 import { baseUrlOf } from "../api/addresses.ts";
 import { tagged } from "../api/operation.ts";
 import type { Operation } from "../api/operation.ts";

@@ -3,7 +3,7 @@ import { requirePerson } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { INVITATION, INVITATIONS, JOINED, MADE_INVITATION, OFFER, SIGNED_UP } from "../../shapes/people.ts";
 import type { InvitationRecord } from "../../shapes/people.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
+import { timestamp } from "../../shapes/common.ts";
 import type { Invitation, Joined } from "../../store/accounts/invitations.ts";
 import { baseUrlOf } from "../api/addresses.ts";
 import { MEMBER_ROLE, PROJECT_PATH } from "../api/inputs.ts";

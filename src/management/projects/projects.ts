@@ -2,9 +2,9 @@ import { z } from "zod";
 import { requirePerson } from "../../identity/principal.ts";
 import type { Principal } from "../../identity/principal.ts";
 import { randomName } from "../../kit/ids.ts";
-import { AUDIT } from "../../shapes/audit.ts";
+import { AUDIT } from "../../shapes/projects.ts";
 import { NEW_PROJECT, PROJECTS } from "../../shapes/people.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
+import { timestamp } from "../../shapes/common.ts";
 import { line, NEXT_TOKEN, pageSize, PROJECT_PATH } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";
 import type { Operation } from "../api/operation.ts";
@@ -13,7 +13,7 @@ import type { ManagementParts } from "../parts.ts";
 const operation = tagged("Projects");
 const PATH = "/v2/projects";
 
-/** The projects of whoever asks. */
+/** The caller's projects. */
 export function projectOperations({ store, people }: ManagementParts): Operation[] {
   const projectsOf = async (principal: Principal | null) => {
     if (!principal) return [];
@@ -53,7 +53,7 @@ export function projectOperations({ store, people }: ManagementParts): Operation
   ];
 }
 
-/** What was changed in a project, and by whom. */
+/** The audit log of a project. */
 export function auditOperations({ audit }: ManagementParts): Operation[] {
   return [
     operation("GET", "/v2/projects/{project_id}/audit", {

@@ -1,7 +1,7 @@
 import { WHOLE_PROJECT } from "../../apps/secrets.ts";
 import type { SecretMap } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
-import { SECRET_MAP } from "../../shapes/secrets.ts";
+import { SECRET_MAP } from "../../shapes/projects.ts";
 import type { SecretScope } from "../../store/accounts/sealed-secrets.ts";
 import { APP_PATH, findApp, PROJECT_PATH } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";
@@ -16,7 +16,7 @@ const MAX_NAMES = 500;
 const MAX_MAP_BYTES = 512 * 1024;
 const BOUNDS = { maxBodyBytes: MAX_MAP_BYTES, maxValues: MAX_NAMES + 1 } as const;
 
-/** Secrets of a project and of its apps: maps of strings that are replaced as a whole. */
+/** The secrets of a project and of its apps: maps of strings that are replaced as a whole. */
 export function secretOperations({ store, secrets, catalog }: ManagementParts): Operation[] {
   const replace = async (
     scope: SecretScope,

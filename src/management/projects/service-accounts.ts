@@ -1,16 +1,13 @@
 import { z } from "zod";
 import { storedLimits } from "../../identity/token-judge.ts";
-import type { CallLimits } from "../../model/call-limits.ts";
+import type { CallLimits } from "../../model/roles.ts";
 import { AppError } from "../../model/errors.ts";
 import { ROLES } from "../../model/roles.ts";
-import { ACCOUNTS, ACCOUNT_WITH_TOKEN, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/accounts.ts";
-import type { AccountRecord, ListedAccount } from "../../shapes/accounts.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
+import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
+import type { AccountRecord, ListedAccount } from "../../shapes/projects.ts";
+import { timestamp } from "../../shapes/common.ts";
 import type { ServiceAccount } from "../../store/accounts/accounts.ts";
 import { line, PROJECT_PATH, prose } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
-import type { ManagementParts } from "../parts.ts";
 import {
   EXPIRY_MEMBERS,
   expiryOf,
@@ -19,6 +16,9 @@ import {
   refusal,
   requireSameRole,
 } from "./service-account-body.ts";
+import { tagged } from "../api/operation.ts";
+import type { Operation } from "../api/operation.ts";
+import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Service accounts");
 const PATH = "/v2/projects/{project_id}/service-accounts";
@@ -47,7 +47,7 @@ const CHANGE = z.object({
   ...EXPIRY_MEMBERS,
 });
 const NEW_USER_TOKEN = z.object({
-  // Taken as it is: two spellings are two users.
+  // Not normalized: two spellings are two users.
   user: z
     .string()
     .min(1)
@@ -202,7 +202,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
       handle: async (call) => {
         const { project_id: projectId, id } = call.params;
         const before = await find(call.params);
-        // A second time it is gone already, which is what was asked for.
+        // Idempotent.
         if (await tokens.revoke(projectId, id)) {
           await call.record({ action: "service-account.delete", target: id, before: shownRow(before) });
         }

@@ -3,7 +3,7 @@ import { DELIVERY_STATES } from "../../model/delivery.ts";
 import type { Delivery, DeliveryAttempt } from "../../model/delivery.ts";
 import { AppError } from "../../model/errors.ts";
 import { appId, RUN_ID } from "../../model/names.ts";
-import { ID } from "../../shapes/common.ts";
+import { ID, timestamp } from "../../shapes/common.ts";
 import {
   DELIVERIES,
   NEW_SIGNING_SECRET,
@@ -12,7 +12,6 @@ import {
   SIGNING_SECRETS,
 } from "../../shapes/deliveries.ts";
 import type { AttemptRecord, DeliveryRecord } from "../../shapes/deliveries.ts";
-import { timestamp } from "../../shapes/timestamp.ts";
 import { cutPage, ID_TOKEN, pageSize, PROJECT_PATH } from "../api/inputs.ts";
 import { tagged } from "../api/operation.ts";
 import type { Operation } from "../api/operation.ts";
@@ -86,7 +85,7 @@ const LIST = z.object({
 });
 
 const TIME = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
-/** With `countOnly` nothing is sent: the answer says what would be. */
+/** With `countOnly` nothing is sent; the answer is the number of deliveries. */
 const RANGE = z.object({ from: TIME, to: TIME, countOnly: z.boolean().default(false) });
 
 /** A project's deliveries and their attempts; sending one or many again. */

@@ -7,7 +7,7 @@ import { MAX_RESPONSE_HEAD_BYTES, ResponseParser } from "../../kit/http/response
 import type { ResponseEvents, ResponseHead } from "../../kit/http/response-parser.ts";
 import { releaseBytes } from "../../kit/bytes.ts";
 import { Tunnel, WaitingCaller } from "../../kit/websocket/tunnel.ts";
-import type { HostedApp } from "../../model/app-host.ts";
+import type { HostedApp } from "../../model/names.ts";
 import { AppError } from "../../model/errors.ts";
 import { headerOf } from "../../model/http-request.ts";
 import type { Droppable, Peer, Peers } from "../peers.ts";

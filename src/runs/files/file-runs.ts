@@ -14,7 +14,7 @@ import type { Log } from "../../kit/log.ts";
 import type { App } from "../../model/app.ts";
 import type { Network, PythonWish } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
-import { isFileRun } from "../../model/file-run.ts";
+import { isFileRun } from "../../model/run.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import type { Run } from "../../model/run.ts";
 import type { AcceptedRun } from "../../store/runs/accepted-runs.ts";

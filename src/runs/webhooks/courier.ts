@@ -3,7 +3,7 @@ import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Delivery, DeliveryAttempt, DeliveryState } from "../../model/delivery.ts";
-import type { PayloadBlob } from "../../model/payload.ts";
+import type { PayloadBlob } from "../../model/run.ts";
 import type { Store } from "../../store/store.ts";
 import type { LargePayloads } from "../large-payloads.ts";
 import type { Answer, Sender } from "./sender.ts";

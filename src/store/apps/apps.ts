@@ -1,7 +1,7 @@
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
-import { hashedLabel } from "../../model/app-host.ts";
-import type { HostedApp } from "../../model/app-host.ts";
 import type { App } from "../../model/app.ts";
+import { hashedLabel } from "../../model/names.ts";
+import type { HostedApp } from "../../model/names.ts";
 import { requireApp } from "../nodes/app-owners.ts";
 import type { AppHolder } from "../nodes/app-owners.ts";
 import { isNoted } from "../nodes/changes.ts";

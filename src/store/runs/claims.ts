@@ -1,8 +1,7 @@
 import { appsFound } from "../queries.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
-import { isFileRun } from "../../model/file-run.ts";
-import type { Payload } from "../../model/payload.ts";
-import type { Run, RunKey } from "../../model/run.ts";
+import { isFileRun } from "../../model/run.ts";
+import type { Payload, Run, RunKey } from "../../model/run.ts";
 import { holdsApp } from "../nodes/app-owners.ts";
 import type { AppHolder } from "../nodes/app-owners.ts";
 import { PENDING } from "./deliveries.ts";

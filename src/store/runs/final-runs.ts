@@ -1,9 +1,7 @@
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { NewDelivery } from "../../model/delivery.ts";
-import type { PayloadBlob } from "../../model/payload.ts";
+import type { PayloadBlob, Run, RunKey, TranscriptPart } from "../../model/run.ts";
 import { requireMove } from "../../model/run.ts";
-import type { Run, RunKey } from "../../model/run.ts";
-import type { TranscriptPart } from "../../model/transcript-part.ts";
 import { bytesIn, packColumns, pickRows, uuidAt } from "../column-batch.ts";
 import type { ColumnBatch } from "../column-batch.ts";
 import { packDeliveries } from "./deliveries.ts";

@@ -1,7 +1,6 @@
 import type { Row } from "../schema/schema.ts";
 import { uuidBytes } from "../../kit/ids.ts";
-import type { Payload, PayloadBlob } from "../../model/payload.ts";
-import type { Run, RunKey } from "../../model/run.ts";
+import type { Payload, PayloadBlob, Run, RunKey } from "../../model/run.ts";
 import { packColumns } from "../column-batch.ts";
 import type { ColumnBatch, ColumnSources } from "../column-batch.ts";
 import { read, write } from "../operation.ts";

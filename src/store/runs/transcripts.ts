@@ -1,7 +1,6 @@
+import type { RunKey, RunPart, TranscriptPart } from "../../model/run.ts";
 import type { Row } from "../schema/schema.ts";
-import type { RunKey } from "../../model/run.ts";
 import { uuidBytes } from "../../kit/ids.ts";
-import type { RunPart, TranscriptPart } from "../../model/transcript-part.ts";
 import { packColumns } from "../column-batch.ts";
 import type { ColumnBatch } from "../column-batch.ts";
 import { packedWrite, read, write } from "../operation.ts";

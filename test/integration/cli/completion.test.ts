@@ -81,7 +81,6 @@ verifies(
       "cli/program-name.ts",
       "cli/program.ts",
       "config/package-files.ts",
-      "config/release.ts",
       "model/visible-text.ts",
     ]);
   },

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { VERSION } from "../../../src/config/release.ts";
+import { VERSION } from "../../../src/config/package-files.ts";
 import { sampleNode } from "../../support/sample-node.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";

@@ -8,7 +8,7 @@ import { afterAll, beforeAll } from "vitest";
 import { WebSocket } from "ws";
 import { LogBook } from "../../../src/apps/logs/log-book.ts";
 import { testSettings } from "../../support/test-settings.ts";
-import { bearerToken } from "../../../src/identity/bearer.ts";
+import { bearerToken } from "../../../src/identity/principal.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
 import { createListener } from "../../../src/management/api/listener.ts";

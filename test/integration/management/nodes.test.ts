@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import path from "node:path";
 import { beforeAll, expect } from "vitest";
-import { VERSION } from "../../../src/config/release.ts";
+import { VERSION } from "../../../src/config/package-files.ts";
 import { HOLDING_APP } from "../../support/holding-app.ts";
 import { ManagementSite } from "../../support/management-site.ts";
 import { sampleNode } from "../../support/sample-node.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Audit } from "../../../src/identity/audit.ts";
-import { Operators } from "../../../src/identity/operators.ts";
-import { bearerToken } from "../../../src/identity/bearer.ts";
+import { Operators } from "../../../src/identity/owner.ts";
+import { bearerToken } from "../../../src/identity/principal.ts";
 import { Tokens } from "../../../src/identity/tokens.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { createListener } from "../../../src/management/api/listener.ts";

@@ -4,7 +4,7 @@ import { expect, onTestFinished } from "vitest";
 import { followSecrets } from "../../../src/apps/follow-secrets.ts";
 import { Secrets } from "../../../src/apps/secrets.ts";
 import { AppSecrets } from "../../../src/apps/versions/app-secrets.ts";
-import { followIdentity } from "../../../src/identity/follow-changes.ts";
+import { followIdentity } from "../../../src/identity/identity-parts.ts";
 import { KeyRing } from "../../../src/identity/key-ring.ts";
 import { Sessions } from "../../../src/identity/sessions.ts";
 import { Tokens } from "../../../src/identity/tokens.ts";

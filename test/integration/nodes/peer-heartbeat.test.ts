@@ -16,25 +16,25 @@ import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const GREET_MS = 2_000;
-/** What a greeting may take. */
+/** What a heartbeat may take. */
 const PATIENCE_MS = 1_900;
 
-/** Lets a greeting that is under way fail, if it has no answer; then it is time for the next. */
+/** Lets a heartbeat that is under way fail, if it has no answer; then it is time for the next. */
 async function beat(clock: HandClock): Promise<void> {
   clock.advance(PATIENCE_MS);
   await settled();
   clock.advance(GREET_MS - PATIENCE_MS);
 }
 
-/** Waits until no greeting is under way: then only the next one is due. */
+/** Waits until no heartbeat is under way: then only the next one is due. */
 async function answered(clock: HandClock): Promise<void> {
-  await until("the greeting is answered", () => clock.pending === 1);
+  await until("the heartbeat is answered", () => clock.pending === 1);
 }
 
-/** A node that passes requests on to another, by a way that can fall silent, and greets it by a clock that is moved. */
-async function greetingSite() {
+/** A node that passes requests on to another, by a way that can fall silent, and sends it heartbeats by a clock that is moved. */
+async function heartbeatSite() {
   const authority = await testAuthority();
-  const greetings: string[] = [];
+  const heartbeats: string[] = [];
   let finish = (): void => {};
   const owner = await testNode(authority, {
     api: (_, response) => {
@@ -43,7 +43,7 @@ async function greetingSite() {
       finish = () => void response.end(", and the rest");
     },
     own: async (from, path) => {
-      greetings.push(`${from} ${path}`);
+      heartbeats.push(`${from} ${path}`);
       return null;
     },
   });
@@ -68,7 +68,7 @@ async function greetingSite() {
       if (passed.at(-1) !== "done") response.destroy();
     })();
   });
-  return { url, way, clock, greetings, passed, peers, peer: owner.peer, finish: () => finish() };
+  return { url, way, clock, heartbeats, passed, peers, peer: owner.peer, finish: () => finish() };
 }
 
 async function begun(url: string): Promise<IncomingMessage> {
@@ -79,40 +79,44 @@ async function begun(url: string): Promise<IncomingMessage> {
   return response;
 }
 
-verifies("peers.silent", "a node that answers is waited for, and greeted only meanwhile", async () => {
-  const { url, clock, greetings, passed, finish, peers, peer } = await greetingSite();
-  clock.advance(10 * GREET_MS);
-  expect(greetings).toEqual([]);
-  const response = await begun(url);
-  for (let count = 1; count <= 5; count += 1) {
-    await beat(clock);
-    await answered(clock);
-    expect(greetings).toHaveLength(count);
-  }
-  finish();
-  expect((await buffer(response)).toString()).toBe("half of it, and the rest");
-  await until("nothing is under way", () => peers.busy().length === 0);
-  clock.advance(10 * GREET_MS);
-  await settled();
-  expect([passed, greetings]).toEqual([["done"], Array.from({ length: 5 }, () => "front /nodes/hello")]);
-  // What is left is the connection of the request: a greeting takes its own along.
-  const nobody = { onOpen: () => {}, onData: () => {}, onDrain: () => {}, onLost: () => {} };
-  const left = Array.from({ length: 6 }, () => peers.take(peer, nobody)).filter((each) => each !== null);
-  expect(left).toHaveLength(1);
-});
+verifies(
+  "peers.silent",
+  "a node that answers is waited for, and gets heartbeats only meanwhile",
+  async () => {
+    const { url, clock, heartbeats, passed, finish, peers, peer } = await heartbeatSite();
+    clock.advance(10 * GREET_MS);
+    expect(heartbeats).toEqual([]);
+    const response = await begun(url);
+    for (let count = 1; count <= 5; count += 1) {
+      await beat(clock);
+      await answered(clock);
+      expect(heartbeats).toHaveLength(count);
+    }
+    finish();
+    expect((await buffer(response)).toString()).toBe("half of it, and the rest");
+    await until("nothing is under way", () => peers.busy().length === 0);
+    clock.advance(10 * GREET_MS);
+    await settled();
+    expect([passed, heartbeats]).toEqual([["done"], Array.from({ length: 5 }, () => "front /nodes/hello")]);
+    // What is left is the connection of the request: a heartbeat takes its own along.
+    const nobody = { onOpen: () => {}, onData: () => {}, onDrain: () => {}, onLost: () => {} };
+    const left = Array.from({ length: 6 }, () => peers.take(peer, nobody)).filter((each) => each !== null);
+    expect(left).toHaveLength(1);
+  },
+);
 
 verifies("peers.silent", "a node that falls silent loses what is under way there", async () => {
-  const { url, way, clock, greetings, passed } = await greetingSite();
+  const { url, way, clock, heartbeats, passed } = await heartbeatSite();
   const response = await begun(url);
   await beat(clock);
   await answered(clock);
-  expect(greetings).toHaveLength(1);
+  expect(heartbeats).toHaveLength(1);
   way.fallSilent();
   for (let missed = 0; missed < 3; missed += 1) {
     expect(passed).toEqual([]);
     await beat(clock);
   }
-  // The last greeting has its time too.
+  // The last heartbeat has its time too.
   await beat(clock);
   await until("it is given up", () => passed.length > 0);
   expect(passed).toEqual(["lost"]);

@@ -1,19 +1,21 @@
+import * as fc from "fast-check";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { ConfigError } from "../../../src/config/problems.ts";
 import {
   DROPPED,
-  INTERNALS,
-  SETTING_GROUPS,
-  SETTING_KEYS,
   envOf,
   flagMemberOf,
   flagOf,
+  INTERNALS,
+  SETTING_GROUPS,
+  SETTING_KEYS,
 } from "../../../src/config/setting-keys.ts";
 import { readSettings } from "../../../src/config/settings.ts";
 import { verifies } from "../../verifies.ts";
+import { WALL_KEYS } from "../../../src/config/service-keys.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "millrace-settings-"));
 afterAll(() => rmSync(dir, { recursive: true }));
@@ -321,3 +323,97 @@ function problemsOf(sources: Parameters<typeof readSettings>[0]): readonly strin
   }
   throw new Error("the settings were accepted");
 }
+
+verifies(
+  "settings.isolation",
+  "isolation is auto by default and takes each of its levels and no other",
+  () => {
+    expect(readSettings({ flags: {}, env: {} }).settings.isolation).toBe("auto");
+    for (const level of ["auto", "none", "process", "landlock", "userns", "uid"]) {
+      expect(readSettings({ flags: {}, env: { MILLRACE_ISOLATION: level } }).settings.isolation).toBe(level);
+    }
+    for (const level of ["Auto", "docker", "uid,userns"])
+      expect(refused("MILLRACE_ISOLATION", level)).toBe(true);
+  },
+);
+
+verifies("settings.webhook-allow", "webhook_allow takes a list of CIDRs and refuses anything else", () => {
+  const allowed = (text: string): readonly string[] =>
+    readSettings({ flags: {}, env: { MILLRACE_WEBHOOK_ALLOW: text } }).settings.webhookAllow;
+  expect(allowed("")).toEqual([]);
+  expect(allowed("10.0.0.0/8, fd00::/8,127.0.0.1")).toEqual(["10.0.0.0/8", "fd00::/8", "127.0.0.1/32"]);
+  for (const text of ["10.0.0.0/33", "10.0.0.0/8,example.com", "all", "10.0.0.0-10.0.0.9"]) {
+    expect(refused("MILLRACE_WEBHOOK_ALLOW", text)).toBe(true);
+  }
+});
+
+test("a command's own default yields to a flag, a variable and a file alike", () => {
+  const dir = mkdtempSync(join(tmpdir(), "millrace-settings-"));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  const config = join(dir, "millrace.toml");
+  writeFileSync(config, 'log_level = "info"');
+  const level = (flags: object, env: Record<string, string>): string =>
+    readSettings({ flags: { ...flags }, env, defaults: { log_level: "warn" } }).settings.logLevel;
+  expect(level({}, {})).toBe("warn");
+  expect(level({ config }, {})).toBe("info");
+  expect(level({}, { MILLRACE_LOG_LEVEL: "debug" })).toBe("debug");
+  expect(level({ logLevel: "error" }, { MILLRACE_LOG_LEVEL: "debug" })).toBe("error");
+});
+
+function refused(name: string, value: string): boolean {
+  try {
+    readSettings({ flags: {}, env: { [name]: value } });
+    return false;
+  } catch (error) {
+    return error instanceof ConfigError && error.problems.every((problem) => problem.startsWith(name));
+  }
+}
+
+test("an empty variable counts as unset", () => {
+  expect(readSettings({ flags: {}, env: { MILLRACE_API_PORT: "", MILLRACE_DATABASE_URL: "" } })).toEqual(
+    readSettings({ flags: {}, env: {} }),
+  );
+});
+
+test("a range of ids is two numbers, the lower one first, above those of the system", () => {
+  const { read } = WALL_KEYS.uidRange.reader;
+  expect(read("400000-465535")).toEqual({ first: 400_000, last: 465_535 });
+  expect(read("1000-1000")).toEqual({ first: 1000, last: 1000 });
+  const wrong = [
+    "",
+    "5",
+    "1000",
+    "999-2000",
+    "2000-1000",
+    "1000-4294967295",
+    "1e3-2000",
+    "1000 - 2000",
+    "a-b",
+  ];
+  for (const text of wrong) expect([text, read(text)]).toEqual([text, undefined]);
+});
+
+/** Lone surrogates and control characters too. */
+const anyText = fc.array(fc.nat(0xffff), { maxLength: 12 }).map((units) => String.fromCharCode(...units));
+
+test("whatever flags and environment hold, the answer is settings or a ConfigError", () => {
+  const names = Object.values(SETTING_KEYS).map(({ name }) => name);
+  const text = fc.oneof(anyText, fc.constantFrom("1", "0", "-1", "1e99", "NaN", "10GB", "::1", "*"));
+  const some = (rename: (name: string) => string): fc.Arbitrary<Record<string, string>> =>
+    fc.dictionary(fc.constantFrom(...names).map(rename), text);
+  fc.assert(
+    fc.property(
+      some(flagMemberOf),
+      some((name) => `MILLRACE_${name.toUpperCase()}`),
+      (flags, env) => {
+        try {
+          return !Object.values(readSettings({ flags, env }).settings).includes(undefined as never);
+        } catch (error) {
+          if (error instanceof ConfigError) return error.problems.length > 0;
+          throw error;
+        }
+      },
+    ),
+    { numRuns: 300 },
+  );
+});

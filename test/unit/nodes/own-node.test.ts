@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, hostname, tmpdir, totalmem } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { VERSION } from "../../../src/config/release.ts";
+import { VERSION } from "../../../src/config/package-files.ts";
 import { ownDetails } from "../../../src/nodes/own-node.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -1,7 +1,7 @@
-import path from "node:path";
 import { existsSync, rmSync } from "node:fs";
+import path from "node:path";
 import { text } from "node:stream/consumers";
-import { OFFERED_FILE } from "../../../shapes/files.ts";
+import { OFFERED_FILE } from "../../../shapes/projects.ts";
 import { send } from "../../client/http.ts";
 import type { Attack } from "./attack.ts";
 import { ATTACKS } from "./attacks.ts";
