@@ -196,7 +196,11 @@ verifies(
   async () => {
     const { databaseUrl } = await databases.fresh("postgres");
     const proxy = await SilentProxy.open(databaseUrl!);
-    const connections = new Connections(targetOf(proxy.url), { max: 5, waitMs: 170_000, statementMs: 60_000 });
+    const connections = new Connections(targetOf(proxy.url), {
+      max: 5,
+      waitMs: 170_000,
+      statementMs: 60_000,
+    });
     onTestFinished(() => connections.close());
     const ask = async () => (await sql`select 1 as one`.execute(connections.db)).rows;
     const write = async () =>
