@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Mapping
 
 from millrace_worker import keeper, linux
 
 PYTHON_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: The interpreter of keepers, and of apps without one of their own.
 PYTHON = os.path.realpath(sys.executable)
+
+_NOTHING: Mapping[int, int] = {}
 
 #: What an app may see of the environment of its seat; the services show it no more of theirs.
 ALLOWED = (
@@ -59,10 +62,12 @@ def name_python(folder: str) -> str:
 
 
 class Child:
-    """A keeper, and below it a template, a replica or a server; below that many keepers, if there are several."""
+    """A keeper, and below it a template, a replica, a server or a step of a build."""
 
-    def __init__(self, arguments: list[str], given: bytes, variables: dict[str, str], levels: int = 1) -> None:
-        self._levels = levels
+    def __init__(
+        self, arguments: list[str], given: bytes, variables: dict[str, str], more: Mapping[int, int] = _NOTHING
+    ) -> None:
+        """`given` is what it reads from stdin; `more` has further descriptors, by the number that it finds them at."""
         order_read, order_write = os.pipe()
         self.stdout, stdout_write = os.pipe()
         self.stderr, stderr_write = os.pipe()
@@ -75,6 +80,7 @@ class Child:
                     (os.POSIX_SPAWN_DUP2, order_read, 0),
                     (os.POSIX_SPAWN_DUP2, stdout_write, 1),
                     (os.POSIX_SPAWN_DUP2, stderr_write, 2),
+                    *((os.POSIX_SPAWN_DUP2, held, number) for number, held in more.items()),
                 ],
                 setsigdef=[signal.SIGPIPE],
             )
@@ -91,8 +97,20 @@ class Child:
             pass  # It died before it read: its end tells.
         os.close(order_write)
 
+    @property
+    def top(self) -> int:
+        """The process that all of it is below."""
+        return self.pid
+
+    def work(self) -> None:
+        """Does what is due, once in a while."""
+
+    def status_of_end(self, pid: int, status: int) -> int | None:
+        """The wait status of all of it, if that child of the agent was the last of it."""
+        return status if pid == self.pid else None
+
     def end(self) -> None:
-        """Asks the keeper to end all that is below it."""
+        """Ends all of it."""
         keeper.tell(self.pid, signal.SIGTERM)
 
     def ask(self) -> None:
@@ -102,8 +120,5 @@ class Child:
             keeper.tell(kept, signal.SIGTERM)
 
     def kept(self) -> int:
-        """The process below the last keeper; 0 while there is none."""
-        pid = self.pid
-        for _ in range(self._levels):
-            pid = next(iter(linux.children_of(pid)), 0)
-        return pid
+        """The process that runs the app's program; 0 while there is none."""
+        return next(iter(linux.children_of(self.pid)), 0)

@@ -7,16 +7,17 @@ import os
 
 from .bring import Files
 from .child import PYTHON, PYTHON_DIR, Child, environment_of, name_python
+from .loop import Loop
 from .order import Server, Sitting
-from .walled import walled_child
+from .walled import Walled, plan_fields
 
 _HARNESS = "import sys; sys.path[:1] = [%s]; from millrace_worker.start import main; main()" % json.dumps(PYTHON_DIR)
-_PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from millrace_agent.server import %s as begin; begin()"
-#: What the harness is told in place of an address: it asks the outer keeper for its connections.
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from millrace_agent.ward import run; run()"
+#: What the harness is told in place of an address: it asks the agent for its connections.
 _DOOR = "door"
 
 
-def start_app(sit: Sitting, files: Files, home: str) -> tuple[Child, dict[str, str]]:
+def start_app(loop: Loop, sit: Sitting, files: Files, home: str) -> tuple[Child, dict[str, str]]:
     """Starts it, behind walls if there are some. The harness calls home at that socket; a server does not.
 
     Gives the folders that it writes to, too, by what they are for it.
@@ -33,27 +34,35 @@ def start_app(sit: Sitting, files: Files, home: str) -> tuple[Child, dict[str, s
         reads = [name_python(files.folder)]
         found = variables.get("PATH", os.defpath)
         variables["PATH"] = os.pathsep.join([*reads, os.path.dirname(files.python), found])
-    order = ""
-    if sit.server is None:
-        arguments = [files.python, "-c", _HARNESS]
-        order = json.dumps({**sit.order, "address": _DOOR if is_walled else home, "bundle_dir": files.bundle})
+    order = str(os.getpid())
+    command = [files.python, "-c", _HARNESS]
+    if sit.server is not None:
+        command = _server_command(sit.server, files, variables)
     else:
-        arguments = _server_arguments(sit.server, files, variables, "become" if is_walled else "main")
-        order = "" if is_walled else str(os.getpid())
+        # In a namespace of its own the first process is a keeper; elsewhere behind walls the agent is.
+        is_kept = is_walled and around is not None and around.rung != "userns"
+        own = {"address": _DOOR if is_walled else home, "bundle_dir": files.bundle, "kept": is_kept}
+        order = json.dumps({**sit.order, **own})
     if around is None or around.rung is None:
+        arguments = command if sit.server is None else program_arguments(files.bundle, command)
         return Child(arguments, order.encode() + b"\n", variables), {"storage": storage}
     written = {"storage": storage, "scratch": scratch}
     folders = {"data_dir": files.folder, "bundle": files.bundle, **written}
     if files.environment is not None:
         folders["environment"] = files.environment
-    harness = {"home": home, "order": order} if order else {}
-    memory_bytes = None if sit.limits is None else sit.limits.memory
-    return walled_child(around, arguments, variables, folders, harness, reads, memory_bytes), written
+    fields = plan_fields(around, command, variables, folders, reads)
+    if sit.server is None:
+        fields += [("home", home), ("order", order)]
+    else:
+        fields += [("port", str(sit.server.port)), ("authored", str(sit.server.authored))]
+    if sit.limits is not None and sit.limits.memory is not None:
+        fields.append(("memory_bytes", str(sit.limits.memory)))
+    return Walled(loop, fields, home), written
 
 
-def program_arguments(folder: str, program: list[str], begin: str = "main") -> list[str]:
-    """How a program is run in a folder: below a keeper, which gets our pid on stdin, or by `become` below another."""
-    return [PYTHON, "-I", "-S", "-c", _PROGRAM % begin, PYTHON_DIR, folder, *program]
+def program_arguments(folder: str, program: list[str]) -> list[str]:
+    """How a program is run in a folder, without walls: below a keeper, which gets our pid on stdin."""
+    return [PYTHON, "-I", "-S", "-c", _PROGRAM, PYTHON_DIR, folder, *program]
 
 
 def _storage(wanted: str, folder: str) -> str:
@@ -69,9 +78,8 @@ def _storage(wanted: str, folder: str) -> str:
     return own
 
 
-def _server_arguments(server: Server, files: Files, variables: dict[str, str], begin: str) -> list[str]:
+def _server_command(server: Server, files: Files, variables: dict[str, str]) -> list[str]:
     variables["PORT"] = str(server.port)
     program, *rest = server.command
     # The place may have it under another name, and the app's own version matters.
-    program = files.python if program in ("python", "python3") else program
-    return program_arguments(files.bundle, [program, *rest], begin)
+    return [files.python if program in ("python", "python3") else program, *rest]

@@ -103,6 +103,8 @@ class Memory:
                 if child not in names:
                     names[child] = roots.get(child) or adopters.get(pid) or names[pid]
                     found.append(child)
+        # This process is the agent: what it uses is not the app's.
+        names.pop(os.getpid(), None)
         groups: dict[str, list[int]] = {}
         for pid, name in names.items():
             groups.setdefault(name, []).append(pid)

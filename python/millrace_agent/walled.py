@@ -1,6 +1,6 @@
-"""What an app lives behind in a seat whose machine others use too: the walls that it has on a service's own machine.
+"""Walls in a seat whose machine others use too: which ones this machine gives, and the app behind them.
 
-An outer keeper raises them. This page finds out which this machine gives, and writes the keeper's plan.
+They are those that an app has on a service's own machine, and stand in the same way (see `ward.py`).
 """
 
 from __future__ import annotations
@@ -8,19 +8,30 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
+import socket
+
+from millrace_walls import walls
+from millrace_walls.plan import parse
+from millrace_worker import keeper
 
 from .child import PYTHON, PYTHON_DIR, Child
+from .door import Door
+from .loop import IN, Loop
+from .ward import DESCRIPTOR, LIFELINE, TOLD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from millrace_walls.connects import Connects
+
     from .order import Walls
 
 _PATH = "import sys; sys.path.insert(0, %s); " % json.dumps(PYTHON_DIR)
 _PROBE = _PATH + "from millrace_walls.probe_seat import main; main()"
-_KEEP = _PATH + "from millrace_agent.local import main; main()"
+_WARD = _PATH + "from millrace_agent.ward import main; main()"
 
 _RUNGS = ("process", "landlock", "userns")
 #: What a shell finds there are programs.
@@ -41,7 +52,7 @@ class Around:
     def __init__(self, rung: str | None, network: list[tuple[str, str]], gap: str | None) -> None:
         #: None for nothing.
         self.rung = rung
-        #: What the outer keeper is told of the app's network.
+        #: What the plan says of the app's network.
         self.network = network
         #: Why connections are not judged; None where they are.
         self.gap = gap
@@ -85,36 +96,128 @@ def choose(asked: Walls, offer: dict[str, Any], neighbours: str | None) -> Aroun
     return Around(rung, network + denied, gap)
 
 
-def walled_child(
-    around: Around,
-    command: list[str],
-    variables: dict[str, str],
-    folders: dict[str, str],
-    harness: dict[str, str],
-    reads: list[str],
-    memory_bytes: int | None,
-) -> Child:
-    """Starts an outer keeper and the program below it. `harness` is what one that calls home is told; empty for others.
-
-    `folders` has the seat's own as `data_dir`, and what the app sees of it, with `reads`. The app's Python is that of
-    the keeper. Raises for what no process can be handed.
+class Walled(Child):
+    """An app behind walls. This agent stays outside: it hands out the app's connections, and answers the system calls
+    that the kernel stops for it.
     """
-    fields = [
+
+    def __init__(self, loop: Loop, fields: list[tuple[str, str]], home: str) -> None:
+        """`fields` are those of its plan; replicas that ask for connections get them to the socket at `home`."""
+        packed = b"".join(_packed(*each) for each in (*fields, ("end", "")))
+        self._plan = parse(packed)
+        self._loop = loop
+        self._connects: Connects | None = None
+        outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # By which the ward tells who it is, and hands over the descriptor on which the kernel asks.
+        self._heard, told = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # The ward sees by the end of this pipe that the agent has ended.
+        lifeline, self._held = os.pipe()
+        with inner, told:
+            more = {DESCRIPTOR: inner.fileno(), TOLD: told.fileno(), LIFELINE: lifeline}
+            super().__init__([PYTHON, "-I", "-S", "-c", _WARD], packed, {}, _apart(more))
+        os.close(lifeline)
+        self._starter = self.pid
+        self._door: Door | None = Door(outer, home)
+        loop.watch(outer.fileno(), IN, self._answer)
+        loop.watch(self._heard.fileno(), IN, self._hear)
+
+    def work(self) -> None:
+        pause = self._door.pause_seconds() if self._door else 0
+        if pause > 0:
+            self._loop.hurry(pause)
+        elif self._door and self._is_throttled:
+            self._is_throttled = False
+            self._loop.watch(self._door.fileno(), IN, self._answer)
+        if self._connects is not None:
+            self._judge(0)
+
+    def status_of_end(self, pid: int, status: int) -> int | None:
+        if pid == self._starter and self.pid == pid and self._plan.has_namespaces:
+            # It ends as soon as it has said which process it has started.
+            self._hear(IN)
+        return super().status_of_end(pid, status)
+
+    def end(self) -> None:
+        # In a namespace of its own everything ends with it; elsewhere the rest becomes this process's, and is swept.
+        keeper.tell(self.pid, signal.SIGKILL)
+
+    @property
+    def top(self) -> int:
+        return os.getpid()
+
+    def kept(self) -> int:
+        return super().kept() if self._plan.has_namespaces else self.pid
+
+    _is_throttled = False
+
+    def _answer(self, _events: int) -> None:
+        if self._door is None:
+            return
+        if self._door.pause_seconds() > 0:
+            self._is_throttled = True
+            self._loop.forget(self._door.fileno())
+            self._loop.wake()
+        elif not self._door.answer():
+            self._loop.forget(self._door.fileno())
+            self._door = None
+
+    def _hear(self, _events: int) -> None:
+        """The process that becomes the app, then that its walls stand."""
+        try:
+            text, descriptors, _, _ = socket.recv_fds(self._heard, 64, 1, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return
+        if text.isdigit():
+            self.pid = int(text)
+            return
+        self._loop.forget(self._heard.fileno())
+        if not descriptors:
+            return
+        log = None
+        if self._plan.own_port:
+            from millrace_walls.app_log import AppLog
+
+            log = AppLog(self.stderr)
+        try:
+            self._connects = walls.answers(self._plan, descriptors[0], 0, log)
+        except OSError:
+            self.end()  # Its calls would wait for ever.
+            return
+        self._loop.watch(self._connects.fileno(), IN, self._judge)
+
+    def _judge(self, _events: int) -> None:
+        if self._connects is None:
+            return
+        if not self._connects.work():
+            self._loop.forget(self._connects.fileno())
+            self._connects = None
+            return
+        pause = self._connects.pause_seconds()
+        if pause is not None:
+            self._loop.hurry(pause)
+
+
+def _apart(descriptors: dict[int, int]) -> dict[int, int]:
+    """None may be at a number that another is to get."""
+    if min(descriptors.values()) <= max(descriptors):
+        raise OSError(errno.EBADF, "the agent has lost its own descriptors")
+    return descriptors
+
+
+def plan_fields(
+    around: Around, command: list[str], variables: dict[str, str], folders: dict[str, str], reads: list[str]
+) -> list[tuple[str, str]]:
+    """What every plan has. `folders` has the seat's own as `data_dir`, and what the app sees of it, with `reads`."""
+    return [
         ("rung", around.rung or ""),
         ("program", command[0]),
         ("harness", PYTHON_DIR),
         *folders.items(),
-        *harness.items(),
-        *([] if memory_bytes is None else [("memory_bytes", str(memory_bytes))]),
         *around.network,
         *(("read", each) for each in (*host_reads(folders["data_dir"]), *reads)),
         *(("argument", each) for each in command[1:]),
         *(("variable", "%s=%s" % pair) for pair in variables.items()),
-        ("end", ""),
     ]
-    # In a namespace of its own, the first process is a keeper too.
-    levels = 2 if around.rung == "userns" and not harness else 1
-    return Child([PYTHON, "-I", "-S", "-c", _KEEP], b"".join(_packed(*each) for each in fields), {}, levels)
 
 
 def host_reads(folder: str, host: Mapping[str, str] = os.environ) -> list[str]:

@@ -10,10 +10,10 @@ _STDERR = 2
 
 
 class AppLog:
-    """The stderr that the keeper starts with, which it leaves to the app."""
+    """The app's stderr: the one that its agent starts with, or either end of the pipe that it is."""
 
-    def __init__(self) -> None:
-        self._output = os.dup(_STDERR)
+    def __init__(self, output: int = _STDERR) -> None:
+        self._output = os.dup(output)
 
     def tell(self, text: str) -> None:
         """Adds a line. It is lost where there is no room: the app can fill the log, and the keeper must not wait.
