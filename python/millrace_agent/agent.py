@@ -8,21 +8,19 @@ import socket
 import sys
 import threading
 import time
+from importlib.machinery import EXTENSION_SUFFIXES
 
 from millrace_worker import keeper
 
-from . import looks, tag
-from .addresses import Addresses
-from .bring import Blobs, Files, bring, describe, why_not
+from . import looks
+from .app import start_app
 from .build import Build, Home
 from .channel import trust
-from .child import Child
-from .estate import Estate
-from .harness import start_app
+from .child import Child, EarlyLines
+from .files import Blobs, Files, bring, describe, why_not
+from .handover import Estate, Pipe
 from .held import Held
-from .lasting import Pipe
-from .line import Line
-from .lines import EarlyLines
+from .line import Addresses, Line
 from .listening import OwnServer
 from .loop import Loop
 from .order import SeatOrder, Session, read_address, read_addresses, read_ticket
@@ -31,6 +29,25 @@ from .relay import Relays
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+def own_tag() -> str:
+    """Such as `3.11 cpython-311-x86_64-linux-gnu glibc 2.36`."""
+    # As `sysconfig` and `platform` tell it, which take longer to import than the agent itself.
+    _, *words = (EXTENSION_SUFFIXES or [""])[0].split(".")
+    abi = words[0] if len(words) == 2 and words[0] != "abi3" else sys.implementation.cache_tag
+    try:
+        libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (AttributeError, OSError, ValueError):
+        libc = ""
+    return " ".join(["%d.%d" % sys.version_info[:2], str(abi), libc or _other_libc()])
+
+
+def _other_libc() -> str:
+    import platform
+
+    return " ".join(platform.libc_ver())
+
 
 _BEAT_SECONDS = 2.0
 _SILENCE_SECONDS = 6.0
@@ -205,7 +222,7 @@ class Agent:
         self._is_seated = True
         self._alone_since = None
         self._relays.address = address
-        self._say("hello", {"python": "%d.%d.%d" % sys.version_info[:3], "tag": tag.own_tag()})
+        self._say("hello", {"python": "%d.%d.%d" % sys.version_info[:3], "tag": own_tag()})
         is_another = before is not None and session.fence > before.fence
         if is_another and not self._may_go_on():
             self._relays.close()

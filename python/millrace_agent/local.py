@@ -26,8 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from millrace_walls.app_log import AppLog
     from millrace_walls.connects import Connects
+    from millrace_walls.server_port import AppLog
 
     from .held import Held
     from .listening import OwnServer
@@ -70,13 +70,13 @@ def main() -> None:
 
 
 def _app_log() -> AppLog:
-    from millrace_walls.app_log import AppLog
+    from millrace_walls.server_port import AppLog
 
     return AppLog()
 
 
 def _is_storage_full(plan: Plan) -> bool:
-    from .disk import Folder
+    from .held import Folder
 
     return any(Folder(path, most).measure() for name, most, path in plan.watched if name == "storage")
 

@@ -12,7 +12,7 @@ import ssl
 import struct
 
 from .channel import Channel
-from .lasting import Pipe, Template
+from .handover import Pipe, Template
 from .loop import IN, OUT, Loop
 
 TYPE_CHECKING = False

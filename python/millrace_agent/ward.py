@@ -76,7 +76,7 @@ def become(plan: Plan, door: socket.socket, told: socket.socket, lifeline: int) 
     given = door.fileno()
     if plan.home is None:
         given = -1 if plan.input is None else _held_in_file(plan.input, plan.scratch)
-    from millrace_walls.reach import Interpreter
+    from millrace_walls.places import Interpreter
 
     interpreter = None if plan.interpreter is None else Interpreter(plan.interpreter)
     # Here too: what cannot be seen from a new namespace is not there at all behind the walls.

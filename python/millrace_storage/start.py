@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, Callable, NoReturn
 
 from millrace_worker import door, linux
 
-from . import archive, changes, looks
-from .inside import Refused
+from . import changes, looks
+from .looks import Refused
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def _obey(root: str, order: dict[str, Any], lent: list[int]) -> tuple[dict[str, 
     operation: str = order["operation"]
     names: list[str] = order.get("path", [])
     if operation == "archive":
-        return {"done": None}, archive.told(root)
+        return {"done": None}, looks.told(root)
     if operation == "read":
         return {"done": None}, looks.read(root, names, order["first"], order["last"], order["known"])
     if operation == "put" and not lent:

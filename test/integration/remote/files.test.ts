@@ -24,7 +24,7 @@ import { verifies } from "../../verifies.ts";
 const UNPACK = `
 import sys
 sys.path.insert(0, sys.argv[1])
-from millrace_agent.unpack import BadArchive, unpack
+from millrace_agent.archive import BadArchive, unpack
 try:
     print(unpack(sys.argv[2], sys.argv[3], "given"))
 except BadArchive as bad:

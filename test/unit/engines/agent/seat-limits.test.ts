@@ -157,7 +157,7 @@ verifies(
 );
 
 const MEASURE = `
-from millrace_agent.disk import folder_bytes
+from millrace_agent.held import folder_bytes
 size = folder_bytes(sys.argv[1], int(sys.argv[2]))
 print(json.dumps(size if size < float("inf") else "deep"))
 `;

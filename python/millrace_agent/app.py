@@ -1,6 +1,6 @@
-"""Walls in a seat whose machine others use too: which ones this machine gives, and the app behind them.
+"""The app of a seat: which walls its machine gives, and how the harness or the app's own server starts behind them.
 
-They are those that an app has on a service's own machine, and stand in the same way (see `ward.py`).
+The walls are those of a service's own machine, and are raised in the same way (see `ward.py`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from millrace_walls import walls
 from millrace_walls.plan import parse
 from millrace_worker import keeper
 
-from .child import PYTHON, PYTHON_DIR, Child
+from .child import PYTHON, PYTHON_DIR, Child, environment_of, name_python
 from .door import Door
 from .loop import IN, Loop
+from .order import Server, Sitting
 from .ward import DESCRIPTOR, LIFELINE, TOLD
 
 TYPE_CHECKING = False
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 
     from millrace_walls.connects import Connects
 
+    from .files import Files
     from .order import Walls
 
 _PATH = "import sys; sys.path.insert(0, %s); " % json.dumps(PYTHON_DIR)
-_PROBE = _PATH + "from millrace_walls.probe_seat import main; main()"
+_PROBE = _PATH + "from millrace_walls.probe import main_in_seat; main_in_seat()"
 _WARD = _PATH + "from millrace_agent.ward import main; main()"
 
 _RUNGS = ("process", "landlock", "userns")
@@ -175,7 +177,7 @@ class Walled(Child):
             return
         log = None
         if self._plan.own_port:
-            from millrace_walls.app_log import AppLog
+            from millrace_walls.server_port import AppLog
 
             log = AppLog(self.stderr)
         try:
@@ -247,3 +249,77 @@ def _packed(name: str, value: str) -> bytes:
 def _read(descriptor: int) -> bytes:
     with open(descriptor, "rb") as source:
         return source.read(_ANSWER_BYTES)
+
+
+_HARNESS = "import sys; sys.path[:1] = [%s]; from millrace_worker.start import main; main()" % json.dumps(PYTHON_DIR)
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from millrace_agent.ward import run; run()"
+#: What the harness is told in place of an address: it asks the agent for its connections.
+_DOOR = "door"
+
+
+def start_app(loop: Loop, sit: Sitting, files: Files, home: str) -> tuple[Child, dict[str, str]]:
+    """Starts it, behind walls if there are some. The harness calls home at that socket; a server does not.
+
+    Gives the folders that it writes to, too, by what they are for it.
+    """
+    around = files.around
+    is_walled = around is not None and around.rung is not None
+    storage = _storage(sit.storage, files.folder)
+    scratch = os.path.join(files.folder, "scratch")
+    if is_walled:
+        os.mkdir(scratch, 0o700)
+    variables = environment_of(sit.variables, storage, files.environment, scratch if is_walled else None)
+    reads: list[str] = []
+    if files.environment is None:
+        reads = [name_python(files.folder)]
+        found = variables.get("PATH", os.defpath)
+        variables["PATH"] = os.pathsep.join([*reads, os.path.dirname(files.python), found])
+    order = str(os.getpid())
+    command = [files.python, "-c", _HARNESS]
+    if sit.server is not None:
+        command = _server_command(sit.server, files, variables)
+    else:
+        # In a namespace of its own the first process is a keeper; elsewhere behind walls the agent is.
+        is_kept = is_walled and around is not None and around.rung != "userns"
+        own = {"address": _DOOR if is_walled else home, "bundle_dir": files.bundle, "kept": is_kept}
+        order = json.dumps({**sit.order, **own})
+    if around is None or around.rung is None:
+        arguments = command if sit.server is None else program_arguments(files.bundle, command)
+        return Child(arguments, order.encode() + b"\n", variables), {"storage": storage}
+    written = {"storage": storage, "scratch": scratch}
+    folders = {"data_dir": files.folder, "bundle": files.bundle, **written}
+    if files.environment is not None:
+        folders["environment"] = files.environment
+    fields = plan_fields(around, command, variables, folders, reads)
+    if sit.server is None:
+        fields += [("home", home), ("order", order)]
+    else:
+        fields += [("port", str(sit.server.port)), ("authored", str(sit.server.authored))]
+    if sit.limits is not None and sit.limits.memory is not None:
+        fields.append(("memory_bytes", str(sit.limits.memory)))
+    return Walled(loop, fields, home), written
+
+
+def program_arguments(folder: str, program: list[str]) -> list[str]:
+    """How a program is run in a folder, without walls: below a keeper, which gets our pid on stdin."""
+    return [PYTHON, "-I", "-S", "-c", _PROGRAM, PYTHON_DIR, folder, *program]
+
+
+def _storage(wanted: str, folder: str) -> str:
+    """Where the project's storage is in this place; if it has none, a folder that is gone with the seat."""
+    shared = os.path.dirname(wanted)
+    # A folder of each project, in one that every machine of this place has.
+    if shared != "/" and os.path.isdir(shared) and os.access(shared, os.W_OK):
+        os.makedirs(wanted, 0o700, exist_ok=True)
+    if os.path.isdir(wanted) and os.access(wanted, os.W_OK):
+        return wanted
+    own = os.path.join(folder, "storage")
+    os.makedirs(own, exist_ok=True)
+    return own
+
+
+def _server_command(server: Server, files: Files, variables: dict[str, str]) -> list[str]:
+    variables["PORT"] = str(server.port)
+    program, *rest = server.command
+    # The place may have it under another name, and the app's own version matters.
+    return [files.python if program in ("python", "python3") else program, *rest]
