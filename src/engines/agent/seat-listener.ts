@@ -9,13 +9,12 @@ import { Counts } from "../../kit/counts.ts";
 import { randomTicket } from "../../kit/ids.ts";
 import { addressKey } from "../../kit/listener/client-address.ts";
 import { BACKLOG } from "../../kit/listener/listening.ts";
-import { Strangers, connectionKey } from "../../kit/listener/strangers.ts";
+import { connectionKey, Strangers } from "../../kit/listener/strangers.ts";
 import type { Home, Usher } from "../home.ts";
-import { LostAgents } from "./lost-agents.ts";
-import type { LostAgent } from "./lost-agents.ts";
-import { sendBlob } from "./send-blob.ts";
-import type { Blobs } from "./send-blob.ts";
-import type { SeatRecords } from "./seat-records.ts";
+import type { SeatProof, SeatRecords } from "./seat-records.ts";
+import { pipeline } from "node:stream/promises";
+import { createZstdDecompress } from "node:zlib";
+import { pause } from "../../kit/pause.ts";
 
 export type SeatListenerParts = {
   /** What every service of the installation shows, whatever its address. */
@@ -222,5 +221,139 @@ export class SeatListener {
 
   #takeBack({ socket, secret, proof: { id, secretHash, fence } }: LostAgent): boolean {
     return this.#known(id, secretHash)?.takeBack(socket, secret, fence) ?? false;
+  }
+}
+
+/** Where what is large is kept, by its hash. */
+export type Blobs = {
+  /** The bytes of a blob; throws at their end if they are not those of the hash. */
+  open(hash: string): AsyncIterable<Buffer>;
+};
+
+/** How long an agent may take nothing. */
+const SILENCE_MS = 60_000;
+
+/**
+ * Sends a blob to an agent, unpacked, because few Pythons can do that. Behind its last byte comes the SHA-256 of all that
+ * was sent, and only if the blob is the one that its hash names.
+ */
+async function sendBlob(blobs: Blobs, hash: string, socket: Socket): Promise<void> {
+  socket.setTimeout(SILENCE_MS, () => socket.destroy());
+  // It has shown what it wants, and says nothing more.
+  socket.resume();
+  let isWhole = false;
+  const packed = async function* (): AsyncGenerator<Buffer, void, void> {
+    yield* blobs.open(hash);
+    isWhole = true;
+  };
+  const sealed = async function* (pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, void> {
+    const digest = createHash("sha256");
+    for await (const piece of pieces) {
+      digest.update(piece);
+      yield piece;
+    }
+    // What is unpacked may end before the blob does.
+    if (!isWhole) throw new Error(`the blob ${hash} goes on behind its archive`);
+    yield digest.digest();
+  };
+  try {
+    await pipeline(packed, createZstdDecompress(), sealed, socket);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // The agent has gone: it was ended, or its machine was.
+    if (code !== "ERR_STREAM_PREMATURE_CLOSE" && code !== "EPIPE" && code !== "ECONNRESET") throw error;
+  }
+}
+
+type LostAgentParts = {
+  readonly records: Pick<SeatRecords, "find">;
+  readonly clock: Clock;
+  /** Gives it to the seat that it belongs to, if that is one of this service. */
+  readonly takeBack: (agent: LostAgent) => boolean;
+};
+
+/** An agent that has come back, to whichever service. */
+type LostAgent = { readonly socket: Socket; readonly proof: SeatProof; readonly secret: string };
+
+/** How often an agent that waits is looked up, and hears that it is not forgotten: within its patience. */
+const LOOK_MS = 2_000;
+/** Of agents that have not shown yet that their seat is their own, each of which is a look into the database. */
+const MAX_UNPROVED = 64;
+/** For the last word to one that must not come back. */
+const LAST_WORD_MS = 5_000;
+
+/**
+ * Agents that belong to no seat of this service: to another node, to nobody any more, or to a service that is gone. Those
+ * wait here until somebody takes their seat over, or they end themselves.
+ */
+class LostAgents {
+  readonly #parts: LostAgentParts;
+  /** One for each seat. */
+  readonly #waiting = new Map<string, { readonly socket: Socket; wake: AbortController }>();
+  #unproved = 0;
+  #isClosed = false;
+
+  constructor(parts: LostAgentParts) {
+    this.#parts = parts;
+  }
+
+  /** Rejects while the database cannot be asked: nobody is told to end then. */
+  async lead(agent: LostAgent): Promise<void> {
+    if (this.#isClosed || this.#unproved >= MAX_UNPROVED) {
+      agent.socket.destroy();
+      return;
+    }
+    this.#unproved += 1;
+    const isOpen = await this.#isOpen(agent).finally(() => (this.#unproved -= 1));
+    if (this.#isClosed) agent.socket.destroy();
+    else if (isOpen) await this.#keep(agent);
+  }
+
+  /** Whether its seat may be taken over by somebody; if not, it has its answer. */
+  async #isOpen(agent: LostAgent): Promise<boolean> {
+    const { records, takeBack } = this.#parts;
+    const { socket, proof } = agent;
+    const found = await records.find(proof);
+    if (socket.destroyed || takeBack(agent)) return false;
+    if (found.kind === "open") return true;
+    this.#turnAway(
+      socket,
+      found.kind === "nowhere" ? { fenced: {} } : { elsewhere: { address: found.address } },
+    );
+    return false;
+  }
+
+  /** It has shown that the seat is its own: nobody else can put it out of its place here. */
+  async #keep(agent: LostAgent): Promise<void> {
+    const { socket, proof } = agent;
+    this.#waiting.get(proof.id)?.socket.destroy();
+    const entry = { socket, wake: new AbortController() };
+    this.#waiting.set(proof.id, entry);
+    socket.once("close", () => entry.wake.abort());
+    try {
+      do {
+        socket.resume().write('{"beat":{}}\n');
+        entry.wake = new AbortController();
+        await pause(this.#parts.clock, LOOK_MS, entry.wake.signal);
+      } while (!socket.destroyed && (await this.#isOpen(agent)));
+    } finally {
+      if (this.#waiting.get(proof.id) === entry) this.#waiting.delete(proof.id);
+    }
+  }
+
+  /** Its seat is expected by this service now. */
+  wake(seatId: string): void {
+    this.#waiting.get(seatId)?.wake.abort();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const { socket } of this.#waiting.values()) socket.destroy();
+  }
+
+  #turnAway(socket: Socket, answer: object): void {
+    const late = this.#parts.clock.after(LAST_WORD_MS, () => socket.destroy());
+    socket.once("close", () => late.cancel());
+    socket.resume().end(`${JSON.stringify(answer)}\n`);
   }
 }

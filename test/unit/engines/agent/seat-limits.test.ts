@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { askedLimits, endOfSeat, folderLimits } from "../../../../src/engines/agent/seat-limits.ts";
+import { askedLimits, endOfSeat, folderLimits } from "../../../../src/engines/agent/seat-walls.ts";
 import { parseSeatMessage } from "../../../../src/engines/agent/seat-messages.ts";
 import { verifies } from "../../../verifies.ts";
 import { agentPython } from "./agent-python.ts";
