@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { MessageChannel, receiveMessageOnPort } from "node:worker_threads";
-import type { Payload } from "../src/model/payload.ts";
+import type { Payload } from "../src/model/run.ts";
 import { openSession } from "../src/store/sqlite/session.ts";
 import { packEnded } from "../src/store/runs/ended-runs.ts";
 import { runs } from "../src/store/runs/runs.ts";

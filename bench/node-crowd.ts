@@ -152,12 +152,12 @@ export class NodeCrowd {
       onChange: () => owners.onNodesChanged(),
       onGone: () => {},
     });
-    const heir = {
+    const handoverPeer = {
       prepare: () => Promise.resolve(),
       adopt: async (to: { readonly id: string }, appNumber: number) =>
         await this.#nodes.get(to.id)?.owners.adopt(appNumber),
     };
-    const owners: Owners = new Owners({ store, clock, log, lease, roster, heir, predecessors: [] });
+    const owners: Owners = new Owners({ store, clock, log, lease, roster, handoverPeer, predecessors: [] });
     return { id, clock, details: said, lease, roster, owners };
   }
 

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { readSettings } from "../src/config/settings.ts";
 import { findInterpreter } from "../src/host/interpreter.ts";
-import { probeRungs } from "../src/host/walls/probes.ts";
-import { highestRung } from "../src/host/walls/walls.ts";
+import { probeLevels } from "../src/host/walls/probes.ts";
+import { highestLevel } from "../src/host/walls/walls.ts";
 import { descendantsOf, runMsOf } from "./proc.ts";
 import { measureFreshSets } from "./fresh-sets.ts";
 import { progress } from "./progress.ts";
@@ -51,7 +51,7 @@ export async function measureWalls(settings: SyncSettings): Promise<WallsFigures
   try {
     const { path: python } = await findInterpreter("python3");
     const user = readSettings({ flags: {}, env: {} }).settings.uidRange.first;
-    rung = highestRung(await probeRungs({ python, dataDir: makeScratchDir(), reads: [], user }));
+    rung = highestLevel(await probeLevels({ python, dataDir: makeScratchDir(), reads: [], user }));
     if (rung === null) throw new Error("this host gives no walls: millrace doctor says what it lacks");
     const isolations: Readonly<Record<Side, string>> = { plain: "none", walls: rung };
     const subjects = SIDES.map((side) => subject(side, isolations[side]));

@@ -8,12 +8,11 @@ import { storageLimits, storageReport } from "./apps/storage-report.ts";
 import { whyAbsent } from "./apps/why-absent.ts";
 import { startBlobs } from "./blobs/start-blobs.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
-import { VERSION } from "./config/release.ts";
+import { VERSION } from "./config/package-files.ts";
 import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
-import { followIdentity } from "./identity/follow-changes.ts";
-import { identityParts } from "./identity/identity-parts.ts";
+import { followIdentity, identityParts } from "./identity/identity-parts.ts";
 import type { Hash } from "./identity/passwords.ts";
 import { openInstallation } from "./identity/installation.ts";
 import { operatorRequests } from "./identity/operator-requests.ts";
@@ -21,23 +20,21 @@ import type { OperatorRequests } from "./identity/operator-requests.ts";
 import { openMailer } from "./identity/mailer.ts";
 import type { Owner } from "./identity/owner.ts";
 import type { Tokens } from "./identity/tokens.ts";
-import { AddressRanges } from "./kit/address-ranges.ts";
-import { systemClock } from "./kit/clock.ts";
+import { AddressRanges } from "./kit/ip-addresses.ts";
+import { systemClock, withTimeout } from "./kit/clock.ts";
 import type { Clock } from "./kit/clock.ts";
-import { collectWhenIdle } from "./kit/idle-collector.ts";
-import { Later } from "./kit/later.ts";
-import { Lifecycle } from "./kit/lifecycle.ts";
+import { collectWhenIdle } from "./kit/memory.ts";
+import { LateValue, Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
-import { Presence } from "./kit/presence.ts";
+import { ExecutableCheck } from "./kit/files.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
-import { within } from "./kit/within.ts";
-import { glancesBy } from "./management/glances.ts";
+import { glancesBy } from "./management/apps/apps.ts";
 import { openControlSocket } from "./management/control-socket.ts";
-import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
+import { listenerUrl, warnOfExposure } from "./management/api/addresses.ts";
 import { Management } from "./management/server.ts";
 import { ownDetails } from "./nodes/own-node.ts";
 import type { RunKey } from "./model/run.ts";
-import type { Others } from "./nodes/forward/whereabouts.ts";
+import type { Others } from "./nodes/forward/app-locator.ts";
 import type { PeerRoutes } from "./nodes/peer-listener.ts";
 import { Home } from "./engines/home.ts";
 import type { Engine } from "./engines/engine.ts";
@@ -139,14 +136,14 @@ export async function startService(settings: Settings, options: ServiceOptions):
 async function start(settings: Settings, options: ServiceOptions, life: Lifecycle): Promise<Service> {
   const { log, onAppLog, webDir, guideDir, aroundStore, clock = systemClock } = options;
   const { host, dataDir, appHosts, publicApiUrl, maxLogBytes } = settings;
-  const { nodeUrl, nodePort, seatUrl, seatPort, seatServiceUrl } = settings;
-  const graceMs = new Later("grace of the stop", settings.shutdownGraceMs);
-  const managementPort = new Later("port of the management API", settings.basePort);
-  const apiPort = new Later("port of the gateway", settings.apiPort);
-  const joined = new Later<JoinedNodes | null>("other nodes", null);
-  const sweeper = new Later<Sweeper>("sweeper");
+  const { nodeUrl, seatUrl, seatPort, seatServiceUrl } = settings;
+  const graceMs = new LateValue("grace of the stop", settings.shutdownGraceMs);
+  const managementPort = new LateValue("port of the management API", settings.basePort);
+  const apiPort = new LateValue("port of the gateway", settings.apiPort);
+  const joined = new LateValue<JoinedNodes | null>("other nodes", null);
+  const sweeper = new LateValue<Sweeper>("sweeper");
   const found = await findHost(settings, () => managementPort.value);
-  const { python, reads, isolated, rung, network, walls } = found;
+  const { python, reads, isolated, level, network, walls } = found;
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
   const { store, seal, tokens, owner, keys } = installation;
   const basics = { store, seal, clock, log };
@@ -164,7 +161,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const reserve = await watchStorage(settings, store, { clock, log }, life);
   const { limits, storage, containers } = await startHost(found, settings, { clock, log }, life);
   const helper =
-    rung === "uid"
+    level === "uid"
       ? new StorageHelper({ dataDir, python: python.path, folders: storage, home, clock })
       : null;
   const { blobs, payloadBlobs } = await startBlobs(settings, store.kind, clock, life);
@@ -182,7 +179,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       seats: options.seats,
       python,
       reads,
-      rung,
+      level,
       network,
       limits,
       storage,
@@ -198,7 +195,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const details = ownDetails(settings, clock.now(), { reached, managementPort: () => managementPort.value });
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
   const node = await joinNodes(
-    { nodeUrl, nodePort, ...basics, ownership, details, blobs, requireVolumes, network },
+    { nodeUrl, ...basics, ownership, details, blobs, requireVolumes, network },
     life,
   );
   joined.set(node);
@@ -214,7 +211,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       appHosts,
       maxLogBytes,
       maxScratchBytes: settings.maxScratchBytes,
-      environmentRetentionMs: settings.environmentRetentionMs,
       images,
       blobs,
       holderOf,
@@ -235,7 +231,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       maxRuns: settings.maxRuns,
       maxStorageBytes: settings.maxStorageBytes,
       auditRetentionMs: settings.auditRetentionMs,
-      logRetentionMs: settings.logRetentionMs,
       recordRetentionMs: settings.recordRetentionMs,
       payloadBlobs,
       ownership,
@@ -253,10 +248,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     {
       ...common,
       maxUploadBytes: settings.maxUploadBytes,
-      maxAppBodyBytes: settings.maxAppBodyBytes,
-      maxAppChunkBytes: settings.maxAppChunkBytes,
-      maxAppResultBytes: settings.maxAppResultBytes,
-      maxAppTranscriptBytes: settings.maxAppTranscriptBytes,
       images,
       owners,
       catalog,
@@ -301,15 +292,14 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         devices: identity.devices,
         invitations: identity.invitations,
         operators: identity.operators,
-        passwordLinks: identity.passwordLinks,
+        makePasswordLink: identity.makePasswordLink,
         people: identity.people,
         sessions: identity.sessions,
-        rung,
         deliverer: runs.deliverer,
         fileRuns: runs.fileRuns,
         journal: runs.journal,
         steadyClock: runs.steadyClock,
-        interpreter: new Presence(python.path, clock),
+        interpreter: new ExecutableCheck(python.path, clock),
         isolated,
         enforcement: held.enforcement,
         tallies: [runs.recorder.ended, runs.canceller.ended],
@@ -372,12 +362,12 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       const isLast = !node?.hasOthers();
       if (isLast) server.startDraining();
       if (isLast) leaveSeats();
-      await within(graceMs.value, node?.leave() ?? Promise.resolve(), clock);
+      await withTimeout(graceMs.value, node?.leave() ?? Promise.resolve(), clock);
       server.startDraining();
       runs.submitter.startDraining();
       runs.dispatcher.stop();
-      const under = [catalog.drain(), runs.fileRuns.drain(), server.settlePassing()];
-      await within(Math.max(0, endsAt - clock.monotonic()), Promise.all(under), clock);
+      const under = [catalog.drain(), runs.fileRuns.drain(), server.settleForwarding()];
+      await withTimeout(Math.max(0, endsAt - clock.monotonic()), Promise.all(under), clock);
       await catalog.close({ kind: "refused", code: "draining" });
       await server.close();
     },
@@ -393,7 +383,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const work = {
     ...appWork({ catalog, logBook: apps.logBook, deployer }),
     holdsRun,
-    judge: () => void runs.judge.judge(),
+    judge: () => void runs.dispatcher.recoverDead(),
   };
   await node?.serve(work, peerRoutes);
   // Stopped before the apps are: a replica that is being tried would seem to have failed.
@@ -417,7 +407,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
           keys,
           owner,
           audit: identity.audit,
-          passwordLinks: identity.passwordLinks,
+          makePasswordLink: identity.makePasswordLink,
           setupLink: identity.setupLink,
           apiUrl,
           baseUrl,
@@ -445,7 +435,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   if (isolated.lack !== null)
     log.warn({ detail: isolated.lack }, "apps have no walls: each can do whatever the service's user can");
   log.info(
-    { apiUrl, baseUrl, python: python.version, store: store.kind, isolation: rung ?? "none" },
+    { apiUrl, baseUrl, python: python.version, store: store.kind, isolation: level ?? "none" },
     "millrace is up",
   );
   const setupLink = await identity.setupLink(baseUrl);

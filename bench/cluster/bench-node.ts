@@ -3,7 +3,7 @@ import { systemClock } from "../../src/kit/clock.ts";
 import { Seal } from "../../src/kit/seal.ts";
 import { Authority } from "../../src/nodes/authority.ts";
 import type { Identity } from "../../src/nodes/authority.ts";
-import type { Others } from "../../src/nodes/forward/whereabouts.ts";
+import type { Others } from "../../src/nodes/forward/app-locator.ts";
 import type { Peer } from "../../src/nodes/peers.ts";
 import { Peers } from "../../src/nodes/peers.ts";
 
@@ -33,7 +33,7 @@ export function beside(identity: Identity, owner: Peer | null): Others {
   const place = owner && ({ kind: "there", peer: owner } as const);
   return {
     peers: new Peers(identity, systemClock),
-    elsewhere: {
+    locator: {
       settle: async () => place,
       retry: async () => null,
       ofRun: async () => null,

@@ -1,10 +1,16 @@
 import { AppError, noSuchFunction } from "../model/errors.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
-import type { App, AppRetention, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
-import type { Glance } from "../model/glance.ts";
+import type {
+  App,
+  AppRetention,
+  FunctionSignature,
+  Glance,
+  ScalingOverrides,
+  Version,
+} from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { newFleetCounts } from "../replicas/fleet-events.ts";
-import type { RunTarget } from "../replicas/run-target.ts";
+import type { RunTarget } from "../replicas/pool.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
 import { glanceOf } from "./glance.ts";
 import { learnFunctions } from "./learn-functions.ts";
@@ -32,7 +38,6 @@ export type { AppLogLine, LiveApp } from "./versions/live-app.ts";
 export type CatalogParts = Omit<OpenParts, "appSecrets"> & {
   readonly secrets: Pick<Secrets, "read" | "replace">;
   /** How long an environment is kept that no version uses. */
-  readonly environmentRetentionMs?: number;
   readonly images: HousekeeperParts["images"];
   readonly holderOf: SwitcherParts["holderOf"];
   /** An app was deleted: what is stored of it can go. */

@@ -1,4 +1,4 @@
-import type { Glance } from "../model/glance.ts";
+import type { Glance } from "../model/app.ts";
 import type { LiveApp } from "./versions/live-app.ts";
 
 /** How an app does, of which these are the versions that may have replicas, the current one first; null for none. */

@@ -15,7 +15,7 @@ export function appWork({
   catalog,
   deployer,
   logBook,
-}: WorkParts): Omit<NodeWork & Answering, "judge" | "owners" | "greet" | "holdsRun" | "onDropped"> {
+}: WorkParts): Omit<NodeWork & Answering, "judge" | "owners" | "heartbeat" | "holdsRun" | "onDropped"> {
   return {
     open: (appNumber) => catalog.open(appNumber),
     letGo: async (appNumber) => {

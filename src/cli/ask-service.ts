@@ -2,10 +2,12 @@ import { connect } from "node:net";
 import type { Socket } from "node:net";
 import { request } from "../kit/node-http.ts";
 import { findRuntimeDir, runtimeDir } from "../kit/runtime-dir.ts";
-import { KEY_HEADER, SILENCE_MS, controlKey, controlSocketPath } from "../management/control-socket.ts";
+import { controlKey, controlSocketPath, KEY_HEADER, SILENCE_MS } from "../management/control-socket.ts";
 import type { ControlRequests } from "../management/control-socket.ts";
+import type { Settings } from "../config/setting-keys.ts";
+import type { OperatorRequests } from "../identity/operator-requests.ts";
 
-/** A service has the data directory and says nothing. */
+/** A service has the data directory and does not answer. */
 export class SilentServiceError extends Error {
   constructor(dataDir: string) {
     super(`the service on ${dataDir} does not answer: it hangs, or is stopped`);
@@ -14,8 +16,8 @@ export class SilentServiceError extends Error {
 }
 
 /**
- * Asks the service that runs on a data directory; null when none does. Waits as long as the service gives a sign of
- * life, and throws `SilentServiceError` when it gives none.
+ * Asks the service that runs on a data directory; null if none does. Waits as long as heartbeats arrive, and throws
+ * `SilentServiceError` when they stop.
  */
 export async function askService(
   dataDir: string,
@@ -27,7 +29,7 @@ export async function askService(
   if (!findRuntimeDir(folder)) return null;
   const socket = await connectTo(controlSocketPath(folder));
   if (!socket) return null;
-  // Not before: a service that has just started has written its key by the time it listens.
+  // Not before: a service that has just started writes its key before it listens.
   const headers = { [KEY_HEADER]: controlKey(folder) };
   const options = { createConnection: () => socket, path: `/${name}`, method: "POST", headers };
   return await new Promise((resolve, reject) => {
@@ -48,7 +50,7 @@ export async function askService(
   });
 }
 
-/** Null where nobody listens. */
+/** Null if nothing listens. */
 async function connectTo(socketPath: string): Promise<Socket | null> {
   return await new Promise((resolve, reject) => {
     const socket = connect(socketPath, () => resolve(socket));
@@ -57,4 +59,21 @@ async function connectTo(socketPath: string): Promise<Socket | null> {
       else reject(error);
     });
   });
+}
+
+/** Asks the service, or the data directory itself when none runs on it. */
+export async function askOperator<Name extends keyof OperatorRequests>(
+  settings: Settings,
+  name: Name,
+  input: object = {},
+): Promise<Awaited<ReturnType<OperatorRequests[Name]>>> {
+  type Answer = Awaited<ReturnType<OperatorRequests[Name]>>;
+  const asked = await askService(settings.dataDir, name, input);
+  if (asked) return asked.result as Answer;
+  // Loaded only now: with a service up the answer comes without the service's own code.
+  const { askInstallation } = await import("../main.ts");
+  return await askInstallation(
+    settings,
+    async (requests) => (await requests[name](input as never)) as Answer,
+  );
 }

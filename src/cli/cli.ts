@@ -1,4 +1,4 @@
-import { runCommand } from "./run-command.ts";
+import { runCommand } from "./program.ts";
 
 // Timers of a clock keep no process alive: a command that only waits for one would end half-way, with code 13.
 const awake = setInterval(() => {}, 60_000);

@@ -1,12 +1,23 @@
 import type { Command } from "commander";
 
+/** The commands of a file by name: each adds its arguments, options, subcommands and action. */
+export type Definitions = Readonly<Record<string, (command: Command) => void>>;
+
+/** The option of a command that can print its result for programs. */
+export const JSON_OPTION = ["--json", "print one JSON document"] as const;
+
 /** Adds the options that say which service and project are meant, and how to print. */
 export function remote(command: Command): Command {
   return command
     .option("--url <url>", "management address of the service [MILLRACE_URL]")
     .option("--project <id>", "project [MILLRACE_PROJECT]")
     .option("--data-dir <folder>", "use the service that runs on this data directory, whatever else is set")
-    .option("--json", "print one JSON document");
+    .option(...JSON_OPTION);
+}
+
+/** Adds a subcommand that asks a service. */
+export function asking(parent: Command, name: string, summary: string, ...lines: string[]): Command {
+  return examples(remote(parent.command(name).description(summary)), ...lines);
 }
 
 /** Shows how a command is typed, under its help. */
@@ -14,3 +25,11 @@ export function examples(command: Command, ...lines: readonly string[]): Command
   const title = lines.length === 1 ? "Example" : "Examples";
   return command.addHelpText("after", `\n${title}:\n${lines.map((line) => `  ${line}`).join("\n")}`);
 }
+
+/** Collects the values of an option that may be repeated. */
+export function collect(value: string, before: readonly string[] = []): string[] {
+  return [...before, value];
+}
+
+/** The options of a command that runs on the machine of the service; most of them are settings. */
+export type OperatorFlags = { readonly json?: boolean; readonly [option: string]: unknown };

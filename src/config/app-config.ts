@@ -1,23 +1,31 @@
 import { join } from "node:path";
 
 import type { AppConfig, CustomRuntimeConfig, DependenciesConfig } from "../model/app-config.ts";
-import { findIn, payloadLayer, tomlLayer } from "./app-layers.ts";
-import type { Given, Layer } from "./app-layers.ts";
-import { readConfigFile } from "./config-file.ts";
-import { EXPERIMENTAL_IGNORED, partnerIn, partnerOf, partnerRefusal } from "./hosted-only.ts";
-import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "./keys/build.ts";
-import { packageName, versionSpec } from "./keys/build.ts";
+import {
+  EXPERIMENTAL_IGNORED,
+  findIn,
+  partnerIn,
+  partnerOf,
+  partnerRefusal,
+  payloadLayer,
+  tomlLayer,
+} from "./app-shape.ts";
+import type { Layer } from "./app-shape.ts";
+import { isTable, readConfigFile } from "./toml.ts";
+import {
+  CUSTOM_RUNTIME_KEYS,
+  DEPENDENCY_KINDS,
+  DEPENDENCY_PATH_KEYS,
+  packageName,
+  versionSpec,
+} from "./keys/build.ts";
 import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
 import { HARDWARE_KEYS } from "./keys/hardware.ts";
-import type { AppKey, AppKeys, Host } from "./keys/key.ts";
+import type { AppKey, AppKeys, Host } from "./readers.ts";
 import { LIMITS_KEYS } from "./keys/limits.ts";
 import { SCALING_KEYS } from "./keys/scaling.ts";
-import { ConfigError, Problems } from "./problems.ts";
+import { ConfigError, Problems, showKey } from "./problems.ts";
 import { oneOf } from "./readers.ts";
-import { SETTING_KEYS } from "./setting-keys.ts";
-import { showKey } from "./show.ts";
-import { showSize } from "./sizes.ts";
-import { isTable } from "./toml.ts";
 
 /** The text of an app's configuration file. */
 export type AppConfigFile = { readonly text: string; readonly fileName: string };
@@ -55,7 +63,7 @@ export function readAppConfig(sources: AppConfigSources): { config: AppConfig; w
     dependencies: readDependencies(layers, read(DEPENDENCY_PATH_KEYS), problems),
     customRuntime: readCustomRuntime(layers, read, problems),
   };
-  if (findIn(layers, { path: "experimental", payload: null })) problems.warn(EXPERIMENTAL_IGNORED);
+  if (findIn(layers, { path: "experimental" })) problems.warn(EXPERIMENTAL_IGNORED);
   const { minReplicas, maxReplicas } = config.scaling;
   if (maxReplicas < minReplicas) {
     const name = findIn(layers, SCALING_KEYS.maxReplicas)?.name ?? SCALING_KEYS.maxReplicas.path;
@@ -110,30 +118,12 @@ function readTable<C>(keys: AppKeys<C>, layers: readonly Layer[], host: Host, pr
   const table: Record<string, unknown> = {};
   for (const [field, key] of Object.entries<AppKey<unknown>>(keys)) {
     const given = findIn(layers, key);
-    const usual = key.defaultFor ? key.defaultFor(host, table) : key.default;
+    const usual = key.defaultFor ? key.defaultFor(host, table) : (key.default ?? null);
     const { name, raw } = given ?? { name: key.path, raw: usual };
-    table[field] = underCeiling(key, problems.read(key.reader, name, raw), given, host, problems);
+    table[field] = problems.read(key.reader, name, raw);
   }
   // Every field was read or its problem is on the list, and then nothing is returned.
   return table as C;
-}
-
-/**
- * The value, where the service allows it. A default gives way: a file must not be refused for a key it does not have.
- */
-function underCeiling(
-  { ceiling }: AppKey<unknown>,
-  value: unknown,
-  given: Given | undefined,
-  { ceilings }: Host,
-  problems: Problems,
-): unknown {
-  if (ceiling === undefined || ceilings === undefined || typeof value !== "number") return value;
-  const max = ceilings[ceiling];
-  if (value <= max || given === undefined) return Math.min(value, max);
-  const setting = SETTING_KEYS[ceiling].name;
-  problems.misfit(given.name, `at most ${showSize(max)}, this service's ${setting}`, given.raw);
-  return value;
 }
 
 function readDependencies(
@@ -142,7 +132,7 @@ function readDependencies(
   problems: Problems,
 ): DependenciesConfig {
   const [pip, apt, conda] = DEPENDENCY_KINDS.map((kind) => {
-    const given = findIn(layers, { path: `dependencies.${kind}`, payload: null });
+    const given = findIn(layers, { path: `dependencies.${kind}` });
     // A dependency table that is none was reported with the shape of its file.
     if (given === undefined || !isTable(given.raw)) return {};
     if (paths[kind]) problems.warn(`dependencies.paths.${kind} is used; ${given.name} is ignored`);
@@ -175,7 +165,7 @@ function readCustomRuntime(
   const isNamed = given?.name === RUNTIME.payload;
   const partner = isNamed
     ? partnerOf(given.raw)
-    : partnerIn((path) => findIn(layers, { path, payload: null }) !== undefined);
+    : partnerIn((path) => findIn(layers, { path }) !== undefined);
   if (partner !== undefined) {
     problems.add(partnerRefusal(isNamed ? `runtime = "${partner}"` : `[runtime.${partner}]`));
     return null;

@@ -1,14 +1,42 @@
-import { HOSTED_ONLY_TABLES } from "./hosted-only.ts";
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "./keys/build.ts";
 import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
 import { HARDWARE_KEYS } from "./keys/hardware.ts";
-import type { AppKey } from "./keys/key.ts";
+import type { AppKey } from "./readers.ts";
 import { LIMITS_KEYS } from "./keys/limits.ts";
 import { SCALING_KEYS } from "./keys/scaling.ts";
-import { nearest } from "./nearest.ts";
+import { nearest } from "./problems.ts";
 import type { Problems } from "./problems.ts";
-import { isTable } from "./toml.ts";
+import { isTable, parseToml } from "./toml.ts";
 import type { RawTable } from "./toml.ts";
+
+/** Runtimes of the hosted original that belong to its partners. */
+const PARTNERS = ["deepgram", "rime"] as const;
+type Partner = (typeof PARTNERS)[number];
+
+/** The tables of a configuration file that only the hosted original can follow. */
+const HOSTED_ONLY_TABLES: readonly string[] = ["experimental", ...PARTNERS.map((name) => `runtime.${name}`)];
+
+/** Whose runtime that is, where it is a partner's. */
+export function partnerOf(runtime: unknown): Partner | undefined {
+  return PARTNERS.find((name) => name === runtime);
+}
+
+/** The partner whose table there is, if any. */
+export function partnerIn(hasTable: (path: string) => boolean): Partner | undefined {
+  return PARTNERS.find((name) => hasTable(`runtime.${name}`));
+}
+
+/** Why a partner's runtime is not served, and what to do; `name` is what asked for it. */
+export function partnerRefusal(name: string): string {
+  return (
+    `${name} asks for a partner service of the hosted platform, which only that platform may run: ` +
+    "remove it, and call the partner's own API from a function in main.py"
+  );
+}
+
+/** What is said of `[experimental]`. */
+export const EXPERIMENTAL_IGNORED =
+  "[experimental] is ignored: its keys are for the hosted platform. Replicas here start as forks of a process that has imported the app, without a checkpoint";
 
 /** Every key of the app's configuration, in the order of the documentation. */
 export const APP_KEYS: readonly AppKey<unknown>[] = [
@@ -21,9 +49,9 @@ export const APP_KEYS: readonly AppKey<unknown>[] = [
 ].flatMap((keys) => Object.values<AppKey<unknown>>(keys));
 
 /** The one key that is also taken outside its table. */
-export const TOP_LEVEL_KEY = "response_grace_period";
+const TOP_LEVEL_KEY = "response_grace_period";
 /** The table that holds all others in the `cerebrium.toml` form. */
-export const ROOT_TABLE = "cerebrium";
+const ROOT_TABLE = "cerebrium";
 
 /** A table with known members, or `value` for a key, or `open` for a table whose members have any name. */
 type Shape = "value" | "open" | Map<string, Shape>;
@@ -31,7 +59,7 @@ type Shape = "value" | "open" | Map<string, Shape>;
 const SHAPE = shapeOf(APP_KEYS.map(({ path }) => path));
 
 /** Reports tables that are none and warns of every key that nobody reads. */
-export function checkShape(file: RawTable, problems: Problems): void {
+function checkShape(file: RawTable, problems: Problems): void {
   const root = file[ROOT_TABLE];
   if (root === undefined) return checkTable(file, SHAPE, "", "", problems);
   for (const key of Object.keys(file)) {
@@ -95,4 +123,78 @@ function tableIn(shape: Map<string, Shape>, names: readonly string[]): Map<strin
     table = next;
   }
   return table;
+}
+
+/** A raw value and the name it goes by where it was given. */
+type Given = { readonly name: string; readonly raw: unknown };
+
+/** One place that may give values; where it gives none, the next weaker one is asked. */
+export type Layer = {
+  readonly find: (key: Pick<AppKey<unknown>, "path" | "payload">) => Given | undefined;
+};
+
+/** The members of a deploy payload. Unknown members are ignored: clients send more than configuration. */
+export function payloadLayer(payload: RawTable): Layer {
+  return {
+    find({ payload: member }) {
+      if (member === undefined || !Object.hasOwn(payload, member)) return undefined;
+      const raw = payload[member];
+      return raw === null || raw === undefined ? undefined : { name: member, raw };
+    },
+  };
+}
+
+/** The text of a configuration file in either form; null when it cannot be used. */
+export function tomlLayer(text: string, fileName: string, problems: Problems): Layer | null {
+  const file = parseToml(text, fileName, problems);
+  if (file === null) return null;
+  checkShape(file, problems);
+  const root = file[ROOT_TABLE];
+  const prefix = root === undefined ? "" : `${ROOT_TABLE}.`;
+  const tables = root === undefined ? file : isTable(root) ? root : {};
+  const grace = gracePeriods(file, tables, prefix);
+  if (grace.length > 1) {
+    const [used, ...others] = grace.map(({ name }) => name);
+    problems.warn(`${used} is used; ${others.join(" and ")} ${others.length === 1 ? "is" : "are"} ignored`);
+  }
+  return {
+    find({ path }) {
+      if (path === GRACE_PATH) return grace[0];
+      const raw = lookUp(tables, path);
+      return raw === undefined ? undefined : { name: prefix + path, raw };
+    },
+  };
+}
+
+/** The strongest layer's value. */
+export function findIn(
+  layers: readonly Layer[],
+  key: Pick<AppKey<unknown>, "path" | "payload">,
+): Given | undefined {
+  for (const layer of layers) {
+    const given = layer.find(key);
+    if (given !== undefined) return given;
+  }
+  return undefined;
+}
+
+const GRACE_PATH = `scaling.${TOP_LEVEL_KEY}`;
+
+/** Everywhere the file gives the grace period, the place that counts first. */
+function gracePeriods(file: RawTable, tables: RawTable, prefix: string): Given[] {
+  const sources: Given[] = [
+    { name: prefix + GRACE_PATH, raw: lookUp(tables, GRACE_PATH) },
+    { name: prefix + TOP_LEVEL_KEY, raw: tables[TOP_LEVEL_KEY] },
+    { name: TOP_LEVEL_KEY, raw: prefix === "" ? undefined : file[TOP_LEVEL_KEY] },
+  ];
+  return sources.filter(({ raw }) => raw !== undefined);
+}
+
+function lookUp(table: RawTable, path: string): unknown {
+  let value: unknown = table;
+  for (const name of path.split(".")) {
+    if (!isTable(value) || !Object.hasOwn(value, name)) return undefined;
+    value = value[name];
+  }
+  return value;
 }

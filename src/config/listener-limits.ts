@@ -1,7 +1,7 @@
-import { AddressRanges } from "../kit/address-ranges.ts";
-import { connectionsFor, openFilesLimit } from "../kit/listener/open-files.ts";
+import { AddressRanges } from "../kit/ip-addresses.ts";
 import type { Log } from "../kit/log.ts";
 import type { Settings } from "./setting-keys.ts";
+import { readFileSync } from "node:fs";
 
 /** What both listeners allow the connections that come to them. */
 export type ListenerLimits = Pick<Settings, "headerTimeoutMs" | "bodyTimeoutMs" | "idleTimeoutMs"> & {
@@ -21,7 +21,7 @@ export const USUAL_LIMITS: ListenerLimits = {
 };
 
 /** Each listener's own: none takes what the other may need. */
-export type LimitsOfListeners = { readonly api: ListenerLimits; readonly management: ListenerLimits };
+type LimitsOfListeners = { readonly api: ListenerLimits; readonly management: ListenerLimits };
 
 /** Of what the process has descriptors for: people and deploys need few connections, calls and streams many. */
 const MANAGEMENT_SHARE = 1 / 8;
@@ -53,13 +53,35 @@ function atMost(wanted: number, given: number): number {
 }
 
 function limitsOf(settings: Settings, maxConnections: number): ListenerLimits {
+  const perAddress =
+    settings.maxConnectionsPerAddress ?? Math.max(2_000, Math.floor(settings.maxConnections / 5));
   const half = Math.max(1, Math.floor(maxConnections / 2));
   return {
     headerTimeoutMs: settings.headerTimeoutMs,
     bodyTimeoutMs: settings.bodyTimeoutMs,
     idleTimeoutMs: settings.idleTimeoutMs,
     maxConnections,
-    maxConnectionsPerAddress: Math.min(settings.maxConnectionsPerAddress, half),
+    maxConnectionsPerAddress: Math.min(perAddress, half),
     trusted: new AddressRanges(settings.trustedProxies),
   };
+}
+
+const LINE = /^Max open files\s+(\d+)/m;
+/** Database, logs, sockets of replicas, files of uploads: never less than this, and of a large limit a quarter. */
+const LEAST_KEPT_BACK = 256;
+const KEPT_BACK = 1 / 4;
+
+/** How many files and connections this process may have open; null where nothing tells. Node asks for all it may have. */
+export function openFilesLimit(): number | null {
+  try {
+    const [, limit] = LINE.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
+    return limit === undefined ? null : Number(limit);
+  } catch {
+    return null; // Only Linux has it.
+  }
+}
+
+/** How many connections all listeners together may hold, so that all of them full leave enough for the service's own work. */
+function connectionsFor(filesLimit: number): number {
+  return filesLimit - Math.max(LEAST_KEPT_BACK, Math.ceil(filesLimit * KEPT_BACK));
 }

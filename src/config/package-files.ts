@@ -1,5 +1,5 @@
-import { existsSync } from "node:fs";
 import path from "node:path";
+import { existsSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 /** The package's own folder. `python/`, `examples/` and `dist/` are in it, whether this runs from sources or built. */
@@ -21,3 +21,10 @@ function findPackage(folder: string): string {
   if (above === folder) throw new Error(`no package.json above ${import.meta.dirname}`);
   return findPackage(above);
 }
+
+const { version } = JSON.parse(readFileSync(path.join(PACKAGE_DIR, "package.json"), "utf8")) as {
+  version: string;
+};
+
+/** The version of this release. */
+export const VERSION: string = version;

@@ -1,5 +1,4 @@
 import type { Reader } from "./readers.ts";
-import { showKey, showSecret, showValue } from "./show.ts";
 
 // A hostile file can hold ten thousand faults; nobody reads more than these.
 const MAX_LISTED = 100;
@@ -68,4 +67,97 @@ export class Problems {
     const rest = this.#unlistedProblems;
     throw new ConfigError(subject, rest === 0 ? this.#problems : [...this.#problems, `and ${rest} more`]);
   }
+}
+
+const MAX_SHOWN_CHARS = 80;
+const MAX_ITEMS = 10;
+const SCHEME = /^[a-z][a-z0-9+.-]{0,30}:\/\//i;
+
+/** A raw value as a message may show it: on one line, at most 80 characters, without credentials. */
+export function showValue(value: unknown): string {
+  return cut(render(value, 0));
+}
+
+/** A key as a message may show it: plain where it is plain, quoted and cut where it is not. */
+export function showKey(key: string): string {
+  return /^[\w.-]{1,80}$/.test(key) ? key : cut(JSON.stringify(key.slice(0, MAX_SHOWN_CHARS + 1)));
+}
+
+/** All that a message may tell of a value that is itself a secret: the scheme of an address. */
+export function showSecret(value: unknown): string {
+  const scheme = typeof value === "string" ? SCHEME.exec(value)?.[0] : undefined;
+  return scheme === undefined ? "a value that is not shown" : cut(JSON.stringify(`${scheme}***`));
+}
+
+/** Everything in an address that may be a password is replaced by `***`. */
+function maskCredentials(text: string): string {
+  const scheme = SCHEME.exec(text)?.[0];
+  // To the last @: a password that was not encoded may hold any other character, @ included.
+  if (scheme === undefined) return text.replace(/^.*:.*@/s, "***@");
+  const address = text.slice(scheme.length);
+  const host = address.slice(address.lastIndexOf("@") + 1);
+  const path = host.replace(/[?#].*$/s, "?***");
+  return scheme + (host === address ? "" : "***@") + path;
+}
+
+function render(value: unknown, depth: number): string {
+  switch (typeof value) {
+    case "string":
+      // Cut before quoting: an upload may hold megabytes in one text.
+      return JSON.stringify(maskCredentials(value.slice(0, 4096)));
+    case "number":
+    case "bigint":
+    case "boolean":
+      return String(value);
+    case "object":
+      if (value === null) return "null";
+      if (value instanceof Date) return "a date";
+      if (!Array.isArray(value)) return "a table";
+      if (depth > 0) return "a list";
+      return `[${value
+        .slice(0, MAX_ITEMS)
+        .map((item) => render(item, depth + 1))
+        .join(", ")}${value.length > MAX_ITEMS ? ", …" : ""}]`;
+    default:
+      return typeof value;
+  }
+}
+
+function cut(text: string): string {
+  return text.length <= MAX_SHOWN_CHARS ? text : `${text.slice(0, MAX_SHOWN_CHARS - 1)}…`;
+}
+
+// Longer words are no spelling of anything known, and the work per comparison grows with the square.
+const MAX_WORD_CHARS = 64;
+
+/** How many single-character edits lead from one word to the other. */
+export function editDistance(from: string, to: string): number {
+  let previous = Array.from({ length: to.length + 1 }, (_, i) => i);
+  for (let i = 0; i < from.length; i++) {
+    const current = [i + 1];
+    for (let j = 0; j < to.length; j++) {
+      const replaced = previous[j]! + (from[i] === to[j] ? 0 : 1);
+      current.push(Math.min(replaced, previous[j + 1]! + 1, current[j]! + 1));
+    }
+    previous = current;
+  }
+  return previous[to.length]!;
+}
+
+/** The known word that `word` most likely meant; null when none is close. */
+export function nearest(word: string, known: Iterable<string>): string | null {
+  if (word.length > MAX_WORD_CHARS) return null;
+  const given = word.toLowerCase();
+  let best: string | null = null;
+  let bestDistance = Math.max(1, Math.floor(given.length / 3)) + 1;
+  for (const candidate of known) {
+    // So many letters at least are one's and not the other's.
+    if (Math.abs(candidate.length - given.length) >= bestDistance) continue;
+    const distance = editDistance(given, candidate.toLowerCase());
+    if (distance < bestDistance) {
+      best = candidate;
+      bestDistance = distance;
+    }
+  }
+  return best;
 }

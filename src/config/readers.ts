@@ -1,7 +1,5 @@
 import { isIP } from "node:net";
-
-import { parseDuration } from "../kit/duration.ts";
-import { parseSize } from "./sizes.ts";
+import { parseDuration, parseSize } from "../kit/units.ts";
 
 /** Turns a raw value into a typed one, and says in words what it takes. */
 export type Reader<T> = {
@@ -195,3 +193,36 @@ function isPlainLine(text: string): boolean {
   // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
   return text.trim() !== "" && !/[\u0000-\u001f\u007f]/.test(text) && text.isWellFormed();
 }
+
+/** One setting of the service: its name gives the flag, the environment variable and the key in the config file. */
+export type SettingKey<T> = {
+  /** snake_case. */
+  readonly name: string;
+  readonly reader: Reader<T>;
+  /** As in a flag; absent if nothing is set. */
+  readonly default?: string;
+  readonly meaning: string;
+};
+
+/** Settings by the member of `Settings` that each one fills. */
+export type SettingKeys = Readonly<Record<string, SettingKey<unknown>>>;
+
+/** What the machine contributes to an app's configuration. */
+export type Host = { readonly cpuCount: number };
+
+/** One key of the app's configuration, wherever it may be given. */
+export type AppKey<T> = {
+  /** Table and key in the file, such as `scaling.cooldown`. */
+  readonly path: string;
+  /** The member of a deploy payload; absent if only the file can give it. */
+  readonly payload?: string;
+  readonly reader: Reader<T>;
+  /** As in the file; absent if nothing is set. */
+  readonly default?: unknown;
+  /** In place of `default`, if it depends on the host and on the fields above this one. */
+  readonly defaultFor?: (host: Host, above: Readonly<Record<string, unknown>>) => unknown;
+  readonly meaning: string;
+};
+
+/** The keys of one table, by the field that each fills. */
+export type AppKeys<C> = { readonly [K in keyof C]: AppKey<C[K]> };

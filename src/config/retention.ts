@@ -1,6 +1,6 @@
 import { LIMITS_KEYS } from "./keys/limits.ts";
+import type { SettingKey } from "./readers.ts";
 import { envOf, SETTING_KEYS } from "./setting-keys.ts";
-import type { Settings } from "./setting-keys.ts";
 import type { LimitsConfig } from "../model/app-config.ts";
 
 /** Something that grows with use, and what bounds it; `doctor` tells of it in the check of that name. */
@@ -14,7 +14,7 @@ export type RetentionRow = {
 };
 
 type Bound =
-  | { readonly setting: keyof Settings }
+  | { readonly setting: keyof typeof SETTING_KEYS }
   | { readonly limit: keyof LimitsConfig }
   | { readonly fixed: string };
 
@@ -41,7 +41,7 @@ export const RETENTION: readonly RetentionRow[] = [
   {
     what: "lines that apps print",
     size: [{ setting: "maxLogBytes" }, { limit: "maxLogBytes" }],
-    age: [{ setting: "logRetentionMs" }],
+    age: [{ setting: "recordRetentionMs" }],
     check: "storage",
   },
   {
@@ -59,7 +59,7 @@ export const RETENTION: readonly RetentionRow[] = [
   {
     what: "environments",
     size: [{ fixed: "those of kept versions" }],
-    age: [{ setting: "environmentRetentionMs" }],
+    age: [{ fixed: "24 h after their last use" }],
     check: "storage",
   },
   {
@@ -84,7 +84,7 @@ export function retentionLine({ what, size, age, check }: RetentionRow): string 
 function describe(bound: Bound): string {
   if ("fixed" in bound) return bound.fixed;
   if ("setting" in bound) {
-    const { name, default: usual } = SETTING_KEYS[bound.setting];
+    const { name, default: usual }: SettingKey<unknown> = SETTING_KEYS[bound.setting];
     return `\`${envOf(name)}\` (${usual})`;
   }
   const { path, default: usual } = LIMITS_KEYS[bound.limit];

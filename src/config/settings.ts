@@ -1,11 +1,10 @@
-import { labelBelow } from "../kit/http-head.ts";
-import { readConfigFile } from "./config-file.ts";
-import { nearest } from "./nearest.ts";
-import { Problems } from "./problems.ts";
-import { ENV_PREFIX, envOf, flagMemberOf, flagOf, SETTING_KEYS } from "./setting-keys.ts";
-import type { SettingKey } from "./setting-key.ts";
+import { labelBelow } from "../kit/http/fields.ts";
+import { parseToml, readConfigFile } from "./toml.ts";
+import { nearest, Problems } from "./problems.ts";
+import { line } from "./readers.ts";
+import type { SettingKey } from "./readers.ts";
+import { DROPPED, ENV_PREFIX, envOf, flagMemberOf, flagOf, INTERNALS, SETTING_KEYS } from "./setting-keys.ts";
 import type { Settings } from "./setting-keys.ts";
-import { parseToml } from "./toml.ts";
 import type { RawTable } from "./toml.ts";
 
 /** Where settings come from, strongest first. */
@@ -18,9 +17,12 @@ export type SettingSources = {
   readonly configFile?: string | undefined;
   /** What a command has instead of a setting's own default, by the setting's name. */
   readonly defaults?: Readonly<Record<string, string>>;
+  readonly internals?: Partial<typeof INTERNALS>;
 };
 
 const CONFIG_ENV = envOf("config");
+/** JSON of `INTERNALS`, for tests that start the service as a process of its own. */
+const INTERNALS_ENV = envOf("internals");
 /** Set by `bin/millrace` for the service below it. */
 export const PARENT_ENV = envOf("parent");
 /** What the command line itself goes by; no settings of a service. */
@@ -32,15 +34,20 @@ const CLIENT_ENV = ["URL", "API_URL", "TOKEN", "PROJECT", "DEBUG", "BACKUP_PASSP
 export function readSettings(sources: SettingSources): { settings: Settings; warnings: string[] } {
   const problems = new Problems();
   const file = readSettingsFile(sources, problems);
-  const settings: Record<string, unknown> = {};
+  const settings: Record<string, unknown> = {
+    ...INTERNALS,
+    ...(JSON.parse(sources.env[INTERNALS_ENV] || "{}") as Partial<typeof INTERNALS>),
+    ...sources.internals,
+  };
   for (const [field, key] of Object.entries<SettingKey<unknown>>(SETTING_KEYS)) {
-    const text = sources.defaults?.[key.name] ?? key.default;
+    const text = sources.defaults?.[key.name] ?? key.default ?? null;
     const given = find(key, sources, file) ?? {
       name: key.name,
       raw: text === null ? null : key.reader.fromText(text),
     };
     settings[field] = problems.read(key.reader, given.name, given.raw);
   }
+  refuseDropped(sources, file, problems);
   warnOfUnknown(sources.env, file, problems);
   // Every field was read or its problem is on the list, and then nothing is returned.
   const read = settings as Settings;
@@ -61,7 +68,7 @@ function readSettingsFile({ flags, env, configFile }: SettingSources, problems: 
 
 /** The strongest source that gives the setting, and the name it goes by there. */
 function find(
-  { name, reader }: SettingKey<unknown>,
+  { name, reader }: Pick<SettingKey<unknown>, "name" | "reader">,
   { flags, env }: SettingSources,
   file: RawTable,
 ): { name: string; raw: unknown } | undefined {
@@ -74,9 +81,17 @@ function find(
   return Object.hasOwn(file, name) ? { name, raw: file[name] } : undefined;
 }
 
+function refuseDropped(sources: SettingSources, file: RawTable, problems: Problems): void {
+  for (const [name, instead] of Object.entries(DROPPED)) {
+    const given = find({ name, reader: line(1) }, sources, file);
+    if (given) problems.add(`${given.name} is no longer a setting: ${instead}`);
+  }
+}
+
 function warnOfUnknown(env: SettingSources["env"], file: RawTable, problems: Problems): void {
   const names = Object.values(SETTING_KEYS).map(({ name }) => name);
-  const variables = [...names.map(envOf), CONFIG_ENV, PARENT_ENV, ...CLIENT_ENV];
+  const known = [...names, ...Object.keys(DROPPED)];
+  const variables = [...known.map(envOf), CONFIG_ENV, INTERNALS_ENV, PARENT_ENV, ...CLIENT_ENV];
   for (const variable of Object.keys(env)) {
     if (!variable.startsWith(ENV_PREFIX) || variables.includes(variable)) continue;
     problems.unknown(variable, () => {
@@ -86,7 +101,7 @@ function warnOfUnknown(env: SettingSources["env"], file: RawTable, problems: Pro
     });
   }
   for (const key of Object.keys(file)) {
-    if (!names.includes(key)) problems.unknown(key, () => nearest(key, names));
+    if (!known.includes(key)) problems.unknown(key, () => nearest(key, names));
   }
 }
 

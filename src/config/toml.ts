@@ -1,12 +1,12 @@
 import { parse, TomlError } from "smol-toml";
-
 import type { Problems } from "./problems.ts";
+import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 
 /** A table as it came from a file or a payload: nothing about its members is known yet. */
 export type RawTable = Readonly<Record<string, unknown>>;
 
 /** The largest configuration text that is looked at, in bytes. */
-export const MAX_TOML_BYTES = 64 * 1024;
+const MAX_TOML_BYTES = 64 * 1024;
 const MAX_DEPTH = 16;
 /** Of keys, tables and lists together: 64 KiB of them take the parser 40 ms, and what they are read by as much again. */
 const MAX_PARTS = 4_000;
@@ -75,4 +75,40 @@ function isDeeperThan(root: object, maxDepth: number): boolean {
     level = level.flatMap((node) => Object.values(node).filter((value) => typeof value === "object"));
   }
   return false;
+}
+
+/** What a path turned out to be. */
+type FileText =
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "absent" }
+  | { readonly kind: "unusable"; readonly reason: string };
+
+/**
+ * Reads a configuration file whole. At most 64 KiB are ever read, so doing it synchronously holds the
+ * event loop for well under a millisecond.
+ */
+export function readConfigFile(path: string): FileText {
+  let descriptor: number;
+  try {
+    // Without O_NONBLOCK the opening of a named pipe would wait for a writer that never comes.
+    descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return code === "ENOENT" ? { kind: "absent" } : { kind: "unusable", reason: `cannot be read: ${code}` };
+  }
+  try {
+    const stats = fstatSync(descriptor);
+    if (!stats.isFile()) return { kind: "unusable", reason: "is not a regular file" };
+    if (stats.size > MAX_TOML_BYTES) {
+      return { kind: "unusable", reason: `must be at most ${MAX_TOML_BYTES} bytes, got ${stats.size}` };
+    }
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(descriptor));
+    return { kind: "text", text };
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? "";
+    const reason = code === "ERR_ENCODING_INVALID_ENCODED_DATA" ? "is not UTF-8" : `cannot be read: ${code}`;
+    return { kind: "unusable", reason };
+  } finally {
+    closeSync(descriptor);
+  }
 }

@@ -4,24 +4,24 @@ import type { ProgramEnd, Program } from "./programs/run-program.ts";
 import type { PythonWish } from "../model/app-config.ts";
 import type { Workload } from "./engine.ts";
 
-/** A program that is to run in a seat, in the bundle's folder. What its environment lacks, the place adds. */
+/** A program to run in a seat, in the bundle's folder. The place completes its environment. */
 export type BuildStep = Pick<Program, "program" | "args" | "env" | "onLine"> & {
-  /** Texts that it finds in the folder `aside`. */
+  /** Text files that it finds in the folder `aside`. */
   readonly files?: Readonly<Record<string, string>>;
 };
 
 /** Where an environment is built. */
 export type BuildGround = {
-  /** `bundle`, `environment`, `aside`, and `bin` with its Python are there. */
+  /** Holds `bundle`, `environment`, `aside`, and `bin` with its Python. */
   readonly folder: string;
   readonly python: Interpreter;
-  /** Which packages run on that Python. */
+  /** The tag of packages that run on that Python. */
   readonly tag: string;
-  /** Its image, `REPOSITORY@DIGEST` or a digest alone, or what no other place has; null where places have no images. */
+  /** Its image as `REPOSITORY@DIGEST` or digest, or a unique text; null where places have no images. */
   readonly image: string | null;
 };
 
-/** A build cannot go on where it was; for people. */
+/** A build lost its seat. */
 export class BuildSeatLost extends Error {
   constructor(message: string) {
     super(message);
@@ -32,17 +32,17 @@ export class BuildSeatLost extends Error {
 /** What a build makes. */
 export type BuildFolder = "bundle" | "environment";
 
-/** Where the steps of a build are carried out, one after the other. */
+/** Runs the steps of a build, one after the other. */
 export type Builder = {
-  /** Rejects with `BuildSeatLost` if it cannot be had. */
+  /** Rejects with `BuildSeatLost` if the seat cannot start. */
   readonly ground: Promise<BuildGround>;
   /** Runs a program to its end. */
   run(step: BuildStep): Promise<ProgramEnd>;
-  /** Has a folder sent, as an archive that is not compressed and that nobody has looked at yet. */
+  /** Fetches a folder as an uncompressed archive, which is not checked yet. */
   take<Taken>(what: BuildFolder, use: (archive: Readable) => Promise<Taken>): Promise<Taken>;
-  /** Has an environment fetched that was built before. */
+  /** Brings an environment that was built before. */
   bring(blob: string): Promise<void>;
-  /** Ends it, with everything in it. */
+  /** Ends the seat with everything in it. */
   close(): void;
 };
 
@@ -53,41 +53,41 @@ export type BuildWish = {
   readonly names?: NonNullable<Workload["names"]>;
   /** The blob of the app's own files. */
   readonly bundle: string;
-  /** The Python that the app asks for; null where any will do. */
+  /** The Python that the app asks for; null for any. */
   readonly python: PythonWish | null;
-  /** The image that the app is to run in; null for the usual one. */
+  /** The image that the app runs in; null for the default. */
   readonly image: string | null;
   readonly containerRuntime: Workload["containerRuntime"];
-  /** What the app itself may use; null where it has no limit. */
+  /** The app's own limit; null if it has none. */
   readonly memoryBytes: number | null;
-  /** What is built is an image. */
+  /** The build makes an image. */
   readonly buildsImage?: true;
 };
 
-/** Where environments are built that do not run on this machine. */
+/** Builds environments for remote machines. */
 export type BuildSeats = {
-  /** Begins a seat; whoever opens it closes it. */
+  /** Starts a seat. The caller closes it. */
   open(wish: BuildWish, onObstacle: (why: string) => void, signal: AbortSignal): Builder;
-  /** How images are built there; null where none are. */
+  /** How images are built there; null if they are not. */
   readonly images: ImageBuilds | null;
 };
 
 /** How a place builds images. */
 export type ImageBuilds = {
-  /** Where they go: a host, and a path. */
+  /** The repository they are pushed to: host and path. */
   readonly registry: string;
   readonly tools: ImageTools;
 };
 
-/** What a seat that builds images has, by its paths there. */
+/** Paths in a seat that builds images. */
 export type ImageTools = {
-  /** The program that has an image built. */
+  /** The program that asks BuildKit for an image. */
   readonly script: string;
   readonly buildctl: string;
   /** Where BuildKit listens. */
   readonly address: string;
-  /** What opens the registry; null where nothing has to. */
+  /** Credentials for the registry; null if it needs none. */
   readonly logins: string | null;
-  /** A folder with certificates of authorities to trust besides the usual ones; null for none. */
+  /** A folder with additional certificates to trust. */
   readonly certificates: string | null;
 };

@@ -2,64 +2,63 @@ import { ALL_THREADS } from "./engine.ts";
 import type { ThreadVitals, Vitals } from "./engine.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 
-/** What a pulse asks of its replica, and tells it. */
-type PulseEvents = {
-  /** Asks the process for a sign of life, unless it still owes one. */
-  ask(): void;
-  /** Looks at it from outside; null where there is nothing to see. */
+/** What a heartbeat needs from its replica, and reports. */
+type HeartbeatEvents = {
+  /** Sends a ping, unless one is unanswered. */
+  ping(): void;
+  /** The state of its process; null if unknown. */
   look(): Vitals | null;
   onSilence(isSilent: boolean): void;
-  /** Once, and the last. */
+  /** Called once, as the last event. */
   onDead(why: string): void;
 };
 
-/** How often a pulse is felt. */
-export const ROUND_MS = 1_000;
-/** So many rounds of silence after it was asked. */
-const DEAD_ROUNDS = 5;
-const SECONDS = (DEAD_ROUNDS * ROUND_MS) / 1000;
+/** How often a heartbeat is checked. */
+export const HEARTBEAT_MS = 1_000;
+/** Silent checks after the ping. */
+const DEAD_BEATS = 5;
+const SECONDS = (DEAD_BEATS * HEARTBEAT_MS) / 1000;
 /**
- * A thread that used less in those rounds did nothing. It is not 0: one that waits for the interpreter looks for it
- * 200 times a second, which takes 14 ms of 5 s (measured on a busy machine).
+ * A thread that used less during those checks did nothing. Not 0: waiting for the interpreter lock takes 14 ms of 5 s
+ * (measured on a busy machine).
  */
 const WORK_MS = 50;
-/** Two looks at a process that are closer to each other tell nothing of it. */
+/** Two readings that are closer together say nothing. */
 const LEAST_SPAN_MS = 1_000;
 
 /**
- * Whether a replica lives. It proves so by whatever it says; when it says nothing it is asked, and its interpreter
- * has to answer.
+ * Finds out whether a replica is alive. Any message proves it; a replica that sends nothing is pinged.
  *
- * heard → asked → silent → heard; silent → dead when it is stopped, or does nothing, for five seconds. Code that
- * holds the interpreter and computes is silent and lives. Rounds are counted, not time: a service that slept or was
- * busy itself has felt no pulse meanwhile.
+ * heard → pinged → silent → heard; silent → dead when it is stopped, or does nothing, for five seconds. Code that
+ * computes without releasing the interpreter is silent and alive. Checks are counted, not time: a service that slept
+ * or was busy has not checked meanwhile.
  */
-export class Pulse {
-  /** It was asked a round ago or longer, and has said nothing since. */
+export class Heartbeat {
+  /** It was pinged at least one check ago, and has sent nothing since. */
   isSilent = false;
-  readonly #events: PulseEvents;
+  readonly #events: HeartbeatEvents;
   #isHeard = true;
   #isAsked = false;
   #isDead = false;
-  #silentRounds = 0;
-  /** The look that later ones are compared with. */
+  #silentHeartbeatTimer = 0;
+  /** The reading that later ones are compared with. */
   #before: Vitals | null = null;
-  #stillRounds = 0;
-  /** Threads that wanted a processor at each look since. */
+  #stillHeartbeatTimer = 0;
+  /** Threads that waited for a processor at each reading since. */
   #starved: readonly number[] = [];
 
-  constructor(events: PulseEvents) {
+  constructor(events: HeartbeatEvents) {
     this.#events = events;
   }
 
-  /** It has said something. */
+  /** The replica has sent something. */
   hear(): void {
     this.#isHeard = true;
     if (this.isSilent) this.#setSilent(false);
   }
 
-  /** A round: asks who said nothing in the last one, judges who has not answered. */
-  feel(): void {
+  /** Pings a replica that sent nothing since the last check, and judges one that has not answered. */
+  check(): void {
     if (this.#isDead) return;
     if (this.#isHeard) {
       this.#isHeard = false;
@@ -68,12 +67,12 @@ export class Pulse {
     }
     if (!this.#isAsked) {
       this.#isAsked = true;
-      this.#silentRounds = 0;
+      this.#silentHeartbeatTimer = 0;
       this.#before = null;
-      this.#events.ask();
+      this.#events.ping();
       return;
     }
-    this.#silentRounds += 1;
+    this.#silentHeartbeatTimer += 1;
     if (!this.isSilent) this.#setSilent(true);
     this.#judge(this.#events.look());
   }
@@ -85,24 +84,25 @@ export class Pulse {
 
   #judge(now: Vitals | null): void {
     if (now?.isStopped) {
-      if (this.#silentRounds >= DEAD_ROUNDS) this.#end(`it was stopped and did not answer for ${SECONDS} s`);
+      if (this.#silentHeartbeatTimer >= DEAD_BEATS)
+        this.#end(`it was stopped and did not answer for ${SECONDS} s`);
       return;
     }
     if (!now || !this.#before || hasWorked(this.#before, now)) {
       this.#restart(now);
       return;
     }
-    this.#stillRounds += 1;
+    this.#stillHeartbeatTimer += 1;
     this.#starved = this.#starved.filter((id) => now.threads.get(id)?.isRunnable);
-    if (this.#stillRounds < DEAD_ROUNDS || now.atMs - this.#before.atMs < LEAST_SPAN_MS) return;
-    // On a machine at its limits one may get no processor for seconds, and is not to blame.
+    if (this.#stillHeartbeatTimer < DEAD_BEATS || now.atMs - this.#before.atMs < LEAST_SPAN_MS) return;
+    // On an overloaded machine a thread may get no processor for seconds.
     if (this.#starved.length > 0) this.#restart(now);
     else this.#end(`it hung: it did not answer and did nothing for ${SECONDS} s`);
   }
 
   #restart(now: Vitals | null): void {
     this.#before = now;
-    this.#stillRounds = 0;
+    this.#stillHeartbeatTimer = 0;
     this.#starved = now ? runnable(now.threads) : [];
   }
 
@@ -115,7 +115,7 @@ export class Pulse {
 function hasWorked(before: Vitals, now: Vitals): boolean {
   for (const [id, { usedMs }] of now.threads) {
     const newMs = usedMs - (before.threads.get(id)?.usedMs ?? 0);
-    // Of all together nobody knows which one it was, nor which of them want a processor: the least is work.
+    // For all threads together it is unknown which ones want a processor, so any time counts as work.
     if (newMs >= WORK_MS || (id === ALL_THREADS && newMs > 0)) return true;
   }
   return false;
@@ -126,10 +126,10 @@ function runnable(threads: ReadonlyMap<number, ThreadVitals>): number[] {
 }
 
 /**
- * Calls for a look at the replicas once a second, and never twice without having listened to them in between: after
- * a time in which this process slept, or was busy, their answers are there and unread.
+ * Checks heartbeats once a second, and never twice without reading sockets in between: after this process slept or was
+ * busy, answers may be there and unread.
  */
-export class Rounds {
+export class HeartbeatTimer {
   readonly #clock: Clock;
   readonly #visit: () => void;
   #timer: Timer | null = null;
@@ -141,7 +141,7 @@ export class Rounds {
   }
 
   start(): void {
-    this.#timer ??= this.#clock.every(ROUND_MS, () => this.#go());
+    this.#timer ??= this.#clock.every(HEARTBEAT_MS, () => this.#go());
   }
 
   stop(): void {
@@ -152,7 +152,7 @@ export class Rounds {
   #go(): void {
     if (!this.#hasListened) return;
     this.#hasListened = false;
-    // Behind the next look at all connections.
+    // After the event loop has read all connections.
     setImmediate(() => (this.#hasListened = true));
     this.#visit();
   }

@@ -4,40 +4,40 @@ import type { Server, Socket } from "node:net";
 import path from "node:path";
 import { systemClock } from "../kit/clock.ts";
 import type { Clock } from "../kit/clock.ts";
-import { GrowingBytes } from "../kit/growing-bytes.ts";
+import { GrowingBytes } from "../kit/bytes.ts";
 import { randomTicket } from "../kit/ids.ts";
-import { Strangers } from "../kit/listener/strangers.ts";
+import { UnauthenticatedConnections } from "../kit/listener.ts";
 
 export const CONNECTION_KINDS = ["wire", "control", "stdout", "stderr", "template"] as const;
 export type ConnectionKind = (typeof CONNECTION_KINDS)[number];
 
 /**
- * Takes a connection that showed its ticket; nothing of it has been read but that. `pid` is the process that opened
- * it, if an agent says so; where there are no walls an app could say it too.
+ * Takes a connection that presented its ticket. `pid` is the process that opened it, if its agent reports that; without
+ * walls an app could forge it.
  */
 export type Receive = (kind: ConnectionKind, socket: Socket, pid: number | null) => void;
 
 const PREFACE = /^millrace 1 (wire|control|stdout|stderr|template) ([0-9a-f]{32})(?: ([1-9][0-9]{0,9}))?$/;
 const PREFACE_BYTES = 128;
-/** From the connection to the end of its first line, however that comes. */
+/** From the connection to the end of its first line. */
 const PREFACE_TIMEOUT_MS = 10_000;
-/** Connections without a ticket. A harness sends it first thing, so the connection that has waited longest has none. */
+/** Connections without a ticket. A harness sends its ticket at once, so the oldest connection without one is dropped. */
 const MAX_STRANGERS = 256;
 
-/** Takes a connection whose first line is no replica's; false if it is nothing to it either. */
+/** Takes a connection whose first line is not a replica's; returns false if it is unknown here too. */
 export type Usher = (preface: string, socket: Socket) => boolean;
 
-/** A way in besides the first. */
+/** Another socket that leads to the same home. */
 export type Door = { readonly address: string; close(): Promise<void> };
 
-/** Where replicas call home: one socket for all of them, a one-time ticket for each connection. */
+/** The socket that all replicas connect to, with a one-time ticket for each connection. */
 export class Home {
   readonly address: string;
   readonly #servers = new Set<Server>();
   readonly #clock: Clock;
   readonly #tickets = new Map<string, { receive: Receive; used: Set<ConnectionKind> }>();
   readonly #sockets = new Set<Socket>();
-  readonly #strangers = new Strangers(MAX_STRANGERS);
+  readonly #strangers = new UnauthenticatedConnections(MAX_STRANGERS);
 
   private constructor(address: string, clock: Clock) {
     this.address = address;
@@ -55,36 +55,36 @@ export class Home {
     return home;
   }
 
-  /** Another way in, in a folder of its own: for processes that see nothing else of this machine. */
+  /** Another socket in a folder of its own, for processes that see nothing else of this machine. */
   async openDoor(): Promise<Door> {
     const folder = await mkdtemp(path.join(path.dirname(this.address), "d"));
     const address = path.join(folder, "s");
     const server = await this.#listen(address);
-    // Nobody else gets as far as this folder, and who connects shows a ticket.
+    // The parent folder is private, and connections need a ticket.
     await chmod(folder, 0o755);
     await chmod(address, 0o666);
     return {
       address,
       close: async () => {
         this.#servers.delete(server);
-        // What is connected stays so.
+        // Open connections stay open.
         server.close();
         await rm(folder, { recursive: true, force: true });
       },
     };
   }
 
-  /** Takes a connection that came elsewhere: by another listener, from another machine. Tells if it showed a ticket. */
+  /** Takes a connection from another listener. `onTicket` is called if it presents a valid ticket. */
   welcome(socket: Socket, usher: Usher, onTicket: () => void): void {
     this.#greet(socket, usher, onTicket);
   }
 
-  /** Connections that have not shown a ticket yet. */
+  /** Connections that have not presented a ticket yet. */
   get strangerCount(): number {
     return this.#strangers.size;
   }
 
-  /** A ticket for one process; each kind of connection may show it once, until `forget`. */
+  /** A ticket for one process; each kind of connection may use it once, until `forget`. */
   expect(receive: Receive): string {
     const ticket = randomTicket();
     this.#tickets.set(ticket, { receive, used: new Set() });
@@ -107,7 +107,7 @@ export class Home {
       server.once("error", reject);
       server.listen(address, 4096, resolve);
     });
-    // One that could not be accepted, for want of descriptors: whoever called home sees it.
+    // A connection could not be accepted because descriptors ran out: the client sees that.
     server.on("error", () => {});
     this.#servers.add(server);
     return server;
@@ -115,7 +115,7 @@ export class Home {
 
   #greet(socket: Socket, usher: Usher = () => false, onTicket = (): void => {}): void {
     this.#sockets.add(socket);
-    this.#strangers.meet(socket, socket);
+    this.#strangers.add(socket, socket);
     const late = this.#clock.after(PREFACE_TIMEOUT_MS, () => socket.destroy());
     socket.on("close", () => {
       this.#sockets.delete(socket);
@@ -134,7 +134,7 @@ export class Home {
       if (end === -1) return;
       socket.off("data", onData);
       socket.pause();
-      this.#strangers.know(socket);
+      this.#strangers.release(socket);
       late.cancel();
       if (end + 1 < data.length) socket.unshift(data.subarray(end + 1));
       if (this.#admit(socket, seen.take().toString("latin1"), usher)) onTicket();
@@ -142,7 +142,7 @@ export class Home {
     socket.on("data", onData);
   }
 
-  /** Gives whether it showed a ticket that was good. */
+  /** Whether the ticket was valid. */
   #admit(socket: Socket, preface: string, usher: Usher): boolean {
     const [, kind, ticket = "", pid] = PREFACE.exec(preface) ?? [];
     const known = this.#tickets.get(ticket);

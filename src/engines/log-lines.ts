@@ -8,20 +8,20 @@ import { readPaced } from "../host/read-paced.ts";
 import type { PaceOptions } from "../host/read-paced.ts";
 import { WIRE_LIMITS } from "./protocol.ts";
 
-/** One line that a replica printed. */
+/** A line that a replica printed. */
 export type PrintedLine = {
   readonly stream: LogStream;
   readonly text: string;
-  /** The run that printed it, where Python could tell; null for raw descriptor output. */
+  /** The run that printed it, if Python knew; null for output to a raw file descriptor. */
   readonly runId: string | null;
 };
 
 const TAG_START = "\x1e";
 const TAG_END = "\x1f";
-/** How long what a process printed is read after its end; all it started has ended with it. */
+/** How long the output of a process is read after its end. */
 export const LAST_LINES_MS = 10_000;
 
-/** What is learned from a process's output. */
+/** Takes the output of a process. */
 type OutputEvents = {
   onLog(line: PrintedLine): void;
   onError(error: unknown): void;
@@ -76,11 +76,11 @@ export async function readLogLines(
   onLine: (line: PrintedLine) => void,
   options: PaceOptions = {},
 ): Promise<void> {
-  /** The run of a line of which a piece has been handed on; null between lines. */
+  /** The run of a line that was delivered in part; null between lines. */
   let cut: { readonly runId: string | null } | null = null;
   const cutter = new LineCutter({ maxBytes: WIRE_LIMITS.lineBytes }, (bytes, isPiece) => {
     const text = bytes.toString("utf8");
-    // The tag stands in front of the first piece only.
+    // Only the first piece has the tag.
     const line: PrintedLine = cut ? { stream: name, text, runId: cut.runId } : parseLine(text, name);
     cut = isPiece ? { runId: line.runId } : null;
     onLine(line);
@@ -88,7 +88,7 @@ export async function readLogLines(
   await readPaced(stream, cutter, options);
 }
 
-/** The tag comes from the app's own output: what is no run's id is no tag of ours, and nothing remembers it. */
+/** The tag is part of the app's output, so a tag that is not a run id is dropped. */
 function parseLine(text: string, stream: PrintedLine["stream"]): PrintedLine {
   const line = text.endsWith("\r") ? text.slice(0, -1) : text;
   const end = line.startsWith(TAG_START) ? line.indexOf(TAG_END) : -1;

@@ -6,8 +6,8 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 
 /**
- * The most that the service accepts from an app's process. The harness stays within these limits; a process that does
- * not is no harness. `docs/wire.md` lists the same limits, and a test compares both with Python's.
+ * The most that the service accepts from an app's process. The harness stays within these limits. `docs/wire.md` lists
+ * the same limits, and a test compares both with Python's.
  */
 export const WIRE_LIMITS = {
   /** HELLO, and a template's `ready`. */
@@ -15,12 +15,12 @@ export const WIRE_LIMITS = {
   /** INIT_FAILED, and a template's `failed`. */
   initFailedBytes: MIB,
   failedBytes: MIB,
-  /** How deeply JSON that is parsed here may be nested. */
+  /** Nesting of JSON that is parsed here. */
   depth: 2_000,
   functions: 1_000,
   /** Of all functions together. */
   parameters: 10_000,
-  /** JSON values inside the schemas of one function; each takes far more memory than it has bytes. */
+  /** JSON values in the schemas of one function; each takes far more memory than it has bytes. */
   schemaValues: 5_000,
   /** Of all functions together. */
   appSchemaValues: 20_000,
@@ -28,7 +28,7 @@ export const WIRE_LIMITS = {
   nameChars: 256,
   /** Each of a docstring, an annotation, a default as text. */
   noteChars: 4_096,
-  /** Longer ones are cut. */
+  /** Longer messages are cut. */
   messageChars: 8_192,
   tracebackChars: 16_384,
   /** Arguments that do not fit. */
@@ -39,33 +39,33 @@ export const WIRE_LIMITS = {
   lineBytes: 64 * KIB,
 } as const;
 
-/** What an app's configuration says of the results and chunks of its functions. */
+/** An app's limits for the results and chunks of its functions. */
 export type PayloadLimits = { readonly maxResultBytes: number; readonly maxChunkBytes: number };
 
 const MESSAGE_MARK = " [millrace: cut]";
 const TRACEBACK_MARK = "[millrace: cut]\n";
 
-/** An error's text as it is kept: its beginning. */
+/** Keeps the beginning of an error message. */
 export function cutMessage(text: string): string {
   const { messageChars } = WIRE_LIMITS;
   return text.length <= messageChars ? text : text.slice(0, messageChars) + MESSAGE_MARK;
 }
 
-/** A traceback as it is kept: its end, where the error is. */
+/** Keeps the end of a traceback, where the error is. */
 export function cutTraceback(text: string): string {
   const { tracebackChars } = WIRE_LIMITS;
   return text.length <= tracebackChars ? text : TRACEBACK_MARK + text.slice(-tracebackChars);
 }
 
-/** The other side does not speak the protocol; the text is ours and short, and may be shown. */
+/** The other side broke the protocol. The message is our own text, and may be shown. */
 export class BadFrame extends Error {}
 
-/** By phase: which words may come, and the phase that each leads to. */
+/** The events that are legal in each state, and the state that each leads to. */
 export type Moves<Phase extends string, Word extends string> = Readonly<
   Record<Phase, Readonly<Partial<Record<Word, Phase>>>>
 >;
 
-/** Reads JSON of a shape. Its depth is bounded: what is kept of it is written as JSON again, by a recursion. */
+/** Reads JSON of a shape. Its depth is limited, because it is later written as JSON by a recursion. */
 export function parseJson<Schema extends z.ZodType>(
   what: string,
   schema: Schema,
@@ -78,14 +78,14 @@ export function parseJson<Schema extends z.ZodType>(
   throw new BadFrame(`${what} that cannot be read: ${describe(parsed.error)}`);
 }
 
-/** Where the first fault is: words of the protocol's own and numbers, never a piece of what was sent. */
+/** Where the first fault is: names and numbers of the protocol, never content that was sent. */
 function describe({ issues }: z.ZodError): string {
   const [issue] = issues;
   if (!issue) return "";
   return `${issue.code === "custom" ? issue.message : issue.code} at "${issue.path.join(".")}"`;
 }
 
-/** Takes a line for a message in JSON; throws `BadFrame` for what is none. Each message has one member, its word. */
+/** Parses a line as a JSON message with one member; throws `BadFrame` otherwise. */
 export function parseMessage<Message>(shape: z.ZodType<Message>, line: Buffer, sender: string): Message {
   let value: unknown;
   try {
@@ -98,7 +98,7 @@ export function parseMessage<Message>(shape: z.ZodType<Message>, line: Buffer, s
   return result.data;
 }
 
-/** Reads the lines of one connection; throws `BadFrame` also for what may not come then. */
+/** Reads the lines of one connection; throws `BadFrame` also for a message that is illegal at that point. */
 export function orderedReader<Message extends object, Phase extends string>(
   parse: (line: Buffer) => Message,
   moves: Moves<Phase, string>,
@@ -117,16 +117,16 @@ export function orderedReader<Message extends object, Phase extends string>(
 
 const { functions: MAX_FUNCTIONS, parameters: MAX_PARAMETERS, noteChars, nameChars } = WIRE_LIMITS;
 const { schemaValues: MAX_SCHEMA_VALUES, appSchemaValues: MAX_APP_SCHEMA_VALUES } = WIRE_LIMITS;
-/** What Linux gives at most. */
+/** The maximum on Linux. */
 const MAX_PID = 2 ** 22;
 const VERSION_CHARS = 32;
 
-/** Of a process, as it tells it. */
+/** A process id, as the process reports it. */
 export const pid = z.int().min(1).max(MAX_PID);
 const name = z.string().min(1).max(nameChars);
 const note = z.string().max(noteChars).nullable();
 
-/** Made of the app's own code: whatever is wrong with one, it says nothing. */
+/** Derived from the app's own code; an invalid schema counts as empty. */
 const jsonSchema = z.record(z.string(), z.unknown()).catch({});
 
 const functionSignature = z
@@ -191,7 +191,7 @@ export function parseInitFailure(payload: Buffer): z.output<typeof initFailure> 
   return parseJson("INIT_FAILED", initFailure, payload);
 }
 
-/** How many JSON values the schemas of a function have inside them; one more than may be if there are more. */
+/** How many JSON values the schemas of a function contain; counts to one above the limit. */
 function schemaValues({ parameters, returns }: Pick<FunctionSignature, "parameters" | "returns">): number {
   let left = MAX_SCHEMA_VALUES + 1;
   for (const schema of [returns, ...parameters.map((parameter) => parameter.schema)])
@@ -199,7 +199,7 @@ function schemaValues({ parameters, returns }: Pick<FunctionSignature, "paramete
   return MAX_SCHEMA_VALUES + 1 - left;
 }
 
-/** How many JSON values are inside a parsed one, at any depth; counts no further than `max`. */
+/** How many JSON values a parsed value contains at any depth; counts no further than `max`. */
 function countValues(value: unknown, max: number): number {
   let count = 0;
   const rest = [value];
@@ -208,7 +208,7 @@ function countValues(value: unknown, max: number): number {
     if (typeof each !== "object" || each === null) continue;
     const members: unknown[] = Object.values(each);
     count += members.length;
-    // One by one: a call takes no more arguments than the stack has room for.
+    // One by one: the arguments of a call have to fit on the stack.
     for (const member of members) rest.push(member);
   }
   return Math.min(count, max);

@@ -6,7 +6,7 @@ import type { NetworkWall } from "../host/walls/network.ts";
 import type { StandingWalls } from "../host/walls/walls.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
-import { SpanCounts } from "../kit/span-counts.ts";
+import { SpanCounts } from "../kit/histograms.ts";
 import type { BuildSeats } from "./build-seats.ts";
 import { containerEngine } from "./container/engine.ts";
 import type { Engine } from "./engine.ts";
@@ -22,21 +22,21 @@ import type { Blobs, SeatListenerParts } from "./agent/seat-listener.ts";
 import type { SeatPlace } from "./agent/seat-place.ts";
 import type { PlaceParts } from "./start-place.ts";
 
-/** How long an agent that has lost its service looks for one, and how long a service waits for it. */
+/** How long an agent and a service that have lost each other try to reconnect. */
 const SEAT_GRACE_MS = 30_000;
-/** From a warm machine to one that pulls a large image. */
+/** Buckets from a warm machine to one that pulls a large image. */
 const START_BOUNDS_MS = [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000];
-/** Where pods and actors have a project's storage. */
+/** Where pods and actors mount a project's storage. */
 const STORAGE = "/persistent-storage";
 
-/** How agents of seats elsewhere reach this service and the others, and whose their places are. */
+/** How remote agents reach this service and the others, and which installation they belong to. */
 type SeatHome = Pick<SeatListenerParts, "identity" | "host" | "port" | "records"> &
   Pick<PlaceParts, "whose" | "isHeld" | "known"> & {
-    /** `host:port`, when it listens on that port. */
+    /** This service's `host:port` for agents. */
     readonly addressFor: (port: number) => string;
-    /** Whether no other service lives. */
+    /** Whether this is the only living service. */
     readonly isAlone: () => boolean;
-    /** Of the other services. */
+    /** The addresses of the other services. */
     readonly others: () => readonly string[];
   };
 
@@ -47,11 +47,11 @@ type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
   readonly blobs: Blobs | null;
   readonly containers: Containers;
   readonly log: Log;
-  /** In place of the usual engine of this machine; absent for that. */
+  /** Replaces the engine of this machine. */
   readonly engine?: ((host: ProcessHost) => Engine) | undefined;
-  /** Where replicas run that are not on this machine; absent for what the settings say. */
+  /** Replaces the remote place that the settings name. */
   readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number } | undefined;
-  /** Prepares for those; throws where the installation cannot have any. */
+  /** Prepares for remote seats; throws if the installation cannot have any. */
   readonly seatHome: () => Promise<SeatHome>;
   /** This machine's interpreter. */
   readonly python: { readonly path: string; readonly version: string };
@@ -60,26 +60,26 @@ type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
 type StartedEngine = {
   readonly engine: Engine;
   readonly seats: {
-    /** How long seats elsewhere took to reach each phase of their start. */
+    /** How long remote seats took to reach each phase of their start. */
     readonly seatStarts: ReadonlyMap<string, SpanCounts>;
-    /** The weakest walls around an app elsewhere; null while none has run, or where it is not seats that raise them. */
+    /** The weakest walls around a remote app; null before one has run, and where seats do not raise them. */
     readonly seatWalls: () => StandingWalls | null;
   };
-  /** Where the agents of seats elsewhere reach this service; absent where there are none. */
+  /** Where remote agents reach this service. */
   readonly reached: { readonly seatAddress?: string };
-  /** The last service stops: seats elsewhere are left to the next one from now on, or all of them end. */
+  /** Called when this service stops: hands remote seats over to the next service, or ends them. */
   readonly leaveSeats: () => void;
-  /** What apps are held to where they run, as far as this service can tell before they do. */
+  /** What is enforced where apps run, as far as it is known before they do. */
   readonly held: { readonly network: NetworkWall; readonly enforcement: Enforcement };
-  /** Where environments are built that are not for this machine; null where all are. */
+  /** Builds environments for remote machines; null if all are for this machine. */
   readonly builds: BuildSeats | null;
 };
 
-/** Makes the engine that apps run on. */
+/** Starts the engine that apps run on. */
 export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<StartedEngine> {
   const { settings, containers, engine = processEngine, seats, home, blobs, clock, log, python } = parts;
-  const { dataDir, serverPorts } = settings;
-  const host = { ...parts, dataDir, python: python.path, ports: new Ports(serverPorts) };
+  const { dataDir } = settings;
+  const host = { ...parts, dataDir, python: python.path, ports: new Ports() };
   const seatStarts = new Map<string, SpanCounts>();
   const held = { network: parts.network, enforcement: parts.limits.enforcement };
   if (!seats && settings.engine === "process") {
@@ -98,7 +98,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
       try {
         return await SeatListener.listen({ ...seatHome, home, blobs, clock, onError, usher: place.usher });
       } catch (error) {
-        // What it watches would keep the process alive behind the message.
+        // Otherwise its watches would keep the process alive after the error.
         await place.close?.();
         throw error;
       }
@@ -114,7 +114,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
     () => place.openAt?.({ address: seatAddress, authority, graceMs }),
     async () => await place.close?.(),
   );
-  // A place that was given holds any number of them.
+  // A place passed by a test has no limit.
   const replicasPerSeat = seats ? Number.POSITIVE_INFINITY : settings.replicasPerSeat;
   const onPhase = (phase: string, ms: number): void => {
     const spans = seatStarts.get(phase) ?? new SpanCounts(START_BOUNDS_MS);
@@ -155,7 +155,7 @@ function tellWalls({ level, gap }: StandingWalls, place: string, log: Log): void
   else log.info({ isolation: level }, `apps on ${place} live behind walls`);
 }
 
-/** Read only where it is needed: it takes a tenth of a second. */
+/** Imported only where it is needed: that takes 0.1 s. */
 async function openPlace(parts: PlaceParts): Promise<SeatPlace> {
   const { startPlace } = await import("./start-place.ts");
   return await startPlace(parts);

@@ -8,7 +8,7 @@ import type { SeatPlace } from "./agent/seat-place.ts";
 
 export type PlaceParts = Omit<KubernetesParts, "api" | "seatAddresses">;
 
-/** Opens the place on other machines that the settings name; whoever opens it at an address closes it. */
+/** Opens the remote place that the settings name. The caller closes it. */
 export async function startPlace(parts: PlaceParts): Promise<SeatPlace> {
   const { settings } = parts;
   if (settings.engine === "ray") return await RayPlace.open(parts);
@@ -29,7 +29,7 @@ export async function startPlace(parts: PlaceParts): Promise<SeatPlace> {
   }
 }
 
-/** Nobody can guess by which address a pod reaches this machine. */
+/** The address at which pods reach this machine cannot be guessed. */
 function addressOf({ seatUrl }: Settings): string {
   if (seatUrl !== null) return new URL(seatUrl).host;
   throw new Error(
@@ -37,8 +37,8 @@ function addressOf({ seatUrl }: Settings): string {
   );
 }
 
-/** Seats that build images have a place of their own, which admits what builds them; all others are where they were. */
-export function imagesApart(place: KubernetesPlace, images: KubernetesPlace): SeatPlace {
+/** A place whose seats that build images go to a namespace that admits BuildKit. */
+function imagesApart(place: KubernetesPlace, images: KubernetesPlace): SeatPlace {
   return {
     name: place.name,
     builds: true,

@@ -1,9 +1,37 @@
+import type { Catalog, LiveApp } from "../apps/catalog.ts";
+import type { RememberedToken } from "../identity/tokens.ts";
+import type { AppError } from "../model/errors.ts";
+import type { Authenticator } from "./authenticate.ts";
+import type { Connection } from "./connection.ts";
+import type { Exchange } from "./exchange.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { AppRoute, CallRoute, RunQuery } from "./route.ts";
-import type { AppError } from "../model/errors.ts";
-import type { LiveApp } from "../apps/catalog.ts";
-import type { RememberedToken } from "../identity/tokens.ts";
-import type { Exchange } from "./exchange.ts";
+
+/** A request to an address of an app. */
+export type AppRequest<Route extends AppRoute = AppRoute> = {
+  readonly connection: Connection;
+  readonly exchange: Exchange;
+  readonly head: RequestHead;
+  readonly route: Route;
+};
+
+/** A call that has passed every check except that of its arguments. */
+export type CheckedCall = AppRequest<CallRoute> & {
+  readonly live: LiveApp;
+  readonly query: RunQuery;
+  /** Null if a public app was called without a token. */
+  readonly token: RememberedToken | null;
+};
+
+/** What every handler of an app's addresses needs. */
+export type AppParts = {
+  readonly catalog: Catalog;
+  readonly authenticator: Authenticator;
+  /** The error for an app that takes no calls. */
+  readonly whyAbsent: (key: { readonly projectId: string; readonly name: string }) => Promise<AppError>;
+  /** Null: links are made from the request's Host. */
+  readonly publicApiUrl: string | null;
+};
 
 /** The part of an exchange that determines the app's address. */
 type Place = { readonly isOnAppHost: boolean; readonly head: Pick<RequestHead, "host"> | null };
@@ -21,34 +49,17 @@ export function appUrl(place: Place, route: AppRoute, publicApiUrl: string | nul
   const host = place.head?.host ?? null;
   // The public URL tells whether there is TLS in front.
   if (place.isOnAppHost) return `${publicApiUrl?.startsWith("https:") ? "https:" : "http:"}//${host}`;
-  // HTTP/1.0 may come without a Host; then the path has to do.
+  // HTTP/1.0 requests may lack a Host; the answer then contains the path only.
   const apiUrl = publicApiUrl ?? (host === null ? "" : `http://${host}`);
   return apiUrl + appPath(place, route);
 }
 
-/** What to tell who calls an app that takes no calls. */
-export type WhyAbsent = (key: { readonly projectId: string; readonly name: string }) => Promise<AppError>;
-
-/** A call that has passed every check but those of its arguments. */
-export type CheckedCall = {
-  readonly exchange: Exchange;
-  readonly head: RequestHead;
-  readonly route: CallRoute;
-  readonly live: LiveApp;
-  readonly query: RunQuery;
-  /** Null on a public app, where nobody showed one. */
-  readonly token: RememberedToken | null;
-};
-
-const NO_HEADERS: Readonly<Record<string, string>> = {};
-
-/** The answer to a call whose run nobody waits for: 202, and where the run is found. */
+/** Answers a call that is executed in the background: 202 and the address of the run. */
 export function answerAccepted(
-  exchange: Exchange,
-  route: AppRoute,
+  { exchange, route }: Pick<AppRequest, "exchange" | "route">,
   publicApiUrl: string | null,
   runId: string,
-  headers = NO_HEADERS,
+  headers?: Readonly<Record<string, string>>,
 ): void {
   const location = `${appUrl(exchange, route, publicApiUrl)}/runs/${runId}`;
   exchange.answerJson(202, { run_id: runId }, { location, ...headers });

@@ -1,11 +1,10 @@
 import type { ServerResponse } from "node:http";
-import { bearerToken } from "../identity/bearer.ts";
-import { requireRole } from "../identity/principal.ts";
+import { bearerToken, requireRole } from "../identity/principal.ts";
 import type { AccountPrincipal, Principal } from "../identity/principal.ts";
 import { TokenWatch } from "../identity/token-watch.ts";
 import type { RememberedToken, Tokens } from "../identity/tokens.ts";
 import type { Clock } from "../kit/clock.ts";
-import { MinuteLimiter } from "../kit/minute-limiter.ts";
+import { MinuteLimiter } from "../kit/rate-limits.ts";
 import { AppError } from "../model/errors.ts";
 import type { Connection } from "./connection.ts";
 import type { RequestHead } from "./request-head.ts";

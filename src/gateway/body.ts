@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { ownMemoryBytes } from "../kit/own-memory.ts";
+import { ownMemoryBytes } from "../kit/memory.ts";
 import { AppError } from "../model/errors.ts";
-import { KeptBody } from "../kit/kept-body.ts";
+import { KeptBody } from "../kit/bytes.ts";
 import type { RequestHead } from "./request-head.ts";
 
 /** Up to here a body counts for nothing. */

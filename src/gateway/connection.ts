@@ -1,12 +1,11 @@
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { RememberedToken } from "../identity/tokens.ts";
-import type { ConnectionGate, Doing, Refusal, Visitor } from "../kit/listener/connection-gate.ts";
-import { noRoom, rawRefusal } from "../model/raw-refusal.ts";
+import type { ConnectionGate, Doing, Refusal, Visitor } from "../kit/listener.ts";
+import { AppError, noRoom, rawRefusal } from "../model/errors.ts";
 import type { Exchange } from "./exchange.ts";
 import { randomUUID } from "node:crypto";
-import { FewAtATime } from "../kit/listener/few-at-a-time.ts";
-import { AppError } from "../model/errors.ts";
+import { ImmediateQueue } from "../kit/event-loop.ts";
 import type { ErrorCode } from "../model/errors.ts";
 
 /** What is remembered of a caller's connection from one request to the next. */
@@ -76,7 +75,7 @@ const PARSER_ERRORS: Record<string, ErrorCode> = {
 export class BrokenRequests {
   readonly #of: (socket: Duplex) => Connection;
   /** Many connections may time out at the same moment. */
-  readonly #late = new FewAtATime();
+  readonly #late = new ImmediateQueue();
 
   constructor(of: (socket: Duplex) => Connection) {
     this.#of = of;

@@ -10,63 +10,61 @@ import type { Cors, Exposure } from "./cors.ts";
 import { isSoonOver } from "./body.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { UnreadAnswers } from "./unread-answers.ts";
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
-import { within } from "../kit/within.ts";
+import { withTimeout } from "../kit/clock.ts";
 
 const RESET_CONTENT = 205;
 /** Up to here copying a body into a string costs less than a vectored write. */
 const ONE_WRITE_BYTES = 16 * 1024;
 
-/** The edge, where what went wrong becomes an answer. */
-type OnFault = (exchange: Exchange, error: unknown) => void;
-
-/** Does something for a caller, who may go before it is done. */
+/** Told when a caller disconnects. */
 export type GoneListener = { onGone(): void };
 
 /** What all exchanges of a gateway share. */
 export type ExchangeParts = {
   readonly cors: Cors;
-  readonly onFault: OnFault;
+  /** Answers with an error that was thrown on the way. */
+  readonly onFault: (exchange: Exchange, error: unknown) => void;
   readonly open: OpenExchanges;
   readonly unread: UnreadAnswers;
-  /** Tells the node that passed a request on that the connection of its answer was closed here. */
+  /** Tells the node that forwarded a request that the connection of its answer was closed here. */
   readonly tellDropped?: (nodeId: string, requestId: string) => void;
 };
 
 /**
- * One request and its one answer. It is open until the answer's head has left or the caller has gone, and whatever
- * happens it does not stay open: a gateway that stops counts those that did.
+ * One request and its one answer. It is open until the answer's head has been sent or the caller has gone; a gateway that
+ * stops reports exchanges that stayed open.
  */
 export class Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** On a run call the run's id; on a replay the id of the run that is answered again. */
+  /** On a call the run's id; on a replay that of the earlier run. */
   id: string;
   readonly #parts: ExchangeParts;
-  /** Among the open ones. */
+  /** Its position in `OpenExchanges`. */
   index = 0;
   isAwaited = false;
   #isOpen = true;
   #isEvents = false;
   /**
-   * Who is told when the connection closes before the whole answer has left. An object that is there anyway, not a
-   * closure: with one per call all that a call holds outlived the young generation, at 10 µs a call.
+   * Told when the connection closes before the whole answer was sent. An existing object, not a closure: with a closure
+   * per call, everything that a call holds outlived the young generation, at 10 µs a call.
    */
   goneListener: GoneListener | null = null;
-  /** Where it counts until its answer has left. */
+  /** The connection whose pending requests it counts among. */
   connection: { pending: number } | null = null;
-  /** The sender's address as a trusted proxy forwarded it; null if the connection's own address counts. */
+  /** The caller's address as told by a trusted proxy; null if the connection's own address counts. */
   ip: string | null = null;
-  /** Set where another node has passed it on. */
+  /** Set if another node forwarded the request. */
   from: FromPeer | null = null;
-  /** Called once its sender is known, if unknown senders are being counted. */
+  /** Called once the caller is authenticated, if unauthenticated ones are counted. */
   onKnown: (() => void) | null = null;
   /** Whether the request came to the app's own host, not to the shared origin. */
   isOnAppHost = false;
   /** Null until the head is known to be well-formed. */
   head: RequestHead | null = null;
-  /** Whatever follows on the connection is ignored. */
+  /** The connection closes after this answer. */
   isLast = false;
 
   constructor(request: IncomingMessage, response: ServerResponse, id: string, parts: ExchangeParts) {
@@ -76,18 +74,23 @@ export class Exchange {
     this.#parts = parts;
     parts.open.add(this);
     response.on("close", () => {
-      this.#settle();
+      this.settle();
       if (this.connection) this.connection.pending -= 1;
       if (!response.writableFinished) this.goneListener?.onGone();
     });
   }
 
-  /** The address that it came from, to this node or to the one that passed it on. */
+  /** The address that connected, to this node or to the one that forwarded the request. */
   get remote(): string {
     return this.from?.remote ?? this.request.socket.remoteAddress ?? "";
   }
 
-  /** Does a part of the work; whatever it throws, now or later, is answered and ends nothing else. */
+  /** The address that is recorded as the caller's. */
+  get callerAddress(): string | null {
+    return this.ip ?? this.request.socket.remoteAddress ?? null;
+  }
+
+  /** Does a part of the work; an error that it throws, also asynchronously, becomes the answer. */
   attempt(work: () => void | Promise<void>): void {
     try {
       work()?.catch((error: unknown) => this.fault(error));
@@ -96,23 +99,20 @@ export class Exchange {
     }
   }
 
-  /** Something went wrong on the way to the answer: that is the answer. */
+  /** Answers with an error that was thrown. */
   fault(error: unknown): void {
     this.#parts.onFault(this, error);
   }
 
-  /** Sends the answer; a second one, or one to a caller who has gone, goes nowhere. */
+  /** Sends the answer. Does nothing if there is one already, or if the caller has gone. */
   answer(answer: RunResponse, timing?: RunTiming): void {
     const { request, response, head } = this;
-    if (response.headersSent || response.destroyed) {
-      this.#settle();
-      return;
-    }
+    if (response.headersSent || response.destroyed) return this.settle();
     const headers = ["x-request-id", this.id];
     if (answer.contentType !== null) {
       headers.push("content-type", answer.contentType, "content-length", String(answer.body.length));
     } else if (answer.status === RESET_CONTENT) {
-      // Unlike 204 and 304 it has no end of its own: without a length Node would send it in chunks.
+      // Unlike 204 and 304 it may have a body: without a length Node would send it in chunks.
       headers.push("content-length", "0");
     }
     if (timing) headers.push("server-timing", serverTiming(timing));
@@ -121,18 +121,15 @@ export class Exchange {
     const isCutOff = !request.complete && !(head && isSoonOver(head));
     if (this.isLast || isCutOff) headers.push("connection", "close");
     response.writeHead(answer.status, headers);
-    this.#settle();
-    // As one string head and body leave in one plain write; a buffer would go as a second vector.
-    if (answer.body.length <= ONE_WRITE_BYTES) response.end(answer.body.toString("latin1"), "latin1");
-    else response.end(answer.body);
-    this.noteWritten();
-    // The rest of a refused body is ignored.
+    this.settle();
+    this.close(answer.body);
+    // Discards the rest of a refused body.
     if (!request.complete) request.resume();
   }
 
-  /** Sends the head of an answer whose body follows piece by piece; `exposure`: who says what pages may read of it. */
+  /** Sends the head of an answer whose body follows in pieces. */
   open(status: number, headers: string[], timing: RunTiming | null, exposure: Exposure = "ours"): void {
-    // Before what frames the body: Python's own HTTP client takes a head that breaks off for a whole one.
+    // Before the headers that frame the body: Python's HTTP client accepts a head that is cut off.
     headers.unshift("x-request-id", this.id);
     if (this.from && this.#isEvents) headers.unshift(EVENTS_HEADER, "1");
     if (timing) headers.push("server-timing", serverTiming(timing));
@@ -140,7 +137,7 @@ export class Exchange {
     if (origin !== null) addAll(headers, this.#parts.cors.headers(origin, exposure));
     if (this.isLast) headers.push("connection", "close");
     this.response.writeHead(status, headers);
-    this.#settle();
+    this.settle();
   }
 
   /** The same for a stream of events. */
@@ -149,63 +146,59 @@ export class Exchange {
     this.open(200, headers, timing);
   }
 
-  /** Ends an answer that was opened, with its last piece. */
+  /** Ends an answer whose head was sent, with its last piece. */
   close(last: Buffer | null): void {
     const { response } = this;
+    // As one string, head and body are sent in one plain write; a buffer would be a second vector.
     if (last && last.length <= ONE_WRITE_BYTES) response.end(last.toString("latin1"), "latin1");
     else response.end(last ?? undefined);
     this.noteWritten();
   }
 
-  /** Sends it back to the node that has passed it on. */
+  /** Returns the request to the node that forwarded it. */
   answerMoved(): void {
     answerMoved(this.request, this.response);
-    this.#settle();
+    this.settle();
   }
 
-  /** The head of an answer has left that somebody else gives. */
-  noteOpened(): void {
-    this.#settle();
-  }
-
-  /** All of the answer is written: what the kernel has not taken at once waits for a reader, who may never come. */
+  /** The whole answer is written; what the kernel has not taken yet may stay unread. */
   noteWritten(): void {
     const { request, response } = this;
     const { socket } = response;
     if (!socket || socket.writableLength > 0) this.#parts.unread.add(request.socket, response);
   }
 
-  /** Its connection carries something else from now on; what counts until its end still does. */
+  /** Detaches the connection from HTTP, for a WebSocket. The exchange still ends when it closes. */
   takeOver(): Socket {
     const { request, response } = this;
     const { socket } = request;
     response.detachSocket(socket);
     this.goneListener = null;
-    this.#settle();
+    this.settle();
     socket.once("close", () => response.emit("close"));
     return socket;
   }
 
-  /** Answers with an error. If the head of another answer has left, only closing the connection can signal it. */
+  /** Answers with an error. If another answer has begun, closing the connection is the only signal left. */
   fail(error: AppError): void {
     const { response } = this;
     if (response.headersSent && !response.writableEnded) response.destroy();
     else this.answer(respondError(this.id, error));
   }
 
-  /** Answers with an error a request whose rest will not come: whoever works on it already is not to go on. */
+  /** Answers with an error a request whose rest will not arrive, and stops the work on it. */
   breakOff(error: AppError): void {
     this.fail(error);
     this.goneListener?.onGone();
   }
 
-  /** Closes the connection of an answer whose caller may read no more, or does not read. */
+  /** Closes the connection of a caller that does not read, or may not read any more. */
   drop(): void {
     this.response.destroy();
     this.tellDropped();
   }
 
-  /** The node that passed it on does not see that its connection is closed while it takes nothing from it. */
+  /** A node that forwarded the request does not notice the closed connection while its caller does not read. */
   tellDropped(): void {
     if (this.from) this.#parts.tellDropped?.(this.from.from, this.id);
   }
@@ -215,15 +208,16 @@ export class Exchange {
     this.answer({ status, contentType: "application/json", body, headers, error: null });
   }
 
-  /** The answer to a browser that asks whether a page may call. */
+  /** Answers a CORS preflight. */
   answerPreflight(): void {
     const asked = this.request.headers["access-control-request-headers"];
     const headers = this.#parts.cors.preflight(this.head?.origin ?? "", asked);
     this.response.writeHead(204, { ...headers, "x-request-id": this.id }).end();
-    this.#settle();
+    this.settle();
   }
 
-  #settle(): void {
+  /** The head of the answer was sent, by this exchange or by a forwarded answer. */
+  settle(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
     this.#parts.open.remove(this);
@@ -239,28 +233,21 @@ function serverTiming({ queueMs, startMs, runMs }: RunTiming): string {
   return runMs === null ? waits : `${waits}, run;dur=${msText(runMs)}`;
 }
 
-/** A request, as far as it matters here. */
-type OpenExchange = {
-  readonly request: { readonly complete: boolean };
-  /** Among the open ones. */
-  index: number;
-  /** Whether a gateway that is closing waits for it. */
-  isAwaited: boolean;
-};
+/** `isAwaited`: whether a closing gateway waits for it. */
+type OpenExchange = { readonly request: { readonly complete: boolean }; index: number; isAwaited: boolean };
 
 /** The requests of a gateway that have no answer yet. */
 export class OpenExchanges {
-  /** In no order, each with its place: a map or a set costs the garbage collector more (`call-table.ts`). */
+  /** Unordered, each with its index: a map or a set costs the garbage collector more (`call-table.ts`). */
   readonly #open: OpenExchange[] = [];
-  readonly #settled = new Bell();
-  /** How many are waited for and still open: an answer must not cost a look at all the others. */
+  readonly #settled = new Condition();
+  /** How many are awaited and still open, counted so that an answer does not scan all others. */
   #awaited = 0;
 
   add(exchange: OpenExchange): void {
     exchange.index = this.#open.push(exchange) - 1;
   }
 
-  /** It has its answer, or nobody waits for one any more. */
   remove(exchange: OpenExchange): void {
     const last = this.#open.pop();
     if (last && last !== exchange) {
@@ -270,25 +257,25 @@ export class OpenExchanges {
     if (!exchange.isAwaited) return;
     exchange.isAwaited = false;
     this.#awaited -= 1;
-    if (this.#awaited === 0) this.#settled.ring();
+    if (this.#awaited === 0) this.#settled.notify();
   }
 
-  /** Those that have arrived whole: their callers have nothing left to do but wait. */
+  /** How many requests have arrived completely. */
   get waiting(): number {
     return this.#open.filter(({ request }) => request.complete).length;
   }
 
-  /** Resolves with how many are left without an answer when all have one, or the time is over. */
+  /** Waits until all have answers, or the time is over; resolves with the number left. */
   async settle(patienceMs: number, clock: Clock): Promise<number> {
     const none = async (): Promise<void> => {
-      // Again when those have their answers: other requests may have arrived whole meanwhile.
+      // Other requests may have become complete meanwhile.
       while (this.#awaitAll() > 0) await this.#settled.wait();
     };
-    await within(patienceMs, none(), clock);
+    await withTimeout(patienceMs, none(), clock);
     return this.waiting;
   }
 
-  /** How many have arrived whole; each of them is waited for from now on. */
+  /** Marks every complete request as awaited; returns how many are. */
   #awaitAll(): number {
     for (const exchange of this.#open) {
       if (exchange.isAwaited || !exchange.request.complete) continue;

@@ -1,7 +1,7 @@
 import { Batcher } from "../kit/batcher.ts";
-import { labelBelow } from "../kit/http-head.ts";
-import { hostLabel, mayBeHashed, readHostLabel } from "../model/app-host.ts";
-import type { HostedApp } from "../model/app-host.ts";
+import { labelBelow } from "../kit/http/fields.ts";
+import { hostLabel, mayBeHashed, readHostLabel } from "../model/names.ts";
+import type { HostedApp } from "../model/names.ts";
 import { AppError } from "../model/errors.ts";
 import type { Exchange } from "./exchange.ts";
 import { parseHostRoute, Router } from "./route.ts";

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { isHost, isPlainlyChunked } from "../kit/http-head.ts";
+import { isHost, isPlainlyChunked } from "../kit/http/fields.ts";
 import { AppError } from "../model/errors.ts";
 
 /** The headers the run path looks at. */

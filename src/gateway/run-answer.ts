@@ -132,7 +132,7 @@ export class RunAnswer implements RunReader, GoneListener {
     this.#stream?.close();
     const wish = this.#head.xDisconnect;
     if (wish === "cancel" || (this.#stream && wish !== "continue")) run.cancel();
-    else run.forsake();
+    else run.detach();
   }
 }
 

@@ -14,7 +14,7 @@ import type { BodyRoom, MakeRoom } from "./body.ts";
 import type { Connection } from "./connection.ts";
 import type { Feeds } from "./events/feeds.ts";
 import type { Exchange } from "./exchange.ts";
-import type { Passing } from "./passing.ts";
+import type { Forwarding } from "./forwarding.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { RunAction, RunRoute } from "./route.ts";
 import { sendInput, sendRecord, sendResult } from "./run-views.ts";
@@ -35,7 +35,7 @@ type HandlerParts = RunParts & {
   /** Ends every wait at once. */
   readonly closing: AbortSignal;
   /** Null for a service alone. */
-  readonly passing: Passing | null;
+  readonly forwarding: Forwarding | null;
 };
 
 type RunRequest = {
@@ -82,9 +82,10 @@ export class RunHandler {
     try {
       await this.#act(asked, live);
     } catch (error) {
-      const { passing } = this.#parts;
-      if (!passing || !(error instanceof AppError) || error.code !== "run_not_found") throw error;
-      if (await passing.handleUnstored(exchange, route, { appNumber: app.number, id: route.runId })) return;
+      const { forwarding } = this.#parts;
+      if (!forwarding || !(error instanceof AppError) || error.code !== "run_not_found") throw error;
+      if (await forwarding.handleUnstored(exchange, route, { appNumber: app.number, id: route.runId }))
+        return;
       // It may have been stored meanwhile.
       await this.#act(asked, live);
     }
@@ -114,12 +115,12 @@ export class RunHandler {
 
   /** A run that another node carries out is followed, awaited and cancelled there; what it has become is stored. */
   async #passOn({ exchange, head, route, app }: AppRunRequest): Promise<boolean> {
-    const { passing, lookup } = this.#parts;
+    const { forwarding, lookup } = this.#parts;
     const { action, runId: id } = route;
     const isThere =
       action === "events" || action === "cancel" || (action === "result" && head.prefer !== null);
-    if (!passing || !isThere || lookup.isLive(id)) return false;
-    return await passing.handleRun(exchange, route, { appNumber: app.number, id });
+    if (!forwarding || !isThere || lookup.isLive(id)) return false;
+    return await forwarding.handleRun(exchange, route, { appNumber: app.number, id });
   }
 
   /** A run that goes on here after its app has moved to another node has the configuration that it began with. */

@@ -3,7 +3,7 @@ import { pipeline } from "node:stream/promises";
 import { AppError } from "../model/errors.ts";
 import { headerOf, isServerRun, unpackRequest } from "../model/http-request.ts";
 import { isFinal } from "../model/run.ts";
-import { runRecord } from "../shapes/run-record.ts";
+import { runRecord } from "../shapes/runs.ts";
 import { plainValue, streamText } from "../runs/ended-run.ts";
 import type { KnownRun } from "../runs/lookup.ts";
 import { STREAM_TYPE } from "../runs/response.ts";

@@ -1,33 +1,31 @@
 import type { IncomingMessage, Server } from "node:http";
-import { BACKLOG, checkingInterval, MAX_PIPELINED } from "../kit/listener/listening.ts";
+import { BACKLOG, checkingInterval, ConnectionGate, MAX_PIPELINED } from "../kit/listener.ts";
 import { createServer, ServerResponse } from "../kit/node-http.ts";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { randomUUID } from "node:crypto";
-import type { AddressRanges } from "../kit/address-ranges.ts";
 import { RUN_AHEAD_MS, UuidSource } from "../kit/ids.ts";
-import { clientAddress } from "../kit/listener/client-address.ts";
-import { ConnectionGate } from "../kit/listener/connection-gate.ts";
+import { clientAddress } from "../kit/ip-addresses.ts";
 import type { Log } from "../kit/log.ts";
-import { AppError } from "../model/errors.ts";
-import { noRoom } from "../model/raw-refusal.ts";
-import type { Others } from "../nodes/forward/whereabouts.ts";
+import { AppError, noRoom } from "../model/errors.ts";
+import type { Others } from "../nodes/forward/app-locator.ts";
 import type { FromPeer, PeerRoutes } from "../nodes/peer-listener.ts";
-import { DocumentHandler } from "./app-document.ts";
+import { sendDocument } from "./app-document.ts";
+import type { AppRequest } from "./app-request.ts";
 import type { HostParts } from "./find-route.ts";
 import { BrokenRequests, Connections } from "./connection.ts";
 import { closeJsonChecker } from "./json/off-thread.ts";
 import type { Connection } from "./connection.ts";
 import { BodyRoom, bodyRoomBytes } from "./body.ts";
 import { CallHandler } from "./call-route.ts";
-import type { CallParts } from "./call-route.ts";
 import { Cors } from "./cors.ts";
 import { Feeds } from "./events/feeds.ts";
 import { Exchange, OpenExchanges } from "./exchange.ts";
 import type { ExchangeParts } from "./exchange.ts";
 import { RouteFinder } from "./find-route.ts";
-import { Passing } from "./passing.ts";
+import { Forwarding } from "./forwarding.ts";
 import { ProxyHandler } from "./proxy/proxy-route.ts";
+import type { ProxyParts } from "./proxy/proxy-route.ts";
 import { readHead } from "./request-head.ts";
 import { asksForSocket, SocketHandler } from "./proxy/socket-route.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -35,7 +33,6 @@ import type { Route } from "./route.ts";
 import { RunHandler } from "./run-route.ts";
 import type { RunParts } from "./run-route.ts";
 import { RunStarter } from "./start-run.ts";
-import type { StarterParts } from "./start-run.ts";
 import { UnreadAnswers } from "./unread-answers.ts";
 
 /** How long headers and the whole request may take to arrive, and how long a connection may be idle. */
@@ -70,8 +67,7 @@ function createHttpServer(
 }
 
 type GatewayOptions = RunParts &
-  StarterParts &
-  Pick<CallParts, "whyAbsent"> &
+  Omit<ProxyParts, "bodyRoom"> &
   ArrivalLimits &
   HostParts & {
     readonly host: string;
@@ -79,46 +75,37 @@ type GatewayOptions = RunParts &
     readonly corsOrigins: readonly string[];
     readonly maxConnections: number;
     readonly maxConnectionsPerAddress: number;
-    readonly trusted: AddressRanges;
-    /** What the bodies of calls under way may take together; by default a part of the machine's memory. */
+    /** What the bodies of calls in progress may take together; by default a part of the machine's memory. */
     readonly bodyRoomBytes?: number;
     /** The other nodes; null for a service alone. */
     readonly others?: Others | null;
     readonly log: Log;
   };
 
-/** A request whose route is known. */
-type Routed = {
-  readonly connection: Connection;
-  readonly exchange: Exchange;
-  readonly head: RequestHead;
-  readonly route: Route;
-  /** Bytes received with a WebSocket handshake; null if the request is not one. */
-  readonly first: Buffer | null;
-};
+/** `first`: bytes received with a WebSocket handshake; null for any other request. */
+type Routed = AppRequest<Route> & { readonly first: Buffer | null };
 
-/** For answers that are on their way when it closes. */
+/** How long a closing gateway waits for answers. */
 const LAST_ANSWERS_MS = 5_000;
 
-/** Where apps are called: `{api_url}`. */
+/** The listener where apps are called: `{api_url}`. */
 export class Gateway {
   readonly #options: GatewayOptions;
   readonly #server: Server;
   readonly #routes: RouteFinder;
-  /** Its own: ids are in step with the service's clock, whatever other services of the process have for one. */
+  /** Not shared: ids follow this service's clock; another service in the process may have a different one. */
   readonly #ids = new UuidSource(RUN_AHEAD_MS);
   readonly #exchanges: ExchangeParts;
   readonly #open = new OpenExchanges();
   readonly #closing = new AbortController();
   readonly #connections: Connections;
   readonly #gate: ConnectionGate;
-  readonly #passing: Passing | null;
+  readonly #forwarding: Forwarding | null;
   readonly #calls: CallHandler;
   readonly #proxy: ProxyHandler;
   readonly #runs: RunHandler;
-  readonly #documents: DocumentHandler;
   readonly #sockets: SocketHandler;
-  /** What other nodes pass on: a request whose app is not here is not passed on again. */
+  /** Handles what other nodes forward. Such a request is never forwarded again. */
   readonly peerRoutes: Pick<PeerRoutes, "api" | "apiUpgrade"> = {
     api: (request, response, from) => this.#receive(request, response, from),
     apiUpgrade: (request, socket, first, from) => this.#upgrade(request, socket, first, from),
@@ -135,19 +122,18 @@ export class Gateway {
       onFault: (exchange, error) => this.#fail(exchange, error),
       open: this.#open,
       unread: new UnreadAnswers(options.idleTimeoutMs, options.clock),
-      tellDropped: (nodeId, requestId) => options.others?.elsewhere.tellDropped(nodeId, requestId),
+      tellDropped: (nodeId, requestId) => options.others?.locator.tellDropped(nodeId, requestId),
     };
     const bodyRoom = new BodyRoom(options.bodyRoomBytes ?? bodyRoomBytes());
-    this.#proxy = new ProxyHandler({ ...options, bodyRoom });
-    const starter = new RunStarter({ ...options, bodyRoom });
-    this.#calls = new CallHandler({ ...options, starter, bodyRoom, proxy: this.#proxy });
+    const parts = { ...options, bodyRoom };
+    this.#proxy = new ProxyHandler(parts);
+    this.#sockets = new SocketHandler(parts);
+    this.#calls = new CallHandler({ ...parts, starter: new RunStarter(parts), proxy: this.#proxy });
     const { others = null, clock } = options;
-    this.#passing = others && new Passing({ ...others, clock });
+    this.#forwarding = others && new Forwarding({ ...others, clock });
     const closing = this.#closing.signal;
     const feeds = new Feeds(options);
-    this.#runs = new RunHandler({ ...options, bodyRoom, feeds, closing, passing: this.#passing });
-    this.#documents = new DocumentHandler(options);
-    this.#sockets = new SocketHandler(options);
+    this.#runs = new RunHandler({ ...parts, feeds, closing, forwarding: this.#forwarding });
     this.#gate = new ConnectionGate({
       ...options,
       maxPerAddress: options.maxConnectionsPerAddress,
@@ -157,7 +143,7 @@ export class Gateway {
     const broken = new BrokenRequests((socket) => this.#connections.of(socket));
     this.#server = createHttpServer(
       options,
-      // Behind other requests it is one like them: their answers come first.
+      // Behind pending requests a handshake is a plain request, because their answers come first.
       (request) => asksForSocket(request) && this.#connections.of(request.socket).pending === 0,
     );
     this.#server.on("connection", (socket: Socket) => this.#connections.add(socket));
@@ -194,22 +180,19 @@ export class Gateway {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** From now on calls are refused, or passed on to whoever has their app; those under way go on. */
+  /** Refuses new calls, or forwards them to the owners of their apps; calls in progress go on. */
   startDraining(): void {
     this.#isDraining = true;
-    this.#passing?.startDraining();
+    this.#forwarding?.startDraining();
     this.#server.closeIdleConnections();
   }
 
-  /** Resolves when no request is on its way through here to another node. */
-  async settlePassing(): Promise<void> {
-    await this.#passing?.settle();
+  /** Resolves when no request is being forwarded. */
+  async settleForwarding(): Promise<void> {
+    await this.#forwarding?.settle();
   }
 
-  /**
-   * Ends every connection, those last that wait for an answer. Every run has ended by now: a request that has none
-   * all the same is a fault of ours.
-   */
+  /** Ends every connection, last those that wait for an answer. All runs have ended: a missing answer is a bug. */
   async close(): Promise<void> {
     const { clock, log } = this.#options;
     const closed = new Promise((resolve) => this.#server.close(resolve));
@@ -217,7 +200,7 @@ export class Gateway {
     this.unanswered = await this.#open.settle(LAST_ANSWERS_MS, clock);
     if (this.unanswered > 0) log.error({ count: this.unanswered }, "some requests were never answered");
     this.#sockets.tunnels.destroy();
-    this.#passing?.close();
+    this.#forwarding?.close();
     this.#server.closeAllConnections();
     await closed;
     await closeJsonChecker();
@@ -238,10 +221,10 @@ export class Gateway {
 
   #receive(request: IncomingMessage, response: ServerResponse, from: FromPeer | null = null): void {
     const connection = this.#connections.of(request.socket);
-    // The answer before closes the connection; none to this one would leave.
+    // The previous answer closes the connection.
     if (connection.isOver) return;
     if (connection.pending >= MAX_PIPELINED) {
-      // What else came in the same packet is still told of.
+      // Node still emits further requests of the same packet.
       connection.isOver = true;
       request.socket.destroy();
       return;
@@ -251,7 +234,7 @@ export class Gateway {
     exchange.attempt(() => this.#handle(connection, exchange, null));
   }
 
-  /** Somebody asks for a WebSocket: HTTP has let go of the connection. */
+  /** A WebSocket handshake: the connection is already detached from HTTP. */
   #upgrade(request: IncomingMessage, socket: Socket, first: Buffer, from: FromPeer | null = null): void {
     socket.on("error", () => {}); // `close` follows.
     const connection = this.#connections.of(socket);
@@ -268,7 +251,7 @@ export class Gateway {
     exchange.attempt(() => this.#handle(connection, exchange, first));
   }
 
-  /** The request's id; on a run call also the run's. */
+  /** The request's id; on a call also the run's. */
   #newId(): string {
     return this.#ids.next(this.#options.clock.now());
   }
@@ -284,27 +267,26 @@ export class Gateway {
     return this.#direct({ connection, exchange, head, route, first });
   }
 
-  /** Passes a request on to the node that has the app, or serves it here. */
-  #direct({ connection, exchange, head, route, first }: Routed): void | Promise<void> {
+  /** Serves a request here, or forwards it to the node that owns the app. */
+  #direct(request: Routed): void | Promise<void> {
+    const { exchange, route, first } = request;
     if (first && route.kind === "run") throw new AppError("not_found");
-    const serve = (sent: Buffer | null): void | Promise<void> => {
-      if (!first) return this.#serve(connection, exchange, head, route);
-      if (this.#isDraining) return this.#refuseCall(exchange);
-      return this.#sockets.handle({ connection, exchange, head, route, first: sent ?? first });
-    };
-    if (this.#passing && this.#mayBeAway(route))
-      return this.#passing.handle({ exchange, route, first }, serve);
-    return serve(first);
+    if (!this.#forwarding || !this.#mayBeRemote(route)) return this.#serve(request, first);
+    return this.#forwarding.handle({ exchange, route, first }, (sent) => this.#serve(request, sent ?? first));
   }
 
-  /** Whether the request is for another node, as far as is known without asking anybody. */
-  #mayBeAway(route: Route): boolean {
+  /** Whether the request may be for another node, as far as is known without asking. */
+  #mayBeRemote(route: Route): boolean {
     const { catalog, lookup } = this.#options;
-    if (!this.#passing || (route.kind === "run" && lookup.isLive(route.runId))) return false;
+    if (route.kind === "run" && lookup.isLive(route.runId)) return false;
     return this.#isDraining || !catalog.has(route.projectId, route.appName);
   }
 
-  #serve(connection: Connection, exchange: Exchange, head: RequestHead, route: Route): void | Promise<void> {
+  #serve({ connection, exchange, head, route }: Routed, first: Buffer | null): void | Promise<void> {
+    if (first) {
+      if (this.#isDraining) return this.#refuseCall(exchange);
+      return this.#sockets.handle({ connection, exchange, head, route, first });
+    }
     if (exchange.from?.isHeld) exchange.response.writeContinue();
     // Preflights carry no token, so the answer is the same for every app. Any other OPTIONS may be for a server app.
     if (
@@ -326,13 +308,13 @@ export class Gateway {
         return this.#runs.handle({ connection, exchange, head, route });
       case "document":
         if (this.#proxy.isServer(route)) return this.#proxy.handlePath({ connection, exchange, head, route });
-        return this.#documents.handle({ connection, exchange, head, route });
+        return sendDocument(this.#options, { connection, exchange, head, route });
       default:
         return route satisfies never;
     }
   }
 
-  /** The service is stopping: another node may find one that has the app. */
+  /** The service is stopping; a node that forwarded the call may find another owner. */
   #refuseCall(exchange: Exchange): void {
     if (!exchange.from) throw new AppError("draining", { headers: { "retry-after": "1" } });
     exchange.answerMoved();
@@ -346,7 +328,7 @@ export class Gateway {
     return head;
   }
 
-  /** Whether there is a place: for the connection, or, of what a proxy forwards, for one more from that address. */
+  /** Enforces connection limits; behind a trusted proxy, by the address that it tells. */
   #admit({ visitor }: Connection, exchange: Exchange): void {
     const { response, head, remote, from } = exchange;
     if (from) exchange.ip = clientAddress(remote, head?.forwardedFor ?? null, this.#options.trusted);
@@ -363,10 +345,10 @@ export class Gateway {
     response.once("close", leave);
   }
 
-  /** The edge: an error that is not meant for callers is logged in full and answered as `internal`. */
+  /** Answers with an error; one that is not meant for callers is logged in full and answered as `internal`. */
   #fail(exchange: Exchange, error: unknown): void {
     if (error instanceof AppError) {
-      // The caller has passed authentication, and may learn that there is no such app.
+      // The caller is authenticated, so it may learn that there is no such app.
       const isNoApp = exchange.isOnAppHost && error.code === "app_not_found";
       exchange.fail(isNoApp ? new AppError("misdirected") : error);
       return;

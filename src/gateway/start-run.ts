@@ -1,7 +1,10 @@
 import { hash } from "node:crypto";
-import type { Catalog, LiveApp } from "../apps/catalog.ts";
-import type { Clock } from "../kit/clock.ts";
+import type { LiveApp } from "../apps/catalog.ts";
 import type { RememberedToken } from "../identity/tokens.ts";
+import type { AddressRanges } from "../kit/ip-addresses.ts";
+import type { Clock } from "../kit/clock.ts";
+import { memberNames } from "../kit/json/keys.ts";
+import type { Seal } from "../kit/seal.ts";
 import { misfits } from "../model/arguments.ts";
 import { AppError } from "../model/errors.ts";
 import { isFinal } from "../model/run.ts";
@@ -10,56 +13,56 @@ import type { RunRequest, Webhook } from "../runs/live-run.ts";
 import type { RunLookup } from "../runs/lookup.ts";
 import { respondMisfit } from "../runs/response.ts";
 import type { Keyed, RunKeyMark, Submitter } from "../runs/submit.ts";
+import { parseWebhookUrl } from "../runs/webhooks/target.ts";
 import { answerAccepted } from "./app-request.ts";
-import type { Authenticator } from "./authenticate.ts";
+import type { AppParts, CheckedCall } from "./app-request.ts";
 import type { BodyRoom } from "./body.ts";
-import type { CheckedCall } from "./app-request.ts";
-import { memberNames } from "../kit/json/member-names.ts";
 import { preferredWait } from "./request-head.ts";
 import { RunAnswer } from "./run-answer.ts";
 import { sendResult } from "./run-views.ts";
-import type { AddressRanges } from "../kit/address-ranges.ts";
-import type { Seal } from "../kit/seal.ts";
-import { parseWebhookUrl } from "../runs/webhooks/target.ts";
-import type { RequestHead } from "./request-head.ts";
+import type { Exchange } from "./exchange.ts";
 
-export type StarterParts = WebhookParts & {
-  readonly catalog: Catalog;
-  readonly executor: Executor;
-  readonly submitter: Submitter;
-  readonly lookup: RunLookup;
-  readonly authenticator: Pick<Authenticator, "hold">;
-  readonly clock: Clock;
-  /** Null: links are made from the request's Host. */
-  readonly publicApiUrl: string | null;
+type WebhookParts = {
+  readonly seal: Seal;
+  /** Private addresses that webhooks may reach. */
+  readonly webhookAllow: AddressRanges;
 };
 
+export type StarterParts = AppParts &
+  WebhookParts & {
+    readonly executor: Executor;
+    readonly submitter: Submitter;
+    readonly lookup: RunLookup;
+    readonly clock: Clock;
+    readonly bodyRoom: BodyRoom;
+  };
+
 const MAX_KEY_CHARS = 255;
+const MAX_SECRET_CHARS = 1024;
+const REPLAYED = { "idempotent-replayed": "true" };
 
 /** Starts a run in the mode its caller asked for. */
 export class RunStarter {
-  readonly #parts: StarterParts & { readonly bodyRoom: BodyRoom };
+  readonly #parts: StarterParts;
 
-  constructor(parts: StarterParts & { readonly bodyRoom: BodyRoom }) {
+  constructor(parts: StarterParts) {
     this.#parts = parts;
   }
 
-  /** `names` are those of the body's members, null where nobody has looked yet. */
+  /** `names`: the names of the body's members; null if they have not been read yet. */
   start(call: CheckedCall, body: Buffer, names: readonly string[] | null): void | Promise<void> {
     const { exchange, head, route, live, query, token } = call;
-    const { id, request, response } = exchange;
-    if (response.destroyed) return undefined;
+    const { id, callerAddress: ip } = exchange;
+    if (exchange.response.destroyed) return undefined;
     const { functionName, isBare } = route;
-    const ip = exchange.ip ?? request.socket.remoteAddress ?? null;
-    const { webhookEndpoint } = query;
-    const webhook = webhookEndpoint === null ? null : readWebhook(id, head, webhookEndpoint, this.#parts);
+    const webhook = readWebhook(exchange, query.webhookEndpoint, this.#parts);
     const caller = token && token.principal.caller;
     const run: RunRequest = { id, target: live.target, functionName, body, isBare, ip, caller, webhook };
     const key =
       head.idempotencyKey !== null && token ? keyMark(head.idempotencyKey, token, call, body) : null;
     if (query.isAsync) return this.#submit(call, run, names ?? memberNames(body), key);
     if (key) return this.#executeKeyed(call, run, key);
-    // Its caller may come back, or a webhook waits for it, so it has to survive a crash.
+    // The caller may come back, or a webhook waits for the result: the run has to survive a crash.
     if (webhook || head.xDisconnect === "continue") return this.#executeKept(call, run);
     const answer = this.#answer(call);
     answer.attach(this.#parts.executor.execute(run, answer));
@@ -106,7 +109,7 @@ export class RunStarter {
     answer.attach(await this.#parts.submitter.executeKept(run, answer));
   }
 
-  /** Arguments that do not fit are refused before anything is promised. */
+  /** Refuses arguments that do not fit the signature before the run is accepted. */
   async #checkArguments({ live, route }: CheckedCall, names: readonly string[]): Promise<void> {
     const signature = await this.#parts.catalog.signature(live, route.functionName);
     const ignoresExtra = live.version.config.deployment.extraParams === "ignore";
@@ -114,7 +117,7 @@ export class RunStarter {
     if (details.length > 0) throw respondMisfit(details, more);
   }
 
-  /** Answers a call whose key was used before; false for one that is new, which is left to be answered. */
+  /** Answers a call whose key was used before; false for a new call, which is still to be answered. */
   async #replay(call: CheckedCall, keyed: Keyed): Promise<boolean> {
     if (keyed.kind === "accepted") return false;
     if (keyed.kind === "different") throw new AppError("idempotency_mismatch");
@@ -138,12 +141,8 @@ export class RunStarter {
     return true;
   }
 
-  #accepted(
-    { exchange, route }: CheckedCall,
-    runId: string,
-    headers?: Readonly<Record<string, string>>,
-  ): void {
-    answerAccepted(exchange, route, this.#parts.publicApiUrl, runId, headers);
+  #accepted(call: CheckedCall, runId: string, headers?: Readonly<Record<string, string>>): void {
+    answerAccepted(call, this.#parts.publicApiUrl, runId, headers);
   }
 }
 
@@ -153,11 +152,9 @@ function isGenerator({ pool, version }: LiveApp, name: string): boolean {
   return known?.isGenerator ?? false;
 }
 
-const REPLAYED = { "idempotent-replayed": "true" };
-
 /**
- * The fingerprint of a call: function, query and body. Sent again, the call has the same one. A token that sees only its
- * holder's runs has keys of its own: with another's key it would get another's answer, or stand in its way.
+ * The key and the call's fingerprint: function, query and body. A token that sees only its holder's runs has keys of its
+ * own: with a shared key it would get, or block, the answer of another caller.
  */
 function keyMark(
   key: string,
@@ -171,7 +168,7 @@ function keyMark(
     });
   }
   const call = Buffer.from(`${route.functionName}\n${route.isBare}\n${route.query}\n`);
-  // No header and no user has a line break, so no key of the whole app looks like this.
+  // Headers and user names contain no line breaks, so no key of the whole app looks like this.
   const ownKey = role === "call" ? `${caller.accountId}\n${caller.user ?? ""}\n${key}` : key;
   return {
     keyHash: hash("sha256", ownKey, "buffer"),
@@ -179,23 +176,15 @@ function keyMark(
   };
 }
 
-export type WebhookParts = {
-  readonly seal: Seal;
-  /** Private addresses that webhooks may reach all the same. */
-  readonly webhookAllow: AddressRanges;
-};
-
-const MAX_SECRET_CHARS = 1024;
-
-/** Where a run's response is to go, with the secret that its caller gave for it; throws if it may not go there. */
+/** The webhook that a call asks for, with the secret that its caller gave; throws if it may not be called. */
 export function readWebhook(
-  runId: string,
-  head: RequestHead,
-  endpoint: string,
+  { id: runId, head }: Pick<Exchange, "id" | "head">,
+  endpoint: string | null,
   { seal, webhookAllow }: WebhookParts,
-): Webhook {
+): Webhook | null {
+  if (endpoint === null) return null;
   const { href } = parseWebhookUrl(endpoint, webhookAllow);
-  const secret = head.webhookSecret;
+  const secret = head?.webhookSecret ?? null;
   if (secret === null) return { endpoint: href, sealedSecret: null };
   if (secret === "" || secret.length > MAX_SECRET_CHARS) {
     throw new AppError("bad_request", {

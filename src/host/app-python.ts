@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import path from "node:path";
 import type { PythonWish } from "../model/app-config.ts";
 import { hostPythonBehind, pythonFor } from "./host-pythons.ts";
-import type { Rung } from "./walls/walls.ts";
+import type { WallLevel } from "./walls/walls.ts";
 
 /** What an app runs on. */
 export type AppPython = {
@@ -35,10 +35,10 @@ const NOT_RUN = [126, 127];
 export function hiddenPython(
   { program, interpreter }: AppPython,
   code: number | null,
-  walls: { readonly rung: Rung; readonly dataDir: string } | null,
+  walls: { readonly level: WallLevel; readonly dataDir: string } | null,
 ): string | null {
   // On the first level everything is there to see.
-  if (walls === null || walls.rung === "process" || interpreter !== null) return null;
+  if (walls === null || walls.level === "process" || interpreter !== null) return null;
   if (!NOT_RUN.includes(code ?? 0) || !existsSync(program)) return null;
   const real = realpathSync(program);
   if (real.startsWith(realpathSync(walls.dataDir) + path.sep)) return null;

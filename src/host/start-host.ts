@@ -8,7 +8,7 @@ import { findLimits } from "./limits/host-limits.ts";
 import { placeVolumes } from "./storage/place-volumes.ts";
 import { settleStorage } from "./storage/settle.ts";
 import { hostReads } from "./walls/host-reads.ts";
-import { requireNetwork, requireRung } from "./walls/require-walls.ts";
+import { requireNetwork, requireLevel } from "./walls/require-walls.ts";
 import { clearScratch, scratchRemoved } from "./walls/scratch.ts";
 
 /** What this machine has for apps: an interpreter, and walls. Nothing is changed by looking. */
@@ -16,11 +16,11 @@ export async function findHost(settings: Settings, managementPort: () => number)
   const { dataDir } = settings;
   const python = await findInterpreter(settings.python);
   const reads = hostReads(process.env, dataDir);
-  const isolated = await requireRung(settings, python.path, reads);
-  const { rung } = isolated;
-  const network = await requireNetwork(settings, rung, python.path, managementPort);
-  const walls = rung && { rung, python: python.path, dataDir, reads, network };
-  return { python, reads, isolated, rung, network, walls };
+  const isolated = await requireLevel(settings, python.path, reads);
+  const { level } = isolated;
+  const network = await requireNetwork(settings, level, python.path, managementPort);
+  const walls = level && { level, python: python.path, dataDir, reads, network };
+  return { python, reads, isolated, level, network, walls };
 }
 
 /** What was found on this machine. */
@@ -28,7 +28,7 @@ export type FoundHost = Awaited<ReturnType<typeof findHost>>;
 
 /** Gets this machine ready for apps: what an earlier service left is cleared, limits and storage are settled. */
 export async function startHost(
-  { python, rung }: FoundHost,
+  { python, level }: FoundHost,
   settings: Settings,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
   life: Lifecycle,
@@ -40,13 +40,13 @@ export async function startHost(
   );
   const limits = await life.start(
     "limits of apps",
-    () => findLimits(settings, rung),
+    () => findLimits(settings, level),
     (found) => found.close(),
   );
   // What is made for apps must be readable to their users; the data directory itself keeps everybody else out.
-  if (rung === "uid") process.umask(0o022);
+  if (level === "uid") process.umask(0o022);
   await placeVolumes(settings);
-  const storage = await settleStorage({ ...settings, rung, python: python.path, log });
+  const storage = await settleStorage({ ...settings, level, python: python.path, log });
   const containers = await life.start(
     "containers",
     () => Containers.open(settings, log),

@@ -1,19 +1,18 @@
 import type { Clock } from "../kit/clock.ts";
+import { addressKey } from "../kit/ip-addresses.ts";
 import { AppError } from "../model/errors.ts";
 import type { Store } from "../store/store.ts";
 import type { Links } from "./links.ts";
-import type { MailQuota } from "./mail-quota.ts";
-import { passwordMail, proofMail } from "./mail-texts.ts";
+import { passwordMail, proofMail } from "./mailer.ts";
 import type { Mailer } from "./mailer.ts";
 import type { Passwords } from "./passwords.ts";
 import { badLink, normal, takenPair } from "./people.ts";
 import type { Credentials, People } from "./people.ts";
 import type { PersonPrincipal } from "./principal.ts";
-import { addressKey } from "../kit/listener/client-address.ts";
-import type { SignInThrottle } from "./throttle.ts";
+import type { MailQuota, SignInThrottle } from "./throttle.ts";
 import type { Tokens } from "./tokens.ts";
 
-/** How mail is sent, and where its links point: never to a request's Host. */
+/** How mail is sent, and the base URL of its links, which is never a request's Host. */
 export type Post = { readonly mailer: Pick<Mailer, "order">; readonly baseUrl: () => string };
 
 type AddressParts = {
@@ -29,7 +28,7 @@ type AddressParts = {
   readonly clock: Clock;
 };
 
-/** People's addresses: labels that anybody may choose, and one person's own once mail has shown that. */
+/** People's addresses: several people may have the same one until one of them verifies it by mail. */
 export class Addresses {
   readonly #parts: AddressParts;
 
@@ -41,11 +40,11 @@ export class Addresses {
     return this.#parts.post !== null;
   }
 
-  /** Gives the person another address, whoever else has it; throws `unauthorized` when the password is wrong. */
+  /** Changes the person's address, even if others have it; throws `unauthorized` for a wrong password. */
   async change(principal: PersonPrincipal, { email, password, ip }: Credentials): Promise<void> {
     const { store, tokens, people, passwords, throttle, clock } = this.#parts;
     const address = normal(email);
-    // Counted first: a hash is too much work to do for anyone who keeps asking.
+    // Counted before the hash, which is expensive.
     throttle.choose(address, ip);
     const { id, updatedAt } = await people.confirm(principal, password, ip);
     const signInKey = await passwords.key(address, password, ip);
@@ -56,7 +55,7 @@ export class Addresses {
     tokens.forgetSubject(id);
   }
 
-  /** Sends a link to the person's address; throws `not_found` where no mail is sent. */
+  /** Sends a link to the person's address; throws `not_found` if the installation sends no mail. */
   async askForProof({ personId }: PersonPrincipal, ip: string): Promise<void> {
     const { store, links, quota } = this.#parts;
     const { mailer, baseUrl } = this.#post();
@@ -70,8 +69,8 @@ export class Addresses {
   }
 
   /**
-   * The address is the person's from now on, and nobody else's. Only the one it was sent for can use the link:
-   * who gets mail that they did not ask for must not vouch for somebody else. Throws `forbidden`.
+   * Makes the address the person's own. Only the person who asked for the link can use it, so that other recipients cannot
+   * verify it by opening it. Throws `forbidden`.
    */
   async prove({ personId }: PersonPrincipal, link: string): Promise<string> {
     const { store, tokens, links, clock } = this.#parts;
@@ -82,7 +81,7 @@ export class Addresses {
     return opened.email;
   }
 
-  /** Mails a link for a new password to whoever has proven the address; what is answered never depends on that. */
+  /** Mails a password-reset link to the person who has verified the address. The answer does not show whether one has. */
   forgotten(email: string, ip: string): void {
     const { store, links, quota } = this.#parts;
     const { mailer, baseUrl } = this.#post();
@@ -98,7 +97,7 @@ export class Addresses {
 
   #post(): Post {
     if (this.#parts.post) return this.#parts.post;
-    const message = "This installation does not send mail. Ask whoever runs it for a link.";
+    const message = "This installation does not send mail. Ask its operator for a link.";
     throw new AppError("not_found", { message });
   }
 }

@@ -4,7 +4,7 @@ import type { AuditEntry } from "../store/accounts/audit.ts";
 import type { Store } from "../store/store.ts";
 import type { Principal } from "./principal.ts";
 
-/** A change: who, what, from where; what it was before and is after, never a secret. */
+/** A change: who made it, and the state before and after it, without secrets. */
 export type Change = {
   readonly projectId: string | null;
   /** A noun and a verb: `service-account.create`. */
@@ -13,33 +13,27 @@ export type Change = {
   readonly target: string;
   readonly before: unknown;
   readonly after: unknown;
-  /** Null for the service itself and for who has not signed in. */
+  /** Null for the service itself, and for requests without a token. */
   readonly principal: Principal | null;
   readonly ip: string;
   readonly requestId: string;
 };
 
-/** A change as it was written down. */
-export type AuditRecord = {
+/** A recorded change. */
+export type AuditRecord = Omit<Change, "projectId" | "principal"> & {
   readonly number: number;
   readonly createdAt: number;
   readonly actor: string | null;
-  readonly action: string;
-  readonly target: string;
-  readonly before: unknown;
-  readonly after: unknown;
-  readonly ip: string;
-  readonly requestId: string;
 };
 
 /**
- * The audit log. Each entry's hash covers the entry and the hash before it: one that is changed or taken out later
- * breaks the chain from there on, which `millrace doctor` finds.
+ * The audit log. Each entry's hash covers the entry and the hash before it, so that `millrace doctor` finds entries that
+ * were changed or removed later.
  */
 export class Audit {
   readonly #store: Store;
   readonly #clock: Clock;
-  /** One at a time here; another process that was faster is met by trying again. */
+  /** Appends run one at a time; a retry resolves conflicts with other processes. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(store: Store, clock: Clock) {
@@ -47,7 +41,7 @@ export class Audit {
     this.#clock = clock;
   }
 
-  /** Resolves when the change is written down. */
+  /** Resolves when the change is stored. */
   async record(change: Change): Promise<void> {
     const turn = this.#last.then(() => this.#append(change));
     this.#last = turn.catch(() => undefined);
@@ -61,15 +55,7 @@ export class Audit {
 
   async #append(change: Change): Promise<void> {
     const { projectId, action, target, before, after, principal, ip, requestId } = change;
-    const entry = JSON.stringify({
-      actor: actorOf(principal),
-      action,
-      target,
-      before,
-      after,
-      ip,
-      requestId,
-    });
+    const entry = JSON.stringify({ actor: actorOf(principal), action, target, before, after, ip, requestId });
     for (;;) {
       const last = await this.#store.auditEntries.last();
       const row = { number: (last?.number ?? 0) + 1, projectId, createdAt: this.#clock.now(), entry };

@@ -1,54 +1,51 @@
 import { randomBytes, randomInt } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
-import { addressKey } from "../kit/listener/client-address.ts";
+import { addressKey } from "../kit/ip-addresses.ts";
+import { AttemptLimiter } from "../kit/rate-limits.ts";
 import type { Store } from "../store/store.ts";
-import { AttemptLimiter } from "../kit/attempt-limiter.ts";
 import type { Sessions, SignedIn } from "./sessions.ts";
 import { tooMany } from "./throttle.ts";
 import { hashSecret } from "./token-judge.ts";
 
 const LIFE_MS = 10 * 60_000;
-/** No vowels, so that codes form no words, and no letters that look like others. */
+/** Without vowels, so that codes form no words, and without letters that look alike. */
 const LETTERS = "BCDFGHJKLMNPQRSTVWXZ";
 const USER_CODE_LETTERS = 8;
-/** Asking costs a row each time and needs no token. */
-const ASKING = { burst: 10, gapMs: 6_000 };
-const APPROVING = { burst: 10, gapMs: 6_000 };
+/** For each network address that asks for codes, and each person who approves them. */
+const ATTEMPTS = { burst: 10, gapMs: 6_000 };
 
-/** How often a device may ask whether it was approved. */
+/** How often a device may poll for approval. */
 export const POLL_SECONDS = 5;
 
-/** What a device is told at the start. */
+/** The codes of a new sign-in. */
 export type DeviceCodes = {
   readonly deviceCode: string;
-  /** For a person to read and type. */
+  /** The code that a person types. */
   readonly userCode: string;
   readonly expiresInSeconds: number;
 };
 
-/** Signs in a command line by way of a person who is signed in elsewhere. */
+type DeviceParts = { readonly store: Store; readonly sessions: Sessions; readonly clock: Clock };
+
+/** Signs in a device, such as the command line, after a person who is signed in has approved its code. */
 export class Devices {
-  readonly #store: Store;
-  readonly #sessions: Sessions;
-  readonly #clock: Clock;
+  readonly #parts: DeviceParts;
   readonly #asking: AttemptLimiter;
   readonly #approving: AttemptLimiter;
 
-  constructor(store: Store, sessions: Sessions, clock: Clock) {
-    this.#store = store;
-    this.#sessions = sessions;
-    this.#clock = clock;
-    this.#asking = new AttemptLimiter(ASKING, clock);
-    this.#approving = new AttemptLimiter(APPROVING, clock);
+  constructor(parts: DeviceParts) {
+    this.#parts = parts;
+    this.#asking = new AttemptLimiter(ATTEMPTS, parts.clock);
+    this.#approving = new AttemptLimiter(ATTEMPTS, parts.clock);
   }
 
   async ask(ip: string): Promise<DeviceCodes> {
     spend(this.#asking, addressKey(ip));
-    const now = this.#clock.now();
+    const now = this.#parts.clock.now();
     const deviceCode = randomBytes(32).toString("base64url");
     const letters = Array.from({ length: USER_CODE_LETTERS }, () => LETTERS[randomInt(LETTERS.length)]);
     const userCode = letters.join("");
-    await this.#store.deviceCodes.insert({
+    await this.#parts.store.deviceCodes.insert({
       deviceHash: hashSecret(deviceCode),
       userHash: hashSecret(userCode),
       createdAt: now,
@@ -61,25 +58,25 @@ export class Devices {
     };
   }
 
-  /** False when no device waits with that code; however it is written, only its letters count. */
+  /** False if no device waits with that code; anything but letters is ignored. */
   async approve(userCode: string, personId: string): Promise<boolean> {
     spend(this.#approving, personId);
     const letters = userCode.toUpperCase().replaceAll(/[^A-Z]/g, "");
     const userHash = hashSecret(letters);
-    return await this.#store.deviceCodes.approve({ userHash, personId, now: this.#clock.now() });
+    return await this.#parts.store.deviceCodes.approve({ userHash, personId, now: this.#parts.clock.now() });
   }
 
-  /** Signs the device in, once, when it was approved. */
+  /** Signs an approved device in; works once. */
   async redeem(
     deviceCode: string,
   ): Promise<(SignedIn & { readonly refreshToken: string }) | "authorization_pending" | "expired_token"> {
     const deviceHash = hashSecret(deviceCode);
-    const now = this.#clock.now();
-    const code = await this.#store.deviceCodes.find(deviceHash);
+    const now = this.#parts.clock.now();
+    const code = await this.#parts.store.deviceCodes.find(deviceHash);
     if (!code || code.expiresAt <= now) return "expired_token";
     if (code.personId === null) return "authorization_pending";
-    const personId = await this.#store.deviceCodes.take({ deviceHash, now });
-    return personId === null ? "expired_token" : await this.#sessions.open(personId, "device");
+    const personId = await this.#parts.store.deviceCodes.take({ deviceHash, now });
+    return personId === null ? "expired_token" : await this.#parts.sessions.open(personId, "device");
   }
 }
 

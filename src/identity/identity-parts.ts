@@ -1,20 +1,21 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Seal } from "../kit/seal.ts";
+import type { Changes } from "../nodes/changes.ts";
 import type { Store } from "../store/store.ts";
 import { Addresses } from "./addresses.ts";
 import type { Post } from "./addresses.ts";
 import { Audit } from "./audit.ts";
 import { Devices } from "./devices.ts";
 import { Invitations } from "./invitations.ts";
+import type { KeyRing } from "./key-ring.ts";
 import { Links } from "./links.ts";
-import { MailQuota } from "./mail-quota.ts";
-import { Operators } from "./operators.ts";
-import { PasswordLinks } from "./password-links.ts";
+import { Operators } from "./owner.ts";
 import { Passwords } from "./passwords.ts";
 import type { Hash } from "./passwords.ts";
-import { People, ensureSetup } from "./people.ts";
+import { People, ensureSetup, makePasswordLink } from "./people.ts";
+import type { Meant } from "./people.ts";
 import { Sessions } from "./sessions.ts";
-import { SignInThrottle } from "./throttle.ts";
+import { MailQuota, SignInThrottle } from "./throttle.ts";
 import type { Tokens } from "./tokens.ts";
 
 type IdentitySources = {
@@ -27,7 +28,7 @@ type IdentitySources = {
   readonly hashPassword?: Hash | undefined;
 };
 
-/** Who may ask for what, beyond tokens. */
+/** Everything about people, sessions and operators; the tokens are in `openInstallation`. */
 export function identityParts({ store, seal, tokens, post, hashPassword }: IdentitySources, clock: Clock) {
   const sessions = new Sessions({ store, tokens, clock });
   const links = new Links(seal, clock);
@@ -41,10 +42,32 @@ export function identityParts({ store, seal, tokens, post, hashPassword }: Ident
     people,
     addresses: new Addresses({ store, tokens, people, passwords, links, throttle, quota, post, clock }),
     invitations: new Invitations({ store, tokens, sessions, people, throttle, quota, post, clock }),
-    passwordLinks: new PasswordLinks(store, links),
+    makePasswordLink: (meant: Meant) => makePasswordLink(store, links, meant),
     operators: new Operators(store),
-    devices: new Devices(store, sessions, clock),
+    devices: new Devices({ store, sessions, clock }),
     /** A link for the first person; null once somebody can sign in. */
     setupLink: (baseUrl: string) => ensureSetup(store, links, baseUrl),
   };
+}
+
+/** Applies changes that other nodes make to accounts, people and keys, within a second. */
+export function followIdentity(
+  changes: Pick<Changes, "on" | "onReset">,
+  { tokens, keys }: { readonly tokens: Tokens; readonly keys: KeyRing },
+): void {
+  const forget = (subjects: readonly string[]): void => {
+    for (const subject of subjects) tokens.forgetSubject(subject);
+  };
+  changes.on("account", forget);
+  changes.on("person", forget);
+  const readAgain = async (): Promise<void> => {
+    await keys.refresh();
+    // The tokens of a retired key are invalid.
+    tokens.reconsiderAll();
+  };
+  changes.on("keys", readAgain);
+  changes.onReset(async () => {
+    tokens.reconsiderAll();
+    await readAgain();
+  });
 }

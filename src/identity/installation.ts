@@ -1,30 +1,32 @@
 import { randomUUID } from "node:crypto";
 import type { Settings } from "../config/setting-keys.ts";
+import { steady } from "../kit/clock.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { Seal } from "../kit/seal.ts";
-import { steady } from "../kit/steady-clock.ts";
-import { lockDirectory } from "../store/upkeep/directory-lock.ts";
 import type { Lane } from "../store/operation.ts";
 import type { UpgradeWait } from "../store/postgres/upgrade.ts";
 import { openStore } from "../store/store.ts";
 import type { Store } from "../store/store.ts";
-import { checkMasterKey } from "./check-master-key.ts";
+import { lockDirectory } from "../store/upkeep/directory-lock.ts";
 import { KeyRing } from "./key-ring.ts";
-import { masterKeyPath, openMasterKey } from "./master-key.ts";
+import { checkMasterKey, masterKeyPath, openMasterKey } from "./master-key.ts";
 import { ensureOwner } from "./owner.ts";
 import type { Owner } from "./owner.ts";
 import { Tokens } from "./tokens.ts";
 
+/** How long a token that was checked before is accepted while the database cannot be reached. */
+const AUTH_GRACE_MS = 5 * 60_000;
+
 type InstallationOptions = {
-  /** Stands between the service and its store. */
+  /** Wraps the store, for tests. */
   readonly aroundStore?: ((store: Store) => Store) | undefined;
-  /** Is told when the database falls silent, and when it is back. */
+  /** For the database's state: unreachable, reachable again, migrating. */
   readonly log?: Log;
 };
 
-/** What stands in the data directory apart from the apps: database, keys, owner. */
+/** Opens the database, the keys and the owner's token. */
 export async function openInstallation(
   settings: Settings,
   clock: Clock,
@@ -46,8 +48,8 @@ export async function openInstallation(
   const onUpgradeWait = (reason: UpgradeWait): void =>
     log?.info(
       reason === "another"
-        ? "another service migrates the database; this one waits until that is done"
-        : "the database cannot be migrated while somebody holds its tables; trying again",
+        ? "another service is migrating the database; waiting for it"
+        : "the database cannot be migrated while its tables are locked; retrying",
     );
   const store = await life.start(
     "store",
@@ -58,13 +60,13 @@ export async function openInstallation(
   await checkMasterKey(store, seal, masterKeyPath(settings));
   const keys = await KeyRing.open(store, seal, clock);
   const instanceId = await store.meta.setIfAbsent({ key: "instance_id", value: randomUUID() });
-  // By a clock that cannot be set: a wrong date must not void every token, nor bring an old one back.
+  // With a clock that cannot be set, so that a wrong date neither voids tokens nor revives old ones.
   const tokens = new Tokens({
     store,
     keys,
     instanceId,
     clock: steady(clock),
-    graceMs: settings.authGraceMs,
+    graceMs: AUTH_GRACE_MS,
   });
   const owner = await ensureOwner({ store, tokens, seal, clock, dataDir: settings.dataDir });
   return { store, seal, keys, tokens, owner };

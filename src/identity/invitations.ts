@@ -1,23 +1,22 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
+import { addressKey } from "../kit/ip-addresses.ts";
 import { AppError } from "../model/errors.ts";
 import type { Invitation, Joined, NewInvitation, Offer } from "../store/accounts/invitations.ts";
 import type { Store } from "../store/store.ts";
 import type { Post } from "./addresses.ts";
-import type { MailQuota } from "./mail-quota.ts";
-import { invitationMail } from "./mail-texts.ts";
+import { invitationMail } from "./mailer.ts";
 import { badLink, normal, takenPair } from "./people.ts";
 import type { Credentials, People } from "./people.ts";
 import type { PersonPrincipal, Principal } from "./principal.ts";
 import type { Sessions, SignedIn } from "./sessions.ts";
-import { addressKey } from "../kit/listener/client-address.ts";
-import type { SignInThrottle } from "./throttle.ts";
+import type { MailQuota, SignInThrottle } from "./throttle.ts";
 import { hashSecret } from "./token-judge.ts";
 import type { Tokens } from "./tokens.ts";
 
 const LIFE_MS = 7 * 86_400_000;
 const SECRET_BYTES = 32;
-/** Of one project; an owner who has more open than this revokes some. */
+/** How many open invitations a project may have. */
 const MAX_OPEN = 100;
 
 type InvitationParts = {
@@ -32,19 +31,16 @@ type InvitationParts = {
   readonly clock: Clock;
 };
 
-/** Whom an invitation is for, their role, how it is sent, and who asked for it. */
+/** A request for an invitation. */
 export type Wish = Pick<Invitation, "projectId" | "role" | "email"> & {
   readonly isMailed: boolean;
   readonly ip: string;
 };
 
-/** A new invitation. Its secret is returned here or mailed, never both, and never again. */
+/** A new invitation. Its secret is either returned here or mailed, once. */
 export type Made = { readonly invitation: NewInvitation; readonly secret: string | null };
 
-/**
- * Invitations: each is the right of whoever opens its link to join one project, once. It is tied to no account, so
- * it gives nobody power over one.
- */
+/** Invitations: the holder of a link can join one project, once. A link belongs to no account and gives no access to one. */
 export class Invitations {
   readonly #parts: InvitationParts;
 
@@ -52,7 +48,7 @@ export class Invitations {
     this.#parts = parts;
   }
 
-  /** Throws `bad_request` where the project has too many open ones, or no mail is sent. */
+  /** Throws `bad_request` if the project has too many open ones, or the installation sends no mail. */
   async make(wish: Wish, inviter: Principal): Promise<Made> {
     const { store, clock } = this.#parts;
     const { projectId, role, isMailed, ip } = wish;
@@ -67,7 +63,7 @@ export class Invitations {
       inviterId: inviter.projectId === null ? inviter.personId : inviter.accountId,
       isMailed: isMailed ? 1 : 0,
       createdAt: now,
-      // An account's invitations end with it. A person's own token ends within minutes; their right does not.
+      // An account's invitations end with it. A person's token expires within minutes, but not the person's role.
       expiresAt: inviter.projectId === null ? now + LIFE_MS : Math.min(now + LIFE_MS, inviter.expiresAt),
     };
     const send = isMailed ? this.#courier(invitation, secret, ip) : null;
@@ -82,7 +78,7 @@ export class Invitations {
     return await this.#parts.store.invitations.list({ projectId, now: this.#parts.clock.now() });
   }
 
-  /** Null when the project has no such open invitation. */
+  /** Null if the project has no such open invitation. */
   async revoke(projectId: string, id: string): Promise<Invitation | null> {
     return await this.#parts.store.invitations.revoke({ projectId, id });
   }
@@ -103,13 +99,13 @@ export class Invitations {
     return joined;
   }
 
-  /** Joins the project with a new account, whoever else has that address, and signs in; throws `forbidden`. */
+  /** Joins the project with a new account, even if others have that address, and signs in; throws `forbidden`. */
   async signUp(
     link: string,
     { email, password, ip }: Credentials,
   ): Promise<{ readonly joined: Joined; readonly signedIn: SignedIn }> {
     const { store, sessions, people, throttle } = this.#parts;
-    // Checked first: a hash is too much work to do for anyone who asks.
+    // Checked before the hash, which is expensive.
     await this.read(link);
     throttle.choose(normal(email), ip);
     const person = await people.newPerson({ email, password, ip });
@@ -123,11 +119,11 @@ export class Invitations {
     return { secretHash: hashSecret(link), now: this.#parts.clock.now() };
   }
 
-  /** What sends the invitation; throws where none can be sent. */
+  /** Returns a function that mails the invitation; throws if none can be sent. */
   #courier({ id, projectId, email }: NewInvitation, secret: string, ip: string): () => void {
     const { store, quota, post, clock } = this.#parts;
     if (!post) throw new AppError("bad_request", { message: "This installation does not send mail." });
-    // By network address too: projects cost nothing.
+    // By network address too, because projects are free to create.
     quota.spend("invitation", { to: email, by: [projectId, addressKey(ip)] });
     const make = async () => {
       const project = await store.projects.find(projectId);

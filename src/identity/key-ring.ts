@@ -1,18 +1,59 @@
-import type { KeyObject } from "node:crypto";
+import { createPrivateKey, createPublicKey, generateKeyPairSync, randomUUID } from "node:crypto";
+import type { JsonWebKey, KeyObject } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
 import type { Seal } from "../kit/seal.ts";
+import type { SigningKey } from "../store/accounts/sealed-secrets.ts";
 import type { Store } from "../store/store.ts";
-import { loadTokenKeys, newKey } from "./token-keys.ts";
-import type { TokenKey } from "./token-keys.ts";
 
-/** Where no word of it comes, a key that another process retired stops within this time, while tokens are verified. */
+/** A key pair that signs tokens (Ed25519). */
+export type TokenKey = { readonly id: string; readonly privateKey: KeyObject; readonly publicKey: KeyObject };
+
+/** The keys of this installation, the signing one first; makes one at the first start. */
+export async function loadTokenKeys(store: Store, seal: Seal, now: number): Promise<readonly TokenKey[]> {
+  const stored = await store.signingKeys.listActive();
+  if (stored.length > 0) return stored.map((key) => openKey(key, seal));
+  const key = newKey(seal, now);
+  await store.signingKeys.insert(key);
+  return [openKey(key, seal)];
+}
+
+/** A new key, its private half sealed. */
+export function newKey(seal: Seal, now: number): Omit<SigningKey, "retiredAt"> {
+  const { privateKey, publicKey } = generateKeyPairSync("ed25519");
+  const id = randomUUID();
+  const secret = privateKey.export({ format: "der", type: "pkcs8" });
+  return {
+    id,
+    sealedPrivate: seal.close(secret, contextOf(id)),
+    publicJwk: JSON.stringify(publicKey.export({ format: "jwk" })),
+    createdAt: now,
+  };
+}
+
+function openKey({ id, sealedPrivate, publicJwk }: Omit<SigningKey, "retiredAt">, seal: Seal): TokenKey {
+  return {
+    id,
+    privateKey: createPrivateKey({
+      key: seal.open(sealedPrivate, contextOf(id)),
+      format: "der",
+      type: "pkcs8",
+    }),
+    publicKey: createPublicKey({ key: JSON.parse(publicJwk) as JsonWebKey, format: "jwk" }),
+  };
+}
+
+function contextOf(id: string): string {
+  return `signing_keys/${id}/private`;
+}
+
+/** How soon a key that another process retired stops verifying if the notification is lost. */
 const READ_AGAIN_MS = 60_000;
-/** Unknown key ids make the keys be read again at most this often, however many come. */
+/** Unknown key ids cause a new read of the keys at most this often. */
 const MIN_GAP_MS = 1_000;
 const KEY_ID = /^[\w-]{1,64}$/;
 
 /** One public key as `/.well-known/jwks.json` shows it. */
-export type PublicKey = {
+type PublicKey = {
   readonly kty: string;
   readonly crv: string;
   readonly x: string;
@@ -28,7 +69,7 @@ export class KeyRing {
   readonly #clock: Clock;
   #keys: readonly TokenKey[] = [];
   #readAt = 0;
-  /** Reads that have begun, and the latest begun one whose answer counts. */
+  /** The number of reads that have begun, and that of the newest one that has finished. */
   #begun = 0;
   #counting = 0;
   #reading: Promise<void> | null = null;
@@ -52,13 +93,13 @@ export class KeyRing {
     return key;
   }
 
-  /** The public key of that id; null when there is none. A key made elsewhere is found too. */
+  /** The public key of that id, also if another process made it; null if there is none. */
   async publicKey(id: string | undefined): Promise<KeyObject | null> {
     if (id === undefined || !KEY_ID.test(id)) return null;
     const ageMs = this.#clock.monotonic() - this.#readAt;
     const known = this.#find(id);
     if (!known) await this.#readOnce(MIN_GAP_MS - ageMs);
-    else if (ageMs >= READ_AGAIN_MS) void this.#readOnce().catch(() => {}); // The next one tries again.
+    else if (ageMs >= READ_AGAIN_MS) void this.#readOnce().catch(() => {}); // The next call retries.
     return known ?? this.#find(id);
   }
 
@@ -69,13 +110,13 @@ export class KeyRing {
     });
   }
 
-  /** Makes a key that signs from now on. The one before goes on verifying; older ones are void. */
+  /** Makes a new signing key. The previous one still verifies; older ones are void. */
   async rotate(): Promise<void> {
     await this.#store.signingKeys.rotate(newKey(this.#seal, this.#clock.now()));
     await this.#read();
   }
 
-  /** Reads the keys again: another process has made one. */
+  /** Reads the keys again, because another process has changed them. */
   async refresh(): Promise<void> {
     await this.#read();
   }
@@ -84,7 +125,7 @@ export class KeyRing {
     return this.#keys.find((key) => key.id === id)?.publicKey ?? null;
   }
 
-  /** Concurrent callers share one read: it finds a new key, and many unknown key ids cost only one read. */
+  /** Concurrent callers share one read. */
   #readOnce(inMs = 0): Promise<void> {
     this.#reading ??= this.#readIn(inMs).finally(() => (this.#reading = null));
     return this.#reading;
@@ -99,7 +140,7 @@ export class KeyRing {
     this.#readAt = this.#clock.monotonic();
     const turn = ++this.#begun;
     const keys = await loadTokenKeys(this.#store, this.#seal, this.#clock.now());
-    // An answer that comes late may be of before a change that another has seen.
+    // A read that finishes late may be older than the newest one.
     if (turn < this.#counting) return;
     this.#counting = turn;
     this.#keys = keys;

@@ -8,16 +8,15 @@ const PROOF_PLACE = "link/proof";
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
-/** A link that lets its holder set the password of one person, once. */
-export type PasswordLink = Pick<Person, "id" | "updatedAt">;
+/** A link that sets the password of one person, once. */
+type PasswordLink = Pick<Person, "id" | "updatedAt">;
 
-/** A link that shows that mail to an address reaches a person. */
-export type ProofLink = Pick<Person, "id" | "email">;
+/** A link that verifies a person's address. */
+type ProofLink = Pick<Person, "id" | "email">;
 
 /**
- * The secret parts of links that are used once. They are sealed and stored nowhere, and become
- * invalid by themselves: a set-up link once somebody exists, a password link once the password has changed, a proof
- * once the address is proven.
+ * The secret parts of links that work once. They are sealed, not stored, and become invalid by themselves: a set-up link
+ * with the first person, a password link with the new password, a proof when the address is verified.
  */
 export class Links {
   readonly #seal: Seal;
@@ -36,7 +35,7 @@ export class Links {
     return this.#open(text, SETUP_PLACE) !== null;
   }
 
-  /** Good until the password is set: for seven days from the operator, for an hour by mail. */
+  /** Valid until the password is set; for seven days from the operator, for an hour by mail. */
   password({ id, updatedAt }: PasswordLink, by: "operator" | "mail"): string {
     const expiresAt = this.#clock.now() + (by === "mail" ? HOUR_MS : 7 * DAY_MS);
     return this.#close({ id, updatedAt, expiresAt }, PASSWORD_PLACE);
@@ -48,7 +47,7 @@ export class Links {
     return opened && { id: opened.id, updatedAt: opened.updatedAt };
   }
 
-  /** Good for a day, for that person with that address. */
+  /** Valid for a day, for that person with that address. */
   proof({ id, email }: ProofLink): string {
     return this.#close({ id, email, expiresAt: this.#clock.now() + DAY_MS }, PROOF_PLACE);
   }
@@ -72,7 +71,7 @@ export class Links {
     try {
       return JSON.parse(this.#seal.open(Buffer.from(text, "base64url"), context).toString());
     } catch {
-      return null; // Not sealed here, or for another purpose.
+      return null; // Not one of our links, or one for another purpose.
     }
   }
 }

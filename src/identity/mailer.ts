@@ -1,35 +1,32 @@
 import { randomInt } from "node:crypto";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
-import { SmtpError } from "../kit/smtp/dialogue.ts";
-import { readMailServer } from "../kit/smtp/mail-server.ts";
-import { readSender } from "../kit/smtp/message.ts";
-import type { Mail } from "../kit/smtp/message.ts";
-import { sendMail } from "../kit/smtp/send-mail.ts";
+import { readMailServer, readSender, sendMail, SmtpError } from "../kit/smtp.ts";
+import type { Mail } from "../kit/smtp.ts";
 
 /**
- * What waits to be sent, and as much again that waits to be tried once more: mails that fail take no place from
- * others. Past it a new mail is dropped, or the retry that waits longest, and the log says so.
+ * How many mails may wait, and as many again for a retry, so that failing mails do not block others. Beyond that a new mail
+ * is dropped, or the oldest retry, with a warning in the log.
  */
 const MAX_WAITING = 200;
-/** A mail begins at a moment within this span: what an answer took, or the next one takes, tells nothing of it. */
+/** A mail is sent at a random time within this span, so that response times do not show whether one was sent. */
 const LATEST_START_MS = 2_000;
-/** After these gaps it is tried again. */
+/** The delays before each retry. */
 const RETRY_MS = [5_000, 60_000, 600_000];
-/** A server that takes longer than this for one mail has stopped. */
+/** The timeout of one mail. */
 const SEND_MS = 60_000;
 
-/** Makes the mail when its turn has come; null where nobody is to get one. */
-export type MailOrder = {
+/** Makes the mail when it is about to be sent; null if none is to be sent. */
+type MailOrder = {
   readonly make: () => Promise<Mail | null>;
-  /** The server has taken it. */
+  /** Called when the server has accepted it. */
   readonly onSent?: () => Promise<void>;
 };
 
-/** Sends mail later: the caller never waits, and does not learn the outcome. */
+/** Sends mail in the background: the caller does not wait, and does not learn the outcome. */
 export type Mailer = {
   order(order: MailOrder): void;
-  /** Drops what waits, and ends what is being sent. */
+  /** Drops the mails that wait, and aborts the one that is being sent. */
   stop(): Promise<void>;
 };
 
@@ -42,7 +39,7 @@ type MailerOptions = {
 
 type Waiting = MailOrder & { readonly mail: Mail | null; readonly attempt: number };
 
-/** What sends the service's mail; null where its settings name no server. */
+/** The service's mailer; null if its settings name no server. */
 export function openMailer(
   { smtpUrl, smtpFrom }: { readonly smtpUrl: string | null; readonly smtpFrom: string | null },
   parts: Pick<MailerOptions, "clock" | "log">,
@@ -50,10 +47,10 @@ export function openMailer(
   return smtpUrl === null || smtpFrom === null ? null : new SmtpMailer({ smtpUrl, smtpFrom, ...parts });
 }
 
-/** Sends mail by one server, one at a time. */
+/** Sends mail through one server, one mail at a time. */
 export class SmtpMailer implements Mailer {
   readonly #options: MailerOptions;
-  /** Mails that were not tried yet, and those that failed, oldest first; each until its turn has come. */
+  /** New mails and retries that wait for their timer, oldest first. */
   readonly #fresh = new Map<Waiting, Timer>();
   readonly #retries = new Map<Waiting, Timer>();
   readonly #stopped = new AbortController();
@@ -82,7 +79,7 @@ export class SmtpMailer implements Mailer {
     await this.#last;
   }
 
-  #again(ms: number, waiting: Waiting): void {
+  #retry(ms: number, waiting: Waiting): void {
     const [oldest] = this.#retries;
     if (oldest && this.#retries.size >= MAX_WAITING) {
       const [dropped, timer] = oldest;
@@ -97,7 +94,7 @@ export class SmtpMailer implements Mailer {
   #later(ms: number, waiting: Waiting, queue: Map<Waiting, Timer>): void {
     if (this.#stopped.signal.aborted) return;
     const send = async (): Promise<void> => {
-      // It may have been dropped while one before it was sent.
+      // It may have been dropped meanwhile.
       if (queue.delete(waiting)) await this.#send(waiting);
     };
     const timer = this.#options.clock.after(ms, () => {
@@ -106,7 +103,7 @@ export class SmtpMailer implements Mailer {
     queue.set(waiting, timer);
   }
 
-  /** Never throws: nobody waits for it. */
+  /** Never throws. */
   async #send({ make, onSent, ...waiting }: Waiting): Promise<void> {
     const { log } = this.#options;
     const attempt = waiting.attempt + 1;
@@ -116,15 +113,15 @@ export class SmtpMailer implements Mailer {
       if (!mail || this.#stopped.signal.aborted) return;
       await this.#deliver(mail);
     } catch (error) {
-      // The error holds what the server said, never what it was told.
+      // An SmtpError never contains what was sent.
       const what = error instanceof SmtpError ? { error: error.message } : { err: error };
-      const retryMs = error instanceof SmtpError && !error.isPassing ? undefined : RETRY_MS[attempt - 1];
+      const retryMs = error instanceof SmtpError && !error.isTransient ? undefined : RETRY_MS[attempt - 1];
       const isTried = retryMs !== undefined && !this.#stopped.signal.aborted;
       log.warn(
         { ...what, attempt },
         isTried ? "could not send a mail; retrying later" : "could not send a mail",
       );
-      if (isTried) this.#again(retryMs, { make, ...(onSent && { onSent }), mail, attempt });
+      if (isTried) this.#retry(retryMs, { make, ...(onSent && { onSent }), mail, attempt });
       return;
     }
     await onSent?.().catch((error: unknown) =>
@@ -135,7 +132,7 @@ export class SmtpMailer implements Mailer {
   async #deliver(mail: Mail): Promise<void> {
     const { smtpUrl, smtpFrom, clock } = this.#options;
     const [server, from] = [readMailServer(smtpUrl), readSender(smtpFrom)];
-    if (!server || !from) throw new Error("the settings of the mail server were not checked");
+    if (!server || !from) throw new Error("the settings of the mail server are invalid");
     const limit = new AbortController();
     const timer = clock.after(SEND_MS, () => limit.abort());
     try {
@@ -145,4 +142,56 @@ export class SmtpMailer implements Mailer {
       timer.cancel();
     }
   }
+}
+
+/** The mail that carries an invitation. */
+export function invitationMail(to: string, { projectName, url }: { projectName: string; url: string }): Mail {
+  return {
+    to,
+    subject: "An invitation to Millrace",
+    text: lines(
+      `You have been invited to the project ${quoted(projectName)}. Open this link to join:`,
+      url,
+      "The link works once and expires in seven days. You can join with an existing account or create one.",
+      "If you were not expecting this, you can ignore it.",
+    ),
+  };
+}
+
+/** The mail that verifies an address. */
+export function proofMail(to: string, url: string): Mail {
+  return {
+    to,
+    subject: "Verify your address for Millrace",
+    text: lines(
+      "An account on Millrace uses this e-mail address. If it is yours, open this link in the browser where you are signed in:",
+      url,
+      "The link expires in a day. If this was not you, you can ignore it; nothing will happen.",
+    ),
+  };
+}
+
+/** The mail with a password-reset link. */
+export function passwordMail(to: string, url: string): Mail {
+  return {
+    to,
+    subject: "Reset your Millrace password",
+    text: lines(
+      "Somebody asked to reset the password of the account with this address. To choose a new one, open this link:",
+      url,
+      "The link works once and expires in an hour. If this was not you, you can ignore it; your password stays the same.",
+    ),
+  };
+}
+
+function lines(...paragraphs: readonly string[]): string {
+  return `${paragraphs.join("\n\n")}\n`;
+}
+
+/** The project's name, shortened, without characters that could make a link in a mail program. */
+function quoted(name: string): string {
+  return `"${name
+    .replaceAll(/[^\p{L}\p{N} _-]/gu, " ")
+    .trim()
+    .slice(0, 60)}"`;
 }

@@ -1,6 +1,6 @@
 import type { identityParts } from "./identity-parts.ts";
 import type { KeyRing } from "./key-ring.ts";
-import type { Candidate, Meant } from "./password-links.ts";
+import type { Candidate, Meant } from "./people.ts";
 import { renewOwner } from "./owner.ts";
 import type { Owner, OwnerParts } from "./owner.ts";
 
@@ -8,8 +8,8 @@ import type { Owner, OwnerParts } from "./owner.ts";
 type Bootstrap = Owner & { readonly apiUrl: string; readonly baseUrl: string };
 
 /**
- * A link to choose a password by; `isFirst` where nobody can sign in yet, and it makes the first person. Null where
- * nobody, or more than one person, has the address: `people` are those.
+ * A link that sets a password. `isFirst`: nobody can sign in yet, and the link creates the first account. `url` is null if
+ * no person, or several, have the address: `people` lists them.
  */
 export type PasswordLink = {
   readonly url: string | null;
@@ -20,14 +20,14 @@ export type PasswordLink = {
 /** The ids of the keys: the newest signs, all verify. */
 type RotatedKeys = { readonly keys: readonly string[] };
 
-/** What the one at the machine may ask for, with the service up or down. */
+/** What an operator on this machine can do, whether or not the service runs. */
 export type OperatorRequests = {
   readonly bootstrap: () => Bootstrap;
   readonly passwordLink: (input: Meant) => Promise<PasswordLink>;
   readonly rotateKeys: () => Promise<RotatedKeys>;
 };
 
-type OperatorParts = Pick<ReturnType<typeof identityParts>, "audit" | "passwordLinks" | "setupLink"> &
+type OperatorParts = Pick<ReturnType<typeof identityParts>, "audit" | "makePasswordLink" | "setupLink"> &
   OwnerParts & {
     readonly keys: KeyRing;
     readonly owner: Owner;
@@ -35,27 +35,20 @@ type OperatorParts = Pick<ReturnType<typeof identityParts>, "audit" | "passwordL
     readonly baseUrl: string;
   };
 
-/** Answers the requests, and writes down in the default project's audit log what they change. */
+/** Answers the requests, and records their changes in the default project's audit log. */
 export function operatorRequests(parts: OperatorParts): OperatorRequests {
-  const { audit, passwordLinks, keys, apiUrl, baseUrl } = parts;
+  const { audit, makePasswordLink, keys, apiUrl, baseUrl } = parts;
   let { owner } = parts;
   const record = async (action: string, target: string): Promise<void> => {
-    const nobody = { principal: null, ip: "", requestId: "" };
-    await audit.record({
-      ...nobody,
-      projectId: owner.projectId,
-      action,
-      target,
-      before: null,
-      after: null,
-    });
+    const change = { action, target, before: null, after: null };
+    await audit.record({ ...change, projectId: owner.projectId, principal: null, ip: "", requestId: "" });
   };
   return {
     bootstrap: () => ({ ...owner, apiUrl, baseUrl }),
     passwordLink: async (meant) => {
       const setup = await parts.setupLink(baseUrl);
       if (setup !== null) return { url: setup, isFirst: true, people: [] };
-      const { link, people } = await passwordLinks.make(meant);
+      const { link, people } = await makePasswordLink(meant);
       const [only] = people;
       if (link === null || !only) return { url: null, isFirst: false, people };
       await record("person.password-link", only.id);
@@ -63,7 +56,7 @@ export function operatorRequests(parts: OperatorParts): OperatorRequests {
     },
     rotateKeys: async () => {
       await keys.rotate();
-      // Its own token must not end with the key that signed it, which the next rotation voids.
+      // The next rotation voids the key that signed the owner's token.
       owner = await renewOwner(parts);
       await record("signing-key.rotate", keys.signingKey.id);
       return { keys: keys.publicKeys().map(({ kid }) => kid) };

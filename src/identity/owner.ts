@@ -1,11 +1,49 @@
 import path from "node:path";
-import { readFile, rename, writeFile } from "../kit/files.ts";
 import type { Clock } from "../kit/clock.ts";
+import { readFile, rename, writeFile } from "../kit/files.ts";
 import { randomName } from "../kit/ids.ts";
 import type { Seal } from "../kit/seal.ts";
+import { AppError } from "../model/errors.ts";
 import type { Store } from "../store/store.ts";
-import { noteOwnerAccount } from "./operators.ts";
+import type { Principal } from "./principal.ts";
 import type { Tokens } from "./tokens.ts";
+
+const FIRST_PERSON = "first_person";
+
+/** The operators of the installation: the first person, and the owner's token. */
+export class Operators {
+  readonly #store: Pick<Store, "meta">;
+
+  constructor(store: Pick<Store, "meta">) {
+    this.#store = store;
+  }
+
+  async has(principal: Principal): Promise<boolean> {
+    if (principal.projectId !== null) return await this.isOwnerAccount(principal.accountId);
+    return (await this.#store.meta.get(FIRST_PERSON)) === principal.personId;
+  }
+
+  /** Throws `forbidden`. */
+  async require(principal: Principal): Promise<void> {
+    if (await this.has(principal)) return;
+    const message = "Only the operator can do this: the first account, or the owner's token.";
+    throw new AppError("forbidden", { message });
+  }
+
+  /** Whether `millrace bootstrap` prints the token of the account. */
+  async isOwnerAccount(accountId: string): Promise<boolean> {
+    return (await this.#store.meta.get(ownerKey(accountId))) !== null;
+  }
+}
+
+/** Notes that an account is the owner's. */
+export async function noteOwnerAccount(store: Pick<Store, "meta">, accountId: string): Promise<void> {
+  await store.meta.setIfAbsent({ key: ownerKey(accountId), value: "1" });
+}
+
+function ownerKey(accountId: string): string {
+  return `owner_account/${accountId}`;
+}
 
 /** The default project and the token of its owner. */
 export type Owner = { readonly projectId: string; readonly token: string };
@@ -19,11 +57,11 @@ export type OwnerParts = {
 };
 
 const TOKEN_FILE = "owner-token";
-/** Where services that share a database share the token, sealed: a service in a pod has a new directory at each start. */
+/** Where services that share a database share the token, sealed: in a pod, each start has a new data directory. */
 const TOKEN_KEY = "owner_token";
 const YEARS_10_MS = 10 * 365 * 86_400_000;
 
-/** Makes the default project and its owner's token once; later calls find both again. */
+/** Makes the default project and its owner's token at the first call; later calls return the same. */
 export async function ensureOwner(parts: OwnerParts): Promise<Owner> {
   const { store, tokens, clock, dataDir } = parts;
   const now = clock.now();
@@ -52,7 +90,7 @@ export async function ensureOwner(parts: OwnerParts): Promise<Owner> {
   return { projectId, token };
 }
 
-/** A new token for the owner, by the key that signs now; the one before goes on as long as its key does. */
+/** Makes a new owner's token with the current signing key; the previous one is valid as long as its key is. */
 export async function renewOwner(parts: OwnerParts): Promise<Owner> {
   const { store, tokens, clock, dataDir } = parts;
   const { projectId, token: before } = await ensureOwner(parts);
@@ -66,7 +104,7 @@ export async function renewOwner(parts: OwnerParts): Promise<Owner> {
   return { projectId, token: renewed.token };
 }
 
-/** Of another service of the installation; null where there is none that this one can open. */
+/** The token that another service of the installation has shared; null if there is none. */
 async function sharedToken({ store, seal }: OwnerParts): Promise<string | null> {
   const sealed = store.kind === "postgres" ? await store.meta.get(TOKEN_KEY) : null;
   return sealed && seal.open(Buffer.from(sealed, "base64"), TOKEN_KEY).toString("utf8");
@@ -81,7 +119,7 @@ async function shareToken(
   await put({ key: TOKEN_KEY, value: seal.close(Buffer.from(token), TOKEN_KEY).toString("base64") });
 }
 
-/** Written aside first: a crash in between leaves the old file or the new one, never half of it. */
+/** Atomic: a crash leaves the old file or the new one. */
 async function keepToken(dataDir: string, token: string): Promise<void> {
   const file = path.join(dataDir, TOKEN_FILE);
   await writeFile(`${file}.new`, `${token}\n`, { mode: 0o600 });
@@ -97,7 +135,7 @@ async function keptToken({ dataDir }: OwnerParts): Promise<string | null> {
   }
 }
 
-/** Whose token it is; null for one that is not good, or not of the project. */
+/** The token's account; null if it is invalid or of another project. */
 async function accountOf(tokens: Tokens, token: string, projectId: string): Promise<string | null> {
   try {
     const { principal } = await tokens.verify(token);

@@ -1,7 +1,7 @@
 import { scrypt } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
-import { FairLane } from "../kit/fair-lane.ts";
-import { addressKey } from "../kit/listener/client-address.ts";
+import { FairLane } from "../kit/concurrency.ts";
+import { addressKey } from "../kit/ip-addresses.ts";
 import type { Seal } from "../kit/seal.ts";
 import { tooMany } from "./throttle.ts";
 
@@ -10,14 +10,14 @@ const COST = { N: 2 ** 14, r: 8, p: 5 };
 const SALT_BYTES = 16;
 const HASH_BYTES = 32;
 /**
- * One hash at a time: file access shares the threads on which it runs, and each takes 16 MiB and some tenths of a
- * second. Addresses take turns, so that whoever tries one password after the other keeps nobody else from signing in.
+ * One hash at a time: each takes 16 MiB and some tenths of a second on a thread that file access needs too. Network
+ * addresses take turns, so that one that tries many passwords does not block others.
  */
 const LANE = { total: 1, perKey: 1, waiting: 16, waitMs: 10_000 };
 const BUSY_WAIT_MS = 5_000;
 
 type Cost = { readonly N: number; readonly r: number; readonly p: number };
-/** Turns a password into what is compared. */
+/** Hashes a password. */
 export type Hash = (password: string, salt: Buffer, cost: Cost) => Promise<Buffer>;
 
 type PasswordParts = {
@@ -28,9 +28,9 @@ type PasswordParts = {
 };
 
 /**
- * Makes of an address and a password the key by which their holder is found: one hash with scrypt, then marked, so
- * that a copy of the database gives nothing to guess at. The salt follows from the address: however many people
- * have it, and whether anybody has, the work is the same.
+ * Derives the key by which a person is found from an address and a password: one scrypt hash, then a MAC with the master
+ * key, so that a copy of the database allows no guessing. The salt is derived from the address, so that the work does not
+ * depend on how many people have it.
  */
 export class Passwords {
   readonly #seal: Seal;
@@ -53,7 +53,7 @@ export class Passwords {
     const leave = await this.#lane.enter(addressKey(ip));
     if (!leave) throw tooMany(BUSY_WAIT_MS);
     try {
-      // The same letters in another composition are the same password.
+      // The same text in another Unicode form is the same password.
       return await this.#hashNow(password.normalize("NFKC"), salt, COST);
     } finally {
       leave();
@@ -61,7 +61,6 @@ export class Passwords {
   }
 }
 
-/** By scrypt. */
 export async function scryptHash(password: string, salt: Buffer, cost: Cost): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   scrypt(password, salt, HASH_BYTES, cost, (error, hash) => (error ? reject(error) : resolve(hash)));

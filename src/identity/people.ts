@@ -4,9 +4,9 @@ import { AppError } from "../model/errors.ts";
 import type { Membership } from "../store/accounts/memberships.ts";
 import type { Person } from "../store/accounts/people.ts";
 import type { Store } from "../store/store.ts";
-import { CHALLENGE } from "./bearer.ts";
 import type { Links } from "./links.ts";
 import type { Passwords } from "./passwords.ts";
+import { CHALLENGE } from "./principal.ts";
 import type { PersonPrincipal } from "./principal.ts";
 import type { Sessions, SignedIn } from "./sessions.ts";
 import type { SignInThrottle } from "./throttle.ts";
@@ -25,10 +25,13 @@ export type PeopleParts = {
 /** Each project gets a share of the service's resources; creating more projects must not yield all of them. */
 const MAX_OWNED = 200;
 
-/** An address and a password, and where they come from. */
+/** How many people with the same address are listed. */
+const MAX_LISTED = 20;
+
+/** An address and a password, and the network address that sent them. */
 export type Credentials = { readonly email: string; readonly password: string; readonly ip: string };
 
-/** Lets people in, and says what they are in projects. */
+/** Signs people in, and manages their accounts and roles. */
 export class People {
   readonly #parts: PeopleParts;
 
@@ -36,17 +39,17 @@ export class People {
     this.#parts = parts;
   }
 
-  /** Makes the first person, owner of every project; throws `forbidden` for a bad link, or once somebody exists. */
+  /** Makes the first person, owner of every project; throws `forbidden` for a bad link, or if a person exists. */
   async setUp(link: string, credentials: Credentials): Promise<SignedIn> {
     const { store, sessions, links } = this.#parts;
-    // Checked first: a hash is too much work to do for anyone who asks.
+    // Checked before the hash, which is expensive.
     if (!links.isSetup(link) || (await store.people.hasAny())) throw badLink();
     const person = await this.newPerson(credentials);
     if (!(await store.people.insertFirst(person))) throw badLink();
     return await sessions.open(person.id, "browser");
   }
 
-  /** Throws `unauthorized`, in the same words and after the same work, for an unknown address and a wrong password. */
+  /** Throws `unauthorized`: same message and same time for an unknown address and a wrong password. */
   async signIn({ email, password, ip }: Credentials): Promise<SignedIn> {
     const { store, sessions, passwords, throttle } = this.#parts;
     const address = normal(email);
@@ -64,7 +67,7 @@ export class People {
     const person = opened && (await store.people.find(opened.id));
     if (!person || person.updatedAt !== opened.updatedAt) throw badLink();
     const { id, email, updatedAt } = person;
-    // Not by the address: others with the same address must not keep somebody from a new password.
+    // By id, so that others with the same address cannot block the person.
     throttle.choose(id, ip);
     const signInKey = await passwords.key(email, password, ip);
     const change = await store.people.setPassword({ id, signInKey, now: clock.now(), updatedAt });
@@ -80,7 +83,7 @@ export class People {
     { current, next, ip }: { readonly current: string; readonly next: string; readonly ip: string },
   ): Promise<void> {
     const { store, sessions, passwords, throttle, clock } = this.#parts;
-    // Counted first: a hash is too much work to do for anyone who keeps asking.
+    // Counted before the hash, which is expensive.
     throttle.choose(principal.email, ip);
     const { id, email, updatedAt } = await this.confirm(principal, current, ip);
     const signInKey = await passwords.key(email, next, ip);
@@ -101,7 +104,7 @@ export class People {
     return person;
   }
 
-  /** A person to be stored, with that address and password; nobody has proven the address. */
+  /** A new person to store; the address is not verified. */
   async newPerson({ email, password, ip }: Credentials): Promise<Person> {
     const now = this.#parts.clock.now();
     const address = normal(email);
@@ -127,7 +130,7 @@ export class People {
     return change;
   }
 
-  /** Makes a project and the person its owner; false when the id is taken. Throws `bad_request` for one too many. */
+  /** Makes a project with the person as its owner; false if the id is taken. Throws `bad_request` for too many. */
   async createProject(
     personId: string,
     project: { readonly id: string; readonly name: string },
@@ -149,22 +152,49 @@ export class People {
 
 type MemberChange = "changed" | "absent" | "last_owner";
 
-/** The link to the page where the first person is made; null once somebody exists. */
+/** The set-up link, which makes the first person; null if a person exists. */
 export async function ensureSetup(store: Store, links: Links, baseUrl: string): Promise<string | null> {
   return (await store.people.hasAny()) ? null : `${baseUrl}/setup#${links.setup()}`;
 }
 
-/** An address as it is stored and looked for. */
+/** A person who may be meant by an address. */
+export type Candidate = Pick<Person, "id" | "email" | "provenAt" | "createdAt"> & {
+  readonly projectIds: readonly string[];
+};
+
+/** The person an operator means: by address, or by id if several have that address. */
+export type Meant = { readonly email: string } | { readonly personId: string };
+
+/** Makes a link for the person; the link is null if there is no such person or several. Returns all of them. */
+export async function makePasswordLink(
+  { people, memberships }: Store,
+  links: Links,
+  meant: Meant,
+): Promise<{ readonly link: string | null; readonly people: readonly Candidate[] }> {
+  const found =
+    "email" in meant
+      ? await people.listByEmail({ email: normal(meant.email), limit: MAX_LISTED })
+      : [await people.find(meant.personId)].filter((person) => person !== null);
+  const [only, ...others] = found;
+  const candidates = found.map(async ({ id, email, provenAt, createdAt }) => {
+    const projects = await memberships.projectsOf(id);
+    return { id, email, provenAt, createdAt, projectIds: projects.map((project) => project.id) };
+  });
+  const link = only && others.length === 0 ? links.password(only, "operator") : null;
+  return { link, people: await Promise.all(candidates) };
+}
+
+/** An address as it is stored and looked up. */
 export function normal(email: string): string {
   return email.trim().toLowerCase();
 }
 
-/** The refusal of a link, whatever is wrong with it. */
+/** The same refusal for all invalid links. */
 export function badLink(): AppError {
   return new AppError("forbidden", { message: "The link is invalid, already used, or has expired." });
 }
 
-/** The refusal of an address and a password that belong to another account. Only somebody who knows both sees it. */
+/** Another account has the same address and password. Only a caller who knows both sees this. */
 export function takenPair(): AppError {
   const message =
     "An account with this address and password already exists. Sign in, or choose another password.";
@@ -176,7 +206,6 @@ function wrongSignIn(): AppError {
   return new AppError("unauthorized", { message, headers: CHALLENGE });
 }
 
-/** For somebody who is signed in: only the password can be wrong. */
 function wrongPassword(): AppError {
   return new AppError("unauthorized", { message: "Your password is wrong.", headers: CHALLENGE });
 }

@@ -1,7 +1,6 @@
-import type { CallLimits } from "../model/call-limits.ts";
+import type { CallLimits, MemberRole, Role } from "../model/roles.ts";
 import { AppError } from "../model/errors.ts";
 import { ROLES } from "../model/roles.ts";
-import type { MemberRole, Role } from "../model/roles.ts";
 import type { RunCaller } from "../model/run.ts";
 
 /** A service account: one project, one role. */
@@ -9,9 +8,9 @@ export type AccountPrincipal = {
   readonly accountId: string;
   readonly projectId: string;
   readonly role: Role;
-  /** Of role `call`; null of every other. */
+  /** For the role `call`; otherwise null. */
   readonly limits: CallLimits | null;
-  /** The runs that it starts are this caller's. */
+  /** The caller of the runs that it starts. */
   readonly caller: RunCaller;
   /** Epoch milliseconds. */
   readonly expiresAt: number;
@@ -33,7 +32,6 @@ export type PersonPrincipal = {
 /** Who makes a request. */
 export type Principal = AccountPrincipal | PersonPrincipal;
 
-/** What a membership lets a person do. */
 export const ROLE_OF_MEMBER: Readonly<Record<MemberRole, Role>> = { owner: "admin", member: "deploy" };
 
 /** Throws `forbidden` unless the principal has the role in the project; an absent project looks the same. */
@@ -42,12 +40,12 @@ export function requireRole(principal: Principal, projectId: string, role: Role)
   if (!held || ROLES.indexOf(held) < ROLES.indexOf(role)) throw new AppError("forbidden");
 }
 
-/** Throws `forbidden` for a token that may only call apps: it may be public, and nothing else is its business. */
+/** Throws `forbidden` for a token that may only call apps, because it may be public. */
 export function requireMoreThanCalls({ role }: Principal): void {
   if (role === "call") throw new AppError("forbidden");
 }
 
-/** The person who asks; throws `forbidden` for a service account, and for nobody. */
+/** The person who asks; throws `forbidden` for a service account or without a token. */
 export function requirePerson(principal: Principal | null): PersonPrincipal {
   if (principal?.projectId !== null) {
     throw new AppError("forbidden", {
@@ -59,4 +57,16 @@ export function requirePerson(principal: Principal | null): PersonPrincipal {
 
 function roleByMembership(principal: Principal, projectId: string): Role | undefined {
   return principal.projectId === null ? principal.roles.get(projectId) : undefined;
+}
+
+const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i;
+
+/** The headers of every 401. */
+export const CHALLENGE = { "www-authenticate": "Bearer" };
+
+/** The token in an Authorization header; throws `unauthorized` without one. */
+export function bearerToken(authorization: string | null): string {
+  const token = BEARER.exec(authorization ?? "")?.[1];
+  if (token === undefined) throw new AppError("unauthorized", { headers: CHALLENGE });
+  return token;
 }

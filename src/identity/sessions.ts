@@ -7,11 +7,11 @@ import type { Tokens } from "./tokens.ts";
 
 /** A session that is unused for this long ends. */
 const IDLE_MS = 30 * 86_400_000;
-/** Two tabs may refresh at the same moment; after this long, a previous token counts as stolen. */
+/** Two tabs may refresh at the same time; after this long, the use of a previous token counts as theft. */
 const CROSSING_MS = 10_000;
 const FORM = /^mrr_([\w-]{22})([\w-]{43})$/;
 
-/** What somebody who is signed in holds. */
+/** The tokens of a person who is signed in. */
 export type SignedIn = {
   readonly personId: string;
   readonly accessToken: string;
@@ -28,24 +28,20 @@ type SessionParts = { readonly store: Store; readonly tokens: Tokens; readonly c
  * the session. A device's stays: the exchange it is made for has no place for a new one.
  */
 export class Sessions {
-  readonly #store: Store;
-  readonly #tokens: Tokens;
-  readonly #clock: Clock;
+  readonly #parts: SessionParts;
 
-  constructor({ store, tokens, clock }: SessionParts) {
-    this.#store = store;
-    this.#tokens = tokens;
-    this.#clock = clock;
+  constructor(parts: SessionParts) {
+    this.#parts = parts;
   }
 
   async open(
     personId: string,
     kind: PersonSession["kind"],
   ): Promise<SignedIn & { readonly refreshToken: string }> {
-    const now = this.#clock.now();
+    const now = this.#parts.clock.now();
     const id = randomUUID();
     const [family, secret] = [randomText(16), randomText(32)];
-    await this.#store.sessions.insert({
+    await this.#parts.store.sessions.insert({
       id,
       personId,
       kind,
@@ -58,13 +54,13 @@ export class Sessions {
     return { ...this.#access(personId, id), refreshToken: `mrr_${family}${secret}` };
   }
 
-  /** A new access token for a refresh token of that kind; null when it is not good. */
+  /** A new access token for a refresh token of that kind; null if the refresh token is invalid. */
   async refresh(refreshToken: string, kind: PersonSession["kind"]): Promise<SignedIn | null> {
     const [, family, secret] = FORM.exec(refreshToken) ?? [];
     if (family === undefined || secret === undefined) return null;
-    const now = this.#clock.now();
+    const now = this.#parts.clock.now();
     const next = kind === "browser" ? randomText(32) : null;
-    const refreshed = await this.#store.sessions.refresh({
+    const refreshed = await this.#parts.store.sessions.refresh({
       kind,
       familyHash: hashSecret(family),
       secretHash: hashSecret(secret),
@@ -76,41 +72,41 @@ export class Sessions {
     if (refreshed.result === "unknown") return null;
     const { result, id, personId } = refreshed;
     if (result === "reused") {
-      this.#tokens.forgetSubject(personId);
+      this.#parts.tokens.forgetSubject(personId);
       return null;
     }
     const isNew = result === "fresh" && next !== null;
     return { ...this.#access(personId, id), refreshToken: isNew ? `mrr_${family}${next}` : null };
   }
 
-  /** Ends the session of a refresh token; null when there is none. */
+  /** Ends the session of a refresh token; null if there is none. */
   async endByToken(refreshToken: string): Promise<Pick<PersonSession, "id" | "personId"> | null> {
     const family = FORM.exec(refreshToken)?.[1];
     if (family === undefined) return null;
-    const ended = await this.#store.sessions.endByFamily(hashSecret(family));
-    if (ended) this.#tokens.forgetSubject(ended.personId);
+    const ended = await this.#parts.store.sessions.endByFamily(hashSecret(family));
+    if (ended) this.#parts.tokens.forgetSubject(ended.personId);
     return ended;
   }
 
-  /** False when the person has no such session. */
+  /** False if the person has no such session. */
   async end(personId: string, id: string): Promise<boolean> {
-    const isEnded = await this.#store.sessions.end({ id, personId });
-    this.#tokens.forgetSubject(personId);
+    const isEnded = await this.#parts.store.sessions.end({ id, personId });
+    this.#parts.tokens.forgetSubject(personId);
     return isEnded;
   }
 
   /** Ends all sessions of a person but one. */
   async endOthers(personId: string, keptId: string | null): Promise<void> {
-    await this.#store.sessions.endOthers({ personId, keptId });
-    this.#tokens.forgetSubject(personId);
+    await this.#parts.store.sessions.endOthers({ personId, keptId });
+    this.#parts.tokens.forgetSubject(personId);
   }
 
   async list(personId: string): Promise<PersonSession[]> {
-    return await this.#store.sessions.list({ personId, now: this.#clock.now() });
+    return await this.#parts.store.sessions.list({ personId, now: this.#parts.clock.now() });
   }
 
   #access(personId: string, sessionId: string) {
-    const { token, expiresAt } = this.#tokens.issueAccess(personId, sessionId);
+    const { token, expiresAt } = this.#parts.tokens.issueAccess(personId, sessionId);
     return { personId, accessToken: token, expiresAt };
   }
 }

@@ -5,40 +5,39 @@ import type { KeyRing } from "./key-ring.ts";
 
 const ALGORITHM = "EdDSA";
 const TYPE = "JWT";
-/** How a header may spell that type, in small letters. */
+/** The accepted values of `typ`, in lower case. */
 const TYPES: ReadonlySet<string> = new Set(["jwt", "application/jwt"]);
 const MAX_TOKEN_CHARS = 8192;
-/** Three parts, the last an Ed25519 signature in its one spelling: the decoder would take sixteen. */
+/** Three parts, the last an Ed25519 signature in its canonical encoding: the decoder would accept 16 variants. */
 const COMPACT = /^([\w-]+)\.([\w-]+)\.([\w-]{85}[AQgw])$/;
 const CLOCK_SKEW_SECONDS = 60;
 const UTF8 = new TextDecoder("utf-8", { fatal: true });
 
-/** What a token says that was signed here. */
+/** The claims of a token that was signed here. */
 export type Claims = {
   /** A service account or a person. */
   readonly sub: string;
   readonly jti: string;
   /** Epoch seconds. */
   readonly exp: number;
-  /** The session of a person's token; an account's has none. */
+  /** The session, in a person's token. */
   readonly sid?: string;
-  /** Of an end user's token. */
+  /** In an end user's token. */
   readonly endUser?: EndUser;
 };
 
-/** Whom an account's token was made for. */
 type EndUser = {
   readonly user: string;
-  /** The hash of the account's own token, as it is stored: this one ends with it. */
+  /** The stored hash of the account's own token, with which this one ends. */
   readonly parentHash: Uint8Array;
 };
 
-/** A token whose signature was found good. */
+/** A token with a valid signature. */
 export type Reading = {
   readonly claims: Claims;
   readonly keyId: string;
   readonly key: KeyObject;
-  /** All it says. */
+  /** All its claims. */
   readonly payload: JsonObject;
 };
 
@@ -52,12 +51,12 @@ type NewToken = {
 type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
- * Writes tokens and reads them back. What a token may do is for others to judge. Signatures are made and checked on
- * this very thread: Node's other threads may all be waiting for a disk that hangs, and a token must not wait with them.
+ * Signs tokens and verifies signatures; `TokenJudge` decides what a token may do. Signatures are made and checked on the
+ * main thread, because all of Node's other threads may be waiting for a disk that hangs.
  */
 export class TokenSigner {
   readonly keys: KeyRing;
-  /** `iss` and `aud`: fixed at the first start, so that a new public address voids nothing. */
+  /** `iss` and `aud`: fixed at the first start, so that tokens survive a new public address. */
   readonly #instanceId: string;
   readonly #clock: Clock;
 
@@ -77,7 +76,7 @@ export class TokenSigner {
       sub: subject,
       jti,
       iat: Math.floor(this.#clock.now() / 1000),
-      // Rounded up: the record decides to the millisecond, and must not outlive its token.
+      // Rounded up: the stored expiry is exact, and must not be later than the token's.
       exp: Math.ceil(expiresAt / 1000),
     };
     const signed = `${encode({ alg: ALGORITHM, kid: id, typ: TYPE })}.${encode(payload)}`;
@@ -86,8 +85,8 @@ export class TokenSigner {
   }
 
   /**
-   * Null for a token that was not signed here, or is not of this time; other failures are thrown. What was read of the
-   * same token `before` saves checking the signature, the expensive part, while the key is the same.
+   * Null for a token that was not signed here, has expired or is not valid yet; other failures are thrown. With the reading
+   * of the same token `before`, the signature is not checked again while the key is the same.
    */
   async read(token: string, before: Reading | null = null): Promise<Reading | null> {
     if (token.length > MAX_TOKEN_CHARS) return null;
@@ -97,7 +96,7 @@ export class TokenSigner {
     if (keyId === null || !key) return null;
     if (before?.key === key) return isOfNow(before.payload, this.#clock.now()) ? before : null;
     const signed = Buffer.from(token.slice(0, head.length + 1 + body.length));
-    // Nothing of the body counts, or is even read, before this.
+    // The body is not even parsed before this.
     if (!verify(null, signed, key, Buffer.from(signature, "base64url"))) return null;
     const payload = decode(body);
     if (!payload || !this.#isOfHere(payload) || !isOfNow(payload, this.#clock.now())) return null;
@@ -111,11 +110,11 @@ export class TokenSigner {
   }
 }
 
-/** The key that a header names; null for a header that is not one of ours. */
+/** The key id in a header; null for a header that is not ours. */
 function keyIdOf(header: JsonObject | null): string | null {
   if (!header) return null;
   const { alg, kid, typ } = header;
-  // An extension that must be understood: none is.
+  // No extensions are supported.
   if (Object.hasOwn(header, "crit")) return null;
   if (alg !== ALGORITHM || typeof typ !== "string" || !TYPES.has(typ.toLowerCase())) return null;
   return typeof kid === "string" ? kid : null;
@@ -142,9 +141,9 @@ function encode(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
 }
 
-/** The JSON object that a part holds; null where it holds none. */
+/** The JSON object in a part; null if there is none. */
 function decode(part: string): JsonObject | null {
-  // No bytes are spelled so; `Buffer` would drop the last letter.
+  // Not valid base64url; `Buffer` would drop the last letter.
   if (part.length % 4 === 1) return null;
   try {
     const value: unknown = JSON.parse(UTF8.decode(Buffer.from(part, "base64url")));

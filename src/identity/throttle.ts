@@ -1,30 +1,30 @@
 import type { Clock } from "../kit/clock.ts";
-import { addressKey } from "../kit/listener/client-address.ts";
+import { addressKey } from "../kit/ip-addresses.ts";
+import { AttemptLimiter } from "../kit/rate-limits.ts";
 import { AppError } from "../model/errors.ts";
-import { AttemptLimiter } from "../kit/attempt-limiter.ts";
 
-/** Many people may sit behind one address. */
+/** Many people may share a network address. */
 const BY_ADDRESS = { burst: 20, gapMs: 3_000 };
-/** A thousand guesses a day at one password, from however many addresses. */
+/** About 1,400 guesses a day at one account, from any number of network addresses. */
 const BY_ACCOUNT = { burst: 10, gapMs: 60_000 };
-/** Somebody who has signed in from an address before mistypes now and then. */
+/** For people who have signed in from the network address before. */
 const BY_KNOWN = { burst: 10, gapMs: 10_000 };
 const MAX_KNOWN = 10_000;
-/** People with one e-mail address at one network address; a household, not a crowd. */
+/** People with the same e-mail address at one network address. */
 const MAX_KNOWN_EACH = 8;
 
 type Held = readonly [AttemptLimiter, string];
 
-/** An attempt to sign in that was let through. */
-export type Attempt = {
-  /** Told whose password it was, null for nobody's; whether they are let in. */
+/** An admitted attempt to sign in. */
+type Attempt = {
+  /** Reports whose password it was, or null; returns whether the person may sign in. */
   settle(personId: string | null): boolean;
 };
 
 /**
- * Slows down password guessing. Only failures count. Guesses from elsewhere never stop somebody at an address
- * from which they have signed in before: that has a count of its own. Several people may go by one e-mail address,
- * so that count is only for the password of whoever signed in there: a guess at another's is one from elsewhere.
+ * Slows down password guessing. Only failures count. Network addresses from which a person has signed in before have their
+ * own count, so that guesses from other addresses do not lock the person out. Several people may have the same e-mail
+ * address, so that count applies only to the person who signed in there.
  */
 export class SignInThrottle {
   readonly #byAddress: AttemptLimiter;
@@ -55,7 +55,7 @@ export class SignInThrottle {
     return {
       settle: (personId) => {
         if (known && !(personId !== null && known.has(personId))) {
-          // Not theirs: it counts like anybody's attempt, and if those are used up, it is refused.
+          // Another person's password: it counts as an attempt from an unknown address.
           if (take(open) > 0) return false;
           if (personId !== null) giveBack(open);
         }
@@ -68,8 +68,8 @@ export class SignInThrottle {
   }
 
   /**
-   * Counts a password that somebody chooses for what goes by that name; throws `too_many_requests`. Others may have
-   * the same e-mail address, and who is told that the password is theirs has guessed it.
+   * Counts a newly chosen password; throws `too_many_requests`. It can be a guess: the refusal of a password that another
+   * person with the same e-mail address has reveals it.
    */
   choose(account: string, ip: string): void {
     const waitMs = take([
@@ -90,7 +90,7 @@ export class SignInThrottle {
   }
 }
 
-/** Takes one attempt of each, or of none: 0, or the milliseconds until there is one. */
+/** Takes one attempt of each, or none; returns 0, or the milliseconds to wait. */
 function take(held: readonly Held[]): number {
   const taken: Held[] = [];
   for (const [limiter, key] of held) {
@@ -108,7 +108,7 @@ function giveBack(held: readonly Held[]): void {
   for (const [limiter, key] of held) limiter.giveBack(key);
 }
 
-/** The first that was put in goes, where there are too many. */
+/** Removes the oldest entry if there are more than `max`. */
 function dropOldest(
   entries: { readonly size: number; keys(): Iterable<string>; delete(key: string): unknown },
   max: number,
@@ -118,7 +118,31 @@ function dropOldest(
   if (oldest !== undefined) entries.delete(oldest);
 }
 
-/** The refusal of an attempt that comes too early. */
 export function tooMany(waitMs: number): AppError {
   return new AppError("too_many_requests", { headers: { "retry-after": String(Math.ceil(waitMs / 1000)) } });
+}
+
+/** Mails to one address. */
+const TO_ONE = { burst: 3, gapMs: 600_000 };
+/** Mails caused by one project, person or network address; many people may share one. */
+const BY_ONE = { burst: 50, gapMs: 30_000 };
+
+type Spent = { readonly to: string; readonly by: readonly string[] };
+
+/** Limits the mails that requests cause, whether or not a mail is sent. */
+export class MailQuota {
+  readonly #to: AttemptLimiter;
+  readonly #by: AttemptLimiter;
+
+  constructor(clock: Clock) {
+    this.#to = new AttemptLimiter(TO_ONE, clock);
+    this.#by = new AttemptLimiter(BY_ONE, clock);
+  }
+
+  /** Counts a mail of a kind; throws `too_many_requests`. */
+  spend(kind: "invitation" | "proof" | "password", { to, by }: Spent): void {
+    const waits = [...by.map((one) => this.#by.take(`${kind} ${one}`)), this.#to.take(`${kind} ${to}`)];
+    const waitMs = Math.max(...waits);
+    if (waitMs > 0) throw tooMany(waitMs);
+  }
 }

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
-import type { CallLimits } from "../model/call-limits.ts";
+import type { CallLimits } from "../model/roles.ts";
 import { ROLES } from "../model/roles.ts";
 import type { KnownToken, ServiceAccount } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";
@@ -11,11 +11,11 @@ import type { Claims } from "./signed-token.ts";
 /** The use of an account is recorded at most this often. */
 const USE_NOTED_EVERY_MS = 60_000;
 
-/** Says what a signed token may do now, by what the database holds. */
+/** Decides what a signed token may do now, from the database. */
 export class TokenJudge {
   readonly #store: Store;
   readonly #clock: Clock;
-  /** Reads under way, by the hash that is looked for: the tokens of thousands of end users share that of one account. */
+  /** Running reads by hash: the tokens of thousands of end users share the read of their account. */
   readonly #reading = new Map<string, Promise<KnownToken | null>>();
 
   constructor(store: Store, clock: Clock) {
@@ -23,14 +23,14 @@ export class TokenJudge {
     this.#clock = clock;
   }
 
-  /** Null for a token that is no longer good. */
+  /** Null for a token that is no longer valid. */
   async judge(claims: Claims): Promise<Principal | null> {
     return claims.sid === undefined
       ? await this.#judgeAccount(claims)
       : await this.#judgePerson(claims, claims.sid);
   }
 
-  /** Something has changed: whoever asks from now on must not be answered by a read that has begun before. */
+  /** After a change: later calls must not get the result of a read that began before it. */
   startAnew(): void {
     this.#reading.clear();
   }
@@ -43,7 +43,7 @@ export class TokenJudge {
     const now = this.#clock.now();
     const isVoid = account.revokedAt !== null || token.revokedAt !== null;
     const expiresAt = Math.min(exp * 1000, account.expiresAt, token.expiresAt);
-    // The row's role wins over the token's claim: a change takes effect without a new token.
+    // The stored role applies, not the token's claim: a change takes effect without a new token.
     const role = ROLES.find((name) => name === account.role);
     if (isVoid || now >= expiresAt || !projectId || accountId !== sub || !role) return null;
     const limits = role === "call" ? storedLimits(account) : null;
@@ -75,18 +75,18 @@ export class TokenJudge {
     return reading;
   }
 
-  /** Nobody waits for it, and where it fails the next judgement tries again. */
+  /** In the background; after a failure the next judgement retries. */
   #noteUse(id: string, usedAt: number): void {
     this.#store.accounts.touchLastUsed({ id, usedAt }).catch(() => {});
   }
 }
 
-/** What an account of role `call` is limited to; null, so that it may do nothing, where that is not known. */
+/** The limits of an account of role `call`; null if they are unknown, and then it may do nothing. */
 export function storedLimits({ callLimits }: Pick<ServiceAccount, "callLimits">): CallLimits | null {
   return callLimits === null ? null : (JSON.parse(callLimits) as CallLimits);
 }
 
-/** What is stored of a secret that is random enough to need no more. */
+/** What is stored of a random secret; it needs no salt. */
 export function hashSecret(secret: string): Buffer {
   return createHash("sha256").update(secret).digest();
 }

@@ -3,10 +3,10 @@ import { AppError } from "../model/errors.ts";
 import type { Principal } from "./principal.ts";
 import type { RememberedToken, Tokens } from "./tokens.ts";
 
-/** What is left open by the right of a token. */
+/** A stream or WebSocket that is open with a token. */
 type Held = {
   token: RememberedToken;
-  /** The principal that the check was last made for; a new judgement makes a new one. */
+  /** The principal of the last check; a new judgement makes a new one. */
   checked: Principal;
   readonly check: (principal: Principal) => void;
   readonly onRefused: (error: AppError) => void;
@@ -14,14 +14,14 @@ type Held = {
 };
 
 /**
- * A judgement is at most 2.5 s old when the database is asked again, and a look finds out within this time: together
- * well below the 5 s in which a token stops, with time left to say goodbye.
+ * Together with the 2.5 s after which a judgement is renewed, this is well below the 5 s within which a revoked token stops,
+ * with time left for the last message.
  */
 const LOOK_MS = 500;
 
 /**
- * Watches over what stays open by the right of a token: streams and WebSockets. Whatever ends that right is noticed: the
- * token expires, is revoked or replaced, its key is retired, or its holder may do less.
+ * Ends streams and WebSockets when their token loses the right to them: it expires, is revoked or replaced, its key is
+ * retired, or its principal may do less.
  */
 export class TokenWatch {
   readonly #tokens: Pick<Tokens, "isGood" | "admit" | "hold">;
@@ -35,8 +35,8 @@ export class TokenWatch {
   }
 
   /**
-   * Calls `onRefused` once when the token is not good any more, or `check` throws for what its holder may do now. While
-   * the database cannot be asked, what was allowed stays allowed. Gives a function that ends the watch.
+   * Calls `onRefused` once when the token is no longer valid, or `check` throws for its current principal. Nothing changes
+   * while the database is unreachable. Returns a function that ends the watch.
    */
   hold(
     token: RememberedToken,
@@ -65,7 +65,6 @@ export class TokenWatch {
     }
   }
 
-  /** It has to be verified again before it counts. */
   async #ask(held: Held): Promise<void> {
     if (held.isAsking) return;
     held.isAsking = true;
@@ -73,7 +72,7 @@ export class TokenWatch {
       this.#renew(held, await this.#tokens.admit(held.token.token));
       this.#check(held);
     } catch (error) {
-      // Anything else is a fault of ours or of the database: nobody can tell, and the next look asks again.
+      // Other errors are ours or the database's; the next look retries.
       if (error instanceof AppError && error.status < 500) this.#refuse(held, error);
     } finally {
       held.isAsking = false;
@@ -99,7 +98,7 @@ export class TokenWatch {
   }
 
   #refuse(held: Held, error: AppError): void {
-    // Released meanwhile: nothing is left to be ended.
+    // It may have been released meanwhile.
     if (!this.#held.has(held)) return;
     this.#release(held);
     held.onRefused(error);

@@ -1,31 +1,84 @@
 import { randomUUID } from "node:crypto";
-import type { CallLimits } from "../model/call-limits.ts";
-import { AppError } from "../model/errors.ts";
+import { withTimeout } from "../kit/clock.ts";
 import type { Clock } from "../kit/clock.ts";
-import { within } from "../kit/within.ts";
+import type { CallLimits, Role } from "../model/roles.ts";
+import { AppError } from "../model/errors.ts";
 import type { AccountChange } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";
-import { CHALLENGE } from "./bearer.ts";
 import type { KeyRing } from "./key-ring.ts";
-import type { Role } from "../model/roles.ts";
+import { CHALLENGE } from "./principal.ts";
 import type { Principal } from "./principal.ts";
 import { TokenSigner } from "./signed-token.ts";
 import type { Reading } from "./signed-token.ts";
-import { TokenJudge, hashSecret } from "./token-judge.ts";
-import { TokenMemory } from "./token-memory.ts";
+import { hashSecret, TokenJudge } from "./token-judge.ts";
+
+type Kept = {
+  readonly token: string;
+  /** How many streams and WebSockets are open with it. */
+  holders: number;
+};
+
+/** How many entries are checked for each new one, so that a memory full of held tokens is not scanned whole. */
+const LOOKED_AT = 16;
+
+/**
+ * Remembers a limited number of tokens and evicts the oldest first. Tokens with open streams or WebSockets stay, because
+ * each check of those would have to verify them again.
+ */
+export class TokenMemory<Remembered extends Kept> {
+  readonly #max: number;
+  readonly #byToken = new Map<string, Remembered>();
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get(token: string): Remembered | undefined {
+    return this.#byToken.get(token);
+  }
+
+  /** Adds a token; returns those that were evicted. */
+  add(remembered: Remembered): Remembered[] {
+    const forgotten = this.#makeRoom();
+    this.#byToken.set(remembered.token, remembered);
+    return forgotten;
+  }
+
+  delete({ token }: Remembered): void {
+    this.#byToken.delete(token);
+  }
+
+  all(): Iterable<Remembered> {
+    return this.#byToken.values();
+  }
+
+  #makeRoom(): Remembered[] {
+    const forgotten: Remembered[] = [];
+    let left = LOOKED_AT;
+    for (const oldest of this.#byToken.values()) {
+      if (this.#byToken.size < this.#max || left === 0) break;
+      left -= 1;
+      this.#byToken.delete(oldest.token);
+      // A held token moves to the end.
+      if (oldest.holders > 0) this.#byToken.set(oldest.token, oldest);
+      else forgotten.push(oldest);
+    }
+    return forgotten;
+  }
+}
 
 const MAX_REMEMBERED = 10_000;
-/** Where no word of it comes, a token that another process revoked stops within this time: no older judgement counts. */
+/** A judgement is valid for this long: the limit for revocations by another process whose notification is lost. */
 const JUDGED_FOR_MS = 5_000;
-/** From this age on a judgement is renewed in passing, so that a token in use never waits for one. */
+/** From this age on, a judgement is renewed in the background, so that a token in use never waits for it. */
 const RECHECK_MS = 2_500;
-/** If a question failed, or is open for this long, the database counts as unreachable; later it may be back. */
+/** The database counts as unreachable for this long after a failed query, and after a query has been open for this long. */
 const ANSWER_MS = 2_500;
-/** While it is unreachable, a token in use asks again this often. */
+/** How often a token in use is checked again while the database is unreachable. */
 const ASK_AGAIN_MS = 1_000;
 const ACCESS_MS = 15 * 60_000;
 
-/** A token that was found good. Whoever holds on to this must ask `isGood` before each use. */
+/** A token that was valid. Call `isGood` before each use. */
 export type RememberedToken = { readonly token: string; readonly principal: Principal };
 
 type Judgement = { readonly principal: Principal; readonly reading: Reading };
@@ -34,13 +87,13 @@ type Remembered = {
   readonly token: string;
   principal: Principal;
   reading: Reading;
-  /** By the monotonic clock: a judgement must not look younger than it is. */
+  /** By the monotonic clock. */
   checkedAt: number;
-  /** The question to the database that is under way; it never rejects. */
+  /** The running query to the database; it never rejects. */
   asking: Promise<void> | null;
-  /** When the latest question was put, by the same clock. */
+  /** When the latest query began, by the same clock. */
   askedAt: number;
-  /** The error of the latest failed question; null once one was answered. */
+  /** The error of the latest query; null if it succeeded. */
   failure: { readonly at: number; readonly error: unknown } | null;
   isVoid: boolean;
   holders: number;
@@ -51,14 +104,14 @@ export type NewAccount = {
   readonly name: string;
   readonly description?: string | null;
   readonly role: Role;
-  /** Of role `call`, which needs some. */
+  /** For the role `call`, which requires them. */
   readonly limits?: CallLimits | null;
   readonly expiresAt: number;
 };
 
 /** How an account's token is replaced. */
 export type Rotation = {
-  /** Null: the new token gets the same lifetime as the one before. */
+  /** Null for the same lifetime as before. */
   readonly expiresAt: number | null;
   /** How long earlier tokens stay valid. */
   readonly overlapMs: number;
@@ -69,13 +122,13 @@ export type TokensParts = {
   readonly keys: KeyRing;
   readonly instanceId: string;
   readonly clock: Clock;
-  /** How old a judgement may be that counts while the database cannot be asked. */
+  /** How old a judgement may be while the database is unreachable. */
   readonly graceMs: number;
 };
 
 /**
- * Makes tokens and knows them again. A token is verified once, then remembered until it expires or is revoked. While
- * the database cannot be asked a remembered one stays good for a grace, and is asked about in passing.
+ * Issues and verifies tokens. A token is verified once, then remembered until it expires or is revoked. While the database
+ * is unreachable, a remembered token stays valid for a grace period and is checked in the background.
  */
 export class Tokens {
   readonly #store: Store;
@@ -84,7 +137,7 @@ export class Tokens {
   readonly #clock: Clock;
   readonly #graceMs: number;
   readonly #remembered = new TokenMemory<Remembered>(MAX_REMEMBERED);
-  /** Judgements under way; one that began before its subject changed may be wrong. */
+  /** Running judgements; those that began before their subject changed are outdated. */
   readonly #judging = new Set<{ readonly subject: string; isOutdated: boolean }>();
 
   constructor({ store, keys, instanceId, clock, graceMs }: TokensParts) {
@@ -109,7 +162,7 @@ export class Tokens {
     return { accountId: id, token, createdAt };
   }
 
-  /** A new token for an account; null when the project has no such account, or it is revoked. */
+  /** A new token for an account; null if the project has no such account, or it is revoked. */
   async rotate(
     projectId: string,
     accountId: string,
@@ -135,8 +188,8 @@ export class Tokens {
   }
 
   /**
-   * A token for an end user of an account of role `call`; null when the project has no such account, or it is revoked.
-   * Nothing of it is stored: it ends with the account's own token that is the newest now.
+   * A token for an end user of an account of role `call`; null if the project has no such account, or it is revoked. It is
+   * not stored, and ends with the account's newest token.
    */
   async issueForUser(
     projectId: string,
@@ -147,7 +200,7 @@ export class Tokens {
     const now = this.#clock.now();
     if (!found || found.account.role !== "call" || found.account.revokedAt !== null) return null;
     const endsAt = Math.min(now + lifeMs, found.account.expiresAt, found.token.expiresAt);
-    // To the second, as the token itself tells it: no row says more exactly when it ends.
+    // In whole seconds, like the token's `exp`: no row has its exact end.
     const expiresAt = Math.floor(endsAt / 1000) * 1000;
     if (expiresAt <= now) return null;
     const parent = Buffer.from(found.token.jtiHash).toString("base64url");
@@ -157,8 +210,8 @@ export class Tokens {
   }
 
   /**
-   * Changes an account; false when the project has no such account, it is revoked, would live longer, or has other limits
-   * than `limitsBefore`.
+   * Changes an account; false if the project has no such account, it is revoked, its expiry would move later, or its
+   * limits are not `limitsBefore`.
    */
   async update(
     projectId: string,
@@ -183,7 +236,7 @@ export class Tokens {
     return { token, expiresAt };
   }
 
-  /** From now on what the database says about an account or a person counts here. */
+  /** Forgets the tokens of an account or a person, so that the database is asked again. */
   forgetSubject(subject: string): void {
     this.#judge.startAnew();
     for (const judging of this.#judging) if (judging.subject === subject) judging.isOutdated = true;
@@ -194,7 +247,7 @@ export class Tokens {
     }
   }
 
-  /** Anybody's rights may have changed: the database is asked before a token counts again, while it can be. */
+  /** Any rights may have changed: each token is checked again before its next use, if the database is reachable. */
   reconsiderAll(): void {
     this.#judge.startAnew();
     for (const judging of this.#judging) judging.isOutdated = true;
@@ -202,13 +255,13 @@ export class Tokens {
     for (const known of this.#remembered.all()) known.checkedAt = Math.min(known.checkedAt, judgedAt);
   }
 
-  /** A token seen before and still good; undefined when it has to be verified. */
+  /** A remembered token that is still valid; undefined if it has to be verified. */
   recall(token: string): RememberedToken | undefined {
     const known = this.#remembered.get(token);
     return known && this.isGood(known) ? known : undefined;
   }
 
-  /** Whether a remembered token counts as it is; if not, it has to be verified. Costs a look at the clock. */
+  /** Whether a remembered token is valid without a new check. */
   isGood(remembered: RememberedToken): boolean {
     const known = remembered as Remembered;
     if (this.#clock.now() >= known.principal.expiresAt) this.#forget(known);
@@ -221,7 +274,7 @@ export class Tokens {
     return isTrusted;
   }
 
-  /** Something is open by a token's right: it stays remembered until as many have let go of it. */
+  /** Keeps a token remembered while a stream or WebSocket is open with it. */
   hold(remembered: RememberedToken, isHeld: boolean): void {
     (remembered as Remembered).holders += isHeld ? 1 : -1;
   }
@@ -238,7 +291,7 @@ export class Tokens {
     const judgedAt = this.#clock.monotonic();
     const judgement = await this.#judgeNow(token, null);
     if (!judgement) throw refusal();
-    // Another call may have brought it meanwhile.
+    // Another call may have added it meanwhile.
     const meanwhile = this.#remembered.get(token);
     if (meanwhile) return this.#renew(meanwhile, judgement, judgedAt);
     const remembered: Remembered = {
@@ -255,11 +308,11 @@ export class Tokens {
     return remembered;
   }
 
-  /** A token seen before waits for an answer while one can be expected, then stays valid during its grace. */
+  /** Waits for the database for `ANSWER_MS`; after that, a remembered token stays valid during its grace period. */
   async #verifyAgain(known: Remembered): Promise<Remembered> {
     const asking = this.#ask(known);
     const askedMs = this.#clock.monotonic() - known.askedAt;
-    await within(Math.max(0, ANSWER_MS - askedMs), asking, this.#clock);
+    await withTimeout(Math.max(0, ANSWER_MS - askedMs), asking, this.#clock);
     const isInGrace = (): boolean =>
       this.#clock.monotonic() - known.checkedAt <= Math.max(JUDGED_FOR_MS, this.#graceMs);
     if (!isInGrace()) await asking;
@@ -285,7 +338,7 @@ export class Tokens {
     this.#remembered.delete(known);
   }
 
-  /** In place: whoever holds on to it sees the change, and a revocation reaches every holder. */
+  /** Changes the entry in place, so that all its holders see the change. */
   #renew(known: Remembered, { principal, reading }: Judgement, judgedAt: number): Remembered {
     known.principal = principal;
     known.reading = reading;
@@ -294,14 +347,14 @@ export class Tokens {
     return known;
   }
 
-  /** Asks the database about a token, once at a time; what it says counts for everyone who holds on to it. */
+  /** Checks a token against the database; concurrent calls share one query. */
   #ask(known: Remembered): Promise<void> {
     known.asking ??= this.#judgeAgain(known).finally(() => (known.asking = null));
     return known.asking;
   }
 
   async #judgeAgain(known: Remembered): Promise<void> {
-    // Taken before: what changes while the database is asked may be missed, and has to count as older.
+    // Before the query: it may miss a change that happens while it runs.
     const judgedAt = this.#clock.monotonic();
     known.askedAt = judgedAt;
     try {
@@ -313,7 +366,7 @@ export class Tokens {
     }
   }
 
-  /** Null for a token that is not good; other failures are thrown. */
+  /** Null for an invalid token; other failures are thrown. */
   async #judgeNow(token: string, before: Reading | null): Promise<Judgement | null> {
     const reading = await this.#signer.read(token, before);
     if (!reading) return null;
@@ -322,7 +375,7 @@ export class Tokens {
     this.#judging.add(judging);
     try {
       let principal = await this.#judge.judge(claims);
-      // Else what was read before a revocation would be remembered after it.
+      // Otherwise a read from before a revocation would be remembered after it.
       while (judging.isOutdated && principal) {
         judging.isOutdated = false;
         principal = await this.#judge.judge(claims);
@@ -333,7 +386,7 @@ export class Tokens {
     }
   }
 
-  /** What is remembered of the account is dropped when the change is done, or when it is unclear whether it was. */
+  /** Forgets the account's tokens after the change, also if it is in doubt whether it happened. */
   async #changing<Result>(accountId: string, change: Promise<Result>): Promise<Result> {
     try {
       const result = await change;
@@ -346,7 +399,7 @@ export class Tokens {
   }
 }
 
-/** Whether the database was asked about the token, and did not answer. */
+/** Whether the database did not answer the latest query. */
 function isUnanswered({ asking, askedAt, failure }: Remembered, now: number): boolean {
   if (asking && now - askedAt > ANSWER_MS) return true;
   return failure !== null && now - failure.at <= ANSWER_MS;

@@ -47,3 +47,71 @@ export const systemClock: Clock = {
   after: (ms, act) => new SystemTimer(setTimeout(act, ms)),
   every: (ms, act) => new SystemTimer(setInterval(act, ms)),
 };
+
+/** Resolves after so many milliseconds of that clock, or as soon as the signal says that nobody waits any more. */
+export async function pause(clock: Pick<Clock, "after">, ms: number, signal?: AbortSignal): Promise<void> {
+  if (signal?.aborted) return;
+  await new Promise<void>((resolve) => {
+    const end = (): void => {
+      timer.cancel();
+      signal?.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = clock.after(ms, end);
+    signal?.addEventListener("abort", end);
+  });
+}
+
+/** Resolves with the promise, or with null when that takes longer than `ms`. Leaves no timer behind. */
+export async function withTimeout<T>(
+  ms: number,
+  promise: Promise<T>,
+  clock: Pick<Clock, "after"> = systemClock,
+): Promise<T | null> {
+  const { promise: late, resolve } = Promise.withResolvers<null>();
+  const timer = clock.after(ms, () => resolve(null));
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    timer.cancel();
+  }
+}
+
+const STEP_MS = 250;
+
+/**
+ * Calls `act` after so many milliseconds in which this process was running. A time in which it stood still (stopped,
+ * suspended, or with its event loop blocked) counts as one step of 250 ms, and what arrived in it is read first: an
+ * ordinary timer would be overdue, and give up on an answer that is there. Returns what cancels it.
+ */
+export function afterRunning(
+  ms: number,
+  act: () => void,
+  clock: Pick<Clock, "after"> = systemClock,
+): () => void {
+  let left = Math.ceil(ms / STEP_MS);
+  let turn: NodeJS.Immediate | undefined;
+  const timer = clock.after(Math.min(ms, STEP_MS), () => {
+    left -= 1;
+    // After a turn of the event loop.
+    turn = setImmediate(() => (left > 0 ? timer.restart() : act()));
+  });
+  return () => {
+    timer.cancel();
+    clearImmediate(turn);
+  };
+}
+
+/**
+ * The time of day as it was at this call, and from then on by the monotonic clock: when somebody sets the
+ * machine's clock, nothing is suddenly late or due again.
+ */
+export function steady(clock: Clock): Clock {
+  const start = clock.now() - clock.monotonic();
+  return {
+    now: () => Math.round(start + clock.monotonic()),
+    monotonic: () => clock.monotonic(),
+    after: (ms, act) => clock.after(ms, act),
+    every: (ms, act) => clock.every(ms, act),
+  };
+}

@@ -1,5 +1,8 @@
 import * as fs from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
+import { constants } from "node:fs";
+import { systemClock, withTimeout } from "./clock.ts";
+import type { Clock } from "./clock.ts";
 
 /** The size of Node's thread pool, 4 unless set; with 8 nothing here was faster. */
 const THREADS = Number(process.env["UV_THREADPOOL_SIZE"]) || 4;
@@ -132,4 +135,104 @@ function absent(error: NodeJS.ErrnoException): null {
 
 function inTurn<Call extends (...values: never[]) => Promise<unknown>>(call: Call): Call {
   return (async (...values: Parameters<Call>) => await fileCall(() => call(...values))) as Call;
+}
+
+/** A disk that takes longer says nothing: what was known counts. */
+const LOOK_MS = 1_000;
+const MISSING: ReadonlySet<unknown> = new Set(["ENOENT", "ENOTDIR", "EACCES"]);
+
+/** Tells whether a program is still where it was. */
+export class ExecutableCheck {
+  readonly path: string;
+  readonly #clock: Pick<Clock, "after">;
+  #isMissing = false;
+  #looking: Promise<void> | null = null;
+
+  constructor(path: string, clock: Pick<Clock, "after"> = systemClock) {
+    this.path = path;
+    this.#clock = clock;
+  }
+
+  /** Looks, once at a time: on a disk that hangs each look would hold one of the process's few file threads. */
+  async isMissing(): Promise<boolean> {
+    this.#looking ??= this.#look().finally(() => (this.#looking = null));
+    await withTimeout(LOOK_MS, this.#looking, this.#clock);
+    return this.#isMissing;
+  }
+
+  async #look(): Promise<void> {
+    try {
+      await access(this.path, constants.X_OK);
+      this.#isMissing = false;
+    } catch (error) {
+      this.#isMissing = MISSING.has((error as NodeJS.ErrnoException).code);
+    }
+  }
+}
+
+/**
+ * Gives a folder and all that is in it to a user, whose group has the same number. No link is followed. A file with a
+ * second name stays whose it is, as it may be anybody's, and so does what lies deeper than a path can say.
+ */
+export async function chownTree(folder: string, user: number): Promise<void> {
+  await giveAll(Buffer.from(folder), user);
+}
+
+/** By their bytes: not every name is UTF-8. */
+async function giveAll(target: Buffer, user: number): Promise<void> {
+  const found = await lstat(target).catch(tooDeep);
+  if (found === null || (found.isFile() && found.nlink > 1)) return;
+  await lchown(target, user, user);
+  if (!found.isDirectory()) return;
+  for (const name of await readdir(target, { encoding: "buffer" }))
+    await giveAll(Buffer.concat([target, Buffer.from("/"), name]), user);
+}
+
+function tooDeep(error: NodeJS.ErrnoException): null {
+  if (error.code === "ENAMETOOLONG") return null;
+  throw error;
+}
+
+/** Where bytes are written one after the other. */
+export type ByteSink = {
+  write(bytes: Buffer): Promise<void>;
+  /** Waits until all of it is on disk, and closes. */
+  finish(): Promise<void>;
+  /** Lets go of it as it is. */
+  abandon(): Promise<void>;
+};
+
+/** Where bytes are read one after the other. */
+export type ByteReader = {
+  /** Fills the buffer from its begin; gives how many bytes came, 0 at the end. */
+  read(into: Buffer): Promise<number>;
+  close(): Promise<void>;
+};
+
+/** A new file that only its owner reads. Throws if there is one of the name. */
+export async function createFile(path: string): Promise<ByteSink> {
+  const file = await open(path, "wx", 0o600);
+  return {
+    write: (bytes) => writeAll(file, bytes),
+    finish: async () => {
+      await file.sync();
+      await file.close();
+    },
+    abandon: () => file.close(),
+  };
+}
+
+/** A file from its begin. */
+export async function openFile(path: string): Promise<ByteReader> {
+  const file = await open(path, "r");
+  return {
+    read: async (into) => (await file.read(into, 0, into.length, null)).bytesRead,
+    close: () => file.close(),
+  };
+}
+
+async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
+  for (let at = 0; at < bytes.length;) {
+    at += (await file.write(bytes, at, bytes.length - at)).bytesWritten;
+  }
 }

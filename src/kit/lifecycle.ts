@@ -1,3 +1,5 @@
+import type { Clock, Timer } from "./clock.ts";
+
 /** Starts parts in the order they are written and stops them in reverse, past failures. */
 export class Lifecycle {
   readonly #stops: { name: string; stop: () => Promise<void> | void }[] = [];
@@ -41,5 +43,76 @@ export class Lifecycle {
       }
     }
     if (failures.length > 0) throw new AggregateError(failures, "some parts did not stop cleanly");
+  }
+}
+
+/**
+ * A value that parts read which are made before the one that knows it: the port of a listener, for instance. `main.ts`
+ * sets it. Reading it too early is a bug, and throws, unless there is a value to begin with.
+ */
+export class LateValue<Value> {
+  readonly #name: string;
+  #known: { readonly value: Value } | null;
+
+  constructor(name: string, first?: Value) {
+    this.#name = name;
+    this.#known = first === undefined ? null : { value: first };
+  }
+
+  set(value: Value): void {
+    this.#known = { value };
+  }
+
+  get value(): Value {
+    if (this.#known === null) throw new Error(`${this.#name}: read before it was known`);
+    return this.#known.value;
+  }
+}
+
+type Lent<T> = {
+  readonly clock: Clock;
+  /** How long it stays when nobody uses it. */
+  readonly idleMs: number;
+  open(): T;
+  close(thing: T): Promise<void>;
+};
+
+/** Something costly, such as a thread: it is opened when it is first needed, and closed when it is needed no more. */
+export class LazyResource<T extends object> {
+  readonly #lent: Lent<T>;
+  #thing: T | null = null;
+  #users = 0;
+  #idle: Timer | null = null;
+  /** Of those that were closed for want of use. */
+  #closing: Promise<void> = Promise.resolve();
+
+  constructor(lent: Lent<T>) {
+    this.#lent = lent;
+  }
+
+  async use<R>(work: (thing: T) => Promise<R>): Promise<R> {
+    this.#idle?.cancel();
+    const thing = (this.#thing ??= this.#lent.open());
+    this.#users += 1;
+    try {
+      return await work(thing);
+    } finally {
+      this.#users -= 1;
+      if (this.#users === 0) this.#idle = this.#lent.clock.after(this.#lent.idleMs, () => void this.close());
+    }
+  }
+
+  /** It has broken: the next use opens another. */
+  forget(thing: T): void {
+    if (this.#thing === thing) this.#thing = null;
+  }
+
+  /** Resolves when all that was opened is closed; a later use opens it anew. */
+  async close(): Promise<void> {
+    this.#idle?.cancel();
+    const thing = this.#thing;
+    this.#thing = null;
+    if (thing) this.#closing = Promise.all([this.#closing, this.#lent.close(thing)]).then(() => undefined);
+    await this.#closing;
   }
 }

@@ -1,4 +1,4 @@
-import { GrowingBytes } from "./growing-bytes.ts";
+import { GrowingBytes } from "./bytes.ts";
 
 const NEWLINE = 0x0a;
 const RETURN = 0x0d;

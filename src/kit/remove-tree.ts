@@ -1,7 +1,9 @@
+import path from "node:path";
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
-import { chmod, entriesIn, open, rename, rmdir, unlink } from "./files.ts";
+import { chmod, entriesIn, mkdir, open, readdir, rename, rmdir, unlink } from "./files.ts";
+import type { Log } from "./log.ts";
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants;
 /** Finds without opening, which needs no right to read; Node does not name it. */
@@ -47,7 +49,7 @@ async function isRemoved(place: Buffer): Promise<boolean> {
 }
 
 /** Moves a folder, also one that nobody may change. One that is gone is fine. */
-export async function moveFolder(folder: Buffer, to: Buffer): Promise<void> {
+async function moveFolder(folder: Buffer, to: Buffer): Promise<void> {
   try {
     await rename(folder, to).catch(absent);
   } catch (error) {
@@ -75,7 +77,7 @@ async function empty(folder: FileHandle, take: (place: Buffer) => Promise<void>)
  * Held by its descriptor: whatever takes its name meanwhile is not it. One that nobody may read is opened up. Null for
  * what is no folder, or is gone.
  */
-export async function openFolder(place: Buffer): Promise<FileHandle | null> {
+async function openFolder(place: Buffer): Promise<FileHandle | null> {
   const found = await open(place, O_PATH | O_DIRECTORY | O_NOFOLLOW).catch(notAFolder);
   if (found === null) return null;
   try {
@@ -89,7 +91,7 @@ export async function openFolder(place: Buffer): Promise<FileHandle | null> {
 }
 
 /** What the names in an open folder are appended to. */
-export function inside({ fd }: FileHandle): Buffer {
+function inside({ fd }: FileHandle): Buffer {
   return Buffer.from(`/proc/self/fd/${fd}/`);
 }
 
@@ -105,4 +107,81 @@ function absent(error: NodeJS.ErrnoException): void {
 /** What has become a folder meanwhile is one the next time. */
 function absentOrFolder(error: NodeJS.ErrnoException): void {
   if (error.code !== "EISDIR") absent(error);
+}
+
+/** Where folders go that are removed: out of sight in one step, then piece by piece. */
+export class Trash {
+  readonly #dir: string;
+  readonly #log: Log;
+  #emptying: Promise<void> = Promise.resolve();
+  #isStopping = false;
+
+  constructor(dir: string, log: Log) {
+    this.#dir = dir;
+    this.#log = log;
+  }
+
+  /** A new path in it, to which something is moved. */
+  async freePath(): Promise<string> {
+    await mkdir(this.#dir, { recursive: true, mode: 0o700 });
+    return path.join(this.#dir, randomUUID());
+  }
+
+  /** Removes what is in it; resolves when that is done. What cannot be removed is tried again the next time. */
+  async empty(): Promise<void> {
+    this.#emptying = this.#removeAfter(this.#emptying);
+    await this.#emptying;
+  }
+
+  /** What is left is removed after the next start. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await this.#emptying;
+  }
+
+  async #removeAfter(before: Promise<void>): Promise<void> {
+    await before;
+    try {
+      await this.#removeAll();
+    } catch (error) {
+      this.#log.error({ err: error }, "could not delete files that were removed; they still use disk space");
+    }
+  }
+
+  /** What cannot be removed keeps nothing else from it; throws the first such error in the end. */
+  async #removeAll(): Promise<void> {
+    const errors = new Map<string, unknown>();
+    while (!this.#isStopping) {
+      const names = (await readdir(this.#dir).catch(() => [])).filter((name) => !errors.has(name));
+      if (names.length === 0) break;
+      for (const name of names)
+        await this.#remove(path.join(this.#dir, name)).catch((error: unknown) => errors.set(name, error));
+    }
+    for (const error of errors.values()) throw error;
+  }
+
+  /**
+   * A folder's folders are moved up beside it and wait for their turn: however deep they lie, one is open at a
+   * time. Links are never followed, though an app may still be at work in there.
+   */
+  async #remove(target: string): Promise<void> {
+    const folder = await openFolder(Buffer.from(target));
+    if (!folder) {
+      await unlink(target);
+      return;
+    }
+    try {
+      // Names as bytes: not every one is UTF-8.
+      const here = inside(folder);
+      for (const entry of await readdir(here, { withFileTypes: true, encoding: "buffer" })) {
+        if (this.#isStopping) return;
+        const place = Buffer.concat([here, entry.name]);
+        if (entry.isDirectory()) await moveFolder(place, Buffer.from(await this.freePath()));
+        else await unlink(place);
+      }
+    } finally {
+      await folder.close();
+    }
+    await rmdir(target);
+  }
 }

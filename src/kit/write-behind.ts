@@ -1,5 +1,5 @@
 import type { Clock, Timer } from "./clock.ts";
-import { pause } from "./pause.ts";
+import { pause } from "./clock.ts";
 
 export type WriteBehindParts = {
   readonly clock: Clock;

@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { chmod, rm, writeFile } from "node:fs/promises";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import path from "node:path";
-import { systemClock } from "../kit/clock.ts";
 import type { OperatorRequests } from "../identity/operator-requests.ts";
+import { systemClock } from "../kit/clock.ts";
 import { createServer } from "../kit/node-http.ts";
 
 /** What the command line may ask of a running service on the same machine, by name. */

@@ -1,4 +1,4 @@
-import type { PayloadBlob } from "./payload.ts";
+import type { PayloadBlob } from "./run.ts";
 
 export const DELIVERY_STATES = ["pending", "delivered", "failed"] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];

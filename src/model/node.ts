@@ -4,7 +4,6 @@ export type NodeDetails = {
   readonly name: string;
   /** The data directory it runs on: the same after a restart there. */
   readonly home: string;
-  readonly labels: Readonly<Record<string, string>>;
   readonly capacity: NodeCapacity;
   readonly release: string;
   /** What its replicas were executing at its last sign of life. */

@@ -95,7 +95,7 @@ export type Run = {
 export type RunKey = Pick<Run, "appNumber" | "id">;
 
 /** What is fixed of a run before it is accepted. */
-export type RunOrigin = {
+type RunOrigin = {
   readonly id: string;
   readonly target: Pick<Run, "appNumber" | "versionId">;
   readonly functionName: string;
@@ -108,7 +108,7 @@ export type RunOrigin = {
 };
 
 /** How far a run has come. */
-export type RunProgress = Omit<
+type RunProgress = Omit<
   Run,
   | "id"
   | "appNumber"
@@ -214,4 +214,60 @@ export function withoutEnd(run: Run): Run {
     runMs: null,
     responseMs: null,
   };
+}
+
+/** Bytes that lie in the blob store: their hash, and how many there are. */
+export type PayloadBlob = { readonly hash: string; readonly bytes: number };
+
+/** What is kept of a run beside its record. */
+export type Payload = {
+  /** The arguments as they came; null where they are not kept, or lie in a blob. */
+  readonly input: Uint8Array | null;
+  readonly inputBlob?: PayloadBlob;
+  /** The body of the response, byte for byte; null while there is none, it is not kept, or it lies in a blob. */
+  readonly result: Uint8Array | null;
+  readonly resultBlob?: PayloadBlob;
+  /** Of the response; null when it has no body. */
+  readonly contentType: string | null;
+  /** The response is the bare result, without the envelope. */
+  readonly isBare: boolean;
+  /** The caller's own webhook secret, sealed. */
+  readonly sealedSecret: Uint8Array | null;
+};
+
+/** A piece of a run's transcript: chunks of consecutive numbers (from 1), in the transcript's own framing. */
+export type TranscriptPart = {
+  readonly firstEvent: number;
+  readonly eventCount: number;
+  readonly bytes: Uint8Array;
+};
+
+/** A piece of a transcript, with the run that it belongs to. */
+export type RunPart = RunKey & TranscriptPart;
+
+/** How many runs of an app came to each state. */
+type RunCounts = Record<RunState, number>;
+
+/** Counts runs by app and by the state they ended in, since it was made. */
+export class RunTally {
+  readonly byApp = new Map<number, RunCounts>();
+
+  add(appNumber: number, state: RunState): void {
+    let counts = this.byApp.get(appNumber);
+    if (!counts) {
+      counts = { queued: 0, running: 0, success: 0, failure: 0, cancelled: 0 };
+      this.byApp.set(appNumber, counts);
+    }
+    counts[state] += 1;
+  }
+}
+
+/** The name that a file run has in place of a function's: `FILE`, or `FILE::FUNCTION`, as people write it. */
+export function fileRunName(fileName: string, functionName: string | null): string {
+  return functionName === null ? fileName : `${fileName}::${functionName}`;
+}
+
+/** Whether the run is a file run: no function's name has a dot, and the name of a file to run always has. */
+export function isFileRun({ functionName }: { readonly functionName: string }): boolean {
+  return functionName.includes(".");
 }

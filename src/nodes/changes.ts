@@ -1,4 +1,4 @@
-import { backoffMs } from "../kit/backoff.ts";
+import { backoffMs } from "../kit/retry.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import type { ChangePosition, Topic } from "../store/nodes/changes.ts";

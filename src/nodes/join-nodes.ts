@@ -1,82 +1,52 @@
 import type { BlobStore } from "../blobs/blob-store.ts";
 import { endSharing, proveShared } from "../blobs/prove-shared.ts";
-import type { NodeSettings } from "../config/node-keys.ts";
+import type { Settings } from "../config/setting-keys.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
-import type { Glance } from "../model/glance.ts";
+import type { Glance } from "../model/app.ts";
 import type { NodeDetails, ServiceNode } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
 import { Authority } from "./authority.ts";
-import type { Changes } from "./changes.ts";
-import type { Elsewhere } from "./forward/whereabouts.ts";
 import type { NetworkWall } from "../host/walls/network.ts";
 import { LEASE_MS, NodeLease } from "./lease.ts";
 import { listenAt, PeerListener } from "./peer-listener.ts";
 import { Neighbours } from "./neighbours.ts";
 import { OwnNode } from "./own-node.ts";
 import type { NodeWork } from "./own-node.ts";
-import type { Owners } from "./owners.ts";
 import type { Ownership } from "./ownership.ts";
 import type { PeerRoutes } from "./peer-listener.ts";
-import { PeerPulse } from "./peer-pulse.ts";
+import { PeerHeartbeat } from "./peer-heartbeat.ts";
 import { Peers } from "./peers.ts";
 import { answering, NodeTalk } from "./talk.ts";
 import type { Answering } from "./talk.ts";
-import { NodeWhereabouts } from "./forward/whereabouts.ts";
-import { pause } from "../kit/pause.ts";
+import { pause } from "../kit/clock.ts";
+import { AppLocator } from "./forward/app-locator.ts";
+import type { Others } from "./forward/app-locator.ts";
 import type { Peer } from "./peers.ts";
 import type { Roster } from "./roster.ts";
 
-type JoinParts = Pick<NodeSettings, "nodeUrl" | "nodePort"> & {
+type JoinParts = Pick<Settings, "nodeUrl"> & {
   readonly store: Store;
   readonly seal: Seal;
   readonly clock: Clock;
   readonly log: Log;
   readonly ownership: Ownership;
   readonly details: () => Omit<NodeDetails, "runs">;
-  /** Where all nodes keep what is large. */
+  /** The blob store that all nodes share. */
   readonly blobs: BlobStore | null;
-  /** Throws where the volumes of several nodes would be apart. */
+  /** Throws if several nodes would have separate volumes. */
   readonly requireVolumes: (others: readonly string[]) => void;
-  /** What the walls of this node's apps go by. */
+  /** The network rules of this node's walls. */
   readonly network: Pick<NetworkWall, "neighbours" | "managementPort">;
 };
 
-/** Several times within the day after which it would count as left behind. */
+/** Notes count as left behind after a day. */
 const NOTE_MS = 6 * 60 * 60 * 1000;
 
-/** What a service has of the others of its installation. */
-export type JoinedNodes = {
-  readonly url: string;
-  readonly owners: Owners;
-  /** What others change; whoever remembers such things listens before `serve`. */
-  readonly changes: Changes;
-  /** By which requests are passed on. */
-  readonly others: { readonly elsewhere: Elsewhere; readonly peers: Peers };
-  /** How the apps of a project do that other nodes serve; nothing of one that does not answer. */
-  glances(projectId: string): Promise<readonly Glance[]>;
-  /** Takes requests from others from now on, and apps. */
-  serve(
-    work: NodeWork & Omit<Answering, "owners" | "greet" | "onDropped">,
-    routes: Omit<PeerRoutes, "own">,
-  ): Promise<void>;
-  /** Where the agents of seats elsewhere reach the other nodes. */
-  seatAddresses(): readonly string[];
-  /** The same of one of them; null for one that is gone, or has none. */
-  seatAddressOf(nodeId: string): string | null;
-  /** Whether that node lives, as far as it can be told: true while no other may be taken for dead. */
-  isAlive(nodeId: string): boolean;
-  /** Whether another may be taken for dead because its lease has passed. */
-  mayJudge(): boolean;
-  /** Whether another node can take its apps. */
-  hasOthers(): boolean;
-  /** Whether no other lives, not even one that leaves. */
-  isAlone(): boolean;
-  /** Gives its apps to the others. */
-  leave(): Promise<void>;
-};
+/** The other nodes of the installation, as this service uses them. */
+export type JoinedNodes = Awaited<ReturnType<typeof join>>;
 
 /** Joins the other services on the same Postgres; null for one that is the only one on its database. */
 export async function joinNodes(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes | null> {
@@ -87,12 +57,12 @@ export async function joinNodes(parts: JoinParts, life: Lifecycle): Promise<Join
   return null;
 }
 
-async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
+async function join(parts: JoinParts, life: Lifecycle) {
   const { store, seal, clock, log, ownership } = parts;
   const identity = (await Authority.open({ store, seal, clock })).issue(ownership.owner);
   const listener = await life.start(
     "listener for other nodes",
-    () => PeerListener.listen({ identity, ...listenAt(parts.nodeUrl, parts.nodePort), log }),
+    () => PeerListener.listen({ identity, ...listenAt(parts.nodeUrl), log }),
     (started) => started.close(),
   );
   const peers = await life.start(
@@ -102,18 +72,18 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
   );
   const talk = new NodeTalk({ peers, clock });
   await life.start(
-    "greetings to other nodes",
-    () => new PeerPulse({ peers, talk, clock, log }).start(),
+    "heartbeats to other nodes",
+    () => new PeerHeartbeat({ peers, talk, clock, log }).start(),
     (started) => started.stop(),
   );
   const url = parts.nodeUrl ?? `https://127.0.0.1:${listener.port}`;
-  // Cut off from Postgres it goes on with its calls. If it is gone, TCP would ask for it a quarter of an hour.
+  // A node that is only cut off from Postgres goes on with its calls; a dead one would be retried by TCP for 15 minutes.
   const onGone = (gone: ServiceNode): void => {
     peers.forget(gone.id);
-    void talk.greet(gone).catch(() => peers.abandon(gone.id));
+    void talk.heartbeat(gone).catch(() => peers.abandon(gone.id));
   };
   const node = await OwnNode.join(
-    { store, clock, log, ownership, details: parts.details, url, heir: talk, onGone },
+    { store, clock, log, ownership, details: parts.details, url, handoverPeer: talk, onGone },
     life,
   );
   const { roster, owners } = node;
@@ -135,20 +105,26 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
     (started) => started.end(),
   );
   const self = { id: ownership.owner, url };
-  const elsewhere = new NodeWhereabouts({ store, clock, owners, roster, self, talk });
+  const locator = new AppLocator({ store, clock, owners, roster, self, talk });
   return {
     url,
     owners,
+    /** Changes by others. Register listeners before `serve`. */
     changes: node.changes,
-    others: { elsewhere, peers },
-    glances: async (projectId) => {
+    others: { locator, peers } satisfies Others,
+    /** The status of the apps of a project that other nodes serve; nothing of a node that does not answer. */
+    glances: async (projectId: string): Promise<readonly Glance[]> => {
       const nodes = roster.all.filter(({ id }) => id !== ownership.owner);
       const asked = await Promise.allSettled(nodes.map((each) => talk.glances(each, projectId)));
       return asked.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
     },
-    serve: async (work, routes) => {
+    /** From now on takes requests from other nodes, and apps. */
+    serve: async (
+      work: NodeWork & Omit<Answering, "owners" | "heartbeat" | "onDropped">,
+      routes: Omit<PeerRoutes, "own">,
+    ): Promise<void> => {
       const onDropped = (id: string, requestId: string): void => peers.dropped.drop(id, requestId);
-      const own = answering({ ...work, owners, onDropped, greet: (peer) => talk.greet(peer) });
+      const own = answering({ ...work, owners, onDropped, heartbeat: (peer) => talk.heartbeat(peer) });
       listener.route({ ...routes, own });
       await prove.with([]);
       await node.serve(work, async () => {
@@ -159,27 +135,34 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
       });
       ownership.settle();
     },
-    seatAddresses: () =>
+    /** Where agents on other machines reach the other nodes. */
+    seatAddresses: (): readonly string[] =>
       roster.all.flatMap(({ id, details }) => (id === self.id ? [] : (details.seatAddress ?? []))),
-    seatAddressOf: (nodeId) => roster.find(nodeId)?.details.seatAddress ?? null,
-    isAlive: (nodeId) => !node.lease.mayJudge || roster.find(nodeId) !== undefined,
-    mayJudge: () => node.lease.mayJudge,
-    hasOthers: () => roster.takers.some(({ id }) => id !== self.id),
-    isAlone: () => roster.all.every(({ id }) => id === self.id || ownership.predecessors.includes(id)),
-    leave: async () => {
+    seatAddressOf: (nodeId: string): string | null => roster.find(nodeId)?.details.seatAddress ?? null,
+    /** Whether that node lives; true as long as this node must not take others for dead. */
+    isAlive: (nodeId: string): boolean => !node.lease.mayJudge || roster.find(nodeId) !== undefined,
+    /** Whether another node may be taken for dead because its lease has passed. */
+    mayJudge: (): boolean => node.lease.mayJudge,
+    /** Whether another node can take its apps. */
+    hasOthers: (): boolean => roster.takers.some(({ id }) => id !== self.id),
+    /** Whether no other node lives, not even one that is leaving. */
+    isAlone: (): boolean =>
+      roster.all.every(({ id }) => id === self.id || ownership.predecessors.includes(id)),
+    /** Hands its apps over to the others. */
+    leave: async (): Promise<void> => {
       await node.leave();
       listener.startClosing();
     },
   };
 }
 
-/** By what a node proves that it keeps blobs where the others do. */
+/** Proves that this node uses the same blob store as the others. */
 async function sharingOf({ blobs, store, ownership, clock, log }: JoinParts) {
   const of = { instanceId: (await store.meta.get("instance_id")) ?? "", nodeId: ownership.owner };
   const prove = async (others: readonly string[]): Promise<void> => {
     if (blobs) await proveShared(blobs, { ...of, others });
   };
-  // The note of a node that is gone is removed by its age.
+  // Notes of dead nodes are removed by age.
   const timer = clock.every(NOTE_MS, () => {
     prove([]).catch((error: unknown) =>
       log.error({ err: error }, "could not renew a note in the blob store"),
@@ -201,7 +184,7 @@ type MeetingParts = {
   readonly self: Peer;
 };
 
-/** One that has died counts as alive until its lease has passed. */
+/** A dead node counts as alive until its lease has passed. */
 const PATIENCE_MS = 2 * LEASE_MS;
 const LOOK_AGAIN_MS = 500;
 

@@ -1,21 +1,21 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
-import { pause } from "../kit/pause.ts";
+import { pause } from "../kit/clock.ts";
 import type { NodeDetails, ServiceNode } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
 import { Changes } from "./changes.ts";
 import { NodeLease } from "./lease.ts";
-import type { Heir } from "./moves.ts";
+import type { HandoverPeer } from "./handovers.ts";
 import type { AppHost } from "./owned-apps.ts";
 import { Owners } from "./owners.ts";
 import type { Ownership } from "./ownership.ts";
 import { Roster } from "./roster.ts";
 import { availableParallelism, hostname, networkInterfaces } from "node:os";
-import { VERSION } from "../config/release.ts";
+import { VERSION } from "../config/package-files.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { directoryId } from "../host/data-folders.ts";
-import { ownMemoryBytes } from "../kit/own-memory.ts";
+import { ownMemoryBytes } from "../kit/memory.ts";
 
 type OwnNodeParts = {
   readonly store: Store;
@@ -25,7 +25,7 @@ type OwnNodeParts = {
   /** Where the others reach this node. */
   readonly url: string;
   readonly details: () => Omit<NodeDetails, "runs">;
-  readonly heir: Heir;
+  readonly handoverPeer: HandoverPeer;
   /** Another node has left, or its lease has passed. */
   readonly onGone: (node: ServiceNode) => void;
 };
@@ -128,14 +128,13 @@ const MAX_ADDRESSES = 64;
 
 /** What this service says of itself to the others, by its settings and its machine. */
 export function ownDetails(
-  { dataDir, nodeName, nodeLabels }: Pick<Settings, "dataDir" | "nodeName" | "nodeLabels">,
+  { dataDir, nodeName }: Pick<Settings, "dataDir" | "nodeName">,
   startedAt: number,
   { reached, managementPort }: Later,
 ): () => Omit<NodeDetails, "runs"> {
   const lasting = {
     name: nodeName ?? hostname(),
     home: directoryId(dataDir),
-    labels: nodeLabels,
     capacity: { cpus: availableParallelism(), memoryBytes: ownMemoryBytes() },
     release: VERSION,
     startedAt,

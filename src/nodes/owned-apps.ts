@@ -1,7 +1,7 @@
-import { backoffMs } from "../kit/backoff.ts";
+import { backoffMs } from "../kit/retry.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
-import { sideBySide } from "../kit/side-by-side.ts";
+import { forEachConcurrently } from "../kit/concurrency.ts";
 import { AppError } from "../model/errors.ts";
 import type { AppHolder, OwnedApp } from "../store/nodes/app-owners.ts";
 
@@ -85,7 +85,7 @@ export class OwnedApps {
     const host = this.#host;
     if (!host) return;
     if (come.length > 0) host.onTaken();
-    await sideBySide(apps, OPENED_AT_A_TIME, async ({ appNumber }) => {
+    await forEachConcurrently(apps, OPENED_AT_A_TIME, async ({ appNumber }) => {
       // One that could not be loaded is tried again in its own time: callers would put that off, each by one more failure.
       if (!this.#unserved.has(appNumber)) await this.#open(appNumber, host);
     });

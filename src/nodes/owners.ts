@@ -1,16 +1,17 @@
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
-import { sideBySide } from "../kit/side-by-side.ts";
+import { forEachConcurrently } from "../kit/concurrency.ts";
 import type { AppError } from "../model/errors.ts";
 import type { AppPlace, ServiceNode } from "../model/node.ts";
 import type { AppHolder, OwnedApp } from "../store/nodes/app-owners.ts";
 import type { Store } from "../store/store.ts";
 import type { NodeLease } from "./lease.ts";
-import { Moves } from "./moves.ts";
-import type { Heir } from "./moves.ts";
+import { Handovers } from "./handovers.ts";
+import type { HandoverPeer } from "./handovers.ts";
 import { OwnedApps } from "./owned-apps.ts";
 import type { AppHost } from "./owned-apps.ts";
 import { ranked, toMove, winnerOf } from "./rendezvous.ts";
+import type { Peer } from "./peers.ts";
 import type { Roster } from "./roster.ts";
 
 export type OwnersParts = {
@@ -19,13 +20,13 @@ export type OwnersParts = {
   readonly log: Log;
   readonly lease: NodeLease;
   readonly roster: Roster;
-  readonly heir: Heir;
+  readonly handoverPeer: HandoverPeer;
   /** Nodes that ran on this data directory, and are dead. */
   readonly predecessors: readonly string[];
 };
 
-/** Who has an app: this node, or another that lives. */
-export type Holder = { readonly kind: "here" } | { readonly kind: "there"; readonly peer: ServiceNode };
+/** The node that serves an app: this one, or a peer. */
+export type AppLocation = { readonly kind: "here" } | { readonly kind: "there"; readonly peer: Peer };
 
 const SYNC_MS = 1_000;
 /** How often a node looks for apps that nobody has, and for those that would better be another's. */
@@ -47,7 +48,7 @@ const ASKED_AT_A_TIME = 2;
 export class Owners {
   readonly #parts: OwnersParts;
   readonly #apps: OwnedApps;
-  readonly #moves: Moves;
+  readonly #handovers: Handovers;
   #timers: Timer[] = [];
   #reviewing: Promise<void> | null = null;
   #syncing: Promise<void> | null = null;
@@ -66,7 +67,7 @@ export class Owners {
   constructor(parts: OwnersParts) {
     this.#parts = parts;
     this.#apps = new OwnedApps({ ...parts, nodeId: parts.lease.id });
-    this.#moves = new Moves(parts);
+    this.#handovers = new Handovers(parts);
   }
 
   /** What is ours is served by that, from now on. */
@@ -130,7 +131,7 @@ export class Owners {
    * Who has the app, after this node has taken it if it is to have it; null when what was read of it is not true any
    * more. `isSent`: a node has sent the caller here.
    */
-  async settle(place: AppPlace, isSent: boolean): Promise<Holder | null> {
+  async settle(place: AppPlace, isSent: boolean): Promise<AppLocation | null> {
     const { lease, roster } = this.#parts;
     const { appNumber, owner, fence } = place;
     const found = await this.locate(place, isSent);
@@ -150,7 +151,7 @@ export class Owners {
   }
 
   /** The same without taking it: who has the app, or is to take it. */
-  async locate({ appNumber, owner, isAlive }: AppPlace, isSent: boolean): Promise<Holder | null> {
+  async locate({ appNumber, owner, isAlive }: AppPlace, isSent: boolean): Promise<AppLocation | null> {
     const { lease, roster, predecessors } = this.#parts;
     if (owner === lease.id) return { kind: "here" };
     if (owner !== null && isAlive && !predecessors.includes(owner)) {
@@ -210,10 +211,10 @@ export class Owners {
   /** Gives every app to another node, each ready there before it goes; without another nobody has them. */
   async leave(): Promise<void> {
     this.#isLeaving = true;
-    this.#moves.hurry();
+    this.#handovers.hurry();
     this.stop();
     await this.#parts.roster.look();
-    await sideBySide(this.#apps.list(), FAREWELLS_AT_A_TIME, (app) =>
+    await forEachConcurrently(this.#apps.list(), FAREWELLS_AT_A_TIME, (app) =>
       this.#safely("give an app to another node", () => this.#giveAway(app)),
     );
     await this.#safely("leave its last apps to other nodes", async () => {
@@ -281,7 +282,7 @@ export class Owners {
     const movable = this.#apps
       .list()
       .map(({ appNumber }) => appNumber)
-      .filter((appNumber) => this.#moves.mayTry(appNumber) && this.#apps.isFree(appNumber));
+      .filter((appNumber) => this.#handovers.mayTry(appNumber) && this.#apps.isFree(appNumber));
     for (const { appNumber, to } of toMove(movable, lease.id, roster.takers, MAX_MOVES)) {
       if (this.#isLeaving) return;
       await this.#handOver(appNumber, to);
@@ -305,7 +306,7 @@ export class Owners {
 
   /** Tries again to load what this node could not; what it cannot goes to a node that can. */
   #mendSoon(): Promise<void> {
-    this.#mending ??= sideBySide(this.#apps.due(), MENDED_AT_A_TIME, (appNumber) =>
+    this.#mending ??= forEachConcurrently(this.#apps.due(), MENDED_AT_A_TIME, (appNumber) =>
       this.#safely("have an app served", () => this.#mend(appNumber)),
     ).finally(() => (this.#mending = null));
     return this.#mending;
@@ -324,17 +325,17 @@ export class Owners {
   }
 
   async #handOver(appNumber: number, to: ServiceNode): Promise<void> {
-    if (!(await this.#moves.prepare(appNumber, to, this.#apps.readyCount(appNumber)))) return;
+    if (!(await this.#handovers.prepare(appNumber, to, this.#apps.readyCount(appNumber)))) return;
     const fence = this.#apps.fenceOf(appNumber);
     // A deploy may have begun while the other got ready.
     if (fence === undefined || (!this.#isLeaving && !this.#apps.isFree(appNumber))) return;
-    const giving = this.#moves.give({ appNumber, fence }, to);
+    const giving = this.#handovers.give({ appNumber, fence }, to);
     this.#giving.set(appNumber, giving);
     const isGiven = await giving.finally(() => this.#giving.delete(appNumber));
-    // It is another's already, or the heir is not there any more: the database tells which.
+    // It is another's already, or the new owner is gone: the database knows which.
     if (!isGiven) return await this.#sync();
     // Its calls go there from now on; those that have begun end here.
-    await Promise.all([this.#apps.loosen(appNumber), this.#moves.tell(to, appNumber)]);
+    await Promise.all([this.#apps.loosen(appNumber), this.#handovers.tell(to, appNumber)]);
   }
 
   async #safely(what: string, work: () => Promise<void>): Promise<void> {

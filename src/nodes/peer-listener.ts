@@ -3,15 +3,14 @@ import { createServer } from "node:https";
 import type { Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import { BACKLOG } from "../kit/listener/listening.ts";
-import { connectionKey, Strangers } from "../kit/listener/strangers.ts";
+import { BACKLOG, connectionKey, UnauthenticatedConnections } from "../kit/listener.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { Identity } from "./authority.ts";
 import { takeHop } from "./forward/hop-head.ts";
 import type { Hop } from "./forward/hop-head.ts";
 import { nodeOf } from "./authority.ts";
-import { readWhole } from "./forward/passage.ts";
+import { readWhole } from "./forward/forwarded-request.ts";
 
 /** A request that another node has passed on. */
 export type FromPeer = Hop & {
@@ -52,7 +51,7 @@ const MAX_OWN_BYTES = 1024 * 1024;
 export class PeerListener {
   readonly #server: Server;
   readonly #log: Log;
-  readonly #strangers = new Strangers<string>(MAX_STRANGERS);
+  readonly #strangers = new UnauthenticatedConnections<string>(MAX_STRANGERS);
   /** Which node each connection is from. */
   readonly #nodes = new Map<Socket, string>();
   #routes: PeerRoutes | null = null;
@@ -79,7 +78,7 @@ export class PeerListener {
       requireHostHeader: false,
     });
     this.#server.maxHeadersCount = 0;
-    this.#server.on("connection", (socket: Socket) => this.#strangers.meet(connectionKey(socket), socket));
+    this.#server.on("connection", (socket: Socket) => this.#strangers.add(connectionKey(socket), socket));
     this.#server.on("secureConnection", (socket: TLSSocket) => this.#know(socket));
     this.#server.on("tlsClientError", (_, socket: TLSSocket) => socket.destroy());
     this.#server.on("clientError", (_, socket) => socket.destroy());
@@ -128,7 +127,7 @@ export class PeerListener {
 
   /** Before any request on it: this listener was added last, and Node's own reads later. */
   #know(socket: TLSSocket): void {
-    this.#strangers.know(connectionKey(socket));
+    this.#strangers.release(connectionKey(socket));
     const nodeId = socket.authorized ? nodeOf(socket.getPeerCertificate()) : null;
     if (nodeId === null) {
       socket.destroy();
@@ -191,7 +190,7 @@ export class PeerListener {
 /** Says which setting has that port. */
 function explained(error: NodeJS.ErrnoException): Error {
   if (error.code !== "EADDRINUSE") return error;
-  const remedy = "choose another port with MILLRACE_NODE_URL or MILLRACE_NODE_PORT";
+  const remedy = "choose another port with MILLRACE_NODE_URL";
   return new Error(`${error.message}: something else listens where other nodes are to connect; ${remedy}`, {
     cause: error,
   });
@@ -212,7 +211,7 @@ async function readValue(request: IncomingMessage): Promise<unknown> {
 /** Where a node listens: for this machine alone where only that is told to others, else at every address it has. */
 export function listenAt(
   url: string | null,
-  own: number | null,
+  own: number | null = null,
 ): { readonly host: string; readonly port: number } {
   if (url === null) return { host: "127.0.0.1", port: own ?? 0 };
   const { hostname, port } = new URL(url);

@@ -1,17 +1,16 @@
 import { z } from "zod";
-import type { Clock, Timer } from "../kit/clock.ts";
+import type { Clock } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
-import type { Glance } from "../model/glance.ts";
+import type { Glance } from "../model/app.ts";
 import type { ServiceNode } from "../model/node.ts";
 import type { RunKey } from "../model/run.ts";
-import type { Heir } from "./moves.ts";
+import type { HandoverPeer } from "./handovers.ts";
 import type { Owners } from "./owners.ts";
 import type { Peer, Peers } from "./peers.ts";
 import type { Connection, ConnectionUser } from "../kit/http/connection.ts";
 import { BadResponse } from "../kit/http/fields.ts";
 import { ResponseParser } from "../kit/http/response-parser.ts";
-import type { ResponseEvents, ResponseHead } from "../kit/http/response-parser.ts";
-import { KeptBody } from "../kit/kept-body.ts";
+import { KeptBody } from "../kit/bytes.ts";
 import { ownHead } from "./forward/hop-head.ts";
 
 const PATHS = {
@@ -23,19 +22,19 @@ const PATHS = {
   dropped: "/nodes/dropped",
 } as const;
 
-/** An app that takes longer to get ready moves without being so, or later. */
+/** An app that takes longer to get ready is moved later, or before it is ready if its node stops. */
 const PREPARE_MS = 30_000;
 const HELLO_MS = 5_000;
-/** Of the hello that comes back, while the first one is waited for, and of a greeting. */
-const GREET_MS = 1_900;
+/** For a heartbeat, and for the call back during a hello, which has to end before `HELLO_MS`. */
+const HEARTBEAT_MS = 1_900;
 const GLANCE_MS = 1_500;
 const HOLDS_RUN_MS = 1_500;
 const MAX_GLANCES = 100_000;
 
 const COUNT = z.int().min(0).max(1_000_000_000);
-/** No more fit into a row. */
+/** The range of the database column. */
 const APP_NUMBER = z.int32().min(1);
-/** With an address it asks to be greeted there: who reaches others may be told to them by a wrong one. */
+/** With an address, the receiver calls that address back to verify it. */
 const HELLO = z.object({ url: z.url({ protocol: /^https$/ }).max(2_048) }).nullable();
 const PREPARE = z.object({ appNumber: APP_NUMBER, replicas: z.int().min(0).max(100_000) });
 const ADOPT = z.object({ appNumber: APP_NUMBER });
@@ -58,27 +57,27 @@ const GLANCED = z
   )
   .max(MAX_GLANCES);
 
-/** What this node does when others ask. */
+/** What this node does for others. */
 export type Answering = {
   readonly owners: Pick<Owners, "adopt">;
-  /** Makes an app ready that is about to be served here. */
+  /** Starts replicas of an app that is about to move here. */
   readonly warm: (appNumber: number, replicas: number) => Promise<void>;
   readonly glances: (projectId: string) => readonly Glance[];
   /** Whether a run is in progress here; one that has ended here is stored when it resolves. */
   readonly holdsRun: (run: RunKey) => Promise<boolean>;
-  /** That node has closed the connection of an answer to a request that this node passed on. */
+  /** That node has closed the answer to a request that this node forwarded to it. */
   readonly onDropped: (nodeId: string, requestId: string) => void;
-  /** Rejects when the node cannot be reached from here. */
-  readonly greet: (node: Peer) => Promise<void>;
+  /** Rejects if the node cannot be reached from here. */
+  readonly heartbeat: (node: Peer) => Promise<void>;
 };
 
-/** Answers what other nodes say to this one. */
-export function answering({ owners, warm, glances, holdsRun, onDropped, greet }: Answering) {
+/** Answers the messages of other nodes. */
+export function answering({ owners, warm, glances, holdsRun, onDropped, heartbeat }: Answering) {
   return async (from: string, path: string, value: unknown): Promise<unknown> => {
     switch (path) {
       case PATHS.hello: {
         const asked = read(HELLO, value);
-        if (asked) await greetBack({ id: from, url: asked.url }, greet);
+        if (asked) await verifyAddress({ id: from, url: asked.url }, heartbeat);
         return null;
       }
       case PATHS.prepare: {
@@ -102,22 +101,22 @@ export function answering({ owners, warm, glances, holdsRun, onDropped, greet }:
   };
 }
 
-/** What this node says to others. */
-export class NodeTalk implements Heir {
+/** The messages of this node to others. */
+export class NodeTalk implements HandoverPeer {
   readonly #by: { readonly peers: Peers; readonly clock: Clock };
 
   constructor(by: { readonly peers: Peers; readonly clock: Clock }) {
     this.#by = by;
   }
 
-  /** Rejects when the node cannot be reached, or cannot reach this one. */
+  /** Rejects if the node cannot be reached, or cannot reach this one. */
   async hello(node: Peer, self: Peer): Promise<void> {
     await ask(this.#by, node, PATHS.hello, { url: self.url }, { patienceMs: HELLO_MS });
   }
 
-  /** Rejects when the node cannot be reached: a connection that was made before says nothing about that. */
-  async greet(node: Peer): Promise<void> {
-    await ask(this.#by, node, PATHS.hello, null, { patienceMs: GREET_MS, isFresh: true });
+  /** Rejects if the node cannot be reached. Over a new connection, because an old one proves nothing. */
+  async heartbeat(node: Peer): Promise<void> {
+    await ask(this.#by, node, PATHS.hello, null, { patienceMs: HEARTBEAT_MS, isFresh: true });
   }
 
   async prepare(node: ServiceNode, appNumber: number, replicas: number): Promise<void> {
@@ -128,7 +127,7 @@ export class NodeTalk implements Heir {
     await ask(this.#by, node, PATHS.adopt, { appNumber });
   }
 
-  /** How the apps of a project do that are served there. */
+  /** The status of a project's apps that are served there. */
   async glances(node: ServiceNode, projectId: string): Promise<readonly Glance[]> {
     return read(GLANCED, await ask(this.#by, node, PATHS.glances, { projectId }, { patienceMs: GLANCE_MS }));
   }
@@ -139,14 +138,14 @@ export class NodeTalk implements Heir {
     return read(HOLDS, await ask(this.#by, node, PATHS.holdsRun, { appNumber, id }, patience));
   }
 
-  /** The connection of an answer to a request that it passed on was closed here, whether or not it can see that. */
+  /** Tells it that the answer to a request that it forwarded was closed here, which it may not notice. */
   async dropped(node: Peer, requestId: string): Promise<void> {
     await ask(this.#by, node, PATHS.dropped, { requestId });
   }
 }
 
-async function greetBack(node: Peer, greet: Answering["greet"]): Promise<void> {
-  await greet(node).catch((error: unknown) => {
+async function verifyAddress(node: Peer, heartbeat: Answering["heartbeat"]): Promise<void> {
+  await heartbeat(node).catch((error: unknown) => {
     throw new AppError("bad_request", { message: `cannot reach ${node.url} from here` }, error);
   });
 }
@@ -160,13 +159,13 @@ function read<T>(schema: z.ZodType<T>, value: unknown): T {
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 const PATIENCE_MS = 5_000;
 
-/** A node did not answer, or refused: the message says which of it. */
+/** A node did not answer, or refused; the message says which node and why. */
 export class PeerFailure extends Error {}
 
-/** How to ask: for how long to wait, and whether on a connection that is made for it, and closed after it. */
+/** `isFresh`: over a connection of its own, which is closed afterwards. */
 type Asking = { readonly patienceMs?: number; readonly isFresh?: boolean };
 
-/** Says something to another node, a path and a value as JSON, and gives its answer; throws `PeerFailure`. */
+/** Posts a value to another node as JSON and resolves with its answer; throws `PeerFailure`. */
 export async function ask(
   { peers, clock }: { readonly peers: Peers; readonly clock: Clock },
   peer: Peer,
@@ -174,111 +173,56 @@ export async function ask(
   value: unknown,
   { patienceMs = PATIENCE_MS, isFresh = false }: Asking = {},
 ): Promise<unknown> {
-  return await new Promise((resolve, reject) => {
-    const text = JSON.stringify(value);
-    const question = new Question(
-      peers,
-      peer,
-      ownHead(path, Buffer.byteLength(text)) + text,
-      resolve,
-      reject,
-    );
-    question.start(clock, patienceMs, isFresh);
-  });
-}
-
-class Question implements ConnectionUser, ResponseEvents {
-  readonly #peers: Peers;
-  readonly #peer: Peer;
-  readonly #text: string;
-  readonly #resolve: (answer: unknown) => void;
-  readonly #reject: (error: PeerFailure) => void;
-  readonly #parser = new ResponseParser("POST", this);
-  readonly #kept = new KeptBody(MAX_ANSWER_BYTES);
-  #connection: Connection | null = null;
-  #late: Timer | null = null;
-  #isFresh = false;
-  #status = 0;
-
-  constructor(
-    peers: Peers,
-    peer: Peer,
-    text: string,
-    resolve: (answer: unknown) => void,
-    reject: (error: PeerFailure) => void,
-  ) {
-    this.#peers = peers;
-    this.#peer = peer;
-    this.#text = text;
-    this.#resolve = resolve;
-    this.#reject = reject;
-  }
-
-  start(clock: Clock, patienceMs: number, isFresh: boolean): void {
-    this.#late = clock.after(patienceMs, () => this.#fail("it did not answer in time"));
-    this.#isFresh = isFresh;
-    const idle = isFresh ? null : this.#peers.take(this.#peer, this);
-    this.#connection = idle ?? this.#peers.open(this.#peer, this);
-    if (idle) this.onOpen();
-  }
-
-  onOpen(): void {
-    this.#connection?.socket.write(this.#text);
-  }
-
-  onData(data: Buffer): void {
-    try {
-      this.#parser.feed(data);
-    } catch (error) {
-      if (!(error instanceof BadResponse)) throw error;
-      this.#fail(error.message);
-    }
-  }
-
-  onDrain(): void {}
-
-  onLost(): void {
-    this.#fail("the connection to it ended");
-  }
-
-  onContinue(): void {}
-
-  onHead({ status }: ResponseHead): void {
-    this.#status = status;
-  }
-
-  onBody(bytes: Buffer): void {
-    this.#kept.add(bytes);
-    if (this.#kept.isTooLarge) this.#fail("its answer is too large");
-  }
-
-  onEnd(_: readonly string[], isReusable: boolean): void {
-    const connection = this.#connection;
+  const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+  const body = JSON.stringify(value);
+  const kept = new KeptBody(MAX_ANSWER_BYTES);
+  let connection: Connection | null = null;
+  let status = 0;
+  const fail = (why: string): void => {
+    reject(new PeerFailure(`node ${peer.id}: ${why}`));
     if (!connection) return;
-    const text = this.#kept.whole()?.toString() ?? "";
-    if (this.#status !== 200) {
-      this.#fail(`it answered ${this.#status}: ${text.slice(0, 200)}`);
-      return;
-    }
-    this.#connection = null;
-    this.#late?.cancel();
-    // A node is greeted for as long as a stream lasts there: each greeting would leave a connection behind.
-    if (isReusable && !this.#isFresh) this.#peers.release(this.#peer, connection);
-    else connection.socket.destroy();
-    try {
-      this.#resolve(JSON.parse(text));
-    } catch {
-      this.#reject(new PeerFailure(`node ${this.#peer.id}: its answer is no JSON`));
-    }
-  }
-
-  #fail(why: string): void {
-    const connection = this.#connection;
-    if (!connection) return;
-    this.#connection = null;
-    this.#late?.cancel();
     connection.user = null;
     connection.socket.destroy();
-    this.#reject(new PeerFailure(`node ${this.#peer.id}: ${why}`));
-  }
+    connection = null;
+  };
+  const parser = new ResponseParser("POST", {
+    onContinue: () => {},
+    onHead: (head) => void ({ status } = head),
+    onBody: (bytes) => {
+      kept.add(bytes);
+      if (kept.isTooLarge) fail("its answer is too large");
+    },
+    onEnd: (_, isReusable) => {
+      if (!connection) return;
+      const text = kept.whole()?.toString() ?? "";
+      if (status !== 200) return fail(`it answered ${status}: ${text.slice(0, 200)}`);
+      // Heartbeats are sent for as long as a stream lasts; a kept connection for each would pile up.
+      if (isReusable && !isFresh) peers.release(peer, connection);
+      else connection.socket.destroy();
+      connection = null;
+      try {
+        resolve(JSON.parse(text));
+      } catch {
+        fail("its answer is no JSON");
+      }
+    },
+  });
+  const user: ConnectionUser = {
+    onOpen: () => connection?.socket.write(ownHead(path, Buffer.byteLength(body)) + body),
+    onData: (data) => {
+      try {
+        parser.feed(data);
+      } catch (error) {
+        if (!(error instanceof BadResponse)) throw error;
+        fail(error.message);
+      }
+    },
+    onDrain: () => {},
+    onLost: () => fail("the connection to it ended"),
+  };
+  const idle = isFresh ? null : peers.take(peer, user);
+  connection = idle ?? peers.open(peer, user);
+  const late = clock.after(patienceMs, () => fail("it did not answer in time"));
+  if (idle) user.onOpen();
+  return await promise.finally(() => late.cancel());
 }

@@ -31,8 +31,8 @@ export type FleetReplica<C> = SlotReplica<C> & {
   readonly idleSince: number;
   /** It does not answer: a call given to it now would wait. */
   readonly isSilent: boolean;
-  /** Checks whether it is alive; to be called every `ROUND_MS`. */
-  feel(): void;
+  /** Checks whether it is alive; to be called every `HEARTBEAT_MS`. */
+  checkHealth(): void;
   readonly startedAt: number;
   /** Of its process; 0 while nobody knows. */
   readonly pid: number;

@@ -1,6 +1,6 @@
-import { backoffMs } from "../kit/backoff.ts";
+import { backoffMs } from "../kit/retry.ts";
 import type { Exit, InitFailure } from "../engines/engine.ts";
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import { randomName } from "../kit/ids.ts";
 import type { FunctionSignature } from "../model/app.ts";
@@ -8,7 +8,7 @@ import type { ScalingConfig } from "../model/app-config.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { FleetCounts, FleetEvents, FleetParts, FleetReplica, ReplicaSource } from "./fleet-events.ts";
 import { Meter } from "./meter.ts";
-import { Rounds } from "../engines/heartbeat.ts";
+import { HeartbeatTimer } from "../engines/heartbeat.ts";
 import type { Capacity } from "./slots/capacity.ts";
 import { desiredReplicas } from "./slots/scale.ts";
 import type { Load } from "./slots/scale.ts";
@@ -89,7 +89,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   readonly #clock: Clock;
   readonly #counts: FleetCounts;
   readonly #crashes = new CrashLoop();
-  readonly #rounds: Rounds;
+  readonly #heartbeats: HeartbeatTimer;
   readonly #meter: Meter<R>;
   #timer: Timer | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
@@ -104,7 +104,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   /** No replica is to start. */
   #isVacant = false;
   /** A replica is gone. */
-  readonly #departures = new Bell();
+  readonly #departures = new Condition();
 
   constructor(scaling: ScalingConfig, { source, clock, events, counts, allowance }: FleetParts<C, R>) {
     this.#scaling = scaling;
@@ -113,8 +113,8 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#clock = clock;
     this.#counts = counts;
     this.#single = source.mayBeSingle ? null : false;
-    this.#rounds = new Rounds(clock, () => {
-      for (const replica of this.replicas) replica.feel();
+    this.#heartbeats = new HeartbeatTimer(clock, () => {
+      for (const replica of this.replicas) replica.checkHealth();
     });
     this.#meter = new Meter<R>(scaling, allowance, clock, {
       ready: () => this.ready,
@@ -252,7 +252,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     const isFirst = this.#single === null;
     this.#single ??= false;
     this.#setReady([...this.ready, replica]);
-    this.#rounds.start();
+    this.#heartbeats.start();
     this.readyClock.set(true, this.#clock.monotonic());
     this.#events.onReady(functions);
     const [relieved] = this.#leaving.has(replica) ? [] : this.#leaving;
@@ -321,7 +321,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.replicas.delete(replica);
     this.#leaving.delete(replica);
     if (this.replicas.size === 0) {
-      this.#rounds.stop();
+      this.#heartbeats.stop();
       this.#meter.stop();
     }
     this.#withdraw(replica);
@@ -339,7 +339,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#events.onReturned(waiting);
     this.scale();
     if (this.replicas.size === 0 && this.#isStopping) this.#emptied.resolve();
-    this.#departures.ring();
+    this.#departures.notify();
   }
 
   /** One start may end without an explanation, by an accident of the machine; the second time the app is to blame. */

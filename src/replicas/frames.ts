@@ -1,5 +1,4 @@
-import { writeAscii } from "../kit/ascii.ts";
-import { GrowingBytes } from "../kit/growing-bytes.ts";
+import { GrowingBytes, writeAscii } from "../kit/bytes.ts";
 
 /**
  * Frames of the wire and of the control connection: payload length, call id (both u32, little endian), type

@@ -1,18 +1,57 @@
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
+import type { Exit, InitFailure } from "../engines/engine.ts";
+import type { FleetCounts, FleetReplica, ReplicaSource } from "./fleet-events.ts";
 import type { FunctionSignature } from "../model/app.ts";
+import type { Home } from "../engines/home.ts";
+import type { PrintedLine } from "../engines/log-lines.ts";
+import type { Seats } from "./seats.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Call } from "./call.ts";
-import type { InitFailure } from "../engines/engine.ts";
 import { newFleetCounts } from "./fleet-events.ts";
-import type { FleetCounts, FleetReplica, ReplicaSource } from "./fleet-events.ts";
 import { Fleet } from "./fleet.ts";
-import { functionReplicas } from "./function-replicas.ts";
-import type { PrintedLine } from "../engines/log-lines.ts";
-import type { PoolEvents, PoolParts } from "./pool-events.ts";
-import { serverReplicas } from "./server/server-replicas.ts";
+import { functionReplicas } from "./replica.ts";
+import { serverReplicas } from "./server/server-replica.ts";
 import { Slots } from "./slots/slots.ts";
+
+/** What a pool is made of. */
+export type PoolParts = {
+  /** Where its replicas start. */
+  readonly seats: Pick<Seats, "start" | "serve" | "close">;
+  readonly home: Home;
+  readonly clock: Clock;
+  readonly events: PoolEvents;
+  /** What earlier versions of the app have counted, to go on from. */
+  readonly counts?: FleetCounts;
+  /** The app's owner: all apps of one owner share one turn when output is read. */
+  readonly owner?: string;
+};
+
+/** A line some replica of the pool printed. */
+export type PoolLogLine = PrintedLine & { readonly replicaId: string };
+
+/** What the owner of a pool learns from it. */
+export type PoolEvents = {
+  onLog(line: PoolLogLine): void;
+  /** The first replica has said what `main.py` offers. */
+  onFunctions(functions: readonly FunctionSignature[]): void;
+  onReplicaGone(replicaId: string, exit: Exit): void;
+  /** An error of our own, met while a replica was listened to; that replica is being ended. */
+  onError(error: unknown): void;
+};
+
+/** What is not stored of a run that somebody waits for, whatever its app's configuration says. */
+export type HiddenPayloads = { readonly input: boolean; readonly result: boolean };
+
+/** Where a run goes: to the replicas of a version. */
+export type RunTarget = {
+  readonly appNumber: number;
+  readonly versionId: string;
+  readonly slots: Pick<Slots<Call>, "submit" | "abandon" | "backlogRoom">;
+  readonly config: AppConfig;
+  readonly hidden: HiddenPayloads;
+};
 
 type PoolReplica = FleetReplica<Call>;
 
@@ -26,7 +65,7 @@ export class Pool {
   readonly #events: PoolEvents;
   readonly #fleet: Fleet<Call, PoolReplica>;
   /** A replica is ready, or none can be. */
-  readonly #starts = new Bell();
+  readonly #starts = new Condition();
 
   constructor(config: AppConfig, parts: PoolParts) {
     const { clock, events, counts = newFleetCounts() } = parts;
@@ -127,7 +166,7 @@ export class Pool {
   /** Ends everything now; what still runs gets `outcome`. */
   async close(outcome: Outcome): Promise<void> {
     const closed = this.slots.close(outcome);
-    this.#starts.ring();
+    this.#starts.notify();
     await closed;
   }
 
@@ -136,7 +175,7 @@ export class Pool {
     // Those of before may be in use elsewhere: equal ones are not kept twice.
     if (!this.functions || JSON.stringify(functions) !== JSON.stringify([...this.functions.values()]))
       this.functions = new Map(functions.map((signature) => [signature.name, signature]));
-    this.#starts.ring();
+    this.#starts.notify();
     this.slots.handOver();
   }
 
@@ -147,7 +186,7 @@ export class Pool {
   }
 
   #onInitFailure(failure: InitFailure): void {
-    this.#starts.ring();
+    this.#starts.notify();
     this.slots.refuseWaiting(failure);
   }
 

@@ -1,70 +1,49 @@
 import type { Socket } from "node:net";
-import type { Clock, Timer } from "../kit/clock.ts";
-import { releaseBytes } from "../kit/release-bytes.ts";
-import { within } from "../kit/within.ts";
+import type { Clock } from "../kit/clock.ts";
+import { releaseBytes } from "../kit/bytes.ts";
+import { withTimeout } from "../kit/clock.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Call, CallHolder } from "./call.ts";
-import type { Exit, InitFailure, Started, Usage } from "../engines/engine.ts";
-import { CallTable } from "./call.ts";
+import type { Exit, Started, Usage } from "../engines/engine.ts";
 import { Control } from "./control.ts";
-import type { FleetReplica, ReplicaEvents } from "./fleet-events.ts";
+import type { FleetReplica, ReplicaEvents, ReplicaSource } from "./fleet-events.ts";
+import { LAST_WORDS_MS, ReplicaLife } from "./replica-life.ts";
 import { packCalls } from "./frames.ts";
 import type { PackedCall } from "./frames.ts";
-import type { ConnectionKind } from "../engines/home.ts";
+import type { ConnectionKind, Home } from "../engines/home.ts";
 import { LogSockets } from "../engines/log-lines.ts";
-import { Pulse } from "../engines/heartbeat.ts";
+import { Heartbeat } from "../engines/heartbeat.ts";
 import { WireInbox } from "./wire-inbox.ts";
 import { BadFrame } from "../engines/protocol.ts";
 import type { PayloadLimits } from "../engines/protocol.ts";
+import type { AppConfig } from "../model/app-config.ts";
+import type { Seats } from "./seats.ts";
 
 const WORN_AT = 2 ** 32 - 2 ** 20;
-/** How far the report of a process's end may lag behind the end of its wire, or the other way round. */
-const LAST_WORDS_MS = 500;
-/** How long to wait for a dead replica: longer than it takes to kill one whose keepers are stopped too. */
-const BURIAL_SECONDS = 20;
+/** How long to wait for the end of a dead replica: killing one whose keepers are stopped too takes a while. */
+const REAP_SECONDS = 20;
 
-/**
- * One Python process, as the service sees it.
- *
- * starting → ready → draining → gone; any of them → gone. Only a ready replica is given calls.
- */
-export class Replica implements CallHolder, FleetReplica<Call> {
-  readonly id: string;
-  readonly startedAt: number;
-  /** Calls in its hands by wire id, oldest first. */
-  readonly calls = new CallTable();
-  state: "starting" | "ready" | "draining" | "gone" = "starting";
-  readyAt = 0;
+/** A Python process that takes calls over its wire. */
+export class Replica extends ReplicaLife<Started> implements CallHolder, FleetReplica<Call> {
   pid = 0;
-  isCondemned = false;
-  idleSince = 0;
-  headSince = 0;
-  readonly #clock: Clock;
   readonly #events: WireReplicaEvents;
   readonly #inbox: WireInbox;
-  readonly #pulse: Pulse;
-  #started: Started | null = null;
+  readonly #heartbeat: Heartbeat;
   #wire: Socket | null = null;
   #control: Control | null = null;
   readonly #logs: LogSockets;
   #hello: readonly FunctionSignature[] | null = null;
-  #initFailure: InitFailure | null = null;
   #nextWireId = 1;
   /** Handed over in this tick. Not the calls themselves: one may be withdrawn, and get another id, before it leaves. */
   #outgoing: PackedCall[] = [];
-  #deadline: Timer | null = null;
   /** How it broke the protocol: from then on it is not listened to. */
   #fault: string | null = null;
-  /** Why it was found dead. */
-  #silence: string | null = null;
   /** It ended, and had not read all that was sent on its wire. */
   #hasUnread = false;
   readonly #wireClosed = Promise.withResolvers<void>();
 
   constructor(id: string, { clock, events, limits, owner = "" }: ReplicaParts) {
-    this.id = id;
-    this.startedAt = clock.now();
-    this.#clock = clock;
+    super(id, clock, events);
     this.#events = events;
     this.#logs = new LogSockets(owner, {
       onLog: (line) => events.onLog(line),
@@ -76,50 +55,36 @@ export class Replica implements CallHolder, FleetReplica<Call> {
         this.#hello = functions;
         this.#becomeReady();
       },
-      onInitFailure: (failure) => (this.#initFailure = failure),
+      onInitFailure: (failure) => (this.initFailure = failure),
       // The reader of a call that was cancelled has gone.
       onStream: (call) => call.hasEnded || call.reader.onStream?.(),
       onChunk: (call, chunk) => call.hasEnded || call.reader.onChunk?.(chunk),
       onOutcome: (call, outcome) => {
-        this.#release(call);
+        this.release(call);
         events.onOutcome(call, outcome);
       },
     });
-    this.#pulse = new Pulse({
-      ask: () => this.#tell((control) => control.ping()),
-      look: () => this.#started?.vitals(this.pid) ?? null,
+    this.#heartbeat = new Heartbeat({
+      ping: () => this.#tell((control) => control.ping()),
+      look: () => this.process?.vitals(this.pid) ?? null,
       onSilence: (isSilent) => events.onSilence(isSilent),
-      onDead: (why) => this.#giveUp(why),
+      onDead: (why) => {
+        this.giveUp(why);
+        this.setDeadline(REAP_SECONDS, () => this.leave({ detail: why, initFailure: null }));
+      },
     });
   }
 
-  /** It does not answer: a call given to it now would wait. */
   get isSilent(): boolean {
-    return this.#pulse.isSilent;
+    return this.#heartbeat.isSilent;
   }
 
-  /** Checks whether it is alive; to be called every `ROUND_MS`. */
-  feel(): void {
-    if (this.state === "ready" || this.state === "draining") this.#pulse.feel();
+  checkHealth(): void {
+    if (this.state === "ready" || this.state === "draining") this.#heartbeat.check();
   }
 
   async usage(): Promise<Usage | null> {
-    return (await this.#started?.usage(this.pid)) ?? null;
-  }
-
-  obstacle(): string | null {
-    return this.state === "starting" ? (this.#started?.obstacle?.() ?? null) : null;
-  }
-
-  /** Ties it to its process, and ends with that. If it is not ready after `initSeconds`, it has failed to start. */
-  bindTo(started: Started, initSeconds: number): void {
-    this.#started = started;
-    this.#setDeadline(initSeconds, () => {
-      const message = `${this.obstacle() ?? "main.py was not ready"} within deployment_initialization_timeout (${initSeconds} s)`;
-      this.#initFailure = { message, traceback: message, isTimeout: true };
-      this.kill();
-    });
-    this.#outlive(started).catch((error: unknown) => this.#events.onError(error));
+    return (await this.process?.usage(this.pid)) ?? null;
   }
 
   /** Takes a connection that showed this replica's ticket. */
@@ -140,12 +105,9 @@ export class Replica implements CallHolder, FleetReplica<Call> {
   hand(call: Call, now: number): void {
     const wire = this.#wire;
     if (!wire) return;
-    call.wireId = this.#nextWireId++;
     call.phase = "handed";
     call.holder = this;
-    call.handedAt = now;
-    if (this.calls.size === 0) this.headSince = now;
-    this.calls.set(call.wireId, call);
+    this.hold(call, this.#nextWireId++, now);
     const { wireId, runId, functionName, body } = call;
     const waiting = this.#outgoing.push({ wireId, runId, functionName, body });
     if (waiting === 1) setImmediate(() => this.#flush(wire));
@@ -170,22 +132,17 @@ export class Replica implements CallHolder, FleetReplica<Call> {
     if (this.calls.holds(call)) this.#tell((control) => control.grant(call, bytes));
   }
 
-  /** Orderly end: nothing new; what it holds goes on to its end, then the process exits. Killed if it does not. */
-  stop(withinSeconds: number): void {
-    if (this.state === "draining" || this.state === "gone") return;
-    if (this.state === "starting") return this.kill();
-    this.state = "draining";
-    this.#setDeadline(withinSeconds, () => this.kill());
-    this.#tell((control) => control.stop());
-    if (!this.#wire) return;
-    // Behind the calls of this tick: the replica reads them all before it reads the end.
-    this.#flush(this.#wire);
-    this.#wire.end();
+  protected describeTimeout(initSeconds: number) {
+    const message = `${this.obstacle() ?? "main.py was not ready"} within deployment_initialization_timeout (${initSeconds} s)`;
+    return { message, traceback: message };
   }
 
-  /** Ends the process and all it started, now. */
-  kill(): void {
-    if (this.state !== "gone") this.#started?.kill();
+  protected drain(): void {
+    this.#tell((control) => control.stop());
+    if (!this.#wire) return;
+    // After the calls of this tick: the replica reads them all before it reads the end.
+    this.#flush(this.#wire);
+    this.#wire.end();
   }
 
   #attach(kind: ConnectionKind, socket: Socket): void {
@@ -199,7 +156,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
         break;
       case "control": {
         const control = new Control(socket, this.calls, (call) => {
-          this.#release(call);
+          this.release(call);
           this.#events.onWithdrawn(call);
         });
         this.#control = control;
@@ -231,7 +188,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
   #listen(socket: Socket, read: (data: Buffer) => void): void {
     socket.on("data", (data: Buffer) => {
       if (this.#fault !== null) return;
-      this.#pulse.hear();
+      this.#heartbeat.hear();
       try {
         read(data);
       } catch (error) {
@@ -263,87 +220,51 @@ export class Replica implements CallHolder, FleetReplica<Call> {
     void this.#lose();
   }
 
-  #release(call: Call): void {
-    const now = this.#clock.monotonic();
-    this.calls.delete(call.wireId);
-    this.headSince = now;
-    if (this.calls.size === 0) this.idleSince = now;
-  }
-
   #becomeReady(): void {
-    // Both have to be here: a replica without its control connection could not be told to cancel.
-    if (this.state !== "starting" || !this.#hello || !this.#control) return;
-    this.state = "ready";
-    this.#deadline?.cancel();
-    this.readyAt = this.#clock.now();
-    this.idleSince = this.#clock.monotonic();
+    // Without its control connection, a replica could not be told to cancel.
+    if (!this.#hello || !this.#control || !this.move("ready")) return;
     this.#events.onReady(this.#hello);
-    // Whoever needs them has them; each replica of an app would keep its own.
+    // Not kept: each replica of an app would hold a copy.
     this.#hello = null;
   }
 
-  #setDeadline(seconds: number, act: () => void): void {
-    this.#deadline?.cancel();
-    this.#deadline = this.#clock.after(seconds * 1000, act);
-  }
-
-  async #outlive(process: Started): Promise<void> {
-    const exit = await process.exited;
-    this.#retreat();
-    // Its last frames may still be unread: why it could not start, or a result.
-    await within(LAST_WORDS_MS, this.#wireClosed.promise, this.#clock);
-    this.#leave(exit);
+  /** Unread frames may say why it could not start, or hold a result. */
+  protected async lastWords(): Promise<void> {
+    await withTimeout(LAST_WORDS_MS, this.#wireClosed.promise, this.clock);
   }
 
   /** A connection closed: the process is ending. How it ended is told by the engine, a moment later. */
   async #lose(): Promise<void> {
     if (this.state === "gone") return;
     try {
-      this.#retreat();
-      const exited = this.#started?.exited;
+      this.retreat();
+      const exited = this.process?.exited;
       // If that comes, `#outlive` goes on from there.
-      if (exited && (await within(LAST_WORDS_MS, exited, this.#clock))) return;
+      if (exited && (await withTimeout(LAST_WORDS_MS, exited, this.clock))) return;
       this.kill();
-      this.#leave({ detail: "it closed its connection", initFailure: null });
+      this.leave({ detail: "it closed its connection", initFailure: null });
     } catch (error) {
       this.#events.onError(error);
     }
   }
 
-  /** It is dead. Its calls are reported only when it is gone: until then it might wake up and run them. */
-  #giveUp(why: string): void {
-    this.#silence = why;
-    this.#retreat();
-    this.kill();
-    this.#setDeadline(BURIAL_SECONDS, () => this.#leave({ detail: why, initFailure: null }));
-  }
-
-  /** A call given to it now would be lost. */
-  #retreat(): void {
-    if (this.state !== "ready") return;
-    this.state = "draining";
-    this.#events.onEnding();
-  }
-
-  #leave(exit: Exit): void {
-    if (this.state === "gone") return;
-    this.state = "gone";
-    this.#deadline?.cancel();
+  protected leave(exit: Exit): void {
+    if (!this.move("leave")) return;
     this.#wire?.destroy();
     this.#control?.destroy();
-    this.#logs.close(this.#clock);
+    this.#logs.close(this.clock);
     const lost = [...this.calls.values()];
     // What it had not read is the end of what was sent. If nothing else, that is the latest call.
     const unread = (this.#hasUnread && this.calls.get(this.#nextWireId - 1)) || null;
     this.calls.clear();
-    const initFailure = exit.initFailure ?? this.#initFailure;
+    const initFailure = exit.initFailure ?? this.initFailure;
     this.#events.onGone({ ...this.#told(exit), initFailure }, lost, unread);
   }
 
   /** Why we ended it, or else how it ended. */
   #told(exit: Exit): Omit<Exit, "initFailure"> {
     if (this.#fault !== null) return { detail: `it broke the protocol: ${this.#fault}`, fault: this.#fault };
-    return this.#silence === null ? exit : { detail: this.#silence, silence: this.#silence };
+    return this.silence === null ? exit : { detail: this.silence, silence: this.silence };
   }
 }
 
@@ -361,3 +282,73 @@ type ReplicaParts = {
   /** Whose it is: what is read of all that is one owner's has one turn among those of others. */
   readonly owner?: string;
 };
+
+type FunctionReplicasParts = Pick<ReplicaParts, "clock" | "owner"> & {
+  readonly seats: Pick<Seats, "start" | "close">;
+  readonly home: Home;
+};
+
+/** Starts the replicas that take calls by the wire: each starts in a seat and calls home. */
+export function functionReplicas(
+  { scaling, limits, deployment }: AppConfig,
+  { seats, home, clock, owner = "" }: FunctionReplicasParts,
+): ReplicaSource<Call, Replica> {
+  return {
+    mayBeSingle: false,
+    open: (id, events) => {
+      let isConfined: Promise<void> | null = null;
+      // As soon as its process is known, and once: it goes on starting meanwhile.
+      const confine = (pid: number): Promise<void> | null => (isConfined ??= started?.confine?.(pid) ?? null);
+      let started: Started | null = null;
+      const replica: Replica = new Replica(id, {
+        clock,
+        limits,
+        owner,
+        events: {
+          ...events,
+          onReady: (functions) => {
+            const confined = confine(replica.pid);
+            if (!confined) events.onReady(functions);
+            else
+              confined.then(
+                () => replica.state === "ready" && events.onReady(functions),
+                (error: unknown) => {
+                  events.onError(error);
+                  replica.kill();
+                },
+              );
+          },
+          onWithdrawn: (call) => {
+            call.wireId = 0;
+            events.onWithdrawn(call);
+          },
+          onGone: (exit, lost, unread) => {
+            home.forget(ticket);
+            // Calls begin in order, and a result is sent before the next call begins: only these can have begun. On
+            // the way from elsewhere results may have been lost, so that any of them can.
+            const begun = isElsewhere
+              ? lost
+              : lost.slice(0, scaling.replicaConcurrency).filter((call) => call !== unread);
+            const waiting = lost.filter((call) => !begun.includes(call));
+            for (const call of waiting) call.wireId = 0;
+            // Its connections may have ended long before the news of how it did.
+            const isTold = exit.fault !== undefined || exit.silence !== undefined;
+            events.onGone(isTold ? exit : (started?.judge?.(exit) ?? exit), begun, waiting);
+          },
+        },
+      });
+      let isElsewhere = false;
+      const ticket = home.expect((kind, socket, pid) => {
+        isElsewhere ||= socket.remoteAddress !== undefined;
+        // Of a failure whoever waits for it below hears.
+        if (pid !== null) confine(pid)?.catch(() => {});
+        replica.attach(kind, socket, pid);
+      });
+      started = seats.start({ id, ticket });
+      void started.leaving?.then(() => events.onLeaving());
+      replica.bindTo(started, deployment.deploymentInitializationTimeoutSeconds);
+      return replica;
+    },
+    close: () => seats.close(),
+  };
+}

@@ -1,17 +1,17 @@
 import type { Clock } from "../kit/clock.ts";
-import { FairLane } from "../kit/fair-lane.ts";
+import { FairLane } from "../kit/concurrency.ts";
 import { AppError, isInDoubt } from "../model/errors.ts";
 import { Batcher } from "../kit/batcher.ts";
-import { insist } from "../kit/insist.ts";
+import { retry } from "../kit/retry.ts";
 import type { Log } from "../kit/log.ts";
 import type { AcceptedRun } from "../store/runs/accepted-runs.ts";
 import type { Store } from "../store/store.ts";
 
-/** Of what is smaller much is stored at once. */
+/** Smaller inputs do not need a turn. */
 const LITTLE_BYTES = 64 * 1024;
-/** More at once are stored no faster, and all would be done at the end. */
+/** More in parallel would not be faster, and all would finish late. */
 const LIMITS = { total: 16, perKey: 8, waiting: 256, waitMs: 4_000 };
-/** Each call with a key is a transaction of its own: many of one app would leave no connection to others. */
+/** Each call with a key is a transaction; without a limit, one app could take all connections. */
 const KEYED = { total: 64, perKey: 32, waiting: 10_000, waitMs: 4_000 };
 const CROWDED = {
   message: "More is sent than can be stored right now; nothing was accepted. Try again shortly.",
@@ -21,9 +21,8 @@ const CROWDED = {
 type Input = { readonly appNumber: number; readonly bytes: number; readonly isBlob: boolean };
 
 /**
- * The turns of apps in which large inputs, and calls with a key, are stored: those of one app, however many, leave room for
- * others', and who would have to wait for too long is refused before anything is stored. A blob store that hangs holds up no
- * input that is a row.
+ * Stores large inputs and calls with keys in turns of apps, so that one app does not delay others. A call that would
+ * wait too long is refused before anything is stored. A blob store that hangs does not delay inputs in rows.
  */
 export class InputTurns {
   readonly #rows: FairLane;
@@ -36,37 +35,27 @@ export class InputTurns {
     this.#keyed = new FairLane(KEYED, clock);
   }
 
-  /** Stores an input of that many bytes in its app's turn; throws `storage_unavailable` where there are too many. */
+  /** Stores an input in its app's turn; throws `storage_unavailable` if too many wait. */
   async take<Result>({ appNumber, bytes, isBlob }: Input, store: () => Promise<Result>): Promise<Result> {
     if (bytes <= LITTLE_BYTES) return await store();
-    return await inTurn(isBlob ? this.#blobs : this.#rows, appNumber, store);
+    return await (isBlob ? this.#blobs : this.#rows).run(String(appNumber), crowded, store);
   }
 
-  /** The same of a call with a key, whatever its size. */
+  /** The same for a call with a key, whatever its size. */
   async takeKeyed<Result>(appNumber: number, store: () => Promise<Result>): Promise<Result> {
-    return await inTurn(this.#keyed, appNumber, store);
+    return await this.#keyed.run(String(appNumber), crowded, store);
   }
 }
 
-async function inTurn<Result>(
-  lane: FairLane,
-  appNumber: number,
-  store: () => Promise<Result>,
-): Promise<Result> {
-  const leave = await lane.enter(String(appNumber));
-  if (!leave) throw new AppError("storage_unavailable", CROWDED);
-  try {
-    return await store();
-  } finally {
-    leave();
-  }
+function crowded(): AppError {
+  return new AppError("storage_unavailable", CROWDED);
 }
 
 type AcceptorParts = { readonly store: Pick<Store, "runs">; readonly clock: Clock; readonly log: Log };
 
 /**
- * What one statement stores. Of 2 MiB it takes a fraction of the 4 s that it has; apps take turns, so that inputs of one,
- * however large and many, hold up no other's for longer than that.
+ * One statement's share: 2 MiB take a fraction of its 4 s. Apps take turns, so that large inputs of one do not delay
+ * others for longer.
  */
 const BATCH = {
   maxItems: 512,
@@ -74,21 +63,20 @@ const BATCH = {
   weightOf: ({ payload }: AcceptedRun) => payload.input?.length ?? 0,
   keyOf: ({ run }: AcceptedRun) => run.appNumber,
 };
-/** How long a caller waits in all to learn whether a run was stored: less than 5 s, with what a caller needs besides. */
+/** How long a caller waits to learn whether its run is stored: below 5 s, with everything else. */
 const ANSWER_MS = 4_750;
-/** The same while the service stops, of a write that nobody has answered yet. */
+/** The same while the service stops. */
 const LAST_ANSWER_MS = 1_000;
 const ASK_AGAIN_MS = 250;
 
-/** A run of which it may have to be found out whether it is stored: `ask` does, until it is answered. */
+/** A run that may be in doubt; `ask` finds out whether it is stored. */
 type Doubted = { readonly runId: string; readonly ask: () => Promise<boolean> };
 
-/** A caller who waits. */
 type Waiting = { isInDoubt: boolean; readonly giveUp: () => void };
 
 const GIVEN_UP = Symbol("given up");
 
-/** Nobody could say in time whether the run is stored; `settled` will. */
+/** It is not known in time whether the run is stored; `settled` resolves with it later. */
 export class InDoubt extends AppError {
   readonly settled: Promise<boolean>;
 
@@ -101,17 +89,16 @@ export class InDoubt extends AppError {
 }
 
 /**
- * Stores accepted runs, with all that come meanwhile in one commit. A connection that breaks under a commit leaves
- * it open what became of it: that is found out before anybody is told, and a run that was refused can never appear
- * later.
+ * Stores accepted runs in batches. If a connection breaks during a commit, the outcome is found out before the caller
+ * gets an answer; a run that was refused can never appear later.
  */
 export class Acceptor {
   readonly #parts: AcceptorParts;
   readonly #accepts: Batcher<AcceptedRun, void>;
   readonly #refusals: Batcher<AcceptedRun, Set<string>>;
-  /** Runs of which it is not known whether they are stored. */
+  /** Runs in doubt. */
   #doubts = 0;
-  /** The log knows that there are such. */
+  /** Whether the log has a warning about them. */
   #isTold = false;
   readonly #waiting = new Set<Waiting>();
   #isDraining = false;
@@ -121,7 +108,7 @@ export class Acceptor {
     const { store } = parts;
     this.#parts = parts;
     this.#accepts = new Batcher(async (batch) => await store.runs.accept(batch), BATCH);
-    // Their inputs are not sent.
+    // Refusals carry no inputs.
     const { maxItems, keyOf } = BATCH;
     this.#refusals = new Batcher(async (batch) => new Set(await store.runs.refuse(batch)), {
       maxItems,
@@ -129,22 +116,19 @@ export class Acceptor {
     });
   }
 
-  /** Resolves when the run is stored. Rejects if it surely is not and never will be, or with `InDoubt`. */
+  /** Resolves when the run is stored. Rejects if it never will be, or with `InDoubt`. */
   async accept(run: AcceptedRun): Promise<void> {
     await this.#answer(this.#refusable(run), this.#accepts.add(run), undefined);
   }
 
-  /** The same of a run that is under way and will end: in doubt it is not refused but stored again. */
+  /** The same for a run in progress; in doubt it is stored again instead of refused. */
   async adopt(run: AcceptedRun): Promise<void> {
     const store = async () => await this.#accepts.add(run);
     const ask = async () => await store().then(() => true);
     await this.#answer({ runId: run.run.id, ask }, store(), undefined);
   }
 
-  /**
-   * The same of a write that stores the run besides other things, or does not for a reason of its own: `stored` is
-   * what it resolves with if it did.
-   */
+  /** The same for a write that may also store nothing; `stored` is its result if it stored the run. */
   async resolve<Result extends { readonly kind: string }>(
     run: AcceptedRun,
     writing: Promise<Result>,
@@ -153,24 +137,21 @@ export class Acceptor {
     return await this.#answer(this.#refusable(run), writing, stored, ({ kind }) => kind === stored.kind);
   }
 
-  /**
-   * The service is about to stop: who waits for what nobody knows is told so at once, and within a second who waits for
-   * a write that nobody has answered. Later their connections would be cut.
-   */
+  /** Tells callers whose runs are in doubt at once, and others within a second, before their connections are cut. */
   startDraining(): void {
     this.#isDraining = true;
     for (const waiting of this.#waiting) if (waiting.isInDoubt) waiting.giveUp();
     this.#parts.clock.after(LAST_ANSWER_MS, () => this.#giveUp());
   }
 
-  /** What is in doubt now stays so until the next start. */
+  /** Runs in doubt stay so until the next start. */
   stop(): void {
     this.#isDraining = true;
     this.#isStopping = true;
     this.#giveUp();
   }
 
-  /** Whether it is stored. If it is not, its place is taken, so that a commit still on its way finds no room. */
+  /** Finds out whether the run is stored; if not, blocks its id, so that a late commit fails. */
   #refusable(run: AcceptedRun): Doubted {
     const { id: runId } = run.run;
     return { runId, ask: async () => !(await this.#refusals.add(run)).has(runId) };
@@ -180,7 +161,7 @@ export class Acceptor {
     for (const waiting of this.#waiting) waiting.giveUp();
   }
 
-  /** One time for all of it, from the write to what was found out about it. */
+  /** One time limit for the write and for finding out. */
   async #answer<Result>(
     run: Doubted,
     writing: Promise<Result>,
@@ -199,14 +180,14 @@ export class Acceptor {
       timer.cancel();
       this.#waiting.delete(waiting);
     }
-    // Who was told so will look for it: what was never sent leaves its refusal there too.
+    // The caller will look the run up, so a run that was never sent needs its refusal too.
     throw new InDoubt(
       run.runId,
       finding.then(isStored, () => this.#settle(run)),
     );
   }
 
-  /** What the write gave, or would have given; rejects if the run is surely not stored. */
+  /** The result of the write, or what it would have been; rejects if the run is certainly not stored. */
   async #find<Result>(
     run: Doubted,
     writing: Promise<Result>,
@@ -228,10 +209,10 @@ export class Acceptor {
     this.#doubts += 1;
     try {
       if (this.#isStopping) return false;
-      const isStored = await insist(ask, {
+      const isStored = await retry(ask, {
         clock: this.#parts.clock,
-        gapMs: () => ASK_AGAIN_MS,
-        goesOn: (error) => {
+        delayMs: () => ASK_AGAIN_MS,
+        shouldRetry: (error) => {
           this.#warn(error, runId);
           return !this.#isStopping;
         },
@@ -243,7 +224,7 @@ export class Acceptor {
     }
   }
 
-  /** Once, however many there are and however long it lasts: each is asked about four times a second. */
+  /** Logged once, because each run in doubt is checked four times a second. */
   #warn(error: unknown, runId: string): void {
     if (this.#isTold) return;
     this.#isTold = true;

@@ -1,87 +1,79 @@
 import type { Clock } from "../kit/clock.ts";
-import { pause } from "../kit/pause.ts";
+import { pause } from "../kit/clock.ts";
 import { AppError, errorBody } from "../model/errors.ts";
-import { endRun, isFinal } from "../model/run.ts";
-import { RunTally } from "../model/run-tally.ts";
-import type { RunTarget } from "../replicas/run-target.ts";
+import { endRun, isFinal, RunTally } from "../model/run.ts";
+import type { RunTarget } from "../replicas/pool.ts";
 import type { Run, RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 import type { KnownRun, RunLookup } from "./lookup.ts";
 
-/** A run between the store and a replica is at one of the two very soon. */
+/** A run on its way from the store to a replica arrives very soon. */
 const TRIES = 20;
 const TRY_MS = 50;
 
-/** So many queued runs of a deleted app are looked at together. */
+/** Queued runs of a deleted app that are ended together. */
 const PAGE = 100;
 const ORPHAN = new AppError("app_not_found", { message: "The app was deleted before the run began." });
 
-export type CancellerParts = {
+type CancellerParts = {
   readonly lookup: RunLookup;
   readonly store: Store;
   readonly clock: Clock;
   readonly onDeliveries: () => void;
   readonly target: (appNumber: number) => RunTarget | null;
-  /** Ends the file run that is under way here; false when there is none. */
+  /** Ends a file run that is in progress here; false if there is none. */
   readonly cancelFile: (runId: string) => boolean;
 };
 
-/** Ends runs from outside, wherever they are. */
+/** Cancels runs at the request of callers, and ends the queued runs of deleted apps. */
 export class Canceller {
   /** Runs that ended in the queue. */
   readonly ended = new RunTally();
-  readonly #lookup: RunLookup;
-  readonly #store: Store;
-  readonly #clock: Clock;
-  readonly #onDeliveries: () => void;
-  readonly #target: (appNumber: number) => RunTarget | null;
-  readonly #cancelFile: (runId: string) => boolean;
+  readonly #parts: CancellerParts;
 
-  constructor({ lookup, store, clock, onDeliveries, target, cancelFile }: CancellerParts) {
-    this.#lookup = lookup;
-    this.#store = store;
-    this.#clock = clock;
-    this.#onDeliveries = onDeliveries;
-    this.#target = target;
-    this.#cancelFile = cancelFile;
+  constructor(parts: CancellerParts) {
+    this.#parts = parts;
   }
 
-  /** Throws for a run that is not there, that the caller may not know of, or that has ended. */
+  /** Throws for a run that does not exist, that the caller may not see, or that has ended. */
   async cancel(key: RunKey, maySee: (run: Run) => boolean): Promise<void> {
+    const { lookup, cancelFile, clock } = this.#parts;
     for (let i = 0; i < TRIES; i++) {
-      const known = await this.#lookup.find(key, null, maySee);
+      const known = await lookup.find(key, null, maySee);
       if (!known) throw new AppError("run_not_found");
       if (isFinal(known.run.state) || known.live?.end) throw new AppError("run_finished");
       if (known.live) {
         known.live.cancel();
         return;
       }
-      if (this.#cancelFile(key.id)) return;
+      if (cancelFile(key.id)) return;
       const cancelled = new AppError("cancelled");
       if (known.run.state === "queued" && (await this.#endQueued(known, cancelled, "cancelled"))) return;
-      await pause(this.#clock, TRY_MS);
+      await pause(clock, TRY_MS);
     }
     throw new AppError("not_available", { message: "The run is in progress in another service." });
   }
 
-  /** Ends the queued runs of those of the apps that were deleted; their webhooks are told. */
+  /** Ends the queued runs of deleted apps and notifies their webhooks. */
   async endOrphans(appNumbers: readonly number[]): Promise<void> {
-    const living = new Set((await this.#store.appOwners.list(appNumbers)).map(({ appNumber }) => appNumber));
+    const { appOwners } = this.#parts.store;
+    const living = new Set((await appOwners.list(appNumbers)).map(({ appNumber }) => appNumber));
     for (const appNumber of appNumbers) if (!living.has(appNumber)) await this.#endAll(appNumber);
   }
 
   async #endAll(appNumber: number): Promise<void> {
+    const { runs: stored } = this.#parts.store;
     const queued = { appNumber, state: "queued", limit: PAGE } as const;
-    let runs = await this.#store.runs.list(queued);
+    let runs = await stored.list(queued);
     for (let last = runs.at(-1); last; last = runs.at(-1)) {
-      // At once, so that the store commits them together.
+      // In parallel, so that the store commits them together.
       await Promise.all(runs.map((run) => this.#endOrphan(run)));
-      runs = await this.#store.runs.list({ ...queued, before: last.id });
+      runs = await stored.list({ ...queued, before: last.id });
     }
   }
 
   async #endOrphan(key: RunKey): Promise<void> {
-    const known = await this.#lookup.find(key, null);
+    const known = await this.#parts.lookup.find(key, null);
     if (known?.run.state === "queued") await this.#endQueued(known, ORPHAN, "failure");
   }
 
@@ -90,24 +82,17 @@ export class Canceller {
     error: AppError,
     state: "cancelled" | "failure",
   ): Promise<boolean> {
+    const { store, clock, target, onDeliveries } = this.#parts;
     const { id, appNumber, webhookEndpoint: url } = run;
-    const now = this.#clock.now();
+    const now = clock.now();
     const body = Buffer.from(errorBody(error, id));
     const contentType = "application/json";
-    const isKept = this.#target(appNumber)?.config.deployment.recordPayloads !== "none";
-    const hasEnded = await this.#store.claims.endQueued({
+    const statusCode = state === "cancelled" ? null : error.status;
+    const isKept = target(appNumber)?.config.deployment.recordPayloads !== "none";
+    const hasEnded = await store.claims.endQueued({
       appNumber,
       id,
-      run: endRun(
-        run,
-        {
-          state,
-          statusCode: state === "cancelled" ? null : error.status,
-          errorCode: error.code,
-          errorMessage: error.message,
-        },
-        now,
-      ),
+      run: endRun(run, { state, statusCode, errorCode: error.code, errorMessage: error.message }, now),
       result: isKept ? { bytes: body, contentType } : null,
       delivery:
         url === null
@@ -125,7 +110,7 @@ export class Canceller {
             },
     });
     if (hasEnded) this.ended.add(appNumber, state);
-    if (hasEnded && url !== null) this.#onDeliveries();
+    if (hasEnded && url !== null) onDeliveries();
     return hasEnded;
   }
 }

@@ -1,9 +1,9 @@
 import { Batcher } from "../kit/batcher.ts";
 import type { Clock } from "../kit/clock.ts";
-import { Counts } from "../kit/counts.ts";
-import { insist } from "../kit/insist.ts";
+import { Counts } from "../kit/concurrency.ts";
+import { retry } from "../kit/retry.ts";
 import type { Log } from "../kit/log.ts";
-import { RunTally } from "../model/run-tally.ts";
+import { RunTally } from "../model/run.ts";
 import type { FinishedClaim } from "../store/runs/final-runs.ts";
 import type { ReleasedClaim } from "../store/runs/claims.ts";
 import type { Store } from "../store/store.ts";
@@ -15,16 +15,16 @@ export type ClaimRecorderParts = {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
-  /** Null where every payload lies in the database. */
+  /** Null if all payloads are in the database. */
   readonly large?: LargePayloads | null;
   /** Deliveries have been stored. */
   readonly onDeliveries: () => void;
-  /** A run of that app waits in the store again. */
+  /** A run of that app was requeued. */
   readonly onReleased: (appNumber: number) => void;
 };
 
 const BATCH = 256;
-/** What one statement stores; apps take turns, so that large results of one do not hold up the ends of another's runs. */
+/** One statement's share; apps take turns, so that large results of one do not delay the ends of others' runs. */
 const ENDS = {
   maxItems: BATCH,
   maxWeight: 2 * 1024 * 1024,
@@ -33,26 +33,25 @@ const ENDS = {
   keyOf: ({ run }: FinishedClaim) => run.appNumber,
 };
 const RETRY_MS = 1_000;
-/** An end that could not be stored for so long is made anew: its blobs, which no row names yet, are put again. */
+/** An end that could not be stored for this long is prepared again, because blobs without a row are removed. */
 const REMAKE_MS = 20 * 60 * 1000;
-/** What ends may hold that are not stored yet; beyond it, apps that have such ends begin no more runs. */
+/** Memory for ends that are not stored yet; beyond it, apps with such ends start no more runs. */
 export const MAX_UNSTORED_BYTES = 64 * 1024 * 1024;
 
 /**
- * Records the ends of runs that are in the store before they end: their final state, their result and their delivery are one
- * write, refused if somebody else has claimed the run meanwhile. A run whose replica or service ended under it
- * goes back to the queue instead.
+ * Records the ends of runs that were stored before they ended. Final state, result and delivery are one write, which is
+ * refused if another service has claimed the run since. A run whose replica or service died is requeued instead.
  */
 export class ClaimRecorder implements RunRecorder {
-  /** Runs whose end is stored. */
+  /** Runs whose end is stored, by state. */
   readonly ended = new RunTally();
   readonly #parts: ClaimRecorderParts;
   readonly #finished: Batcher<FinishedClaim, Set<string>>;
   readonly #released: Batcher<ReleasedClaim, void>;
   readonly #recording = new Set<Promise<void>>();
-  /** The ends of each app that are not stored yet. */
+  /** Ends per app that are not stored yet. */
   readonly #unstored = new Counts<number>();
-  /** What all of them hold. */
+  /** Total size of their results. */
   #unstoredBytes = 0;
   #isStopping = false;
 
@@ -83,20 +82,17 @@ export class ClaimRecorder implements RunRecorder {
     this.#recording.add(recorded);
   }
 
-  /**
-   * Whether runs of the app may begin that are stored at their end. Results wait in memory while the store does not take
-   * them, or takes them more slowly than they come.
-   */
+  /** Whether runs of the app may start. Results wait in memory while the store is away or slower than the runs. */
   hasRoom(appNumber: number): boolean {
     return this.#unstoredBytes < MAX_UNSTORED_BYTES || !this.#unstored.has(appNumber);
   }
 
-  /** Resolves when the end of every run that has ended is written down. */
+  /** Resolves when the ends of all ended runs are stored. */
   async settle(): Promise<void> {
     await Promise.all(this.#recording);
   }
 
-  /** Resolves when every end is written down; storage that does not answer is not waited for any more. */
+  /** The same, without waiting for storage that does not answer. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await this.settle();
@@ -109,26 +105,26 @@ export class ClaimRecorder implements RunRecorder {
     const again = run.isAsync ? nextTry(run, end, claim) : null;
     if (again) {
       log.warn({ runId: id, ...again }, "returning the run to the queue");
-      await this.#insist(() =>
+      await this.#retry(() =>
         this.#released.add({ appNumber: target.appNumber, id, owner, fence, ...again }),
       );
       onReleased(target.appNumber);
       return;
     }
-    // Before the end is seen: a key that is free never answers with a refusal that was another call's.
+    // Before the end is visible: a freed key must never answer with the refusal of another call.
     await this.#forgetKey(run, claim);
     let made: FinishedClaim | null = null;
     let madeAt = 0;
-    const passed = await this.#insist(async () => {
-      // A stream is read back for its webhook, and what is large becomes a blob: that may fail for a while too.
+    const stored = await this.#retry(async () => {
+      // Reading a stream back for its webhook and storing blobs may fail for a while too.
       if (!made || clock.monotonic() - madeAt > REMAKE_MS) {
         madeAt = clock.monotonic();
         made = await this.#finishedClaim(run, end, claim);
       }
       return { ids: await this.#finished.add(made), finished: made };
     });
-    if (!passed) return;
-    const { ids, finished } = passed;
+    if (!stored) return;
+    const { ids, finished } = stored;
     if (!ids.has(id)) {
       log.warn({ runId: id, fence }, "ignored a late outcome: the run was claimed again");
       return;
@@ -137,12 +133,12 @@ export class ClaimRecorder implements RunRecorder {
     if (finished.delivery) this.#parts.onDeliveries();
   }
 
-  /** A key whose run never began is free again: the caller may try with it once more. */
+  /** Frees the key of a run that never started, so that the caller may use it again. */
   async #forgetKey({ call, request }: LiveRun, { keyHash }: Claim): Promise<void> {
     if (keyHash === null || call.handedAt > 0) return;
     const { id: runId, target } = request;
     const { store } = this.#parts;
-    await this.#insist(() => store.keys.forget({ appNumber: target.appNumber, keyHash, runId }));
+    await this.#retry(() => store.keys.forget({ appNumber: target.appNumber, keyHash, runId }));
   }
 
   async #finishedClaim(run: LiveRun, end: RunEnd, { owner, fence }: Claim): Promise<FinishedClaim> {
@@ -158,18 +154,18 @@ export class ClaimRecorder implements RunRecorder {
       whole && large?.isLarge(body)
         ? await large.withBody(whole, body, body === bytes ? blob : undefined)
         : whole;
-    // That of an async run is stored already.
+    // An async run's input is stored already.
     const input = run.isAsync ? null : (payload?.input ?? null);
     return { run: run.record(), fence, owner, result, input, part: payload && run.lastPart, delivery };
   }
 
-  /** What has happened must not be lost because the storage is away for a while. */
-  async #insist<Result>(write: () => Promise<Result>): Promise<Result | null> {
+  /** Retries until the storage takes the write, or the service stops. */
+  async #retry<Result>(write: () => Promise<Result>): Promise<Result | null> {
     const { clock, log } = this.#parts;
-    return await insist(write, {
+    return await retry(write, {
       clock,
-      gapMs: () => RETRY_MS,
-      goesOn: (error) => {
+      delayMs: () => RETRY_MS,
+      shouldRetry: (error) => {
         log.error({ err: error }, "could not store the outcome of a run; retrying");
         return !this.#isStopping;
       },
@@ -177,7 +173,7 @@ export class ClaimRecorder implements RunRecorder {
   }
 }
 
-/** How a run that did not get to its own end goes back to the queue; null for one that has ended. */
+/** How a run that did not finish is requeued; null for a run that has ended. */
 function nextTry(
   run: LiveRun,
   { outcome }: RunEnd,

@@ -5,72 +5,69 @@ import type { Outcome } from "../model/outcome.ts";
 import { callerOf } from "../model/run.ts";
 import type { AppHolder } from "../store/nodes/app-owners.ts";
 import type { ClaimedRun, HeldClaim } from "../store/runs/claims.ts";
-import type { RunTarget } from "../replicas/run-target.ts";
+import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
-import { BackgroundReader } from "./background.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Executor } from "./execute.ts";
 import { BACK, withInputs } from "./large-payloads.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunRequest } from "./live-run.ts";
-import type { PartWriter } from "./transcript-parts.ts";
 import { httpOf } from "./ended-run.ts";
 
 export type DispatcherParts = {
   readonly store: Store;
   readonly executor: Executor;
   readonly recorder: ClaimRecorder;
-  readonly partWriter: PartWriter;
   readonly clock: Clock;
   readonly log: Log;
   /** This process, among those that share the database. */
   readonly owner: string;
-  /** Owners that are known to be dead, whatever their leases say. */
+  /** Owners that are dead, whatever their leases say. */
   readonly predecessors: readonly string[];
   /** Null where every payload lies in the database. */
   readonly large: LargePayloads | null;
-  /** Where runs of an app go now; null for an app that takes none. */
+  /** The current target of an app; null for an app that takes no runs. */
   readonly target: (appNumber: number) => RunTarget | null;
-  /** Where a run goes that this version accepted. */
+  /** The target of runs that this version accepted. */
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
-  /** By which this service may take runs of an app; null where it is the only one. */
+  /** The fence under which this service claims runs of an app; null if it is the only service. */
   readonly holderOf: (appNumber: number) => AppHolder | null;
-  /** Whether the app is this service's, as far as it can know without asking. */
+  /** Whether this service owns the app, as far as it knows without asking. */
   readonly mayClaim: (appNumber: number) => boolean;
-  /** A claim was refused: the app may be another service's by now. */
+  /** A claim was refused: another service may own the app by now. */
   readonly onRefused: () => void;
-  /** Looks after queued runs of apps that are not served here: what nobody has is taken, what was deleted ends. */
+  /** Handles queued runs of apps that are not served here: takes apps without an owner, ends the runs of deleted ones. */
   readonly lookAfter: (appNumbers: readonly number[]) => Promise<void>;
 };
 
-/** What is known of one app's backlog. */
+/** The state of one app's backlog. */
 type Backlog = {
   /** Claimed and not yet ended. */
   held: number;
-  /** Of those, the ones that the current version's slots know nothing of. */
+  /** Of these, runs that the current version's slots do not count. */
   elsewhere: number;
-  /** Places given to runs that are being accepted. */
+  /** Places reserved for runs that are being accepted. */
   reserved: number;
   /** Runs on their way into the store. */
   arriving: number;
   isClaiming: boolean;
   /** Whether the store may hold more. */
   hasMore: boolean;
-  /** A claim may have been done though it failed: some runs may be ours without our knowing. */
+  /** A claim may have succeeded though it failed here: some runs may be claimed without this process knowing. */
   isInDoubt: boolean;
-  /** Monotonic; until then nothing is claimed, because the arguments of the next run could not be read. */
+  /** Monotonic; nothing is claimed until then, because the arguments of the next run could not be read. */
   restsUntil: number;
 };
 
-/** How soon a backlog that found no room is looked at again, if nothing else happens. */
+/** How often a backlog without room is checked, if nothing else triggers it. */
 const LOOK_MS = 1_000;
-/** How often all that the store says is ours, or queued, is compared with what we know of. */
+/** How often the store's claimed and queued runs are compared with the state here. */
 const REVIEW_MS = 60_000;
-/** Arguments that wait in memory for a replica, per app. */
+/** Arguments of waiting runs in memory, per app. */
 const MAX_CLAIM_BYTES = 8 * 1024 * 1024;
-/** A run under which the service ended so often is given up: it may be the reason. */
+/** A run is given up after this many interruptions, because it may cause them. */
 const MAX_INTERRUPTIONS = 20;
-/** How soon a run is tried again whose arguments could not be read. */
+/** Delay before a run is retried whose arguments could not be read. */
 const REST_MS = 1_000;
 
 /**
@@ -82,13 +79,14 @@ export class Dispatcher {
   readonly #backlogs = new Map<number, Backlog>();
   #timers: Timer[] = [];
   #looking: Promise<void> | null = null;
+  #isRecovering = false;
   #isStopping = false;
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts;
   }
 
-  /** Puts back what a process that is gone has left, and begins to dispatch. */
+  /** Requeues the runs of earlier processes, and begins to dispatch. */
   async start(): Promise<void> {
     const { store, owner, predecessors, log } = this.#parts;
     const isAlone = store.kind === "sqlite";
@@ -101,10 +99,28 @@ export class Dispatcher {
     this.#timers.push(this.#every(LOOK_MS, () => this.#lookForWork()));
   }
 
-  /** Takes nothing more; what is under way goes on, and stays ours. */
+  /** Claims nothing more; runs in progress go on and stay claimed. */
   stop(): void {
     this.#isStopping = true;
     for (const timer of this.#timers) timer.cancel();
+  }
+
+  /**
+   * Requeues the runs of dead nodes. One at a time: it may wait long for a locked table, and several would take all the
+   * connections that the ends of runs are written with.
+   */
+  async recoverDead(): Promise<void> {
+    if (this.#isRecovering) return;
+    const { store, owner, log } = this.#parts;
+    this.#isRecovering = true;
+    try {
+      const count = await store.claims.recover({ owner, isAlone: false });
+      if (count > 0) log.info({ count }, "requeued runs of a node that has died");
+    } catch (error) {
+      log.error({ err: error }, "could not look for runs left by dead nodes");
+    } finally {
+      this.#isRecovering = false;
+    }
   }
 
   /** The store holds runs of that app. */
@@ -121,19 +137,19 @@ export class Dispatcher {
   reserve({ appNumber, slots }: RunTarget): boolean {
     const backlog = this.#backlog(appNumber);
     if (this.#isStopping || backlog.hasMore || backlog.isClaiming || backlog.arriving > 0) return false;
-    // Of an app that may be another's by now, runs go into the queue, where its owner finds them.
+    // Runs of an app that another service may own go into the queue, where its owner finds them.
     if (!this.#parts.mayClaim(appNumber) || !this.#parts.recorder.hasRoom(appNumber)) return false;
     if (slots.backlogRoom <= backlog.reserved) return false;
     backlog.reserved += 1;
     return true;
   }
 
-  /** A run of that app is on its way into the store: none that comes later may pass it by. */
+  /** A run of that app is being stored: no later run may overtake it. */
   expect(appNumber: number): void {
     this.#backlog(appNumber).arriving += 1;
   }
 
-  /** That run is in the store, or will never be. */
+  /** That run is stored, or never will be. */
   arrived(appNumber: number): void {
     this.#backlog(appNumber).arriving -= 1;
     this.wake(appNumber);
@@ -146,7 +162,7 @@ export class Dispatcher {
     this.#pump(appNumber, backlog);
   }
 
-  /** A run of that app is ours, and nobody is to execute it as it is: it goes back into the queue. */
+  /** A run of that app is claimed by this process and must go back into the queue. */
   putBack(appNumber: number): void {
     this.#backlog(appNumber).isInDoubt = true;
     this.wake(appNumber);
@@ -159,14 +175,11 @@ export class Dispatcher {
   }
 
   #run(request: RunRequest, claim: Claim): void {
-    const { executor, recorder, partWriter } = this.#parts;
-    const reader = new BackgroundReader(partWriter);
-    const run = executor.executeClaimed(request, claim, reader, recorder);
-    reader.attach(run);
-    void this.#hold(run);
+    const { executor, recorder } = this.#parts;
+    void this.#hold(executor.executeClaimed(request, claim, null, recorder));
   }
 
-  /** Counts a run until its end is written down. */
+  /** Counts a run until its end is recorded. */
   async #hold(run: LiveRun): Promise<void> {
     const { appNumber, slots } = run.request.target;
     const backlog = this.#backlog(appNumber);
@@ -192,7 +205,7 @@ export class Dispatcher {
     for (const [appNumber, backlog] of this.#backlogs) this.#pump(appNumber, backlog);
   }
 
-  /** Claims what the app's slots have room for. */
+  /** Claims as many runs as the app's slots have room for. */
   #pump(appNumber: number, backlog: Backlog): void {
     if (this.#isStopping || backlog.isClaiming || !backlog.hasMore) return;
     const target = this.#parts.target(appNumber);
@@ -201,12 +214,12 @@ export class Dispatcher {
       void this.#work(appNumber, backlog, () => this.#parts.lookAfter([appNumber]));
       return;
     }
-    // What waits for an earlier version takes the place of what could wait for this one: neither piles up.
+    // Runs that wait for an earlier version take the place of runs for this one, so that neither piles up.
     const room = target.slots.backlogRoom - backlog.elsewhere;
     if (room <= 0 || !this.#parts.recorder.hasRoom(appNumber)) return;
     if (this.#parts.clock.monotonic() < backlog.restsUntil) return;
     const { maxReplicas, replicaConcurrency } = target.config.scaling;
-    // Many at once, where many wait ahead: a claim for each of a thousand short runs would cost more than they
+    // With many runs waiting, claims many at once: a claim for each of a thousand short runs would cost more than the
     // do. A slot that nothing waits for is filled at once.
     if (backlog.held > maxReplicas * replicaConcurrency && room < backlog.held) return;
     backlog.hasMore = false;
@@ -230,7 +243,7 @@ export class Dispatcher {
     }
   }
 
-  /** What a claim got whose answer nobody heard goes back into the queue. */
+  /** Requeues runs of a claim whose answer was lost. */
   async #putBackUnheard(appNumber: number, backlog: Backlog): Promise<void> {
     const { store, owner, log } = this.#parts;
     const unheard = await this.#unheard(appNumber);
@@ -243,11 +256,11 @@ export class Dispatcher {
     backlog.hasMore = true;
   }
 
-  /** What is ours of an app, or of all, and nothing here knows of. */
+  /** Claimed runs of one app, or of all apps, that this process does not know. */
   async #unheard(appNumber: number | null): Promise<HeldClaim[]> {
     const { store, owner, executor } = this.#parts;
     const held = await store.claims.held({ appNumber, owner });
-    // Now, not before: what was taken over meanwhile is known by now, and what has ended has another state.
+    // Read after the query: runs claimed meanwhile are known by now, and ended ones have another state.
     const known = executor.claimed();
     return held.filter(({ id }) => !known.has(id));
   }
@@ -275,7 +288,7 @@ export class Dispatcher {
       appNumber,
       owner,
       holder: this.#parts.holderOf(appNumber),
-      // One finds out whether the blob store is back.
+      // A single run shows whether the blob store is back.
       limit: wasAway ? 1 : room,
       maxBytes: MAX_CLAIM_BYTES,
     });
@@ -292,7 +305,7 @@ export class Dispatcher {
     }
   }
 
-  /** A run of an earlier version; one whose version cannot be looked for now goes back into the queue. */
+  /** Starts a run of an earlier version; requeues it if the version cannot be looked up now. */
   async #beginEarlier(claimed: ClaimedRun, current: RunTarget): Promise<void> {
     const { appNumber, versionId } = claimed.run;
     try {
@@ -303,7 +316,7 @@ export class Dispatcher {
     }
   }
 
-  /** Executes a claimed run, or ends it without. */
+  /** Executes a claimed run, or ends it with `end`. */
   #begin(
     { run, fence, payload, storedEvents }: ClaimedRun,
     target: RunTarget,
@@ -319,14 +332,14 @@ export class Dispatcher {
     const request: RunRequest = { id, target, functionName, body, isBare, ...origin };
     const again = { attempt, interruptions, createdAt, keyHash: null, storedEvents };
     const claim: Claim = { owner, fence, isAsync, ...again };
-    // A caller who waited has gone with the service that took the call.
+    // The caller of a sync run was connected to the service that died.
     const isOver = !isAsync || interruptions > MAX_INTERRUPTIONS;
     const outcome: Outcome | null = isOver ? { kind: "refused", code: "interrupted" } : end;
     if (outcome) void this.#hold(executor.endClaimed(request, claim, recorder, outcome));
     else this.#run(request, claim);
   }
 
-  /** Once at a time: a database that hangs would collect one question after the other. */
+  /** One at a time: with a hanging database, queries would pile up. */
   #lookForWork(): Promise<void> {
     this.#looking ??= this.#look().finally(() => (this.#looking = null));
     return this.#looking;

@@ -1,9 +1,7 @@
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { LiveRun } from "./live-run.ts";
 import type { Claim, RunRecorder, RunParts, RunReader, RunRequest } from "./live-run.ts";
-
-const NOBODY: RunReader = { onStream: () => undefined, onChunk: () => undefined, onEnd: () => undefined };
 
 /** As many as four bits each of two characters tell apart. */
 const CHAINS = 256;
@@ -20,7 +18,7 @@ export class Executor {
   /** Runs on their way into the store as ours: they may be there already, and nothing here knows them yet. */
   readonly #expected = new Set<string>();
   /** Rung for those who wait for that run to begin. */
-  readonly #awaited = new Map<string, Bell>();
+  readonly #awaited = new Map<string, Condition>();
   readonly #forget = (run: LiveRun): void => {
     const { before, after } = run;
     if (before) before.after = after;
@@ -51,15 +49,20 @@ export class Executor {
     this.#expected.delete(id);
   }
 
-  /** Starts a run that is in the store already. */
-  executeClaimed(request: RunRequest, claim: Claim, reader: RunReader, recorder: RunRecorder): LiveRun {
+  /** Starts a run that is stored already. */
+  executeClaimed(
+    request: RunRequest,
+    claim: Claim,
+    reader: RunReader | null,
+    recorder: RunRecorder,
+  ): LiveRun {
     this.#expected.delete(request.id);
     return this.#start(new LiveRun(request, this.#parts, reader, recorder, claim, this.#forget));
   }
 
   /** Ends a run that is in the store without executing it. */
   endClaimed(request: RunRequest, claim: Claim, recorder: RunRecorder, outcome: Outcome): LiveRun {
-    const run = new LiveRun(request, this.#parts, NOBODY, recorder, claim, this.#forget);
+    const run = new LiveRun(request, this.#parts, null, recorder, claim, this.#forget);
     this.#expected.delete(request.id);
     this.#enter(run);
     run.call.enqueuedAt = this.#parts.clock.monotonic();
@@ -76,10 +79,10 @@ export class Executor {
 
   /** Resolves when that run is next begun here, or the signal says that nobody waits. */
   async begun(id: string, signal: AbortSignal): Promise<void> {
-    const bell = this.#awaited.get(id) ?? new Bell();
-    this.#awaited.set(id, bell);
-    await bell.wait(signal);
-    if (!bell.isAwaited && this.#awaited.get(id) === bell) this.#awaited.delete(id);
+    const condition = this.#awaited.get(id) ?? new Condition();
+    this.#awaited.set(id, condition);
+    await condition.wait(signal);
+    if (!condition.isAwaited && this.#awaited.get(id) === condition) this.#awaited.delete(id);
   }
 
   /** The ids of stored runs that are under way, whose end is being written down, or that are expected. */
@@ -97,7 +100,7 @@ export class Executor {
     run.after = first;
     if (first) first.before = run;
     this.#chains[chain] = run;
-    if (this.#awaited.size > 0) this.#awaited.get(run.request.id)?.ring();
+    if (this.#awaited.size > 0) this.#awaited.get(run.request.id)?.notify();
   }
 
   #start(run: LiveRun): LiveRun {

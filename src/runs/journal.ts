@@ -2,7 +2,7 @@ import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Log } from "../kit/log.ts";
 import { WriteBehind } from "../kit/write-behind.ts";
-import { RunTally } from "../model/run-tally.ts";
+import { RunTally } from "../model/run.ts";
 import { discardEnded, findEnded, packEnded } from "../store/runs/ended-runs.ts";
 import type { EndedBatch, EndedRun } from "../store/runs/ended-runs.ts";
 import type { Store } from "../store/store.ts";
@@ -10,15 +10,15 @@ import type { Transcript } from "./transcript.ts";
 import { payloadOf } from "./ended-run.ts";
 import type { LiveRun, RunEnd, RunRecorder } from "./live-run.ts";
 
-/** What is to be stored of a run that has ended, and a stream's transcript for who asks until then. */
+/** What is stored of an ended run, with a stream's transcript for readers that ask before that. */
 export type JournalEntry = EndedRun & { readonly transcript: Transcript | null };
 
 /** A run that waits to be stored. */
 type Waiting = Pick<JournalEntry, "run" | "payload" | "transcript">;
 
 /**
- * Entries that are packed. As objects they would live until the disk has them: long enough for the garbage
- * collector to carry them to the old generation, 3.5 MB each time. The p99 fell from 7.0 to 5.8 ms.
+ * Packed entries. As objects they would live long enough to be moved to the old generation, 3.5 MB each time; p99 fell
+ * from 7.0 to 5.8 ms.
  */
 type Block = {
   readonly ended: EndedBatch;
@@ -27,41 +27,40 @@ type Block = {
 };
 
 /**
- * So many entries make a block. Side by side at 32 connections (24 rounds) 60 gave 0.97 times the calls of 240, 1,000
- * gave 1.03 times, but a p99 of 5.4 instead of 5.0 ms.
+ * Entries per block. Measured at 32 connections (24 rounds) against 240: 60 gave 0.97 times the calls; 1,000 gave 1.03
+ * times, but a p99 of 5.4 instead of 5.0 ms.
  */
 const BLOCK_ROWS = 250;
 /**
- * A record is on its way to the disk at most this long after its run has ended. Not shorter: a commit costs 0.7 ms
- * whatever is in it, and on two cores each takes the place of what serves callers. Side by side at 32 connections
- * it gave 1.03 to 1.07 times the calls of 50 ms (30 rounds).
+ * The longest delay before a record is written. A commit costs 0.7 ms whatever its size, time that callers lack on two
+ * cores. At 32 connections it gave 1.03 to 1.07 times the calls of 50 ms (30 rounds).
  */
 const FLUSH_MS = 80;
-/** Or when so many wait, as many as one write may have. */
+/** Written early when this many wait, the most that one write may have. */
 const FLUSH_ROWS = 4_000;
-/** A write's arguments and results are copied on this thread: a megabyte takes about a millisecond. */
+/** Payload bytes are copied on this thread, about a millisecond per megabyte. */
 const BATCH_BYTES = 1024 * 1024;
-/** A stored block with so much in it is given back at once: to the garbage collector it looks small. */
+/** A stored block of this size is freed explicitly, because the garbage collector underestimates it. */
 const LARGE_BYTES = 64 * 1024;
-/** What may pile up while the database is away: about 25 MB of records. */
+/** Records that may wait while the database is away, about 25 MB. */
 const MAX_WAITING = 100_000;
-/** Of arguments and results among it: past this only the records are kept. */
+/** Payloads among them; beyond this only the records are kept. */
 const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 const RETRY_MS = 1_000;
 
-/** Writes records of ended runs behind, in batches: no caller ever waits for one. */
+/** Stores the records of ended runs in the background, in batches. */
 export class Journal {
-  /** Every run that came here. */
+  /** All runs added, by state. */
   readonly ended = new RunTally();
   /** Records that will never be stored. */
   lost = 0;
   readonly #store: Store;
   readonly #log: Log;
   readonly #reserve: Pick<DiskReserve, "isLow">;
-  /** The latest, not packed yet. */
+  /** The latest entries, not packed yet. */
   #fresh: JournalEntry[] = [];
   #freshBytes = 0;
-  /** All before them, oldest first. */
+  /** Earlier entries, oldest first. */
   #blocks: Block[] = [];
   #waiting = 0;
   #payloadBytes = 0;
@@ -82,7 +81,7 @@ export class Journal {
     });
   }
 
-  /** Within the disk's reserve, which is for what was promised, the record alone is kept. */
+  /** When the disk is nearly full, only the record is kept. */
   add(ended: JournalEntry): void {
     const entry = this.#reserve.isLow ? { ...ended, payload: null, part: null } : ended;
     this.ended.add(entry.run.appNumber, entry.run.state);
@@ -109,7 +108,7 @@ export class Journal {
     return this.#waiting;
   }
 
-  /** That run of the app, while it waits to be stored. */
+  /** The run, while it waits to be stored. */
   find(appNumber: number, id: string): Waiting | null {
     const fresh = this.#fresh.find(({ run }) => run.id === id && run.appNumber === appNumber);
     if (fresh) return fresh;
@@ -122,7 +121,7 @@ export class Journal {
     return null;
   }
 
-  /** Resolves when everything added so far is stored; after `patienceMs` of failing, with what is left lost. */
+  /** Resolves when all is stored; after `patienceMs` of failures, what is left is lost. */
   async settle(patienceMs = Number.POSITIVE_INFINITY): Promise<void> {
     await this.#behind.settle(patienceMs, () => {
       this.#log.error({ lost: this.#waiting }, "could not store run records; they are lost");
@@ -148,7 +147,7 @@ export class Journal {
     this.#freshBytes = 0;
   }
 
-  /** The oldest blocks, as many as fit into one write; at least one. */
+  /** The oldest blocks that fit into one write; at least one. */
   #next(): Block[] {
     let rows = 0;
     let bytes = 0;
@@ -160,7 +159,6 @@ export class Journal {
     return end === -1 ? this.#blocks : this.#blocks.slice(0, end);
   }
 
-  /** Stores all that waits now. */
   async #write(): Promise<void> {
     this.#pack();
     for (let left = this.#blocks.length; left > 0;) {
@@ -183,12 +181,12 @@ function payloadBytes({ payload }: JournalEntry): number {
   return payload ? (payload.input?.length ?? 0) + (payload.result?.length ?? 0) : 0;
 }
 
-/** Records runs of which nothing was written before they ended: all of it goes to the journal. */
+/** Records runs that were not stored before they ended, through the journal. */
 export class LightRecorder implements RunRecorder {
   readonly #journal: Journal;
-  /** What ended in this turn of the event loop: all its callers are answered before the first record is made. */
+  /** Runs that ended in this tick: all callers are answered before the first record is made. */
   #ended: { readonly run: LiveRun; readonly end: RunEnd }[] = [];
-  /** Runs whose chunks are still on their way to the store. */
+  /** Runs whose chunks are still being stored. */
   readonly #waiting = new Set<Promise<void>>();
 
   constructor(journal: Journal) {
@@ -199,7 +197,7 @@ export class LightRecorder implements RunRecorder {
     if (this.#ended.push({ run, end }) === 1) setImmediate(() => this.#recordEnded());
   }
 
-  /** Resolves when everything recorded so far has reached the journal. */
+  /** Resolves when all recorded runs have reached the journal. */
   async settle(): Promise<void> {
     this.#recordEnded();
     await Promise.all(this.#waiting);
@@ -212,7 +210,7 @@ export class LightRecorder implements RunRecorder {
   }
 
   #record(run: LiveRun, end: RunEnd): void {
-    // Found in the store, a run has to be there with all its chunks.
+    // A stored run must have all its chunks.
     if (!run.isStream || run.transcript().isSettled) {
       this.#add(run, end);
       return;

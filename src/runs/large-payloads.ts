@@ -7,7 +7,7 @@ import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { NewDelivery } from "../model/delivery.ts";
-import type { Payload, PayloadBlob } from "../model/payload.ts";
+import type { Payload, PayloadBlob } from "../model/run.ts";
 import type { RunBlobName } from "../store/runs/payloads.ts";
 import type { Store } from "../store/store.ts";
 import { randomUUID } from "node:crypto";

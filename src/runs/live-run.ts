@@ -1,27 +1,33 @@
 import type { Socket } from "node:net";
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun } from "../model/run.ts";
-import type { Run, RunCaller, RunState } from "../model/run.ts";
-import type { TranscriptPart } from "../model/transcript-part.ts";
+import type { Run, RunCaller, RunState, TranscriptPart } from "../model/run.ts";
 import { Call, GRANT_BYTES } from "../replicas/call.ts";
 import type { ResponseHead } from "../kit/http/response-parser.ts";
-import type { CallReader, Chunk, Conversation, ConversationEnd } from "../replicas/call.ts";
-import type { HttpCallRequest, ResponseFlow, ResponseSink } from "../replicas/call.ts";
-import type { RunTarget } from "../replicas/run-target.ts";
+import type {
+  CallReader,
+  Chunk,
+  Conversation,
+  ConversationEnd,
+  HttpCallRequest,
+  ResponseFlow,
+  ResponseSink,
+} from "../replicas/call.ts";
+import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
 import type { PartReader, PartWriter } from "./transcript-parts.ts";
 import { isBodiless, plainChunk, respond } from "./response.ts";
 import type { RunResponse } from "./response.ts";
 import { LiveTranscript } from "./transcript.ts";
 
-/** Where a run's response goes besides its caller. */
+/** Where a run's response is sent, in addition to its caller. */
 export type Webhook = { readonly endpoint: string; readonly sealedSecret: Uint8Array | null };
 
 /** A request to a server app. */
 export type ServerRequest = HttpCallRequest & {
-  /** What is stored as the run's input; null where it was larger than what is kept. */
+  /** The run's stored input; null if it was larger than what is kept. */
   input(): Buffer | null;
 };
 
@@ -29,33 +35,33 @@ export type RunRequest = {
   readonly id: string;
   readonly target: RunTarget;
   readonly functionName: string;
-  /** The arguments, checked, as the bytes that came. */
+  /** The checked arguments, byte for byte. */
   readonly body: Buffer;
   readonly isBare: boolean;
   readonly ip: string | null;
   readonly caller: RunCaller | null;
   readonly webhook: Webhook | null;
-  /** Of a server app. Its path stands for the function's name. */
+  /** Set for a server app, with the path as the function name. */
   readonly http?: ServerRequest;
 };
 
-/** A run that is in the store before it ends, and the right to write its end there. */
+/** The right to write the end of a stored run. */
 export type Claim = {
   readonly owner: string;
   readonly fence: number;
   readonly isAsync: boolean;
   readonly attempt: number;
-  /** How often the service itself ended under it. */
+  /** How often the service died during the run. */
   readonly interruptions: number;
-  /** Epoch milliseconds of its acceptance. */
+  /** When it was accepted, in epoch milliseconds. */
   readonly createdAt: number;
-  /** Of the caller's `Idempotency-Key`. */
+  /** The hash of its `Idempotency-Key`. */
   readonly keyHash: Uint8Array | null;
-  /** Chunks of it that were stored before the service ended under it. */
+  /** Chunks that were stored before the service died. */
   readonly storedEvents: number;
 };
 
-/** Spans of a run, in milliseconds; null where it did not get so far. */
+/** Spans of a run in milliseconds; null if it did not get that far. */
 export type RunTiming = {
   /** Waiting while a replica was ready. */
   readonly queueMs: number;
@@ -64,7 +70,7 @@ export type RunTiming = {
   readonly runMs: number | null;
 };
 
-/** How a run ended. For a stream that failed on the way the response is what it would have been before it. */
+/** How a run ended. For a failed stream, the response that it would have had before its first chunk. */
 export type RunEnd = {
   readonly outcome: Outcome;
   readonly response: RunResponse;
@@ -73,15 +79,15 @@ export type RunEnd = {
   readonly at: number;
 };
 
-/** Who waits for a run. */
+/** The caller that waits for a run. */
 export type RunReader = {
   /** The function gave an iterator: chunks follow, then the end. */
   onStream(): void;
-  /** Each chunk's bytes have to be granted again, or the generator waits. */
+  /** The chunk's bytes must be granted again, or the generator waits. */
   onChunk(chunk: Chunk): void;
   /** A server waits for the request's body. */
   onContinue?(): void;
-  /** A server has begun to answer: its body goes into what this gives, if anything; then the end. */
+  /** A server has begun to answer; returns where its body goes, if anywhere. */
   onResponse?(head: ResponseHead, flow: ResponseFlow): ResponseSink | null;
   /** A server agrees to a WebSocket. */
   onUpgrade?: CallReader["onUpgrade"];
@@ -89,10 +95,9 @@ export type RunReader = {
   onEnd(end: RunEnd): void;
 };
 
-/** Who writes a run's end down, and says so by `run.settle()`. */
+/** Writes a run's end, then calls `run.settle()`. */
 export type RunRecorder = { record(run: LiveRun, end: RunEnd): void };
 
-/** What every run is built with. */
 export type RunParts = {
   readonly clock: Clock;
   readonly store: Store;
@@ -100,27 +105,28 @@ export type RunParts = {
   readonly partWriter: PartWriter;
 };
 
-/** A run under way, until its end is written down. */
+/** A run from its start until its end is recorded. */
 export class LiveRun implements CallReader {
   readonly call: Call;
   readonly request: RunRequest;
   readonly #parts: RunParts;
   /** Epoch milliseconds. */
   readonly createdAt: number;
-  /** Between its acceptance and its way to a slot. */
+  /** From its acceptance until it was queued for a slot. */
   readonly #storedMs: number;
   readonly #onSettled: (run: LiveRun) => void;
-  #reader: RunReader;
+  /** Null if no caller waits: then only a store that is behind holds the generator up. */
+  #reader: RunReader | null;
   #recorder: RunRecorder;
   #transcript: LiveTranscript | null = null;
   #owedBytes = 0;
-  #settled: Bell | null = null;
+  #settled: Condition | null = null;
   #isSettled = false;
-  /** Its neighbours among those under way: the executor's own. */
+  /** Its neighbours in the executor's list. */
   before: LiveRun | null = null;
   after: LiveRun | null = null;
   isStream = false;
-  /** Null while its record is nowhere but here. */
+  /** Null for a run that is not stored yet. */
   claim: Claim | null;
   end: RunEnd | null = null;
   /** The end of a stream, to be stored with its record. */
@@ -129,7 +135,7 @@ export class LiveRun implements CallReader {
   constructor(
     request: RunRequest,
     parts: RunParts,
-    reader: RunReader,
+    reader: RunReader | null,
     recorder: RunRecorder,
     claim: Claim | null,
     onSettled: (run: LiveRun) => void,
@@ -148,59 +154,59 @@ export class LiveRun implements CallReader {
     this.call = new Call(request.id, request.functionName, request.body, this, lane, request.http);
   }
 
-  /** Nobody waits at the other end of a connection. */
+  /** Whether no caller waits for it. */
   get isAsync(): boolean {
     return this.claim?.isAsync ?? false;
   }
 
-  /** Stops the run; its reader learns at once, the slot is free when the code has stopped. */
+  /** Cancels the run. The reader is told at once; the slot becomes free when the code has stopped. */
   cancel(): void {
     this.abandon({ kind: "cancelled" });
   }
 
-  /** Stops the run with another outcome than its own. */
+  /** Stops the run with a given outcome. */
   abandon(outcome: Outcome): void {
     this.request.target.slots.abandon(this.call, outcome);
   }
 
-  /** The caller has gone: a run that still waits is dropped, one that runs goes on. */
-  forsake(): void {
+  /** The caller has gone: cancels a run that still waits; one that has started goes on. */
+  detach(): void {
     if (this.call.holder === null) this.cancel();
   }
 
-  /** From now on somebody else waits for it, and writes its end down. */
-  handTo(reader: RunReader, recorder: RunRecorder): void {
+  /** Replaces the reader and the recorder. */
+  handTo(reader: RunReader | null, recorder: RunRecorder): void {
     this.#reader = reader;
     this.#recorder = recorder;
   }
 
-  /** The reader has taken so many bytes of chunks: the generator may send as many more. */
+  /** Lets the generator send that many more bytes of chunks. */
   grant(bytes: number): void {
     this.#owedBytes += bytes;
-    // Told in large amounts: a word per message would cost more than the message.
+    // In large amounts, because a frame per message would cost more than the message.
     if (this.#owedBytes < GRANT_BYTES) return;
     this.call.holder?.grant(this.call, this.#owedBytes);
     this.#owedBytes = 0;
   }
 
-  /** The same where nobody reads: then only a store that is behind holds the generator up. */
+  /** Grants bytes that no caller reads, once the store has room. */
   grantUnread(bytes: number): void {
     const { partWriter } = this.#parts;
     if (partWriter.isFull) void partWriter.untilRoom().then(() => this.grant(bytes));
     else this.grant(bytes);
   }
 
-  /** Its spans as far as they are known. */
+  /** Its spans so far. */
   timing(): RunTiming {
     return this.#timing(this.#parts.clock.monotonic(), null);
   }
 
-  /** Its chunks, those to come too; made when somebody first asks. */
+  /** All its chunks, also later ones; created on first use. */
   transcript(): LiveTranscript {
     const { id, target } = this.request;
     const { limits, deployment } = target.config;
     if (this.#transcript) return this.#transcript;
-    // What is forwarded is read back whole first.
+    // A webhook needs the whole transcript.
     const isKept =
       this.isAsync ||
       this.request.webhook !== null ||
@@ -212,53 +218,54 @@ export class LiveRun implements CallReader {
       store,
       reader,
       writer,
-      // An async run begins again after a crash, and with it its transcript; of a light one nothing is known then.
+      // An async run restarts after a crash with a new transcript; a light run leaves none.
       clock: isKept && this.claim && !this.isAsync ? clock : null,
       maxBytes: limits.maxTranscriptBytes,
       isKept,
       isOwed: () => this.claim !== null,
     });
-    // Whoever comes while the end is written down is to see it too.
+    // A reader may come while the end is being recorded.
     if (this.end) this.#endTranscript(this.#transcript, this.end.outcome);
     return this.#transcript;
   }
 
-  /** Resolves when its end is written down, or the signal says that nobody waits for it. */
+  /** Resolves when its end is recorded, or the signal aborts. */
   async settled(signal?: AbortSignal): Promise<void> {
-    if (!this.#isSettled) await (this.#settled ??= new Bell()).wait(signal);
+    if (!this.#isSettled) await (this.#settled ??= new Condition()).wait(signal);
   }
 
-  /** Its end is written down. */
+  /** Its end is recorded. */
   settle(): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.#onSettled(this);
-    this.#settled?.ring();
+    this.#settled?.notify();
   }
 
   onStream(): void {
     this.isStream = true;
     this.transcript();
-    this.#reader.onStream();
+    this.#reader?.onStream();
   }
 
   onChunk(chunk: Chunk): void {
     const transcript = this.transcript();
     transcript.add(chunk);
-    this.#reader.onChunk(chunk);
+    if (this.#reader) this.#reader.onChunk(chunk);
+    else this.grantUnread(chunk.wireBytes);
     if ((this.isAsync || this.request.webhook) && transcript.isTooLong) this.#abandonTooLong();
   }
 
   onContinue(): void {
-    this.#reader.onContinue?.();
+    this.#reader?.onContinue?.();
   }
 
   onResponse(head: ResponseHead, flow: ResponseFlow): ResponseSink | null {
-    return this.#reader.onResponse?.(head, flow) ?? null;
+    return this.#reader?.onResponse?.(head, flow) ?? null;
   }
 
   onUpgrade(head: ResponseHead, app: Socket, rest: Buffer, onOver: ConversationEnd): Conversation | null {
-    return this.#reader.onUpgrade?.(head, app, rest, onOver) ?? null;
+    return this.#reader?.onUpgrade?.(head, app, rest, onOver) ?? null;
   }
 
   onEnd(outcome: Outcome): void {
@@ -266,12 +273,12 @@ export class LiveRun implements CallReader {
     const at = this.#parts.clock.monotonic();
     const timing = this.#timing(at, "runMs" in outcome ? outcome.runMs : null);
     this.end = { outcome, response, timing, at };
-    this.#reader.onEnd(this.end);
+    this.#reader?.onEnd(this.end);
     if (this.#transcript) this.lastPart = this.#endTranscript(this.#transcript, outcome);
     this.#recorder.record(this, this.end);
   }
 
-  /** Its record as it stands. */
+  /** Its current record. */
   record(): Run {
     const end = this.end;
     const { enqueuedAt, handedAt, holder, traffic } = this.call;
@@ -305,13 +312,13 @@ export class LiveRun implements CallReader {
 
   #endTranscript(transcript: LiveTranscript, outcome: Outcome): TranscriptPart | null {
     if (this.isStream) return transcript.end();
-    // Somebody followed it before it was known to be no stream.
+    // A reader subscribed before it was known not to stream.
     const hasValue = outcome.kind === "returned" && !isBodiless(outcome.status);
     transcript.endPlain(hasValue ? plainChunk(outcome.json) : null);
     return null;
   }
 
-  /** What was to be stored or forwarded whole cannot be any more. */
+  /** A transcript that must be complete has become too long. */
   #abandonTooLong(): void {
     const { maxTranscriptBytes } = this.request.target.config.limits;
     this.abandon({

@@ -1,7 +1,6 @@
-import type { Payload, PayloadBlob } from "../model/payload.ts";
+import type { Payload, PayloadBlob, Run, RunKey } from "../model/run.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import { isFinal, withoutEnd } from "../model/run.ts";
-import type { Run, RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 import { inputOf, isKept, payloadOf, plainValue } from "./ended-run.ts";
 import type { Executor } from "./execute.ts";
@@ -13,23 +12,23 @@ import { STREAM_TYPE, plainChunk } from "./response.ts";
 import { PlainTranscript, StoredTranscript } from "./transcript.ts";
 import type { Transcript } from "./transcript.ts";
 
-/** A run as it stood when it was looked for. */
+/** A run at the time of the lookup. */
 export type KnownRun = {
   readonly run: Run;
-  /** While it is under way here. */
+  /** Set while the run is in progress here. */
   readonly live: LiveRun | null;
   readonly payload: Payload | null;
   readonly transcript: Transcript;
-  /** False for an ended run whose answer is not there any more, or never was. */
+  /** False for an ended run whose answer is not stored. */
   readonly isKept: boolean;
 };
 
-/** Makes room for so many bytes; throws if there is none. */
+/** Reserves memory for so many bytes; throws if there is none. */
 type MakeRoom = (bytes: number) => void;
 
 const NO_CHUNKS = new PlainTranscript(null);
 
-/** How soon a run that is not under way here is looked at again; one that stays queued is looked at ever more rarely. */
+/** Interval at which a run is polled that is not in progress here; it grows while the run stays queued. */
 const POLL_MS = 100;
 const POLL_GROWTH = 1.1;
 const MAX_POLL_MS = 1_000;
@@ -43,83 +42,75 @@ export type LookupParts = {
   readonly large: LargePayloads | null;
 };
 
-/** Finds runs wherever they are: under way, just ended, or stored. */
+/** Finds runs in progress, runs that have just ended, and stored runs. */
 export class RunLookup {
-  readonly #executor: Executor;
-  readonly #journal: Journal;
-  readonly #store: Store;
-  readonly #partReader: PartReader;
-  readonly #large: LargePayloads | null;
+  readonly #parts: LookupParts;
 
-  constructor({ executor, journal, store, partReader, large }: LookupParts) {
-    this.#executor = executor;
-    this.#journal = journal;
-    this.#store = store;
-    this.#partReader = partReader;
-    this.#large = large;
+  constructor(parts: LookupParts) {
+    this.#parts = parts;
   }
 
   /** Whether the run is under way here. */
   isLive(id: string): boolean {
-    return this.#executor.find(id) !== undefined;
+    return this.#parts.executor.find(id) !== undefined;
   }
 
-  /** The configuration that a run under way here began with. */
+  /** The configuration with which a run in progress here was started. */
   configOf(id: string): AppConfig | null {
-    return this.#executor.find(id)?.request.target.config ?? null;
+    return this.#parts.executor.find(id)?.request.target.config ?? null;
   }
 
-  /** Whether the run is under way here. One that has ended here is in the store when it resolves. */
+  /** Whether the run is in progress here. A run that has ended here is stored when it resolves. */
   async holds({ appNumber, id }: RunKey): Promise<boolean> {
-    if (this.#executor.find(id)?.request.target.appNumber === appNumber) return true;
-    if (this.#journal.find(appNumber, id)) await this.#journal.settle();
+    if (this.#parts.executor.find(id)?.request.target.appNumber === appNumber) return true;
+    if (this.#parts.journal.find(appNumber, id)) await this.#parts.journal.settle();
     return false;
   }
 
   /**
-   * Null if there is no such run, or if `maySee` says that the caller may not know of it: nothing more is read of it then.
-   * `makeRoom` is asked before a result is read, or copied; what it throws ends the search. Null: nobody wants the result.
+   * Null if there is no such run, or if `maySee` is false for it; nothing more is read then. `makeRoom` is called before a
+   * result is read or copied and may throw; null if the result is not wanted.
    */
   async find(
     key: RunKey,
     makeRoom: MakeRoom | null = () => {},
     maySee: (run: Run) => boolean = () => true,
   ): Promise<KnownRun | null> {
-    const live = this.#executor.find(key.id);
+    const { executor, journal, store, partReader } = this.#parts;
+    const live = executor.find(key.id);
     if (live && live.request.target.appNumber === key.appNumber) {
       const known = fromLive(live);
       return maySee(known.run) ? known : null;
     }
-    // Nothing is waited for between these two and the store, so that a run on its way there is not missed.
-    const entry = this.#journal.find(key.appNumber, key.id);
+    // No await between these two and the store, so that a run on its way there is not missed.
+    const entry = journal.find(key.appNumber, key.id);
     if (entry) {
       const { run, payload, transcript } = entry;
       if (!maySee(run)) return null;
       makeRoom?.(payload?.result?.length ?? 0);
       return { ...fromRecord(run, payload, () => transcript ?? NO_CHUNKS), live: null };
     }
-    const run = await this.#store.runs.find(key);
+    const run = await store.runs.find(key);
     if (!run || !maySee(run)) return null;
-    const stored = await this.#store.payloads.find(key);
+    const stored = await store.payloads.find(key);
     makeRoom?.(stored?.resultBlob?.bytes ?? stored?.result?.length ?? 0);
     const blob = makeRoom && stored?.resultBlob;
-    const payload = stored && blob ? await this.#withResult(stored, blob) : stored;
-    return { ...fromRecord(run, payload, () => new StoredTranscript(this.#partReader, key)), live: null };
+    // A result whose blob is gone or damaged is no longer kept.
+    const payload = stored && blob ? { ...stored, result: await this.#read(blob) } : stored;
+    return { ...fromRecord(run, payload, () => new StoredTranscript(partReader, key)), live: null };
   }
 
-  /** A run's arguments; null where they are not kept. They may be large, and few ask for them. */
+  /** A run's arguments; null if they are not kept. Read separately, because they may be large and are rarely wanted. */
   async input({ payload }: KnownRun, makeRoom: MakeRoom): Promise<Uint8Array | null> {
     makeRoom(payload?.inputBlob?.bytes ?? payload?.input?.length ?? 0);
-    if (payload?.inputBlob) return (await this.#large?.read(payload.inputBlob)) ?? null;
-    return payload?.input ?? null;
+    return payload?.inputBlob ? await this.#read(payload.inputBlob) : (payload?.input ?? null);
   }
 
-  /** One that is gone, or damaged, is not kept any more. */
-  async #withResult(payload: Payload, blob: PayloadBlob): Promise<Payload> {
-    return { ...payload, result: (await this.#large?.read(blob)) ?? null };
+  async #read(blob: PayloadBlob): Promise<Buffer | null> {
+    return (await this.#parts.large?.read(blob)) ?? null;
   }
 
-  /** Looks again when an unfinished run may have moved on, or the signal says that nobody waits. */
+  /** Looks the run up again when it may have changed, or when the signal aborts. */
   async findLater(
     { run, live }: KnownRun,
     signal: AbortSignal,
@@ -129,28 +120,28 @@ export class RunLookup {
     return await this.find(run, makeRoom);
   }
 
-  /** Resolves when a run may have moved on that is not under way here, or the signal says that nobody waits. */
+  /** Resolves when a run that is not in progress here may have changed, or when the signal aborts. */
   async #moved(run: Run, signal: AbortSignal): Promise<void> {
     for (let gapMs = POLL_MS; !signal.aborted; gapMs = Math.min(gapMs * POLL_GROWTH, MAX_POLL_MS)) {
       await this.#begun(run.id, gapMs, signal);
-      // Another node may have it, and have stored more of its transcript.
+      // Another node may execute it and have stored more of its transcript.
       if (run.state !== "queued" || this.isLive(run.id)) return;
-      if ((await this.#store.runs.find(run))?.state !== run.state) return;
+      if ((await this.#parts.store.runs.find(run))?.state !== run.state) return;
     }
   }
 
-  /** Resolves when the run is under way here, or after some time. */
+  /** Resolves when the run starts here, or after `atMostMs`. */
   async #begun(id: string, atMostMs: number, signal: AbortSignal): Promise<void> {
     const patience = new AbortController();
     const giveUp = (): void => patience.abort();
     const timer = setTimeout(giveUp, atMostMs).unref();
     signal.addEventListener("abort", giveUp);
-    await this.#executor.begun(id, patience.signal);
+    await this.#parts.executor.begun(id, patience.signal);
     clearTimeout(timer);
     signal.removeEventListener("abort", giveUp);
   }
 
-  /** That run when it has ended, or as it stands when the signal says that nobody waits any more. */
+  /** The run once it has ended, or its current state when the signal aborts. */
   async findEnded(first: KnownRun, signal: AbortSignal, makeRoom: MakeRoom): Promise<KnownRun | null> {
     let known: KnownRun | null = first;
     while (known && !isFinal(known.run.state) && !signal.aborted)
@@ -165,7 +156,7 @@ function fromLive(live: LiveRun): KnownRun {
   const run = live.record();
   if (end && !claim) return { ...fromRecord(run, payloadOf(live, end), () => transcript), live: null };
   return {
-    // An end of which the store does not know yet may still not count.
+    // An end that is not stored yet may still be rejected.
     run: end ? withoutEnd(run) : run,
     payload: {
       input: inputOf(live),
@@ -180,7 +171,7 @@ function fromLive(live: LiveRun): KnownRun {
   };
 }
 
-/** `chunks` gives the transcript of a stream, or of a run that may yet become one. */
+/** `chunks`: the transcript of a stream, or of a run that may yet become one. */
 function fromRecord(run: Run, payload: Payload | null, chunks: () => Transcript): Omit<KnownRun, "live"> {
   if (!isFinal(run.state)) return { run, payload, transcript: chunks(), isKept: true };
   if (payload?.contentType === STREAM_TYPE) return { run, payload, transcript: chunks(), isKept: true };

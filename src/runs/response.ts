@@ -1,4 +1,4 @@
-import { writeAscii } from "../kit/ascii.ts";
+import { writeAscii } from "../kit/bytes.ts";
 import { AppError, noSuchFunction, errorBody } from "../model/errors.ts";
 import type { Misfit, Outcome, Responded } from "../model/outcome.ts";
 

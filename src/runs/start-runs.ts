@@ -2,16 +2,16 @@ import type { BlobStore } from "../blobs/blob-store.ts";
 import type { Interpreter } from "../host/interpreter.ts";
 import type { AppLimits } from "../host/limits/limits.ts";
 import type { AppWalls } from "../host/walls/walls.ts";
-import type { AddressRanges } from "../kit/address-ranges.ts";
+import type { AddressRanges } from "../kit/ip-addresses.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
-import { steady } from "../kit/steady-clock.ts";
+import { steady } from "../kit/clock.ts";
 import type { AppRetention } from "../model/app.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { Ownership } from "../nodes/ownership.ts";
-import type { RunTarget } from "../replicas/run-target.ts";
+import type { RunTarget } from "../replicas/pool.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import type { Store } from "../store/store.ts";
 import { Canceller } from "./cancel.ts";
@@ -20,7 +20,6 @@ import { Dispatcher } from "./dispatcher.ts";
 import { Executor } from "./execute.ts";
 import { FileRuns } from "./files/file-runs.ts";
 import type { FileContext, FileRunsParts } from "./files/file-runs.ts";
-import { Judge } from "./judge.ts";
 import { Journal, LightRecorder } from "./journal.ts";
 import { LargePayloads, PayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
@@ -62,7 +61,6 @@ export type RunsParts = {
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;
   readonly recordRetentionMs: number;
-  readonly logRetentionMs: number;
   readonly auditRetentionMs: number;
   readonly dataDir: string;
   readonly storage: FileRunsParts["storage"];
@@ -153,7 +151,6 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     store,
     executor,
     recorder,
-    partWriter,
     clock,
     log,
     owner,
@@ -170,7 +167,6 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     },
   });
   await dispatcher.start();
-  const judge = new Judge({ store, log, owner });
   deliverer.start();
   const sweeper = await life.start(
     "sweeper",
@@ -188,7 +184,6 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         dispatcher,
         recorder,
         lightRecorder,
-        partWriter,
         clock,
         steadyClock,
         large,
@@ -200,7 +195,6 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   await fileRuns.start();
   return {
     nodeId: owner,
-    judge,
     executor,
     journal,
     lightRecorder,

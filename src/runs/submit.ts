@@ -2,20 +2,17 @@ import type { Clock } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import { NOT_BEGUN, makeRun } from "../model/run.ts";
-import type { Payload } from "../model/payload.ts";
-import type { Run } from "../model/run.ts";
+import type { Payload, Run } from "../model/run.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { AcceptedRun } from "../store/runs/accepted-runs.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import type { Store } from "../store/store.ts";
 import { Acceptor, InDoubt, InputTurns } from "./acceptor.ts";
-import { BackgroundReader } from "./background.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Executor } from "./execute.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunEnd, RunReader, RunRecorder, RunRequest } from "./live-run.ts";
-import type { PartWriter } from "./transcript-parts.ts";
 
 export type SubmitterParts = {
   readonly store: Store;
@@ -23,32 +20,30 @@ export type SubmitterParts = {
   readonly dispatcher: Dispatcher;
   readonly recorder: ClaimRecorder;
   readonly lightRecorder: RunRecorder;
-  readonly partWriter: PartWriter;
   readonly clock: Clock;
-  /** What the age of a key goes by: nobody can set it. */
+  /** Measures the age of keys; cannot be set. */
   readonly steadyClock: Clock;
   readonly owner: string;
   readonly reserve: Pick<StorageWatch, "refusal">;
-  /** Null where every payload lies in the database. */
+  /** Null if all payloads are in the database. */
   readonly large: LargePayloads | null;
   readonly log: Log;
 };
 
-/** What a caller's `Idempotency-Key` stands for. */
+/** A key and the fingerprint of its call, hashed. */
 export type RunKeyMark = { readonly keyHash: Uint8Array; readonly fingerprint: Uint8Array };
 
-/** What became of a call with a key. */
 export type Keyed =
   | { readonly kind: "accepted" }
-  /** The key stands for that run already. */
+  /** The key was used for this run. */
   | { readonly kind: "same"; readonly runId: string }
-  /** The key stands for another call. */
+  /** The key was used for a different call. */
   | { readonly kind: "different" };
 
 const KEY_KEPT_MS = 24 * 3600 * 1000;
 const NO_ROOM = "The results of earlier runs of this app could not be stored yet; try again shortly.";
 
-/** Where a run becomes a promise: it is in the store, durably, before anybody is told so. */
+/** Accepts runs: each is stored durably before its caller is told. */
 export class Submitter {
   readonly #parts: SubmitterParts;
   readonly #acceptor: Acceptor;
@@ -60,7 +55,7 @@ export class Submitter {
     this.#acceptor = new Acceptor(parts);
   }
 
-  /** Accepts a run that nobody waits for; rejects if it could not be stored. */
+  /** Accepts an async run; rejects if it could not be stored. */
   async submit(request: RunRequest): Promise<void> {
     this.#checkReserve();
     const input = inputOf(request);
@@ -69,7 +64,7 @@ export class Submitter {
     });
   }
 
-  /** Accepts a run that nobody waits for, unless its key stands for one already. */
+  /** The same with a key; does nothing if the key was used before. */
   async submitKeyed(request: RunRequest, key: RunKeyMark): Promise<Keyed> {
     const { appNumber } = request.target;
     this.#checkReserve();
@@ -81,7 +76,7 @@ export class Submitter {
     });
   }
 
-  /** Executes a run for its caller, unless its key stands for one already; it is in the store before it starts. */
+  /** Stores and executes a run for its caller, unless its key was used before. */
   async executeKeyed(
     request: RunRequest,
     key: RunKeyMark,
@@ -101,7 +96,7 @@ export class Submitter {
     return { ...keyed, live: this.#begin(request, claim, reader) };
   }
 
-  /** Executes a run for its caller that is asked for, or forwarded, later: it is in the store before it starts. */
+  /** Stores and executes a run whose caller or webhook may ask for the result later. */
   async executeKept(request: RunRequest, reader: RunReader): Promise<LiveRun> {
     this.#checkRoom(request);
     const claim = this.#claim(false);
@@ -112,22 +107,22 @@ export class Submitter {
     return this.#begin(request, claim, reader);
   }
 
-  /** Accepts a run that somebody else executes, and keeps: `end` is told if it may not be executed and has to end. */
+  /**
+   * Stores a run that the caller of this executes. `end` is called if it was refused in doubt but turns out to be
+   * stored.
+   */
   async accept(accepted: AcceptedRun, end: () => void): Promise<void> {
     this.#checkReserve();
     await this.#orEnd(this.#acceptor.accept(accepted), end);
   }
 
-  /**
-   * Turns a run whose caller will wait no longer into one that nobody waits for. False if it could not be
-   * stored: then everything stays as it was.
-   */
+  /** Turns a run in progress into an async run. False if it could not be stored: then nothing has changed. */
   async adopt(run: LiveRun, reader: RunReader): Promise<boolean> {
-    const { store, executor, recorder, lightRecorder, partWriter, owner, reserve } = this.#parts;
+    const { store, executor, recorder, lightRecorder, owner, reserve } = this.#parts;
     const { id } = run.request;
     if (reserve.refusal !== null) return false;
     const recordedBy = run.claim ? recorder : lightRecorder;
-    // What comes while the store is busy waits until it is known who is to learn it.
+    // Holds what happens meanwhile, until it is known who is to get it.
     const held = new HeldRun();
     run.handTo(held, held);
     const claim = { ...(run.claim ?? this.#claim(false)), isAsync: true, createdAt: run.createdAt };
@@ -142,14 +137,12 @@ export class Submitter {
       }
     } catch (error) {
       const inDoubt = error instanceof InDoubt;
-      held.passOn(run, reader, inDoubt ? this.#whenKnown(error, claim, recordedBy) : recordedBy);
+      held.replay(run, reader, inDoubt ? this.#whenKnown(error, claim, recordedBy) : recordedBy);
       return false;
     }
     run.claim = claim;
     executor.unexpect(id);
-    const background = new BackgroundReader(partWriter);
-    background.attach(run);
-    held.passOn(run, background, recorder);
+    held.replay(run, null, recorder);
     return true;
   }
 
@@ -182,12 +175,12 @@ export class Submitter {
     return await this.#turns.take({ appNumber, bytes, isBlob: this.#isLarge(payload) }, store);
   }
 
-  /** Whether the input is to lie in a blob. What is small is never waited for. */
+  /** Whether the input belongs in a blob. */
   #isLarge({ input }: Payload): boolean {
     return this.#parts.large?.isLarge(input) ?? false;
   }
 
-  /** The blob is there before any row names it: a death in between leaves nothing but that. */
+  /** Stores the blob before the row that names it, so that a crash leaves only an unused blob. */
   async #stored(payload: Payload): Promise<Payload> {
     const { large } = this.#parts;
     return large && payload.input ? await large.withInput(payload, payload.input) : payload;
@@ -198,7 +191,7 @@ export class Submitter {
     return executor.executeClaimed(request, claim, reader, recorder);
   }
 
-  /** If a run whose storing is in doubt turns out to be stored it has to end: its caller was told to look for it. */
+  /** Ends a run that turns out to be stored after its caller was told that this is in doubt. */
   async #orEnd<Result>(accepting: Promise<Result>, end: () => void): Promise<Result> {
     return await accepting.catch((error: unknown) => {
       if (error instanceof InDoubt) void error.settled.then((isStored) => isStored && end());
@@ -212,8 +205,8 @@ export class Submitter {
   }
 
   /**
-   * Says that a run may be in the store as ours before anything here knows it, until it is executed or ended here: it
-   * would be taken for one that nobody executes.
+   * Registers a run as claimed before it is stored, so that the dispatcher does not take it for one without an
+   * executor.
    */
   async #asOurs<Result>(id: string, accepting: Promise<Result>): Promise<Result> {
     const { executor } = this.#parts;
@@ -225,7 +218,7 @@ export class Submitter {
     });
   }
 
-  /** Has the end of a run written down when it is known whether it is stored: its caller does not wait for that. */
+  /** A recorder that waits until it is known whether the run is stored. */
   #whenKnown({ settled }: InDoubt, claim: Claim, otherwise: RunRecorder): RunRecorder {
     const { executor, recorder } = this.#parts;
     const record = async (run: LiveRun, end: RunEnd): Promise<void> => {
@@ -237,27 +230,24 @@ export class Submitter {
     return { record: (run, end) => void record(run, end) };
   }
 
-  /** Nothing that is accepted after it is dispatched before it. */
+  /** Keeps later runs from being dispatched before this one. */
   async #arriving<Result>(appNumber: number, accepting: Promise<Result>): Promise<Result> {
     const { dispatcher } = this.#parts;
     dispatcher.expect(appNumber);
     return await accepting.finally(() => dispatcher.arrived(appNumber));
   }
 
-  /** The service is about to stop: nobody waits any more until it is known whether a run was stored. */
+  /** Stops waiting for runs in doubt, because the service is about to stop. */
   startDraining(): void {
     this.#acceptor.startDraining();
   }
 
-  /** Nothing more is found out about what is in doubt. */
+  /** Gives up on runs that are still in doubt. */
   stop(): void {
     this.#acceptor.stop();
   }
 
-  /**
-   * If it turns out to be stored it is ours, unless another service took it over while nobody knew: it goes back into
-   * the queue, where only one gets it.
-   */
+  /** Requeues the run if it turns out to be stored, because another service may have taken it over meanwhile. */
   async #putBack({ settled }: InDoubt, { id, target }: RunRequest): Promise<void> {
     const { executor, dispatcher } = this.#parts;
     if (!(await settled)) return;
@@ -265,13 +255,13 @@ export class Submitter {
     dispatcher.putBack(target.appNumber);
   }
 
-  /** The last of the disk is for the ends of runs that are accepted already; a broken database is for nothing new. */
+  /** Refuses new runs when the disk is nearly full, or the database is broken. */
   #checkReserve(): void {
     const message = this.#parts.reserve.refusal;
     if (message !== null) throw new AppError("storage_unavailable", { message });
   }
 
-  /** A run that begins at once is stored at its end: others wait in the queue while there is no room for their ends. */
+  /** Also refuses runs that would start at once while there is no room for their ends. */
   #checkRoom({ target }: RunRequest): void {
     this.#checkReserve();
     if (!this.#parts.recorder.hasRoom(target.appNumber))
@@ -297,7 +287,7 @@ export class Submitter {
   }
 }
 
-/** Remembers what happens to a run. Its generator waits: no chunk is granted here. */
+/** Records what happens to a run. Grants no chunks, so that its generator waits. */
 class HeldRun implements RunReader, RunRecorder {
   #isStream = false;
   readonly #chunks: Chunk[] = [];
@@ -314,13 +304,16 @@ class HeldRun implements RunReader, RunRecorder {
 
   record(): void {}
 
-  /** Tells it to those who take the run over. */
-  passOn(run: LiveRun, reader: RunReader, recorder: RunRecorder): void {
+  /** Hands the run over, with all that has happened. */
+  replay(run: LiveRun, reader: RunReader | null, recorder: RunRecorder): void {
     run.handTo(reader, recorder);
-    if (this.#isStream) reader.onStream();
-    for (const chunk of this.#chunks) reader.onChunk(chunk);
+    if (reader && this.#isStream) reader.onStream();
+    for (const chunk of this.#chunks) {
+      if (reader) reader.onChunk(chunk);
+      else run.grantUnread(chunk.wireBytes);
+    }
     if (!run.end) return;
-    reader.onEnd(run.end);
+    reader?.onEnd(run.end);
     recorder.record(run, run.end);
   }
 }
@@ -335,7 +328,7 @@ function inputOf({ body, isBare, webhook, http }: RunRequest): AcceptedRun["payl
   };
 }
 
-/** Of a run that is not executed again whatever happens: its arguments are written at its end, if they are kept. */
+/** Without the arguments: the run is never executed again, and they are written at its end if they are kept. */
 function withoutInput(request: RunRequest): AcceptedRun["payload"] {
   return { ...inputOf(request), input: null };
 }

@@ -1,26 +1,25 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Store } from "../store/store.ts";
 import type { Log } from "../kit/log.ts";
-import { pause } from "../kit/pause.ts";
-import { steady } from "../kit/steady-clock.ts";
+import { pause, steady } from "../kit/clock.ts";
 import type { AppRetention } from "../model/app.ts";
 
-/** Repeats what it is given until that removes less than it may. */
+/** Repeats a removal until it removes less than its limit. */
 type Step = (remove: (limit: number) => Promise<number>) => Promise<void>;
 
-/** Does its work on its own: what fails there ends nothing else. */
+/** Runs the work; a failure does not stop the rest. */
 type Attempt = (work: () => Promise<void>) => Promise<void>;
 
-/** After every run there is. */
+/** Later than any run. */
 const FAR_MS = 2 ** 47;
-/** So many rounds in which nothing was left: the last records of an app are written a moment behind its end. */
+/** Rounds without a find before an app is done: its last records are written shortly after its end. */
 const QUIET_ROUNDS = 2;
-/** Whoever deleted an app, here or in another service, has found its files by then; so often is looked again. */
+/** How often other services' deleted apps are checked; within this time the deleting service has found their files. */
 const LOOK_MS = 3600 * 1000;
 
 /**
- * What deleted apps have left in the database: lines, inputs, results, transcripts, builds. It goes at once and
- * whole, but for what runs that have not ended yet still need.
+ * Removes what deleted apps have left in the database (lines, inputs, results, transcripts, builds), except what
+ * unfinished runs still need.
  */
 export class LeftBehind {
   readonly #store: Store;
@@ -33,12 +32,12 @@ export class LeftBehind {
     this.#clock = clock;
   }
 
-  /** An app was deleted, or the last of its processes is gone. */
+  /** An app was deleted, or its last process has ended. */
   add(appNumber: number): void {
     this.#apps.set(appNumber, { quietRounds: 0 });
   }
 
-  /** One round, each app on its own. */
+  /** One round over all deleted apps. */
   async sweep(step: Step, attempt: Attempt): Promise<void> {
     const now = this.#clock.now();
     if (now >= this.#lookAt) {
@@ -50,10 +49,10 @@ export class LeftBehind {
     for (const [appNumber, watch] of this.#apps) {
       await attempt(async () => {
         const removed = await this.#purge(appNumber, step);
-        // A run that is cancelled in a moment will leave something too.
+        // A run that is about to be cancelled will leave data too.
         const isQuiet = removed === 0 && (await this.#store.versions.inUse(appNumber)).length === 0;
         watch.quietRounds = isQuiet ? watch.quietRounds + 1 : 0;
-        // One that was added again meanwhile is watched anew.
+        // Unless it was added again meanwhile.
         const isOver = watch.quietRounds >= QUIET_ROUNDS && this.#apps.get(appNumber) === watch;
         if (isOver) this.#apps.delete(appNumber);
       });
@@ -75,11 +74,11 @@ export class LeftBehind {
     return removed;
   }
 
-  /** What a service that ended in between has left, of apps deleted before that time. */
+  /** Finds apps deleted before that time whose service ended before it had removed everything. */
   async #look(before: number): Promise<void> {
     const { retention, versions } = this.#store;
     for (const appNumber of await retention.leftBehind({ before })) {
-      // Its versions are still needed: to find its files, or by a run that has not ended.
+      // Its versions are still needed, to find its files or by unfinished runs.
       if (this.#apps.has(appNumber) || (await versions.inUse(appNumber)).length > 0) continue;
       await versions.remove((await versions.list(appNumber)).map(({ id }) => id));
       this.add(appNumber);
@@ -95,39 +94,36 @@ export type SweeperParts = {
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;
   readonly recordRetentionMs: number;
-  readonly logRetentionMs: number;
   readonly auditRetentionMs: number;
-  /** What each app of this service wants kept. */
+  /** The retention of each app of this service. */
   readonly apps: () => readonly AppRetention[];
-  /** Whether it is for this service, among those that share a database, to keep what holds for all apps together. */
+  /** Whether this service applies the limits of the whole installation. */
   readonly isFirst?: () => boolean;
   readonly everyMs?: number;
 };
 
 const EVERY_MS = 10_000;
-/** Rows at once: few enough that no 202 waits long for its turn at the database. */
+/** Rows per statement: few, so that no 202 waits long for the database. */
 const STEP = 200;
 const REST_MS = 20;
-/** Free pages that the next writes fill: a file that shrinks and grows all the time would cost more than they do. */
+/** Free pages that stay for the next writes; a file that shrinks and grows all the time would cost more. */
 const KEPT_FREE_BYTES = 8 * 1024 * 1024;
-/** Pages moved at once take the writer some 5 ms. */
+/** Bytes moved per step, about 5 ms of the writer. */
 const GIVE_BACK_BYTES = 512 * 1024;
-/** Writes alone keep the log at a few megabytes: one of this size somebody who reads keeps from being folded. */
+/** Normally the log has a few megabytes; at this size a long read keeps it from being folded. */
 const MAX_LOG_BYTES = 32 * 1024 * 1024;
 const DAY_MS = 24 * 3600 * 1000;
 const KEY_MS = DAY_MS;
 
-/**
- * Removes what is kept no longer, in small steps: by age, and by the installation's caps the oldest first.
- */
+/** Removes expired data in small steps: by age, and the oldest first where a limit is exceeded. */
 export class Sweeper {
   readonly #parts: SweeperParts;
   readonly #clock: Clock;
   readonly #stopping = new AbortController();
   readonly #leftBehind: LeftBehind;
-  /** What was given back is the disk's once the log is folded. */
+  /** Freed space reaches the disk when the log is folded. */
   #isUnfolded = false;
-  /** Ends the rest before the next round. */
+  /** Ends the pause before the next round. */
   #waking = new AbortController();
   #running: Promise<void> = Promise.resolve();
 
@@ -146,13 +142,13 @@ export class Sweeper {
     await this.#running;
   }
 
-  /** What is stored of an app that was deleted goes now. */
+  /** Removes the data of a deleted app now. */
   purge(appNumber: number): void {
     this.#leftBehind.add(appNumber);
     this.#waking.abort();
   }
 
-  /** One round over everything. What fails is thrown at its end: a fault that lasts keeps nothing else from going. */
+  /** One round over everything. Failures are thrown at the end, so that they stop nothing else. */
   async sweep(): Promise<void> {
     const failures: unknown[] = [];
     const attempt: Attempt = async (work) => {
@@ -176,7 +172,7 @@ export class Sweeper {
   }
 
   async #expire(step: Step): Promise<void> {
-    const { store, apps, recordRetentionMs, logRetentionMs, auditRetentionMs } = this.#parts;
+    const { store, apps, recordRetentionMs, auditRetentionMs } = this.#parts;
     const now = this.#clock.now();
     for (const { appNumber, retentionMs } of apps()) {
       await step((limit) => store.retention.expire({ appNumber, cutoff: now - retentionMs, limit }));
@@ -185,7 +181,7 @@ export class Sweeper {
     await step((limit) => store.retention.removeRuns({ cutoff: now - recordRetentionMs, limit }));
     await step((limit) => store.retention.removeKeys({ before: now - KEY_MS, limit }));
     await step((limit) => store.retention.removeDeliveries({ before: now - recordRetentionMs, limit }));
-    await step((limit) => store.logs.expire({ before: now - logRetentionMs, limit }));
+    await step((limit) => store.logs.expire({ before: now - recordRetentionMs, limit }));
     await step((limit) => store.auditEntries.expire({ before: now - auditRetentionMs, limit }));
   }
 
@@ -219,14 +215,14 @@ export class Sweeper {
     await step(async (limit) => {
       const tooMuch = (await store.logs.usedBytes()) - maxLogBytes;
       if (tooMuch <= 0) return 0;
-      // Of whoever has most by then, a step at a time.
+      // From the app that has most, step by step.
       return (await store.logs.trim({ appNumber: null, bytes: tooMuch, limit })).lineCount;
     });
   }
 
   /**
-   * What was removed leaves holes in the database's file; all but a few of them go back to the disk. Every page that
-   * is moved goes through the log: while somebody who reads keeps that from being folded, giving back would take room.
+   * Returns free pages of the database's file to the disk. Each moved page goes through the log, so this stops while a
+   * reader keeps the log from being folded.
    */
   async #giveBack(): Promise<void> {
     const { space } = this.#parts.store;
@@ -235,7 +231,7 @@ export class Sweeper {
       if ((await space.logBytes()) > MAX_LOG_BYTES && (await space.foldLog()) > MAX_LOG_BYTES) return;
       if (freeBytes <= KEPT_FREE_BYTES) break;
       const leftBytes = await space.giveBack(GIVE_BACK_BYTES);
-      // Not a database that can.
+      // This database cannot return space.
       if (leftBytes >= freeBytes) break;
       freeBytes = leftBytes;
       this.#isUnfolded = true;
@@ -244,7 +240,6 @@ export class Sweeper {
     if (this.#isUnfolded) this.#isUnfolded = (await space.foldLog()) > 0;
   }
 
-  /** Until a step finds less than it may remove. */
   async #step(remove: (limit: number) => Promise<number>): Promise<void> {
     while (!this.#stopping.signal.aborted && (await remove(STEP)) === STEP) await this.#rest(REST_MS);
   }
@@ -270,10 +265,7 @@ export class Sweeper {
   }
 }
 
-/**
- * The earlier of two clocks: the one that goes on from the start, and the one that somebody may have set since. A wrong
- * date, now or at the start, must not sweep away what was made by the right one.
- */
+/** The earlier of two clocks, one steady and one that may be set: a wrong date must not delete data. */
 function cautious(clock: Clock): Clock {
   const unset = steady(clock);
   return { ...unset, now: () => Math.min(unset.now(), clock.now()) };

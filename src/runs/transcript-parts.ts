@@ -1,13 +1,11 @@
-import type { RunPart, TranscriptPart } from "../model/transcript-part.ts";
+import type { RunKey, RunPart, TranscriptPart } from "../model/run.ts";
 import type { Chunk } from "../replicas/call.ts";
-import { Bell } from "../kit/bell.ts";
+import { Condition, FairLane } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Log } from "../kit/log.ts";
 import { WriteBehind } from "../kit/write-behind.ts";
-import type { RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
-import { FairLane } from "../kit/fair-lane.ts";
 import { AppError } from "../model/errors.ts";
 
 const HEADER_BYTES = 4;
@@ -111,7 +109,7 @@ export class PartWriter {
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
   readonly #behind: WriteBehind;
-  readonly #written = new Bell();
+  readonly #written = new Condition();
 
   constructor(store: Store, log: Log, clock: Clock, reserve: Pick<DiskReserve, "isLow"> = { isLow: false }) {
     this.#reserve = reserve;
@@ -170,7 +168,7 @@ export class PartWriter {
       this.#waitingBytes -= part.bytes.length;
       settle(isStored);
     }
-    this.#written.ring();
+    this.#written.notify();
   }
 }
 
@@ -194,21 +192,17 @@ export class PartReader {
   /** The part that holds the event after `after`; if that one is gone, the first later part. */
   async next(key: RunKey, after: number): Promise<TranscriptPart | null> {
     const { appNumber, id } = key;
-    return await this.#inTurn(appNumber, () => this.#store.transcripts.next({ appNumber, id, after }));
+    const read = () => this.#store.transcripts.next({ appNumber, id, after });
+    return await this.#lane.run(String(appNumber), crowded, read);
   }
 
   /** The number of the last stored event; 0 if none is stored. */
   async last({ appNumber, id }: RunKey): Promise<number> {
-    return await this.#inTurn(appNumber, () => this.#store.transcripts.last({ appNumber, id }));
+    const read = () => this.#store.transcripts.last({ appNumber, id });
+    return await this.#lane.run(String(appNumber), crowded, read);
   }
+}
 
-  async #inTurn<Result>(appNumber: number, read: () => Promise<Result>): Promise<Result> {
-    const leave = await this.#lane.enter(String(appNumber));
-    if (!leave) throw new AppError("overloaded", CROWDED);
-    try {
-      return await read();
-    } finally {
-      leave();
-    }
-  }
+function crowded(): AppError {
+  return new AppError("overloaded", CROWDED);
 }

@@ -1,9 +1,8 @@
-import { Bell } from "../kit/bell.ts";
+import { Condition } from "../kit/concurrency.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
-import type { TranscriptPart } from "../model/transcript-part.ts";
+import type { RunKey, TranscriptPart } from "../model/run.ts";
 import type { Chunk } from "../replicas/call.ts";
-import type { RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 import type { NumberedChunk, PartReader, PartWriter } from "./transcript-parts.ts";
 import { chunksAfter, PartBuilder } from "./transcript-parts.ts";
@@ -72,7 +71,7 @@ export class LiveTranscript implements Transcript {
   #isOver = false;
   #isFollowed = false;
   #sealing: Timer | null = null;
-  readonly #changed = new Bell();
+  readonly #changed = new Condition();
 
   constructor(options: TranscriptOptions) {
     this.#options = options;
@@ -93,14 +92,14 @@ export class LiveTranscript implements Transcript {
     this.#open.add(chunk);
     if (this.#open.bytes >= PART_BYTES) this.#seal();
     else if (this.#options.clock) this.#sealing ??= this.#sealLater(this.#options.clock);
-    if (this.#changed.isAwaited) this.#changed.ring();
+    if (this.#changed.isAwaited) this.#changed.notify();
   }
 
   /** No more chunks will come; what is left to be stored with the run's record. */
   end(): TranscriptPart | null {
     this.#isOver = true;
     this.#sealing?.cancel();
-    this.#changed.ring();
+    this.#changed.notify();
     if (!this.#options.isKept) return null;
     // The last chunk is stored in any case: by its number, readers know that they have all.
     return this.#open.eventCount > 0 ? this.#open.view() : (this.#leaving.at(-1) ?? this.#givenUp);
@@ -110,7 +109,7 @@ export class LiveTranscript implements Transcript {
   endPlain(chunk: Pick<Chunk, "isText" | "bytes"> | null): void {
     if (chunk) this.#open.add(chunk);
     this.#isOver = true;
-    this.#changed.ring();
+    this.#changed.notify();
   }
 
   /** Whether every part but the last is stored, or given up. */

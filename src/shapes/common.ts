@@ -24,3 +24,8 @@ export const NEXT_TOKEN = z.string().check(z.maxLength(MAX_TOKEN_CHARS));
 export function pagesOf<Entry extends z.core.$ZodType>(entry: Entry) {
   return z.object({ items: z.array(entry), nextToken: NEXT_TOKEN });
 }
+
+/** Epoch milliseconds as the API shows them. */
+export function timestamp(at: number): string {
+  return new Date(at).toISOString();
+}

@@ -1,7 +1,7 @@
 import { Breaker } from "../kit/breaker.ts";
 import { systemClock } from "../kit/clock.ts";
 import type { Clock } from "../kit/clock.ts";
-import { SpanCounts } from "../kit/span-counts.ts";
+import { SpanCounts } from "../kit/histograms.ts";
 import { AppError } from "../model/errors.ts";
 import { callsThrough, operationNamed } from "./operations.ts";
 import type { Calls } from "./operations.ts";

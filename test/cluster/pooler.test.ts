@@ -1,7 +1,7 @@
 import { Client } from "pg";
 import { pino } from "pino";
 import { describe, expect, onTestFinished } from "vitest";
-import { Bell } from "../../src/kit/bell.ts";
+import { Condition } from "../../src/kit/concurrency.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { Changes } from "../../src/nodes/changes.ts";
 import { packEnded } from "../../src/store/runs/ended-runs.ts";
@@ -77,17 +77,17 @@ describe.skipIf(release === null).each(Object.entries(MODES))(`a pooler %s${WHY_
     for (const store of [a, b]) onTestFinished(() => store.close());
     const changes = await Changes.open({ store: b, clock: systemClock, log: pino({ level: "silent" }) });
     onTestFinished(() => changes.stop());
-    const bell = new Bell();
+    const condition = new Condition();
     const told: string[] = [];
     changes.on("project", (subjects) => {
       told.push(...subjects);
-      bell.ring();
+      condition.notify();
     });
     changes.start();
     a.listen(() => {});
     for (const id of ["p-1", "p-2", "p-3"]) {
       await a.projects.insert({ id, name: "", createdAt: 1 });
-      await until(`${id} is told`, () => told.includes(id), bell);
+      await until(`${id} is told`, () => told.includes(id), condition);
     }
   });
 

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from "node:fs";
 import { expect } from "vitest";
-import type { Verdict } from "../../src/cli/chaos/reckon.ts";
+import type { Toll } from "../../src/cli/operator/chaos/load.ts";
 import { untouchedPlace } from "../support/untouched-place.ts";
 import { MILLRACE, run } from "../support/command-line.ts";
 import { verifies } from "../verifies.ts";
@@ -12,7 +12,7 @@ verifies(
     const { env, dataDir, temporary } = untouchedPlace();
     const { code, stdout, stderr } = await run(MILLRACE, ["doctor", "--chaos", "--json"], { env });
     expect([code, stderr]).toEqual([0, ""]);
-    const verdict = JSON.parse(stdout) as Verdict;
+    const verdict = JSON.parse(stdout) as Toll;
     expect(verdict).toMatchObject({ lost: 0, stuck: 0, finished: verdict.accepted });
     expect(verdict.accepted).toBeGreaterThan(20);
     expect(verdict.sync_calls.answered).toBeGreaterThan(20);

@@ -1,7 +1,7 @@
 import path from "node:path";
 import { expect } from "vitest";
 import { testSettings } from "../support/test-settings.ts";
-import { openFilesLimit } from "../../src/kit/listener/open-files.ts";
+import { openFilesLimit } from "../../src/config/listener-limits.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import { packEnded } from "../../src/store/runs/ended-runs.ts";

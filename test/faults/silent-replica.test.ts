@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { expect } from "vitest";
-import { ROUND_MS } from "../../src/engines/heartbeat.ts";
+import { HEARTBEAT_MS } from "../../src/engines/heartbeat.ts";
 import { bundleFile, ended, recordOf, submit } from "../integration/async/site.ts";
 import { HandClock, SkippingClock } from "../support/clocks.ts";
 import { HOLDING_APP } from "../support/holding-app.ts";
@@ -61,7 +61,7 @@ const WHY_HUNG = "it hung: it did not answer and did nothing for 5 s";
 /** Moves the time on by rounds until that is so. */
 async function rounds(clock: HandClock, what: string, holds: () => boolean): Promise<void> {
   await until(what, () => {
-    clock.advance(ROUND_MS);
+    clock.advance(HEARTBEAT_MS);
     return holds();
   });
 }
@@ -201,7 +201,7 @@ verifies(
       existsSync(bundleFile(service, name, `entered-${pids[name]}`));
     await until("both run", () => entered("sync") && entered("async"));
     await Promise.all([freeze(pids.sync), freeze(pids.async)]);
-    const pass = (): void => clock.skip(ROUND_MS);
+    const pass = (): void => clock.skip(HEARTBEAT_MS);
     await until("the run has ended", async () => {
       pass();
       return (await recordOf(service, "async", id)).completedAt !== null;

@@ -3,8 +3,8 @@ import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import type { TestContext } from "vitest";
-import { checkCuda, lookAtWalls } from "../../src/cli/host-checks.ts";
-import { RUNGS } from "../../src/host/walls/walls.ts";
+import { checkCuda, lookAtWalls } from "../../src/cli/operator/doctor/host-checks.ts";
+import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
 import { testSettings } from "../support/test-settings.ts";
 import { testService } from "../support/service.ts";
 import type { TestService } from "../support/service.ts";
@@ -50,7 +50,7 @@ function used(python: string, altered: Altered, without: readonly string[] = [])
   return Object.fromEntries(Object.entries(ends).filter(([, end]) => end !== "ok"));
 }
 
-for (const rung of RUNGS)
+for (const rung of WALL_LEVELS)
   verifies("gpu.walls", `on ${rung} a GPU can be used in every way`, async (context) => {
     const python = requireGpu(context);
     await requireJudged(rung, context);
@@ -138,6 +138,6 @@ verifies("gpu.doctor", "doctor starts CUDA behind the isolation of apps", async 
   const walls = await lookAtWalls(settings, process.env);
   expect(await checkCuda(settings, walls, process.env)).toMatchObject({
     status: "ok",
-    message: `starts behind ${walls.rung}`,
+    message: `starts behind ${walls.level}`,
   });
 });

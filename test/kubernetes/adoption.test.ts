@@ -1,3 +1,4 @@
+import { internals } from "../support/test-settings.ts";
 import { describe, expect } from "vitest";
 import { testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
@@ -74,7 +75,7 @@ describe.skipIf(!TEST_CLUSTER)("pods whose service is gone", () => {
 
   verifies(["seats.left", "kubernetes.adopted"], "a service is restarted: its pods go on", async () => {
     const { service, namespace } = await killable();
-    await service.start(undefined, { MILLRACE_KEEP_SEATS: "true" });
+    await service.start(undefined, internals({ keepSeats: true }));
     const before = (await service.post({})).json.result as string;
     await service.stop();
     await service.start();

@@ -75,7 +75,7 @@ describe.skipIf(!TEST_CLUSTER)("builds in pods", () => {
   });
 
   verifies("elsewhere.lost", "what keeps a build's pod from starting is told; nothing is left", async () => {
-    const { on, namespace } = await podService(databases, {}, { kubernetesBuildWait: "20s" });
+    const { on, namespace } = await podService(databases, {}, { kubernetesBuildWaitMs: 20_000 });
     const site = new DeploySite(on);
     const missing = "localhost/no-such-image:1";
     const toml = `[deployment]\ndocker_base_image_url = "${missing}"\n${TOML}`;

@@ -1,3 +1,4 @@
+import { internals } from "../support/test-settings.ts";
 import { cpSync, mkdirSync, statSync, symlinkSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
@@ -48,7 +49,7 @@ describe.skipIf(!TEST_CLUSTER)("docs/kubernetes.md", () => {
       MILLRACE_DATA_DIR: path.join(folder, ".millrace"),
       MILLRACE_ISOLATION: "none",
       MILLRACE_CONTAINER_ENGINE: "none",
-      MILLRACE_KEEP_SEATS: "false",
+      ...internals({ keepSeats: false }),
     };
     const attempt = async (command: string): Promise<string> =>
       await tryCommand(command, { cwd: folder, env });

@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { checkKubernetes } from "../../src/cli/check-kubernetes.ts";
+import { checkKubernetes } from "../../src/cli/operator/doctor/engine-checks.ts";
 import { testDatabases } from "../support/databases.ts";
 import {
   BASE,

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import { makeImage, makeWorkerImage } from "../../scripts/worker-image.ts";
-import { checkKubernetes } from "../../src/cli/check-kubernetes.ts";
+import { checkKubernetes } from "../../src/cli/operator/doctor/engine-checks.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
 import { testDatabases } from "../support/databases.ts";
 import { fill } from "../support/images/base-image.ts";

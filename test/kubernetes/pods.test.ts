@@ -1,7 +1,8 @@
+import { internals } from "../support/test-settings.ts";
 import { randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { describe, expect, onTestFinished } from "vitest";
-import { checkKubernetes } from "../../src/cli/check-kubernetes.ts";
+import { checkKubernetes } from "../../src/cli/operator/doctor/engine-checks.ts";
 import { KubernetesApi } from "../../src/engines/kubernetes/api.ts";
 import { findCluster } from "../../src/engines/kubernetes/cluster-access.ts";
 import { systemClock } from "../../src/kit/clock.ts";
@@ -199,7 +200,7 @@ describe.skipIf(!TEST_CLUSTER)("pods", () => {
       const env = { MILLRACE_KUBERNETES_IMAGE: workerImage, MILLRACE_SEAT_URL: `https://${hostAddress}:1` };
       const { settings: wrong } = await pods.service("node-1", () => true, {
         ...env,
-        MILLRACE_SEAT_PORT: String(await freePort()),
+        ...internals({ seatPort: await freePort() }),
       });
       expect((await checkKubernetes(wrong, {})).at(-1)).toMatchObject({
         status: "fail",

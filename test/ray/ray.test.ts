@@ -1,3 +1,4 @@
+import { internals } from "../support/test-settings.ts";
 import { symlinkSync } from "node:fs";
 import { readdir, writeFile } from "node:fs/promises";
 import path from "node:path";
@@ -204,7 +205,7 @@ describe.skipIf(found === null)("on Ray", () => {
     const env = {
       MILLRACE_ENGINE: "ray",
       MILLRACE_RAY_ADDRESS: ray.address,
-      MILLRACE_SEAT_PORT: String(await freePort()),
+      MILLRACE_SEAT_URL: `https://127.0.0.1:${await freePort()}`,
     };
     const main = "import os\nBORN = os.getpid()\ndef run():\n    return BORN\n";
     const service = await KillableService.deploy(database, { main }, env, false);
@@ -241,7 +242,7 @@ describe.skipIf(found === null)("on Ray", () => {
       MILLRACE_DATA_DIR: path.join(cwd, ".millrace"),
       MILLRACE_ISOLATION: "none",
       MILLRACE_CONTAINER_ENGINE: "none",
-      MILLRACE_KEEP_SEATS: "false",
+      ...internals({ keepSeats: false }),
     };
     expect(await tryCommand(doctor, { cwd, env })).toMatch(/^ok +ray .*: Ray \d/m);
     const service = new Command(MILLRACE, ["serve"], { cwd, env });

@@ -34,7 +34,7 @@ export const APPS = {
     "deploy.old-replicas": "Old replicas finish what they hold.",
     "deploy.failed": "A failed deploy leaves the old version serving.",
   }),
-  ...section("contract 2: scaling; issue: Seams for the second floor", {
+  ...section("contract 2: scaling", {
     "scaling.interval":
       "A metric is measured over evaluation_interval_seconds, at a pace of its own, by no call.",
     "scaling.rate":
@@ -51,7 +51,7 @@ export const APPS = {
     "lifecycle.idle": "When the function has returned the replica is idle, whatever threads it left behind.",
     "lifecycle.cooldown": "The termination of an idle replica begins with the cooldown.",
   }),
-  ...section("issue: The ground floor, build 4-5", {
+  ...section("docs/wire.md: The life of a replica", {
     "replica.python-versions": "The harness is standard library only and compiles on Python 3.9 to 3.14.",
     "replica.ticket": "A replica calls home with a one-time ticket, and no other connection is taken.",
     "replica.log-tagged": "Log lines of an app are tagged with the run that wrote them.",
@@ -66,7 +66,7 @@ export const APPS = {
     "store.pragmas": "SQLite runs with WAL and synchronous=FULL, read back at open.",
     "store.group-commit": "A write is answered only after its group is committed.",
   }),
-  ...section("issue: Nothing lost, nothing stuck, 5", {
+  ...section("docs/decisions/0024-signs-of-life.md", {
     "replica.template-dead":
       "A template that owes a fork for 5 s and is stopped, a zombie or does nothing is replaced; its replicas go on.",
     "replica.pulse.dead":
@@ -76,7 +76,7 @@ export const APPS = {
       "What a dead replica had not begun goes to another; what had begun is 502, and async is tried again.",
     "replica.pulse.awake": "A service that slept, or was busy itself, takes no replica for dead.",
   }),
-  ...section("design: Starting fast", {
+  ...section("docs/decisions/0004-templates-keepers-and-forks.md", {
     "fork.template": "The first replica of a version is a template, and further ones are forks of it.",
     "fork.thread": "A template whose import left a thread does not fork.",
     "fork.open-file": "A template whose import left a socket, pipe, epoll or writable file does not fork.",

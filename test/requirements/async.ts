@@ -51,7 +51,7 @@ export const ASYNC = {
     "idempotency.different": "The same key with a different call is 422.",
     "idempotency.sync-committed": "A keyed sync run is committed before it starts.",
   }),
-  ...section("issue: Nothing lost, nothing stuck, 4", {
+  ...section("docs/api.md: Calls that outlive a crash", {
     "run.remembered":
       "A call with X-Disconnect: continue or a webhook is stored before it starts, and after a crash interrupted.",
     "run.remembered.transcript": "What such a stream had yielded before the crash can be read.",

@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** Where several services keep what is large: bundles and environments, by the hash of their bytes. */
 export const BLOBS = {
-  ...section("issue: Many services, one installation, 4", {
+  ...section("docs/config.md: Where blobs and volumes are", {
     "blobs.setting":
       "MILLRACE_BLOBS takes a whole path, file:///path, or s3://bucket/prefix with its options.",
     "blobs.plain": "What is in the place of a blob and no plain file, a pipe or a link, is not read.",
@@ -25,7 +25,7 @@ export const BLOBS = {
     "blobs.s3.keys":
       "Keys come from the environment, a profile's file, the container or the machine, in that order.",
   }),
-  ...section("issue: Many services, one installation, 4: bundles and environments", {
+  ...section("docs/decisions/0015-versions.md", {
     "blobs.versions": "On Postgres a version's bundle and packages are in blobs before its row names them.",
     "blobs.versions.alone": "A service alone, on SQLite, stores nothing twice.",
     "blobs.versions.once": "Versions that share packages share their blob.",
@@ -39,7 +39,7 @@ export const BLOBS = {
     "blobs.earlier": "Versions that are in no blob are stored when a service that has them starts.",
     "blobs.collected": "A blob that no version names is removed, a day after it was put at the earliest.",
   }),
-  ...section("issue: Many services, one installation, 4: large payloads", {
+  ...section("docs/decisions/0035-large-payloads.md", {
     "payloads.blob":
       "On Postgres what has more than 1 MiB lies in a blob that is there before a row names it.",
     "payloads.blob.nodes": "A large input, result and webhook body are the same through every node.",
@@ -63,7 +63,7 @@ export const BLOBS = {
     "blobs.environment.size": "An environment of more than 32 GiB is not copied: other nodes build it again.",
     "blobs.notes.left": "What a killed node left in the blob store to prove itself is removed after a day.",
   }),
-  ...section("issue: Many services, one installation, 4: volumes", {
+  ...section("docs/config.md: Where blobs and volumes are", {
     "volumes.shared":
       "Volumes are below a directory of blobs, or where MILLRACE_VOLUMES says; else where they were.",
     "volumes.shared.refused":

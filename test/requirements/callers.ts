@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** Tokens that may be public, whose runs are whose, and what ends with a token. */
 export const CALLERS = {
-  ...section("issue: Edges, row 2", {
+  ...section("docs/accounts.md: Tokens for browsers", {
     "call.apps":
       "A token of role call calls the apps that its account names; every other is 403, there or not.",
     "call.functions":
@@ -32,7 +32,7 @@ export const CALLERS = {
     "call.cli": "The command line creates accounts of role call with their limits, and end users' tokens.",
     "call.dashboard": "The dashboard creates an account of role call with its limits, and shows them.",
   }),
-  ...section("issue: Edges, row 4", {
+  ...section("docs/accounts.md: Tokens", {
     "revoked.soon":
       "Whatever is open by a token's right is told within 5 s that the right has ended, whether or not word of it comes.",
     "revoked.streams":

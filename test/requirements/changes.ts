@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** What services that share a Postgres tell each other, and how each holds on to it. */
 export const CHANGES = {
-  ...section("issue: Many services, one installation, 3", {
+  ...section("docs/decisions/0034-nodes.md", {
     "changes.noted":
       "Whatever a service changes of what others remember is written down in the same transaction.",
     "changes.once": "No change is missed and none is read twice, however transactions overlap.",
@@ -21,7 +21,7 @@ export const CHANGES = {
     "changes.line":
       "The connection that listens is made anew when it is lost, and when it no longer hears itself.",
   }),
-  ...section("issue: Many services, one installation, 5", {
+  ...section("docs/operations.md: Postgres", {
     "pooler.transactions":
       "Every call works by a pooler that lends sessions for a transaction, old ones included.",
     "pooler.limits": "By a pooler, too, the server gives up a statement that takes too long.",

@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** What several services of one installation show together. */
 export const CLUSTER = {
-  ...section("issue: Many services, one installation; must show", {
+  ...section("docs/cluster.md: What happens when", {
     "cluster.kills":
       "Nodes die one after the other: no accepted run is lost or stuck; only calls fail that the dead one held.",
     "cluster.restarts": "Nodes restart in an orderly way, one after the other: no call fails.",

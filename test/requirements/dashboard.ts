@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** What people look at. */
 export const DASHBOARD = {
-  ...section("issue: The dashboard, pages", {
+  ...section("docs/decisions/0018-dashboard.md", {
     "dashboard.set-up": "The one-time link makes the first person, and an invitation lets the next one in.",
     "dashboard.session":
       "Who is signed in stays signed in, however many pages there are and whenever one is reloaded.",
@@ -35,7 +35,7 @@ export const DASHBOARD = {
       "A person proves and changes their address, and replaces a forgotten password by mail.",
     "dashboard.palette": "Every page is reached by keyboard alone.",
   }),
-  ...section("issue: The dashboard, manners", {
+  ...section("docs/decisions/0018-dashboard.md", {
     "dashboard.security": "No inline script, no request to another site, no token within reach of scripts.",
     "dashboard.hostile": "Whatever names and outputs hold is shown as text, and breaks nothing.",
     "dashboard.visible":
@@ -45,12 +45,12 @@ export const DASHBOARD = {
     "dashboard.bundle": "The first page loads at most 250 KB.",
     "dashboard.scale": "With 100,000 runs and 1,000 apps each page is usable within a second.",
   }),
-  ...section("issue: Seams and words, the API reference", {
+  ...section("docs/decisions/0021-guide-and-reference.md", {
     "reference.complete": "The page at /docs shows every operation with its schemas and examples.",
     "reference.try": "An operation is tried there as whoever is signed in, or with a token that was pasted.",
     "reference.axe": "The page at /docs has no serious accessibility fault.",
   }),
-  ...section("issue: Seams and words, the guide", {
+  ...section("docs/decisions/0021-guide-and-reference.md", {
     "guide.served": "The service serves its own documents under /guide, with nothing from elsewhere.",
     "guide.links": "Every link and anchor of the documents leads somewhere.",
     "guide.search": "A search in the page finds sections of the documents by their words.",

@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** From a folder to a running version. */
 export const DEPLOY = {
-  ...section("issue: Deploy, protocol and bundles", {
+  ...section("docs/management.md: Deploys", {
     "deploy.protocol":
       "A zip goes from POST …/apps by its uploadUrl to a build in a final state, and serves.",
     "deploy.one-call": "One call with the zip as its body deploys and tells the build's log as it comes.",
@@ -12,7 +12,7 @@ export const DEPLOY = {
     "deploy.build-log": "A build's log can be followed while it runs and read afterwards.",
     "deploy.cancel": "A build that is cancelled leaves nothing behind, at any step.",
   }),
-  ...section("issue: Deploy, build", {
+  ...section("docs/decisions/0017-builds.md", {
     "deploy.pip": "Packages are installed from the host's index or from wheels in the bundle.",
     "deploy.env-cache": "The same dependencies are installed once, for all versions that have them.",
     "deploy.env-held": "An environment that a build uses is not cleared away before its version is stored.",
@@ -22,7 +22,7 @@ export const DEPLOY = {
     "deploy.check": "A version serves only after one replica of it has started.",
     "deploy.speed": "The deploy benchmark says whether a hello app answers within its targets.",
   }),
-  ...section("issue: Deploy, versions", {
+  ...section("docs/decisions/0015-versions.md", {
     "deploy.rollout": "Traffic moves at once when the new version is ready, or in 5 steps.",
     "deploy.syntax":
       "A bundle with a Python file that does not parse is refused before its build, with file and line.",

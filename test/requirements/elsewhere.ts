@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** Builds on the machines that apps will run on. */
 export const ELSEWHERE = {
-  ...section("issue: Replicas on Kubernetes and on Ray", {
+  ...section("docs/kubernetes.md: Builds", {
     "elsewhere.build":
       "Where apps run in pods, commands, packages and bytecode are made in a pod of the image they will run in.",
     "elsewhere.own": "Commands that install packages have an environment of their own there, too.",

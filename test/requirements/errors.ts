@@ -55,7 +55,7 @@ export const ERRORS = {
     "errors.timed-out": "A run past its time is 504 timed_out.",
     "errors.draining": "A draining service answers 503 + Retry-After.",
   }),
-  ...section("issue: The ground floor, build 6", {
+  ...section("docs/operations.md: Limits under load", {
     "limits.headers": "Headers that are too large are 431, and the service goes on.",
     "limits.slow-request": "A request that arrives too slowly is ended.",
     "limits.connections": "Connections past the limit are refused, and the others are served.",

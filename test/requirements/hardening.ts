@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** What an attack found open, and what has closed it. */
 export const HARDENING = {
-  ...section("issue: No one in, row 10", {
+  ...section("SECURITY.md: Attacks that are tested", {
     "hardening.once-hidden": "The data of a file run is on no command line.",
     "hardening.once-like-python": "A file run finds what `python FILE FUNCTION --data JSON` gives it.",
     "hardening.certain-end":
@@ -16,7 +16,7 @@ export const HARDENING = {
       "backup --encrypt writes what only the passphrase opens; cut or changed at any byte it is refused.",
     "hardening.backup.told": "A plain backup tells what it holds and that it is to be kept like a password.",
   }),
-  ...section("issue: No one in, found beside it", {
+  ...section("SECURITY.md: Attacks that are tested", {
     "hardening.linear": "No text from outside makes an expression of the service look at it again and again.",
     "hardening.steering":
       "What apps and other people wrote neither steers a terminal nor hides in it; a pipe gets an app's answers as they are.",
@@ -40,7 +40,7 @@ export const HARDENING = {
       "Lists of a volume are bounded, read one at a time of each project, and written piece by piece.",
     "hardening.volume-open": "A link in a volume makes the service open nothing outside of it.",
   }),
-  ...section("issue: No one in, SECURITY.md", {
+  ...section("CONTRIBUTING.md: Before a release", {
     "hardening.audit":
       "npm run audit:deps fails for a serious advisory, and says aloud when it could not ask for any.",
   }),

@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** Apps written for the hosted original, and the Pythons they ask for. */
 export const HOSTED = {
-  ...section("issue: Any server, files of the hosted original", {
+  ...section("docs/config.md: Files written for the hosted original", {
     "hosted.entrypoint": "An entrypoint is a list, or a line split as a shell would, also as a list of one.",
     "hosted.empty-command": "An empty shell or pre-build command is none.",
     "hosted.extras": "Extras of a package may have spaces between them.",
@@ -25,7 +25,7 @@ export const HOSTED = {
     "hosted.all":
       "Small apps, one per row, serve or are refused with the remedy, as the official client sends them.",
   }),
-  ...section("issue: Any server, Pythons", {
+  ...section("docs/config.md: Which Python an app gets", {
     "python.places": "python_version is looked for on the PATH and among those of pyenv, uv, conda and mise.",
     "python.fetched": "A Python that the host lacks is fetched with uv, bounded in time and cancellable.",
     "python.newer": "Without it, the nearest newer version is used with a warning that says what to install.",

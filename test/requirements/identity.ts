@@ -33,7 +33,7 @@ export const IDENTITY = {
     "token.both-planes": "A token works on both planes.",
     "token.roles": "run calls and reads runs; deploy also deploys, reads logs, secrets, volumes; admin all.",
   }),
-  ...section("issue: The ground floor, build 6", {
+  ...section("docs/accounts.md: Tokens", {
     "token.remembered": "A token that was verified and remembered stops at its expiry and when revoked.",
   }),
   ...section("contract 4: people", {
@@ -46,7 +46,7 @@ export const IDENTITY = {
     "people.device.done": 'POST /token is 200 {"accessToken","refreshToken"} once approved.',
     "people.device.refresh": 'POST /token takes a refresh_token form and gives {"access_token"}.',
   }),
-  ...section("issue: No one in, row 1", {
+  ...section("docs/accounts.md: Invitations", {
     "invitation.bearer":
       "An invitation is the right of whoever opens its link to join one project, once, signed in or signing up.",
     "invitation.void":

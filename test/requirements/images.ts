@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** Apps that run in images. */
 export const IMAGES = {
-  ...section("issue: Any server", {
+  ...section("docs/images.md: Builds", {
     "images.dockerfile": "A Dockerfile app is built and serves; its next build finds unchanged layers again.",
     "images.failures":
       "A bad Dockerfile, a registry that is down and a server that ends are told with the failing line.",

@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** Replicas that are pods. */
 export const KUBERNETES = {
-  ...section("issue: Replicas on Kubernetes and on Ray", {
+  ...section("docs/kubernetes.md: What a pod is", {
     "kubernetes.same": "Apps in pods are called, stream, run async, are cancelled and print as everywhere.",
     "kubernetes.servers":
       "An app that is a server of its own runs in a pod, on the port that its author wrote.",

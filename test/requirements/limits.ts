@@ -2,14 +2,14 @@ import { section } from "./row.ts";
 
 /** What keeps the service up, and one project's load off the others. */
 export const LIMITS = {
-  ...section("issue: No one in, 3: a last net", {
+  ...section("docs/decisions/0019-last-net.md", {
     "net.logged": "An error that nothing caught is logged whole, and the service exits with 70.",
     "net.restarted": "`npm start` and `serve` start a service again that ended with 70.",
     "net.gives-up": "A service that ends with 70 five times within a minute is given up, aloud, with 70.",
     "net.signals": "Signals and exit codes pass the parent in both directions; it never outlives its child.",
     "net.orphan": "A service whose parent was killed ends at once and leaves its data directory.",
   }),
-  ...section("issue: No one in, 5: limits on both listeners", {
+  ...section("docs/operations.md: Limits under load", {
     "listener.slow": "Headers, bodies and idle connections have a time, on both listeners.",
     "listener.per-address": "An address holds so many connections without a token, and no more.",
     "listener.room": "Connections that say nothing make room for those that have something to ask.",
@@ -22,7 +22,7 @@ export const LIMITS = {
     "listener.unread": "An answer that nobody reads has a time of its own; other answers do not end with it.",
     "listener.told": "Who gets no place is answered 429 or 503 with Retry-After, or closed.",
   }),
-  ...section("issue: No one in, 6: bodies of the management API", {
+  ...section("docs/decisions/0014-management-api.md", {
     "bodies.token-first": "Where a token is needed it is looked at before the body.",
     "bodies.size":
       "At most 16 KiB without a token and 64 KiB with one, unless the operation takes more: else 413.",
@@ -30,12 +30,10 @@ export const LIMITS = {
     "bodies.uploads": "Upload addresses carry their own right and their own limit.",
     "bodies.counts": "Lists and maps have bounds that are looked at first, with clear errors.",
   }),
-  ...section("issue: No one in, 8: what an app may ask for is bounded", {
-    "ceilings.refused":
-      "A deploy with limits beyond the operator's is refused, and told the ceiling and its setting.",
-    "ceilings.defaults": "A ceiling below an app's default is what the app has.",
+  ...section("docs/operations.md: Limits of apps", {
+    "ceilings.refused": "A deploy with limits beyond the highest is refused, and told the bound.",
   }),
-  ...section("issue: No one in, 9: no project takes the service from another", {
+  ...section("docs/operations.md: Limits under load", {
     "shares.turns": "What waits gets its turn by project: one with much to ask takes no other's turn.",
     "shares.in-flight":
       "A project, a token and an address have so many management requests under way; more wait, then get 429 with Retry-After.",

@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** Several services of one installation. */
 export const NODES = {
-  ...section("issue: Many services, one installation", {
+  ...section("docs/cluster.md: How it works", {
     "lease.clock-set":
       "When somebody sets the database's clock, no node takes another for dead before it could renew its lease.",
     "lease.over": "A node that has left gives no more signs of life.",
@@ -27,10 +27,7 @@ export const NODES = {
       "A service on a copy of a living node's data directory does not start, and says what to do.",
     "nodes.key-file":
       "MILLRACE_MASTER_KEY_FILE names the master key; a missing or open file is refused, and none is made.",
-    "nodes.labels":
-      "MILLRACE_NODE_NAME and MILLRACE_NODE_LABELS say what a node is called; both are bounded.",
-    "nodes.list":
-      "The operator sees every node: address, apps, runs, start, release, labels, and whether it leaves.",
+    "nodes.list": "The operator sees every node: address, apps, runs, start, release, and whether it leaves.",
     "nodes.alone": "A service alone is the one node there is, and cannot be drained.",
     "nodes.drain": "The operator asks a node to leave, and takes that back; renewals do not.",
     "nodes.cli": "`millrace nodes` lists the nodes, and drains one by its name or id.",

@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** What apps, and the dashboard, can do to each other in a browser. */
 export const ORIGINS = {
-  ...section("issue: Edges, row 1", {
+  ...section("docs/operations.md: A host for each app", {
     "origins.service-worker": "No service worker of one project answers for the pages of another.",
     "origins.headers":
       "Of an app's response, what browsers apply to a whole origin is dropped where apps share one; Clear-Site-Data everywhere.",
@@ -24,7 +24,7 @@ export const ORIGINS = {
     "origins.shown": "The API, the command line and the dashboard show an app's own host.",
     "origins.doctor": "doctor says whether names below the domain lead anywhere.",
   }),
-  ...section("issue: Edges, row 3", {
+  ...section("docs/security.md: Browsers", {
     "cookies.two": "A request with two refresh cookies is refused, and the browser is made to forget both.",
     "cookies.prefix":
       "Under HTTPS the refresh cookie has the prefix __Host-, and no other cookie counts in its place.",

@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** How the nodes of an installation talk to each other. */
 export const PEERS = {
-  ...section("issue: Many services, one installation", {
+  ...section("docs/decisions/0034-nodes.md", {
     "peers.authority":
       "All nodes have one authority, whose key is sealed in the database; each start of a node gets a certificate.",
     "peers.strangers":
@@ -37,7 +37,7 @@ export const PEERS = {
       "A node starts only if it reaches the others, and they reach it at the address that it tells.",
     "peers.own": "What nodes say to each other is small: more than 1 MiB is refused.",
   }),
-  ...section("issue: Edges: browsers, tokens, readers, broken storage", {
+  ...section("docs/cluster.md: What happens when", {
     "peers.events-lost":
       "A stream of events that a node passes on ends with event: error when the node behind it is lost.",
   }),

@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** Replicas in actors of a Ray cluster. */
 export const RAY = {
-  ...section("issue: Replicas on Kubernetes and on Ray", {
+  ...section("docs/ray.md: How it works", {
     "ray.smoke":
       "Where there is a cluster, every change is tried on Ray in short: deploy, call, stream, kill.",
     "ray.same": "An app on Ray is called, streamed, run async, cancelled and logged as everywhere.",

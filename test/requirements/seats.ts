@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** Replicas on other machines: seats elsewhere. */
 export const SEATS = {
-  ...section("issue: Replicas on Kubernetes and on Ray", {
+  ...section("docs/decisions/0038-seats-elsewhere.md", {
     "seats.same":
       "An app in a seat elsewhere is called, streamed, run async, cancelled and logged as everywhere.",
     "seats.relay":

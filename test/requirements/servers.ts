@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** Apps that are servers of their own. */
 export const SERVERS = {
-  ...section("issue: Any server", {
+  ...section("docs/servers.md: Starting", {
     "servers.entrypoint":
       "entrypoint is a list, or one text that is split as a shell would; a list of one such text counts as that text.",
     "servers.port":

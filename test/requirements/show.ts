@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** What each piece must show when it is handed over. */
 export const SHOW = {
-  ...section("issue: The ground floor, must show", {
+  ...section("docs/guarantees.md", {
     "show.first-answer": "After `npm start` the printed sync curl answers within a second.",
     "show.cold.first": 'The first call ever takes at most 3 times `python3 -c "import main"`.',
     "show.cold.template":
@@ -29,7 +29,7 @@ export const SHOW = {
     "show.no-long-file": "No file is over 350 lines.",
     "show.no-circle": "There is no import circle.",
   }),
-  ...section("issue: Who may do what, build 6", {
+  ...section("docs/operations.md: Backup", {
     "operations.metrics": "/metrics shows runs, queues, replicas, webhooks, lag, commits, and no lost run.",
     "operations.metrics.documented": "docs/metrics.md lists every metric with its labels, and no other.",
     "operations.logs": "Nothing the service logs holds a token, a body or a secret.",
@@ -38,13 +38,13 @@ export const SHOW = {
       "restore refuses a full directory, and an archive that was made or changed.",
     "operations.doctor": "doctor checks what a start depends on and says for each fault what to do.",
   }),
-  ...section("issue: Who may do what, must show", {
+  ...section("docs/guarantees.md", {
     "show.backup": "A backup under load, restored elsewhere, has lost nothing accepted before it.",
     "show.upgrade": "A database of an earlier schema is brought up to date, and keeps what is stored.",
     "show.scale.runs": "With millions of records any page of the runs list comes within 50 ms.",
     "show.scale.apps": "A thousand apps cost a call at most 5 % more CPU time than one.",
   }),
-  ...section("issue: Nothing lost, nothing stuck, 1, 7, 8 and 9", {
+  ...section("docs/decisions/0003-store.md", {
     "async.in-doubt":
       "A commit in doubt is looked up before the caller is answered; what was refused never runs.",
     "storage.gives-back": "SQLite's file shrinks beside the load when what it held is removed.",
@@ -60,7 +60,7 @@ export const SHOW = {
     "async.predecessor":
       "A service that starts on a data directory takes over what its dead predecessor there had, at once.",
   }),
-  ...section("issue: Nothing lost, nothing stuck, 6", {
+  ...section("docs/operations.md: The data directory", {
     "moved.no-paths": "Nothing in the database names an absolute path of the service.",
     "moved.starts":
       "A data directory that was moved works at the next start, with its apps' packages and scripts.",
@@ -68,7 +68,7 @@ export const SHOW = {
     "moved.says-what": "A missing bundle, environment or interpreter is named, with what to do about it.",
     "doctor.repair": "doctor finds versions without what they start with; --repair installs packages again.",
   }),
-  ...section("issue: Nothing lost, nothing stuck, 2", {
+  ...section("docs/logs.md: Limits", {
     "logs.share":
       "Lines that apps print have a share, max_logs, of the installation and per app; the oldest go first.",
     "logs.reserve":
@@ -76,7 +76,7 @@ export const SHOW = {
     "deploy.delete.frees":
       "A deleted app takes lines, payloads, builds, bundles and environments with it, at once, in bytes on disk.",
   }),
-  ...section("issue: Nothing lost, nothing stuck, 3", {
+  ...section("docs/guarantees.md: When something happens to Postgres", {
     "silence.breaker":
       "No call waits longer than 5 s for a database that says nothing; others are refused at once until it answers a probe.",
     "silence.sync": "Sync calls with tokens seen before go on while the database says nothing.",
@@ -85,11 +85,11 @@ export const SHOW = {
     "silence.recovery":
       "When the database answers again all is as before, and every run that was accepted or answered is on record.",
     "silence.grace":
-      "A token seen before counts for auth_grace while the database cannot be asked, and is asked about in passing.",
+      "A token seen before counts for 5 minutes while the database cannot be asked, and is asked about in passing.",
     "silence.disk":
       "Files that hang keep no token from being judged and nobody from signing in: a revoked one stops within 5 s.",
   }),
-  ...section("issue: Nothing lost, nothing stuck, must show", {
+  ...section("docs/guarantees.md", {
     "show.small-disk":
       "On a disk that fills and empties sync calls never stop, and async runs are refused and taken again.",
     "show.small-disk.whole":
@@ -114,14 +114,14 @@ export const SHOW = {
     "show.soak":
       "Under mixed load and faults all that was accepted ends, once; nothing is left, and memory, log and p99 stay flat.",
   }),
-  ...section("issue: Nothing lost, nothing stuck, as operators expect", {
+  ...section("docs/operations.md: What is removed", {
     "retention.table":
       "docs/operations.md lists all that grows, with the settings that bound it, their defaults and the check of doctor.",
     "retention.audit": "Old entries of the audit log go; what is left can still be proved.",
     "cli.storage": "millrace storage prints who uses what of the disk.",
     "doctor.storage": "doctor says how much there is of what grows, and when old things go to make room.",
   }),
-  ...section("issue: Nothing lost, nothing stuck, what a second trial found of disks", {
+  ...section("docs/operations.md: When the disk fills", {
     "storage.gives-back.log":
       "Giving room back takes none: it stops while a reader holds SQLite's log, which is cut off at the end.",
     "cli.storage.looks": "millrace storage without a service changes nothing: no migration, no new database.",
@@ -139,7 +139,7 @@ export const SHOW = {
     "cli.storage.steps":
       "millrace storage counts in bounded steps beside quick reads: it ends however many runs there are.",
   }),
-  ...section("issue: Nothing lost, nothing stuck, faults of Postgres found later", {
+  ...section("docs/guarantees.md: When something happens to Postgres", {
     "async.in-doubt.every-loss":
       "A write that was sent is in doubt however its answer was lost; only the server's word that it failed refuses it.",
     "async.claim-review":
@@ -183,7 +183,7 @@ export const SHOW = {
     "async.adopted-once":
       "A call that becomes async while it runs is executed once, also when its commit and a claim are in doubt together.",
   }),
-  ...section("issue: Nothing lost, nothing stuck, what a third trial found", {
+  ...section("docs/guarantees.md", {
     "webhook.every-end":
       "Whatever a receiver answers, an attempt at a webhook ends: also where it turns to another protocol.",
     "lease.late-start":
@@ -201,7 +201,7 @@ export const SHOW = {
       "A date that was wrong when the service started, or is set wrong later, removes nothing that is new.",
     "idempotency.clock": "A key counts for 24 h whatever the date is set to meanwhile.",
   }),
-  ...section("design: Rooms and the direction of imports", {
+  ...section("ARCHITECTURE.md: Rooms and layers", {
     "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",
     "design.no-barrels": "There are no barrels.",
     "design.run-moves": "A run's state changes only by the moves of one table, which every write goes by.",

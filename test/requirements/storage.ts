@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** What happens when the storage below the service is broken or taken away. */
 export const STORAGE = {
-  ...section("issue: Edges, broken storage", {
+  ...section("docs/operations.md: When storage breaks", {
     "storage.damaged.start":
       "A damaged SQLite file is found before calls are taken: /readyz and async calls get 503 that says how to restore.",
     "storage.damaged.found":
@@ -14,15 +14,15 @@ export const STORAGE = {
     "storage.lost":
       "A data directory that was removed, replaced or unmounted takes no run: no 202 is given for what is not in it.",
   }),
-  ...section("issue: Edges, builds that cannot be packed", {
+  ...section("docs/decisions/0017-builds.md", {
     "builds.unpackable":
       "On Postgres a build fails that leaves a pipe, a socket, a link out or a name that is no text, and names it.",
   }),
-  ...section("issue: Edges, a frozen node", {
+  ...section("docs/cluster.md: What happens when", {
     "frozen.answers":
       "A node that was frozen and goes on reads the answers that came meanwhile: no call gets 503 for want of storage.",
   }),
-  ...section("issue: Edges, the clock", {
+  ...section("docs/operations.md: When the clock is set", {
     "ids.clock":
       "The id of a run is at most 10 s ahead of the clock, and ids sort by birth unless it is set back by more.",
     "clock.steps":

@@ -63,7 +63,7 @@ export const STREAMING = {
     "runs.cancel.finished": "Cancelling a finished run is 409.",
     "runs.cancel.generator": "Cancelling closes generators.",
   }),
-  ...section("issue: Edges: browsers, tokens, readers, broken storage", {
+  ...section("docs/decisions/0012-transcripts.md", {
     "runs.events.beyond":
       "A reader beyond what is stored gets event: truncated, then event: end; 204 is for one that has had the end.",
     "runs.events.end-number":

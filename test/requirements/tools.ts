@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** The command line and the client libraries. */
 export const TOOLS = {
-  ...section("issue: The command line", {
+  ...section("docs/cli.md: Apps", {
     "cli.call": "`millrace call` runs a function in every mode.",
     "cli.call-path":
       "`millrace call APP /path` sends any method, headers and body to a server, and prints the response as it comes.",
@@ -46,17 +46,17 @@ export const TOOLS = {
     "cli.terminal": "On a terminal a newcomer gets from init to a call, a stream and a log.",
     "cli.docs": "docs/cli.md names every command and option.",
   }),
-  ...section("issue: Examples", {
+  ...section("README.md: Deploy your own app", {
     "examples.readme": "Each example has a README and a configuration of its own.",
     "examples.openai":
       "The chat examples serve OpenAI's own clients: models, tools, and the usage of a stream.",
     "examples.work": "Each example deploys as it is, and does what its README says.",
   }),
-  ...section("issue: Documents", {
+  ...section("README.md: Start it", {
     "docs.blocks": "Every command in the documents and in the examples' READMEs works as it stands.",
     "docs.readme": "The README's commands do what it says, from the first start to an app of one's own.",
   }),
-  ...section("issue: Packaging", {
+  ...section("CONTRIBUTING.md: Before a release", {
     "packaging.pack":
       "The packed release serves apps, the dashboard and the client library without its sources.",
     "packaging.client":
@@ -64,7 +64,7 @@ export const TOOLS = {
     "packaging.quiet": "`npm ci` on Node 20 warns of nothing.",
     "packaging.true": "The image, the compose file and the systemd unit name what there is.",
   }),
-  ...section("issue: Client libraries", {
+  ...section("docs/clients.md", {
     "client.typescript": "The TypeScript client runs, submits, streams and cancels.",
     "client.python": "The Python client has the same verbs.",
     "client.server": "Both clients call a server's paths, and tell its answers from refusals by the service.",

@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** What an app cannot do where MILLRACE_ISOLATION names a level. */
 export const WALLS = {
-  ...section("issue: Walls", {
+  ...section("docs/security.md: Layers", {
     "walls.attacks":
       "A hostile app is stopped at the level that the table of attacks names for each of them, and at every higher one.",
     "walls.calls":

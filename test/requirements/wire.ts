@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** What a process of an app can do to the service and to others: nothing. */
 export const WIRE = {
-  ...section("issue: No one in, rows 2, 3, 4, 7, 8", {
+  ...section("docs/wire.md: The order of frames", {
     "wire.fault.alone":
       "Whatever a replica, a template, a build or a file run sends ends that process alone, with a line in the log.",
     "wire.fault.line":
@@ -27,14 +27,14 @@ export const WIRE = {
     "wire.start": "A process that cannot be started fails its app, and nothing else.",
     "wire.answered": "No request is left without an answer, whatever happens to its run.",
   }),
-  ...section("issue: No one in, row 9", {
+  ...section("docs/logs.md: Limits", {
     "logs.sockets.share": "A project cannot take the log sockets that another project needs.",
     "logs.tags.share": "Made-up tags in what one app prints take nothing from the lines of another.",
     "logs.stdout.bounded":
       "What apps print is copied to the service's own output within bounds, and what is left out is told.",
     "logs.reading.share": "What is read of one project's processes has one turn among those of others.",
   }),
-  ...section("issue: No one in, must show", {
+  ...section("docs/wire.md: Limits", {
     "show.hostile.lives": "Against 600 hostile cases on every kind of connection the service lives.",
     "show.hostile.memory": "Its memory stays within 64 MB of the start.",
     "show.hostile.answers": "Every caller of a hostile app gets an answer.",

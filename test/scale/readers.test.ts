@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { readSettings } from "../../src/config/settings.ts";
 import { READER_LIMITS } from "../../src/gateway/events/feeds.ts";
 import { storageFolder } from "../../src/host/data-folders.ts";
-import { openFilesLimit } from "../../src/kit/listener/open-files.ts";
+import { openFilesLimit } from "../../src/config/listener-limits.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import { scratchDirectory, serve } from "../support/command-line.ts";

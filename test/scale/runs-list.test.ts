@@ -4,8 +4,10 @@ import type { Principal } from "../../src/identity/principal.ts";
 import { uuidv7 } from "../support/ids.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { createListener } from "../../src/management/api/listener.ts";
+import { Audit } from "../../src/identity/audit.ts";
+import { systemClock } from "../../src/kit/clock.ts";
 import { mount } from "../../src/management/api/mount.ts";
-import { runOperations } from "../../src/management/runs.ts";
+import { runOperations } from "../../src/management/runs/runs.ts";
 import { RUN_STATES } from "../../src/model/run.ts";
 import type { Run, RunState } from "../../src/model/run.ts";
 import { openStore } from "../../src/store/store.ts";
@@ -83,7 +85,10 @@ describe.each(DATABASE_KINDS)(`the runs list with ${RUNS} records on %s`, (kind)
       caller: { accountId: "a", user: null },
       expiresAt: Number.MAX_VALUE,
     };
-    mount(app, runOperations({ store }), () => Promise.resolve(principal));
+    mount(app, runOperations({ store }), {
+      authenticate: () => Promise.resolve(principal),
+      audit: new Audit(store, systemClock),
+    });
     await app.ready();
   }, 3_600_000);
 

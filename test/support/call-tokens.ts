@@ -1,5 +1,4 @@
-import type { CallLimits } from "../../src/model/call-limits.ts";
-import type { Role } from "../../src/model/roles.ts";
+import type { CallLimits, Role } from "../../src/model/roles.ts";
 import type { TestService } from "./service.ts";
 
 const HOUR_MS = 3_600_000;

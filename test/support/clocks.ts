@@ -1,4 +1,4 @@
-import { Bell } from "../../src/kit/bell.ts";
+import { Condition } from "../../src/kit/concurrency.ts";
 import type { Clock, Timer } from "../../src/kit/clock.ts";
 import { until } from "./until.ts";
 
@@ -18,7 +18,7 @@ async function areSet(
   timers: Iterable<{ readonly ms: number; readonly repeats: boolean }>,
   ms: number,
   count: number,
-  news: Bell,
+  news: Condition,
 ): Promise<void> {
   const set = (): number => [...timers].filter((timer) => timer.ms === ms && !timer.repeats).length;
   await until(`${count} timers of ${ms} ms`, () => set() >= count, news);
@@ -29,8 +29,8 @@ export class HandClock implements Clock {
   #nowMs: number;
   readonly #startMs: number;
   readonly #timers = new Set<Due>();
-  /** Rings when a timer is set. */
-  readonly #news = new Bell();
+  /** Notified when a timer is set. */
+  readonly #news = new Condition();
 
   constructor(nowMs = Date.UTC(2026, 0, 15, 12)) {
     this.#nowMs = nowMs;
@@ -109,7 +109,7 @@ export class HandClock implements Clock {
 
   #timer(due: Due): Timer {
     this.#timers.add(due);
-    this.#news.ring();
+    this.#news.notify();
     return {
       cancel: () => {
         due.isPending = false;
@@ -119,7 +119,7 @@ export class HandClock implements Clock {
         if (!due.isPending) return;
         due.at = this.#nowMs + due.ms;
         this.#timers.add(due);
-        this.#news.ring();
+        this.#news.notify();
       },
     };
   }
@@ -132,8 +132,8 @@ export class HandClock implements Clock {
 export class SkippingClock implements Clock {
   #skippedMs = 0;
   readonly #timers = new Set<{ at: number; readonly ms: number; readonly repeats: boolean; run(): void }>();
-  /** Rings when a timer is set. */
-  readonly #news = new Bell();
+  /** Notified when a timer is set. */
+  readonly #news = new Condition();
 
   now(): number {
     // Whole milliseconds, as the system's clock gives them.
@@ -202,7 +202,7 @@ export class SkippingClock implements Clock {
       entry.at = this.monotonic() + Math.max(1, ms);
       this.#timers.add(entry);
       timeout = setTimeout(wake, Math.min(ms, LONGEST_MS)).unref();
-      this.#news.ring();
+      this.#news.notify();
     };
     arm();
     return {

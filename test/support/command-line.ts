@@ -13,17 +13,16 @@ import {
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
-import { askOperator } from "../../src/cli/ask-operator.ts";
+import { askOperator } from "../../src/cli/ask-service.ts";
 import { readSettings } from "../../src/config/settings.ts";
-import { Bell } from "../../src/kit/bell.ts";
+import { Condition } from "../../src/kit/concurrency.ts";
 import { runtimeDir } from "../../src/kit/runtime-dir.ts";
 import { prepareDatabase } from "./blank-schema.ts";
 import { explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { descriptorsOf } from "./process-tree.ts";
+import { childrenOf, descriptorsOf } from "./process-tree.ts";
 import { ISOLATION } from "./test-settings.ts";
 import { until } from "./until.ts";
-import { childrenOf } from "./process-tree.ts";
 import { REPOSITORY } from "./source-files.ts";
 
 /** The folder of the package that was built from the sources as they are (`built-package.ts`). */
@@ -60,7 +59,7 @@ export class Command {
   readonly exited: Promise<number | string>;
   stdout = "";
   stderr = "";
-  readonly #news = new Bell();
+  readonly #news = new Condition();
   readonly #isKept: boolean;
   #servicePid: number | null = null;
 
@@ -74,11 +73,11 @@ export class Command {
     });
     this.child.stdout?.on("data", (data) => {
       this.stdout += String(data);
-      this.#news.ring();
+      this.#news.notify();
     });
     this.child.stderr?.on("data", (data) => {
       this.stderr += String(data);
-      this.#news.ring();
+      this.#news.notify();
     });
     const title = `${path.basename(program)} ${args.join(" ")}`.slice(0, 200);
     const silence = explains(() => `${title} printed:\n${(this.stdout + this.stderr).slice(-8_000)}`);
@@ -87,7 +86,7 @@ export class Command {
       // `close`, not `exit`: all that was printed has been read.
       this.child.once("close", (code, signal) => {
         resolve(signal ?? code ?? "no code");
-        this.#news.ring();
+        this.#news.notify();
       });
     });
     onTestFinished(async () => {

@@ -7,7 +7,7 @@ import { Links } from "../../src/identity/links.ts";
 import { Sessions } from "../../src/identity/sessions.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { Seal, loadMasterKey } from "../../src/kit/seal.ts";
-import { refreshCookieAt } from "../../src/management/refresh-cookie.ts";
+import { refreshCookieAt } from "../../src/management/people/refresh-cookie.ts";
 import { sharedBrowser } from "./browser.ts";
 import { explains } from "./explain.ts";
 import { placeOf } from "./made.ts";

@@ -1,6 +1,5 @@
 import type { NewDelivery } from "../../src/model/delivery.ts";
-import type { Payload } from "../../src/model/payload.ts";
-import type { Run } from "../../src/model/run.ts";
+import type { Payload, Run } from "../../src/model/run.ts";
 import type { FinishedClaim } from "../../src/store/runs/final-runs.ts";
 import type { AcceptedRun } from "../../src/store/runs/accepted-runs.ts";
 import type { Store } from "../../src/store/store.ts";

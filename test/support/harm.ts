@@ -2,14 +2,14 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished } from "vitest";
-import { Bell } from "../../src/kit/bell.ts";
+import { Condition } from "../../src/kit/concurrency.ts";
 import { explains } from "./explain.ts";
 import { until } from "./until.ts";
 
 /** A process that does harm until it is told to end, and then tells of it. */
 export class Harm<Told> {
   readonly #child;
-  readonly #news = new Bell();
+  readonly #news = new Condition();
   readonly #closed: Promise<unknown>;
   #text = "";
 
@@ -19,9 +19,9 @@ export class Harm<Told> {
     this.#child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
     this.#child.stdout.on("data", (data) => {
       this.#text += String(data);
-      this.#news.ring();
+      this.#news.notify();
     });
-    this.#closed = once(this.#child, "close").then(() => this.#news.ring());
+    this.#closed = once(this.#child, "close").then(() => this.#news.notify());
     const silence = explains(() => `${program} said:\n${this.#text}`);
     onTestFinished(async () => {
       silence();

@@ -3,7 +3,7 @@ import path from "node:path";
 import type { FastifyInstance } from "fastify";
 import { onTestFinished } from "vitest";
 import type { Audit } from "../../src/identity/audit.ts";
-import { bearerToken } from "../../src/identity/bearer.ts";
+import { bearerToken } from "../../src/identity/principal.ts";
 import { identityParts } from "../../src/identity/identity-parts.ts";
 import { KeyRing } from "../../src/identity/key-ring.ts";
 import { Links } from "../../src/identity/links.ts";
@@ -17,19 +17,16 @@ import type { Clock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { Seal, loadMasterKey } from "../../src/kit/seal.ts";
 import { createListener } from "../../src/management/api/listener.ts";
+import { tokenOperations } from "../../src/management/people/tokens.ts";
+import type { ManagementParts } from "../../src/management/parts.ts";
 import { mount } from "../../src/management/api/mount.ts";
-import type { AnyOperation } from "../../src/management/api/operation.ts";
-import { deviceOperations } from "../../src/management/devices.ts";
-import { invitationLinkOperations } from "../../src/management/invitation-links.ts";
-import { invitationOperations } from "../../src/management/invitations.ts";
-import { jwksOperations } from "../../src/management/jwks.ts";
-import { meOperations } from "../../src/management/me.ts";
-import { memberOperations } from "../../src/management/members.ts";
-import { myAddressOperations } from "../../src/management/my-address.ts";
-import { passwordLinkOperations } from "../../src/management/password-links.ts";
-import { projectOperations } from "../../src/management/projects.ts";
-import { serviceAccountOperations } from "../../src/management/service-accounts.ts";
-import { signInOperations } from "../../src/management/sign-in.ts";
+import type { Operation } from "../../src/management/api/operation.ts";
+import { invitationLinkOperations, invitationOperations } from "../../src/management/projects/invitations.ts";
+import { memberOperations } from "../../src/management/projects/members.ts";
+import { meOperations, myAddressOperations } from "../../src/management/people/me.ts";
+import { passwordLinkOperations, signInOperations } from "../../src/management/people/sign-in.ts";
+import { projectOperations } from "../../src/management/projects/projects.ts";
+import { serviceAccountOperations } from "../../src/management/projects/service-accounts.ts";
 import type { Store } from "../../src/store/store.ts";
 import { cheapHash } from "./cheap-hashes.ts";
 import { HandClock } from "./clocks.ts";
@@ -78,7 +75,7 @@ export class IdentitySite {
   readonly links: Links;
   readonly audit: Audit;
   readonly clock: Clock;
-  readonly operations: readonly AnyOperation[];
+  readonly operations: readonly Operation[];
   readonly #app: FastifyInstance;
   readonly #mailer: SmtpMailer | null;
   /** The mailer's own: a test that goes forward by hours must not cut off a mail that is on its way. */
@@ -112,7 +109,8 @@ export class IdentitySite {
     this.audit = identity.audit;
     this.sessions = identity.sessions;
     this.people = identity.people;
-    const parts = { ...identity, store, keys, tokens, clock, publicBaseUrl, projectId: this.projectId };
+    const own = { store, keys, tokens, clock, publicBaseUrl, projectId: this.projectId };
+    const parts = { ...identity, ...own } as unknown as ManagementParts;
     this.operations = [
       ...serviceAccountOperations(parts),
       ...projectOperations(parts),
@@ -123,16 +121,14 @@ export class IdentitySite {
       ...myAddressOperations(parts),
       ...memberOperations(parts),
       ...invitationOperations(parts),
-      ...deviceOperations(parts),
-      ...jwksOperations(parts),
+      ...tokenOperations(parts),
     ];
     this.#app = createListener(log);
-    mount(
-      this.#app,
-      this.operations,
-      async (authorization) => (await this.tokens.admit(bearerToken(authorization))).principal,
-      (principal) => identity.operators.require(principal),
-    );
+    mount(this.#app, this.operations, {
+      authenticate: async (authorization) => (await this.tokens.admit(bearerToken(authorization))).principal,
+      requireOperator: (principal) => identity.operators.require(principal),
+      audit: this.audit,
+    });
   }
 
   /** Two sites on one database and one data directory are two processes of one service. */

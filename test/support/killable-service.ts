@@ -2,7 +2,7 @@ import { copyFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
-import { ISOLATION, testSettings } from "./test-settings.ts";
+import { ISOLATION, internals, testSettings } from "./test-settings.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { runtimeDir } from "../../src/kit/runtime-dir.ts";
 import { startService } from "../../src/main.ts";
@@ -117,7 +117,7 @@ export class KillableService {
       database,
       { appNumber: deployed.number, projectId, token },
       // What it has elsewhere ends with it, unless a test says otherwise.
-      { ...place, MILLRACE_KEEP_SEATS: "false", ...env },
+      { ...place, ...internals({ keepSeats: false }), ...env },
     );
   }
 

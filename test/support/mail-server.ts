@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { TLSSocket, createSecureContext } from "node:tls";
 import { onTestFinished } from "vitest";
-import { Bell } from "../../src/kit/bell.ts";
+import { Condition } from "../../src/kit/concurrency.ts";
 import { MAIL_CERTIFICATE, MAIL_KEY, OTHER_CERTIFICATE, OTHER_KEY } from "./mail-certificate.ts";
 import { until } from "./until.ts";
 
@@ -36,8 +36,8 @@ export class MailServer {
   /** Every line that clients sent, passwords too. */
   readonly lines: string[] = [];
   connections = 0;
-  /** Rings for every mail and every connection. */
-  readonly news = new Bell();
+  /** Notified for every mail and every connection. */
+  readonly news = new Condition();
   options: MailServerOptions;
   readonly #sockets = new Set<Socket>();
   readonly #server = createServer((socket) => this.#serve(socket));
@@ -88,7 +88,7 @@ export class MailServer {
     this.connections += 1;
     this.#sockets.add(raw);
     raw.on("error", () => {}).on("close", () => this.#sockets.delete(raw));
-    this.news.ring();
+    this.news.notify();
     if (this.options.tls === "first") this.#talk(this.#encrypted(raw), true);
     else this.#talk(raw, false);
   }
@@ -120,6 +120,7 @@ export class MailServer {
         const last = offers.length - 1;
         return offers.forEach((offer, i) => say(`250${i === last ? " " : "-"}${offer}`));
       }
+      if (word === "STARTTLS" && tls !== "starttls") return say("502 not implemented");
       if (word === "STARTTLS") {
         socket.removeAllListeners("data");
         socket.write(`220 go ahead\r\n${injected ?? ""}`);
@@ -178,7 +179,7 @@ export class MailServer {
     const end = lines.indexOf("");
     const text = Buffer.from(lines.slice(end).join(""), "base64").toString();
     this.taken.push({ from, to, head: lines.slice(0, end).join("\n"), text, isEncrypted });
-    this.news.ring();
+    this.news.notify();
   }
 }
 

@@ -1,6 +1,6 @@
 import { Socket } from "node:net";
 import { createInterface } from "node:readline";
-import { runCommand } from "../../src/cli/run-command.ts";
+import { runCommand } from "../../src/cli/program.ts";
 
 // A command line that runs one command after the other in one process, for tests that run dozens of them and whose
 // subject is what each says: to start anew takes ten times as long as the command. Each line on descriptor 3 is a

@@ -1,5 +1,5 @@
 import path from "node:path";
-import { SpanCounts } from "../../src/kit/span-counts.ts";
+import { SpanCounts } from "../../src/kit/histograms.ts";
 import { callsThrough, operationNamed } from "../../src/store/operations.ts";
 import { commitTogether } from "../../src/store/sqlite/group-commit.ts";
 import { fromFailure } from "../../src/store/sqlite/messages.ts";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { Writable } from "node:stream";
 import { afterAll, beforeAll, onTestFinished } from "vitest";
-import { AddressRanges } from "../../src/kit/address-ranges.ts";
+import { AddressRanges } from "../../src/kit/ip-addresses.ts";
 import type { Clock } from "../../src/kit/clock.ts";
 import { uuidv7 } from "./ids.ts";
 import { createLog } from "../../src/kit/log.ts";

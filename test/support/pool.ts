@@ -22,7 +22,7 @@ import { findInterpreter } from "../../src/host/interpreter.ts";
 import type { FleetReplica } from "../../src/replicas/fleet-events.ts";
 import { HandClock } from "./clocks.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { SERVER_PORTS, writeApp } from "./service.ts";
+import { writeApp } from "./service.ts";
 import type { TestApp } from "./service.ts";
 import { OPEN_NETWORK } from "./walls/open-network.ts";
 
@@ -165,10 +165,10 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
   const engine = processEngine({
     python: python.path,
     dataDir: directory,
-    rung: null,
+    level: null,
     network: OPEN_NETWORK,
     storage,
-    ports: new Ports(SERVER_PORTS),
+    ports: new Ports(),
     clock,
   });
   const seats = new Seats(engine, home, workload, keepMs, {

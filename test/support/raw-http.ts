@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 import type { Socket } from "node:net";
-import { Bell } from "../../src/kit/bell.ts";
+import { Condition } from "../../src/kit/concurrency.ts";
 import { until } from "./until.ts";
 
 /** An answer as it came over the socket. */
@@ -19,20 +19,20 @@ export class RawConnection {
   /** Set for the answer to HEAD: its length is told and its body does not come. */
   isBodyless = false;
   #bytes = Buffer.alloc(0);
-  readonly #news = new Bell();
+  readonly #news = new Condition();
 
   private constructor(socket: Socket) {
     this.socket = socket;
     socket.on("data", (data: Buffer) => {
       this.#bytes = Buffer.concat([this.#bytes, data]);
       for (let answer = this.#take(); answer; answer = this.#take()) this.answers.push(answer);
-      this.#news.ring();
+      this.#news.notify();
     });
     // A reset is one of the ways to refuse a connection; the close that follows is what tests look at.
     socket.on("error", () => {});
     socket.on("close", () => {
       this.isClosed = true;
-      this.#news.ring();
+      this.#news.notify();
     });
   }
 

@@ -1,5 +1,5 @@
 import type { Requirement } from "../requirements/row.ts";
-import { EVERY_TIME } from "./projects.ts";
+import { BY_NAME, EVERY_TIME } from "./projects.ts";
 import type { SourceFiles } from "./source-files.ts";
 import { withoutCommentLines } from "./source-files.ts";
 
@@ -28,52 +28,41 @@ export function readClaims(files: SourceFiles): Claims {
 
 /** The differences between what is promised and what is tested, one line each. */
 export type Gaps = {
-  /** Promised now, and no test. */
+  /** Promised, and no test. */
   readonly untested: readonly string[];
-  /** Still marked `later`, and tested already. */
-  readonly alreadyTested: readonly string[];
   /** Tested, and promised nowhere. */
   readonly unknown: readonly string[];
 };
 
 /** Compares the rows with the ids that tests claim. */
 export function findGaps(rows: Readonly<Record<string, Requirement>>, ids: ReadonlySet<string>): Gaps {
-  const line = ([id, row]: readonly [string, Requirement]) => `${id} (${row.source}): ${row.behaviour}`;
-  const entries = Object.entries(rows);
   return {
-    untested: entries.filter(([id, row]) => row.later === undefined && !ids.has(id)).map(line),
-    alreadyTested: entries.filter(([id, row]) => row.later !== undefined && ids.has(id)).map(line),
+    untested: Object.entries(rows)
+      .filter(([id]) => !ids.has(id))
+      .map(([id, row]) => `${id} (${row.source}): ${row.behaviour}`),
     unknown: [...ids].filter((id) => !Object.hasOwn(rows, id)),
   };
 }
 
-/** Ids by the project whose tests alone try them. */
-type TriedByName = Readonly<Record<string, readonly string[]>>;
+/** Test files that no command runs: below no folder that is a project of `vitest.config.ts`. */
+export function neverRun(tests: SourceFiles): string[] {
+  const projects: ReadonlySet<string> = new Set([...EVERY_TIME, ...BY_NAME]);
+  return [...tests.keys()].filter((path) => !projects.has(path.split("/")[1] ?? ""));
+}
 
-/** How what `npm test` leaves out differs from what is said to be left out, one line each. */
-export function findLeftOut(
+/** Sources of rows that are neither the seed, nor the contract, nor a heading of a document that is there. */
+export function unknownSources(
   rows: Readonly<Record<string, Requirement>>,
-  tests: SourceFiles,
-  triedByName: TriedByName,
+  documents: SourceFiles,
 ): string[] {
-  const idsBelow = (projects: readonly string[]): ReadonlySet<string> =>
-    readClaims(
-      new Map([...tests].filter(([path]) => projects.some((name) => path.startsWith(`test/${name}/`)))),
-    ).ids;
-  const everyTime = idsBelow(EVERY_TIME);
-  const named = Object.entries(triedByName);
-  const known = new Set(named.flatMap(([, ids]) => ids));
-  const wrong = named.flatMap(([project, ids]) => {
-    const there = idsBelow([project]);
-    return ids.flatMap((id) => [
-      ...(there.has(id) ? [] : [`${id}: no test below test/${project}/`]),
-      ...(everyTime.has(id) ? [`${id}: npm test tries it`] : []),
-    ]);
+  const sources = new Set(Object.values(rows).map(({ source }) => source));
+  return [...sources].filter((source) => {
+    if (/^(?:seed|contract \d): \S/.test(source)) return false;
+    const [path = "", heading] = source.split(": ", 2);
+    const text = documents.get(path);
+    if (text === undefined) return true;
+    return heading !== undefined && !text.split("\n").includes(`## ${heading}`);
   });
-  const leftOut = Object.entries(rows)
-    .filter(([id, row]) => row.later === undefined && !everyTime.has(id) && !known.has(id))
-    .map(([id, row]) => `${id}: npm test does not try it (${row.behaviour})`);
-  return [...leftOut, ...wrong];
 }
 
 /** Tests that are written and do not run, or that keep all others from running. */

@@ -15,7 +15,6 @@ export async function sampleNode(
   const details = {
     name: "node",
     home: randomUUID(),
-    labels: {},
     capacity: { cpus: 4, memoryBytes: 8e9 },
     release: "1.2.3",
     runs: 0,

@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { uuidv7 } from "./ids.ts";
 import type { NewDelivery } from "../../src/model/delivery.ts";
-import type { Payload } from "../../src/model/payload.ts";
-import type { Run } from "../../src/model/run.ts";
+import type { Payload, Run } from "../../src/model/run.ts";
 import type { EndedRun } from "../../src/store/runs/ended-runs.ts";
 
 const VERSION_ID = uuidv7(Date.now());

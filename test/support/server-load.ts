@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { WebSocket as Client } from "ws";
-import { Bell } from "../../src/kit/bell.ts";
+import { Condition } from "../../src/kit/concurrency.ts";
 import type { KillableService } from "./killable-service.ts";
 
 const CODE = readFileSync(path.join(import.meta.dirname, "servers/loaded.cjs"), "utf8");
@@ -43,8 +43,8 @@ export class ServerLoad {
   readonly closes = new Map<number, number>();
   /** Where each open WebSocket is. */
   readonly sockets = new Map<Client, Told>();
-  /** Rings whenever something of this changes. */
-  readonly news = new Bell();
+  /** Notified whenever something of this changes. */
+  readonly news = new Condition();
   /** The process that answered last. */
   lastPid = 0;
   readonly #service: KillableService;
@@ -88,7 +88,7 @@ export class ServerLoad {
 
   async #guarded(act: () => Promise<void>): Promise<void> {
     await act().catch((error: unknown) => this.faults.push(String(error)));
-    this.news.ring();
+    this.news.notify();
   }
 
   get #headers(): Record<string, string> {
@@ -140,7 +140,7 @@ export class ServerLoad {
     client.on("message", (data: Buffer) => {
       told ??= JSON.parse(data.toString()) as Told;
       this.sockets.set(client, told);
-      this.news.ring();
+      this.news.notify();
       if (this.#isOver) client.close(1000);
       else client.send(data.toString());
     });

@@ -203,9 +203,6 @@ export async function writeApp(
 
 export const CPUS = availableParallelism();
 
-/** Those of a service that was told of no others. */
-export const SERVER_PORTS = { first: 21_000, last: 24_999 };
-
 function parse(text: string): unknown {
   try {
     return JSON.parse(text);

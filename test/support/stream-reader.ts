@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { createGunzip, gunzipSync } from "node:zlib";
 import type { Gunzip } from "node:zlib";
 import { createParser } from "eventsource-parser";
-import { Bell } from "../../src/kit/bell.ts";
+import { Condition } from "../../src/kit/concurrency.ts";
 import { until } from "./until.ts";
 import type { TestService } from "./service.ts";
 
@@ -48,8 +48,8 @@ export class StreamReader {
   readonly #pieces: Buffer[] = [];
   /** Pieces that still have to be unpacked. */
   #packed = 0;
-  /** Rings for every piece of the answer, and at its end. */
-  readonly #news = new Bell();
+  /** Notified for every piece of the answer, and at its end. */
+  readonly #news = new Condition();
   readonly #decoder = new TextDecoder();
   readonly #parser = createParser({
     onEvent: ({ id, event, data }) => this.messages.push({ id: id ?? null, event: event ?? null, data }),
@@ -61,13 +61,13 @@ export class StreamReader {
     this.socket = connect({ host: hostname, port: Number(port), noDelay: true });
     this.socket.on("data", (data: Buffer) => {
       this.#take(data);
-      this.#news.ring();
+      this.#news.notify();
     });
     this.socket.on("error", () => {}); // The close that follows is what tests look at.
     this.socket.on("close", () => {
       if (this.#framing?.kind === "to the end") this.isWhole = true;
       this.isClosed = true;
-      this.#news.ring();
+      this.#news.notify();
     });
     const lines = [
       `${method} ${pathname}${search} HTTP/${httpVersion}`,
@@ -209,7 +209,7 @@ export class StreamReader {
     this.#packed += 1;
     this.#gunzip.write(bytes, () => {
       this.#packed -= 1;
-      this.#news.ring();
+      this.#news.notify();
     });
   }
 

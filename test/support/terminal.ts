@@ -4,7 +4,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
 import { onTestFinished } from "vitest";
-import { Bell } from "../../src/kit/bell.ts";
+import { Condition } from "../../src/kit/concurrency.ts";
 import { explains } from "./explain.ts";
 import { until } from "./until.ts";
 import { REPOSITORY } from "./source-files.ts";
@@ -27,7 +27,7 @@ export class Terminal {
   /** Resolves with the exit code. */
   readonly exited: Promise<number | string>;
   readonly #child: ChildProcessWithoutNullStreams;
-  readonly #news = new Bell();
+  readonly #news = new Condition();
   #seen = 0;
 
   constructor(argv: readonly string[], { cwd, env, columns = 80 }: TerminalOptions) {
@@ -39,7 +39,7 @@ export class Terminal {
     });
     const show = (text: string): void => {
       this.raw += text;
-      this.#news.ring();
+      this.#news.notify();
     };
     this.#child.stdout.setEncoding("utf8").on("data", show);
     this.#child.stderr.setEncoding("utf8").on("data", show);
@@ -49,7 +49,7 @@ export class Terminal {
       this.#child.once("error", reject);
       this.#child.once("close", (code, signal) => {
         resolve(signal ?? code ?? "no code");
-        this.#news.ring();
+        this.#news.notify();
       });
     });
     onTestFinished(async () => {

@@ -1,11 +1,25 @@
+import { INTERNALS } from "../../src/config/setting-keys.ts";
 import { readSettings } from "../../src/config/settings.ts";
 import type { Settings } from "../../src/config/setting-keys.ts";
 
 /** Walls cost each start of a service a third more, and have tests of their own: services of other tests do without. */
 export const ISOLATION = process.env["MILLRACE_TEST_ISOLATION"] ?? "none";
 
-/** Nor do they use what happens to be installed here, or leave anything elsewhere. The settings of a service that a test starts in its own process. */
+/**
+ * The settings of a service that a test starts in its own process; members of `INTERNALS` are given as values. Such a
+ * service uses no container tool of this machine, and its remote seats end with it.
+ */
 export function testSettings(flags: Readonly<Record<string, unknown>>): Settings {
-  const usual = { isolation: ISOLATION, containerEngine: "none", keepSeats: false };
-  return readSettings({ flags: { ...usual, ...flags }, env: {} }).settings;
+  const given = Object.entries({ isolation: ISOLATION, containerEngine: "none", keepSeats: false, ...flags });
+  const isInternal = ([name]: [string, unknown]): boolean => Object.hasOwn(INTERNALS, name);
+  return readSettings({
+    flags: Object.fromEntries(given.filter((each) => !isInternal(each))),
+    env: {},
+    internals: Object.fromEntries(given.filter(isInternal)),
+  }).settings;
+}
+
+/** The same members for a service that is a process of its own, as its variable. */
+export function internals(values: Partial<typeof INTERNALS>): { MILLRACE_INTERNALS: string } {
+  return { MILLRACE_INTERNALS: JSON.stringify(values) };
 }

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { onTestFinished } from "vitest";
-import { Bell } from "../../src/kit/bell.ts";
+import { Condition } from "../../src/kit/concurrency.ts";
 import { until } from "./until.ts";
 
 /** A request as the target received it. */
@@ -52,8 +52,8 @@ export class WebhookTarget {
   drips = 0;
   /** Connections, with or without a request. */
   connections = 0;
-  /** Rings for every request. */
-  readonly news = new Bell();
+  /** Notified for every request. */
+  readonly news = new Condition();
   readonly #sockets = new Set<Socket>();
   readonly #server = createServer((request, response) => {
     const pieces: Buffer[] = [];
@@ -69,7 +69,7 @@ export class WebhookTarget {
       };
       this.received.push(received);
       response.on("drip", () => (this.drips += 1));
-      this.news.ring();
+      this.news.notify();
       this.behave(response, received);
     });
   });

@@ -4,40 +4,45 @@ import { expect, test } from "vitest";
 
 import { readAppConfig } from "../../src/config/app-config.ts";
 import { APP_KEYS } from "../../src/config/app-shape.ts";
-import { SETTING_KEYS, envOf, flagOf } from "../../src/config/setting-keys.ts";
-import type { SettingKey } from "../../src/config/setting-key.ts";
+import { SETTING_GROUPS, SETTING_KEYS, envOf, flagOf } from "../../src/config/setting-keys.ts";
+import type { SettingKey } from "../../src/config/readers.ts";
 import { Problems } from "../../src/config/problems.ts";
 import { parseToml } from "../../src/config/toml.ts";
 
 const DOCUMENT = readFileSync(new URL("../../docs/config.md", import.meta.url), "utf8");
 
-const settingRows = Object.values(SETTING_KEYS).map((key) =>
+const settingRow = (key: SettingKey<unknown>): string =>
   row([
     code(envOf(key.name)),
     code(flagOf(key.name)),
     code(key.name),
-    key.default === null ? "unset" : key.default === "" ? "none" : code(key.default),
+    key.default === undefined ? "unset" : key.default === "" ? "none" : code(key.default),
     key.reader.expects,
     key.meaning,
-  ]),
-);
+  ]);
 
 const appRows = APP_KEYS.map((key) =>
   row([
     code(key.path),
-    key.payload === null ? "–" : code(key.payload),
-    key.defaultFor ? "varies" : key.default === null ? "unset" : code(JSON.stringify(key.default)),
+    key.payload === undefined ? "–" : code(key.payload),
+    key.defaultFor ? "varies" : key.default === undefined ? "unset" : code(JSON.stringify(key.default)),
     key.reader.expects,
     key.meaning,
   ]),
 );
 
-test("docs/config.md lists every server setting with its default, bounds and meaning, and no other", () => {
-  expect(differences(tableUnder(DOCUMENT, "Server settings"), settingRows)).toEqual([]);
+test("docs/config.md lists every server setting in its group, with its default, bounds and meaning, and no other", () => {
+  const section = sectionOf(DOCUMENT, "## Server settings");
+  for (const [group, keys] of Object.entries(SETTING_GROUPS)) {
+    const documented = rowsOf(sectionOf(section, `### ${group}`));
+    expect(differences(documented, Object.values(keys).map(settingRow))).toEqual([]);
+  }
+  const all = section.split("\n").filter((line) => line.startsWith("| `"));
+  expect(all).toHaveLength(Object.keys(SETTING_KEYS).length);
 });
 
 test("docs/config.md lists every key of the app config with its default, bounds and meaning, and no other", () => {
-  expect(differences(tableUnder(DOCUMENT, "App configuration"), appRows)).toEqual([]);
+  expect(differences(rowsOf(sectionOf(DOCUMENT, "## App configuration")), appRows)).toEqual([]);
 });
 
 test("the examples in docs/config.md are read without a problem or a warning", () => {
@@ -57,7 +62,7 @@ test("the examples in docs/config.md are read without a problem or a warning", (
 });
 
 test("the comparison finds a row that is missing, one too many, and a wrong default", () => {
-  const documented = tableUnder(DOCUMENT, "App configuration");
+  const documented = rowsOf(sectionOf(DOCUMENT, "## App configuration"));
   expect(documented.length).toBeGreaterThan(40);
   expect(differences(documented.slice(1), appRows)).toEqual([`not in the document: ${appRows[0]}`]);
 
@@ -73,11 +78,19 @@ test("the comparison finds a row that is missing, one too many, and a wrong defa
   ]);
 });
 
-/** The body rows of the table in the section with that heading. */
-function tableUnder(document: string, heading: string): string[] {
-  const section = document.split(/^## /m).find((part) => part.startsWith(`${heading}\n`)) ?? "";
-  const lines = section.split("\n").filter((line) => line.startsWith("|"));
-  return lines.slice(2);
+/** The text under a heading, up to the next heading of its level. */
+function sectionOf(document: string, heading: string): string {
+  const [marks = ""] = heading.split(" ");
+  const [, after = ""] = document.split(`${heading}\n`);
+  return after.split(new RegExp(`^${marks} `, "m"))[0] ?? "";
+}
+
+/** The body rows of its table. */
+function rowsOf(section: string): string[] {
+  return section
+    .split("\n")
+    .filter((line) => line.startsWith("|"))
+    .slice(2);
 }
 
 function differences(documented: readonly string[], expected: readonly string[]): string[] {

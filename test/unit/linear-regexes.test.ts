@@ -11,12 +11,12 @@ const OWN_TEXTS: ReadonlySet<string> = new Set([
   String.raw`src/apps/builds/pip-wheel.ts \/+$`, // the host's index
   String.raw`src/apps/bundles/file-patterns.ts \/+$`, // a folder that is installed from this machine
   String.raw`src/apps/bundles/file-patterns.ts \*\*+\/|\*+|\?|\[(!?)([^\]]+)\]|[\\^$.|+(){}[\]]`,
-  String.raw`src/cli/api/site.ts \/+$`, // what was typed
+  String.raw`src/cli/client/site.ts \/+$`, // what was typed
   String.raw`src/client/transport.ts \/+$`, // the address that a program gives its own client
   String.raw`src/config/readers.ts \/+$`, // settings of the service
-  String.raw`src/config/show.ts ^.*:.*@`,
-  String.raw`src/kit/duration.ts (\d+(?:\.\d+)?)(ms|[dhms])`, // only what the expression before it has taken
-  String.raw`src/management/api/base-url.ts \/+$`, // the public address
+  String.raw`src/config/problems.ts ^.*:.*@`,
+  String.raw`src/kit/units.ts (\d+(?:\.\d+)?)(ms|[dhms])`, // only what the expression before it has taken
+  String.raw`src/management/api/addresses.ts \/+$`, // the public address
 ]);
 
 verifies(

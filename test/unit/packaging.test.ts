@@ -73,7 +73,7 @@ verifies(
     expect(nodes).toEqual(["node-1", "node-2", "node-3"]);
     for (const name of nodes) {
       const [, own = ""] = new RegExp(`^ {2}${name}:\n((?: {4}.*\n)+)`, "m").exec(compose) ?? [];
-      expect(own).toContain(`MILLRACE_NODE_NAME: ${name}\n`);
+      expect(own).toContain(`hostname: ${name}\n`);
       expect(own).toContain(`MILLRACE_NODE_URL: https://${name}:4200\n`);
       expect(own).toContain(`- data-${name.slice(-1)}:/data\n`);
       expect(own).toContain("- shared:/shared\n");

@@ -1,12 +1,19 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
 import { describe, expect, test } from "vitest";
 import { REQUIREMENTS, TABLES } from "../requirements.ts";
 import type { RequirementId } from "../requirements.ts";
-import { TRIED_BY_NAME } from "../requirements/by-name.ts";
-import { later, section } from "../requirements/row.ts";
-import { findGaps, findLeftOut, readClaims, switchedOff } from "../support/requirement-gaps.ts";
-import { readSources } from "../support/source-files.ts";
+import { section } from "../requirements/row.ts";
+import { findGaps, neverRun, readClaims, switchedOff, unknownSources } from "../support/requirement-gaps.ts";
+import { REPOSITORY, readSources } from "../support/source-files.ts";
 
 const tests = readSources(["test"], [".test.ts"]);
+const documents = new Map([
+  ...readSources(["docs"], [".md"]),
+  ...["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"].map(
+    (name) => [name, readFileSync(path.join(REPOSITORY, name), "utf8")] as const,
+  ),
+]);
 const claims = readClaims(tests);
 const gaps = findGaps(REQUIREMENTS, claims.ids);
 
@@ -21,16 +28,12 @@ describe("promises and tests", () => {
     expect(Object.keys(REQUIREMENTS).length).toBeGreaterThan(400);
   });
 
-  test("every promise that is not for later has a test", () => {
+  test("every promise has a test", () => {
     expectNone(gaps.untested, "promises without a test");
   });
 
-  test("npm test tries every promise, but for those that requirements/by-name.ts names", () => {
-    expectNone(findLeftOut(REQUIREMENTS, tests, TRIED_BY_NAME), "promises that run at other times than said");
-  });
-
-  test("no promise marked for later has a test already", () => {
-    expectNone(gaps.alreadyTested, "rows whose `later` must go");
+  test("every test is in a folder that a command runs", () => {
+    expectNone(neverRun(tests), "test files that no command runs");
   });
 
   test("every id that a test names is a promise", () => {
@@ -50,14 +53,15 @@ describe("promises and tests", () => {
     expect(ids.filter((id, place) => ids.indexOf(id) !== place)).toEqual([]);
   });
 
-  test("every row names its source and says one thing in a sentence", () => {
+  test("every row says one thing in a sentence", () => {
     const odd = Object.entries(REQUIREMENTS).filter(
-      ([id, row]) =>
-        !/^[a-z0-9]+(?:[.-][a-z0-9]+)*$/.test(id) ||
-        !/^(?:seed|contract \d|issue|design): \S/.test(row.source) ||
-        !/^\S.{8,118}\.$/.test(row.behaviour),
+      ([id, row]) => !/^[a-z0-9]+(?:[.-][a-z0-9]+)*$/.test(id) || !/^\S.{8,118}\.$/.test(row.behaviour),
     );
     expect(odd).toEqual([]);
+  });
+
+  test("every row cites the seed, the contract, or a heading of a document in this repository", () => {
+    expectNone(unknownSources(REQUIREMENTS, documents), "sources that cannot be found");
   });
 });
 
@@ -66,43 +70,45 @@ describe("the gate finds planted faults", () => {
   const call = "verifies";
   const rows = {
     ...section("contract 1: Sync", { "a.kept": "Kept.", "a.forgotten": "Forgotten." }),
-    ...section("seed: Streaming mode 1", {
-      "b.waiting": later("streaming", "Waiting."),
-      "b.early": later("streaming", "Early."),
-    }),
+    ...section("docs/api.md: Streams", { "b.cited": "Cited." }),
   };
 
-  test("a promise without a test, one tested too early and an unknown id are each found", () => {
-    expect(findGaps(rows, new Set(["a.kept", "b.early", "c.invented"]))).toEqual({
+  test("a promise without a test and an unknown id are both found", () => {
+    expect(findGaps(rows, new Set(["a.kept", "b.cited", "c.invented"]))).toEqual({
       untested: ["a.forgotten (contract 1: Sync): Forgotten."],
-      alreadyTested: ["b.early (seed: Streaming mode 1): Early."],
       unknown: ["c.invented"],
     });
   });
 
   test("with every promise kept nothing is found", () => {
-    expect(findGaps(rows, new Set(["a.kept", "a.forgotten"]))).toEqual({
+    expect(findGaps(rows, new Set(["a.kept", "a.forgotten", "b.cited"]))).toEqual({
       untested: [],
-      alreadyTested: [],
       unknown: [],
     });
   });
 
-  test("a promise that npm test leaves out unsaid, or is said to leave out, is found", () => {
+  test("a test that no command runs is found", () => {
     const files = new Map([
-      ["test/thorough/a.test.ts", `${call}(["a.kept", "a.forgotten"], "title", fn);`],
-      ["test/integration/a.test.ts", `${call}("a.kept", "title", fn);`],
+      ["test/thorough/a.test.ts", ""],
+      ["test/integration/a.test.ts", ""],
+      ["test/elsewhere/a.test.ts", ""],
     ]);
-    expect(findLeftOut(rows, files, {})).toEqual(["a.forgotten: npm test does not try it (Forgotten.)"]);
-    expect(findLeftOut(rows, files, { thorough: ["a.forgotten"] })).toEqual([]);
-    expect(findLeftOut(rows, files, { walls: ["a.forgotten"], thorough: ["a.kept"] })).toEqual([
-      "a.forgotten: no test below test/walls/",
-      "a.kept: npm test tries it",
+    expect(neverRun(files)).toEqual(["test/elsewhere/a.test.ts"]);
+  });
+
+  test("a document or a heading that is gone is found", () => {
+    expect(unknownSources(rows, new Map([["docs/api.md", "# API\n\n## Streams\n"]]))).toEqual([]);
+    expect(unknownSources(rows, new Map([["docs/api.md", "# API\n\n## Stream\n"]]))).toEqual([
+      "docs/api.md: Streams",
+    ]);
+    expect(unknownSources(rows, new Map())).toEqual(["docs/api.md: Streams"]);
+    expect(unknownSources(section("issue: Some work", { "a.b": "Said." }), new Map())).toEqual([
+      "issue: Some work",
     ]);
   });
 
   test("an id named like a property of every object is unknown", () => {
-    expect(findGaps(rows, new Set(["constructor", "a.kept", "a.forgotten"])).unknown).toEqual([
+    expect(findGaps(rows, new Set(["constructor", "a.kept", "a.forgotten", "b.cited"])).unknown).toEqual([
       "constructor",
     ]);
   });

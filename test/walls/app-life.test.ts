@@ -1,4 +1,4 @@
-import { RUNGS } from "../../src/host/walls/walls.ts";
+import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
 import { readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
@@ -114,7 +114,7 @@ verifies(
   },
 );
 
-for (const rung of RUNGS) {
+for (const rung of WALL_LEVELS) {
   verifies("walls.processes", `on ${rung} an app of several processes works`, async (context) => {
     await requireOffered(rung, context);
     const service = await testService({ app: { main: MAIN } }, await onlyUpTo(rung));
@@ -129,7 +129,7 @@ verifies(
   "an app has unix sockets if it asks for them, or sees no others",
   async (context) => {
     const asking = "[deployment]\nunix_sockets = true\n";
-    for (const rung of RUNGS) {
+    for (const rung of WALL_LEVELS) {
       await requireOffered(rung, context);
       const apps = { asks: { main: MAIN, toml: asking }, not: { main: MAIN } };
       const service = await testService(apps, await onlyUpTo(rung));

@@ -1,4 +1,4 @@
-import { RUNGS } from "../../src/host/walls/walls.ts";
+import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
 import {
   chmodSync,
   existsSync,
@@ -93,17 +93,17 @@ async function placeWithNeighbour(): Promise<{ place: BuildPlace; packages: stri
 const told = (bundleDir: string, who: string): unknown =>
   JSON.parse(readFileSync(path.join(bundleDir, `told-by-${who}`), "utf8"));
 
-for (const rung of RUNGS.filter((each) => each !== "process")) {
+for (const level of WALL_LEVELS.filter((each) => each !== "process")) {
   verifies(
     "walls.builds",
-    `on ${rung} a build's commands get at nothing but their build`,
+    `on ${level} a build's commands get at nothing but their build`,
     async (context) => {
-      await requireOffered(rung, context);
+      await requireOffered(level, context);
       const { place, packages, facts } = await placeWithNeighbour();
       const commands = ["python -I escape.py before", "echo kept > kept; mktemp > /dev/null"];
       const toml = `[deployment]\npre_build_commands = ${JSON.stringify(commands)}\nshell_commands = ["python -I escape.py after"]\n`;
       const files = { "escape.py": ESCAPE, "facts.json": facts };
-      const { bundleDir } = await place.build(files, { toml, rung });
+      const { bundleDir } = await place.build(files, { toml, level });
       expect([told(bundleDir, "before"), told(bundleDir, "after")]).toEqual([[], []]);
       expect(readFileSync(path.join(bundleDir, "kept"), "utf8")).toBe("kept\n");
       expect(readdirSync(packages)).toEqual([]);
@@ -116,9 +116,9 @@ for (const rung of RUNGS.filter((each) => each !== "process")) {
 
   verifies(
     ["walls.builds", "builds.no-service-writes", "builds.own-environment"],
-    `on ${rung} a package that is built from source spoils neither others nor what the service writes`,
+    `on ${level} a package that is built from source spoils neither others nor what the service writes`,
     async (context) => {
-      await requireOffered(rung, context);
+      await requireOffered(level, context);
       const { place, packages, facts } = await placeWithNeighbour();
       const files = { ...SOURCE, "escape.py": ESCAPE, "facts.json": facts, "requirements.txt": "./evil\n" };
       // The build tells its own package where its environment is: any build could find that out.
@@ -128,7 +128,7 @@ for (const rung of RUNGS.filter((each) => each !== "process")) {
         .replace('os.environ["DATA"]', JSON.stringify(place.dataDir));
       const { result, bundleDir } = await place.build(
         { ...files, "evil/backend.py": planted },
-        { host, rung },
+        { host, level },
       );
       expect(told(bundleDir, "backend")).toEqual([]);
       for (const name of ["master.key", "owner-token"])
@@ -170,8 +170,8 @@ verifies(
     const { place } = await placeWithNeighbour();
     const link = `ln -sf ${path.join(place.dataDir, "master.key")} stolen.py`;
     const toml = `[deployment]\nshell_commands = [${JSON.stringify(link)}]\n`;
-    for (const rung of RUNGS.filter((each) => each !== "process")) {
-      const { lines } = await place.build({}, { toml, rung });
+    for (const level of WALL_LEVELS.filter((each) => each !== "process")) {
+      const { lines } = await place.build({}, { toml, level });
       expect(lines.join("\n")).not.toContain(KEY);
     }
   },
@@ -210,7 +210,7 @@ verifies(
     const command =
       "mkdir -p $HOME/deep/inner && echo x > $HOME/deep/inner/file && chmod 000 $HOME/deep/inner $HOME/deep";
     const toml = `[deployment]\nshell_commands = [${JSON.stringify(command)}]\n`;
-    await place.build({}, { toml, rung: "userns" });
+    await place.build({}, { toml, level: "userns" });
     expect(readdirSync(path.join(place.dataDir, "scratch"))).toEqual([]);
     chmodSync(place.dataDir, 0o700);
   },

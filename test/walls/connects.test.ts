@@ -1,8 +1,9 @@
-import { RUNGS } from "../../src/host/walls/walls.ts";
+import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
 import { expect } from "vitest";
-import type { Rung } from "../../src/host/walls/walls.ts";
+import type { WallLevel } from "../../src/host/walls/walls.ts";
 import type { Settings } from "../../src/config/setting-keys.ts";
-import { SERVER_PORTS, testService } from "../support/service.ts";
+import { SERVER_PORTS } from "../../src/host/walls/network.ts";
+import { testService } from "../support/service.ts";
 import type { TestService } from "../support/service.ts";
 import { NETWORK_APP, datagramStandIn, standIn } from "../support/walls/stand-ins.ts";
 import { requireJudged } from "../support/walls/walled.ts";
@@ -43,7 +44,7 @@ const PLAIN = ["plain", "mapped", "child"];
 const STAYS = "[scaling]\nmin_replicas = 1\nmax_replicas = 1\n";
 const EGRESS = `${STAYS}[deployment]\nnetwork = "egress"\n`;
 
-async function started(rung: Rung, changed: Partial<Settings> = {}): Promise<TestService> {
+async function started(rung: WallLevel, changed: Partial<Settings> = {}): Promise<TestService> {
   const apps = {
     hostile: { ...NETWORK_APP, toml: STAYS },
     neighbour: { ...NETWORK_APP, toml: STAYS },
@@ -86,7 +87,7 @@ async function requirePorts(service: TestService): Promise<void> {
   expect(await take("192.0.2.1", 0)).toBe("EADDRNOTAVAIL");
 }
 
-for (const rung of RUNGS) {
+for (const rung of WALL_LEVELS) {
   verifies(
     ["walls.connects", "walls.ports"],
     `on ${rung} no call leads to the management API, to metadata or to another app's port, or takes one of servers`,

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import type { Verdict } from "../../src/cli/escape/verdict.ts";
+import type { Verdict } from "../../src/cli/operator/escape/verdict.ts";
 import { readEscapeReport } from "../../src/host/walls/escape-report.ts";
 import { Command, MILLRACE, run, serve } from "../support/command-line.ts";
 import { untouchedPlace } from "../support/untouched-place.ts";

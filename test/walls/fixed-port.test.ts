@@ -1,6 +1,6 @@
 import { expect } from "vitest";
-import { RUNGS } from "../../src/host/walls/walls.ts";
-import { Bell } from "../../src/kit/bell.ts";
+import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
+import { Condition } from "../../src/kit/concurrency.ts";
 import { DeployClient } from "../support/deploy-client.ts";
 import { freePort } from "../support/free-port.ts";
 import { stubborn } from "../support/servers/fixed-port.ts";
@@ -13,7 +13,7 @@ import { verifies } from "../verifies.ts";
 const DEPLOYS = 20;
 const CALLERS = 6;
 
-for (const rung of RUNGS) {
+for (const rung of WALL_LEVELS) {
   verifies(
     "servers.port-in-code.load",
     `on ${rung} no call to three replicas with their port in the code fails during ${DEPLOYS} deploys`,
@@ -26,7 +26,7 @@ for (const rung of RUNGS) {
       const client = new DeployClient({ baseUrl, projectId: owner.projectId, token: owner.token }, "web");
       const versions = new Map<number, Set<string>>();
       const faults: string[] = [];
-      const news = new Bell();
+      const news = new Condition();
       let calls = 0;
       const over = new AbortController();
       const callers = Array.from({ length: CALLERS }, async (_, index) => {
@@ -38,7 +38,7 @@ for (const rung of RUNGS) {
           const { version, name, caller = name } = (json ?? {}) as Record<string, string>;
           if (status !== 200 || caller !== name) faults.push(`${status} ${text}`);
           else versions.set(Number(version), (versions.get(Number(version)) ?? new Set()).add(name ?? ""));
-          news.ring();
+          news.notify();
         }
       });
       try {

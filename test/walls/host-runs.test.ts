@@ -1,4 +1,4 @@
-import { RUNGS } from "../../src/host/walls/walls.ts";
+import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
 import { execFile } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -21,12 +21,12 @@ with open(folder + "/planted.pth", "w") as file:
     file.write("import os; os.path.isdir(%r) and open(%r, 'w').close()" % (os.path.dirname(proof), proof))
 `;
 
-for (const rung of RUNGS.filter((each) => each !== "process")) {
+for (const level of WALL_LEVELS.filter((each) => each !== "process")) {
   verifies(
     "builds.no-service-runs",
-    `on ${rung} nothing that commands leave in their home runs outside the walls`,
+    `on ${level} nothing that commands leave in their home runs outside the walls`,
     async (context) => {
-      await requireOffered(rung, context);
+      await requireOffered(level, context);
       const place = await buildPlace();
       // Out of every build's reach, so that only what runs outside can write it.
       const proof = path.join(place.dataDir, "outside", "proof");
@@ -37,18 +37,18 @@ for (const rung of RUNGS.filter((each) => each !== "process")) {
       // Not a virtual environment, which has no packages at home.
       const { path: own, version } = await servicePython();
       const python = { path: await evaluate(own, "import sys; print(sys._base_executable)"), version };
-      await place.build(files, { toml, wheels, rung, python });
+      await place.build(files, { toml, wheels, level, python });
       expect(existsSync(proof)).toBe(false);
     },
   );
 }
 
-for (const rung of RUNGS.filter((each) => each !== "process")) {
+for (const level of WALL_LEVELS.filter((each) => each !== "process")) {
   verifies(
     "builds.own-environment",
-    `on ${rung} a build whose Python is a link to another project's program cannot read that`,
+    `on ${level} a build whose Python is a link to another project's program cannot read that`,
     async (context) => {
-      await requireOffered(rung, context);
+      await requireOffered(level, context);
       const place = await buildPlace();
       const theirs = path.join(place.dataDir, "bundles", "p-other000", "tool");
       mkdirSync(path.dirname(theirs), { recursive: true });
@@ -60,7 +60,7 @@ for (const rung of RUNGS.filter((each) => each !== "process")) {
         "requirements.txt": "./one-1.0-py3-none-any.whl\n",
         steal: `cat ${theirs} > stolen\n`,
       };
-      const { bundleDir, done } = await place.begin(files, { toml, wheels, rung });
+      const { bundleDir, done } = await place.begin(files, { toml, wheels, level });
       await done.catch(() => undefined);
       expect(existsSync(path.join(bundleDir, "stolen"))).toBe(false);
     },

@@ -2,8 +2,8 @@ import { chmodSync, chownSync, mkdirSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import type { TestContext } from "vitest";
-import type { Rung } from "../../src/host/walls/walls.ts";
-import type { Verdict } from "../../src/cli/escape/verdict.ts";
+import type { WallLevel } from "../../src/host/walls/walls.ts";
+import type { Verdict } from "../../src/cli/operator/escape/verdict.ts";
 import { BUILT_PACKAGE, MILLRACE, run, scratchDirectory } from "../support/command-line.ts";
 import { REPOSITORY } from "../support/source-files.ts";
 import { offered } from "../support/walls/walled.ts";
@@ -14,8 +14,8 @@ type Host = {
   /** What it is as if the host had not: see `lacking.py`. */
   readonly lacks: string;
   /** The strongest level that such a host can give to an ordinary user, and to root. */
-  readonly most: Rung;
-  readonly mostOfRoot: Rung;
+  readonly most: WallLevel;
+  readonly mostOfRoot: WallLevel;
 };
 
 const HOSTS: readonly Host[] = [

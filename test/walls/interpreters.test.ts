@@ -14,14 +14,14 @@ import { afterAll, expect } from "vitest";
 import type { TestContext } from "vitest";
 import { hostPythons } from "../../src/host/host-pythons.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
-import { RUNGS } from "../../src/host/walls/walls.ts";
-import type { Rung } from "../../src/host/walls/walls.ts";
+import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
+import type { WallLevel } from "../../src/host/walls/walls.ts";
 import { writeWheels } from "../integration/builds/wheels.ts";
 import { OnceClient } from "../integration/once/site.ts";
 import { BUILT_PACKAGE, Command, MILLRACE, run } from "../support/command-line.ts";
 import type { BootstrapFields } from "../support/command-line.ts";
 import { DeployClient } from "../support/deploy-client.ts";
-import { giveTree } from "../../src/kit/give-tree.ts";
+import { chownTree } from "../../src/kit/files.ts";
 import type { TestService } from "../support/service.ts";
 import { REPOSITORY } from "../support/source-files.ts";
 import { copyPython } from "../support/walls/copied-python.ts";
@@ -39,8 +39,8 @@ const LACKING = path.join(REPOSITORY, "test/support/walls/lacking.py");
 const SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin";
 const SYSTEM = "/usr/bin";
 
-type Level = Rung | "none";
-const LEVELS: readonly Level[] = ["none", ...RUNGS];
+type Level = WallLevel | "none";
+const LEVELS: readonly Level[] = ["none", ...WALL_LEVELS];
 
 /** A host that a service finds: its own Python, and others by minor version, such as "3.12". */
 type Host = {
@@ -130,7 +130,7 @@ async function ordinaryHosts(found: ReadonlyMap<string, string>, folder: string)
   mkdirSync(home);
   if (first) asPyenv(first[1], path.join(home, ".pyenv"));
   if (second) asUv(second[1], path.join(home, ".local/share"));
-  await giveTree(home, NOBODY);
+  await chownTree(home, NOBODY);
   chmodSync(home, 0o700);
   const others = [
     ...(first ? [{ name: `pyenv ${first[0]} (a copy)`, minor: first[0] }] : []),

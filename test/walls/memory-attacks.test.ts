@@ -1,12 +1,12 @@
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { apiOf } from "../../src/cli/chaos/scratch-service.ts";
-import { ATTACKS } from "../../src/cli/escape/attacks.ts";
-import { Stage } from "../../src/cli/escape/stage.ts";
-import { tryAttacks } from "../../src/cli/escape/try-attacks.ts";
-import { RUNGS } from "../../src/host/walls/walls.ts";
+import { apiOf } from "../../src/cli/client/api.ts";
+import { ATTACKS } from "../../src/cli/operator/escape/attacks.ts";
+import { Stage } from "../../src/cli/operator/escape/stage.ts";
+import { tryAttacks } from "../../src/cli/operator/escape/try-attacks.ts";
+import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
-import { SERVER_PORTS, testService } from "../support/service.ts";
+import { testService } from "../support/service.ts";
 import { MEANS, requireCgroups, withoutCgroups } from "../support/walls/limited.ts";
 import { onlyUpTo, requireOffered } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
@@ -14,7 +14,7 @@ import { verifies } from "../verifies.ts";
 const LIMITS = (ATTACKS["limits"] ?? []).filter(({ stoppedBy }) => ["memory", "userns"].includes(stoppedBy));
 
 for (const means of MEANS) {
-  for (const rung of RUNGS) {
+  for (const rung of WALL_LEVELS) {
     verifies(
       "walls.limits.memory.unmapped",
       `by ${means}, on ${rung}, memory that no process has mapped counts too`,
@@ -35,7 +35,6 @@ for (const means of MEANS) {
           python,
           isScratch: true,
           judgesNetwork: false,
-          serverPorts: SERVER_PORTS,
         });
         onTestFinished(() => stage.clear());
         await stage.prepare(signal);

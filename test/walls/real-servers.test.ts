@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, expect, vi } from "vitest";
-import { RUNGS } from "../../src/host/walls/walls.ts";
+import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
 import { freePort } from "../support/free-port.ts";
 import { testService } from "../support/service.ts";
 import type { TestApp } from "../support/service.ts";
@@ -161,7 +161,7 @@ function appOf({ entrypoint, main = "", files }: Kind, port: number): TestApp {
   return { main, files: files?.(port) ?? {}, toml: toml.join("\n") };
 }
 
-for (const rung of RUNGS) {
+for (const rung of WALL_LEVELS) {
   verifies(
     "servers.port-in-code.real",
     `on ${rung} real servers with their port in the code run as three replicas`,

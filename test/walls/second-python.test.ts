@@ -164,7 +164,7 @@ verifies(
     chmodSync(path.join(prefix, "lib"), 0o700);
     const options = {
       toml: `[deployment]\npython_version = "${minorOf(version)}"\n`,
-      rung: "uid",
+      level: "uid",
       python: { path: own, version: "3.1.4" },
       host: { ...place.host, PATH: "" },
     } as const;

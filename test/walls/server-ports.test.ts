@@ -1,16 +1,16 @@
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { apiOf } from "../../src/cli/chaos/scratch-service.ts";
-import { NETWORK } from "../../src/cli/escape/attacks/network.ts";
-import { Stage } from "../../src/cli/escape/stage.ts";
-import { tryAttacks } from "../../src/cli/escape/try-attacks.ts";
+import { apiOf } from "../../src/cli/client/api.ts";
+import { NETWORK } from "../../src/cli/operator/escape/attacks/network.ts";
+import { Stage } from "../../src/cli/operator/escape/stage.ts";
+import { tryAttacks } from "../../src/cli/operator/escape/try-attacks.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
-import { RUNGS } from "../../src/host/walls/walls.ts";
-import { SERVER_PORTS, testService } from "../support/service.ts";
+import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
+import { testService } from "../support/service.ts";
 import { onlyUpTo, requireJudged } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
 
-for (const rung of RUNGS) {
+for (const rung of WALL_LEVELS) {
   verifies(
     "servers.port-in-code.attacks",
     `on ${rung} a server with its port in the code gets no other port and reaches no other server by it`,
@@ -29,7 +29,6 @@ for (const rung of RUNGS) {
         python,
         isScratch: false,
         judgesNetwork: true,
-        serverPorts: SERVER_PORTS,
       });
       onTestFinished(async () => await stage.clear());
       await stage.prepare(signal);

@@ -1,4 +1,4 @@
-import { RUNGS } from "../../src/host/walls/walls.ts";
+import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
 import { readdirSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
@@ -46,7 +46,7 @@ function below(pid: number): number[] {
   return childrenOf(pid).flatMap((child) => [child, ...below(child)]);
 }
 
-for (const rung of RUNGS) {
+for (const rung of WALL_LEVELS) {
   verifies(
     "walls.service-death",
     `on ${rung} kill -9 of the service leaves no process of an app`,

@@ -16,7 +16,7 @@ import { expect } from "vitest";
 import { storageFolder } from "../../src/host/data-folders.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
 import { settleStorage } from "../../src/host/storage/settle.ts";
-import type { Rung } from "../../src/host/walls/walls.ts";
+import type { WallLevel } from "../../src/host/walls/walls.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { MILLRACE, run, scratchDirectory } from "../support/command-line.ts";
 import { testService } from "../support/service.ts";
@@ -110,11 +110,11 @@ async function storageOf(...projects: readonly string[]) {
   const dataDir = path.join(scratchDirectory(), "data");
   for (const project of projects) mkdirSync(storageFolder(project, dataDir), { recursive: true });
   const python = (await findInterpreter("python3")).path;
-  const settle = async (rung: Rung | null, last = FIRST_USER + 9) =>
+  const settle = async (level: WallLevel | null, last = FIRST_USER + 9) =>
     await settleStorage({
       dataDir,
       uidRange: { first: FIRST_USER, last },
-      rung,
+      level,
       python,
       log: createLog("silent"),
     });

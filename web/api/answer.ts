@@ -1,7 +1,5 @@
-import { errorIn } from "../../src/shapes/errors.ts";
-import type { ErrorBody } from "../../src/shapes/errors.ts";
-import type { Infer, Shape } from "../../src/shapes/shape.ts";
-import { ShapeError, checked } from "../../src/shapes/shape.ts";
+import { checked, errorIn, ShapeError } from "../../src/shapes/shape.ts";
+import type { ErrorBody, Infer, Shape } from "../../src/shapes/shape.ts";
 
 /** An answer that is no success, with the service's own words. */
 export class ApiError extends Error {

@@ -1,7 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
-import { APP_DOCUMENT } from "../../src/shapes/app-document.ts";
+import { APP_DOCUMENT } from "../../src/shapes/apps.ts";
 import type { JsonSchema } from "../../src/model/app.ts";
-import type { AppDocument } from "../../src/shapes/app-document.ts";
+import type { AppDocument } from "../../src/shapes/apps.ts";
 import { readAnswer } from "./answer.ts";
 import { askApps } from "./http.ts";
 

@@ -1,8 +1,8 @@
 import { infiniteQueryOptions } from "@tanstack/react-query";
-import { AUDIT } from "../../src/shapes/audit.ts";
+import { AUDIT } from "../../src/shapes/projects.ts";
 import { ask } from "./http.ts";
 
-export type { AuditEntry } from "../../src/shapes/audit.ts";
+export type { AuditEntry } from "../../src/shapes/projects.ts";
 
 /** More pages than these are not asked for again by themselves. */
 const MAX_LIVE_PAGES = 4;

@@ -1,4 +1,4 @@
-import { errorIn } from "../../src/shapes/errors.ts";
+import { errorIn } from "../../src/shapes/shape.ts";
 import { readEvents } from "./events.ts";
 import type { MessageLog } from "./message-log.ts";
 import { SHOWN_BYTES, readBeginning } from "./payload.ts";

@@ -1,6 +1,6 @@
 import { SseParser } from "../../src/client/sse.ts";
 import type { Message } from "../../src/client/sse.ts";
-import { errorIn } from "../../src/shapes/errors.ts";
+import { errorIn } from "../../src/shapes/shape.ts";
 import { ApiError } from "./answer.ts";
 import { askApps } from "./http.ts";
 import { runPath } from "./runs.ts";

@@ -1,8 +1,8 @@
 import { queryOptions } from "@tanstack/react-query";
-import { BEGUN_UPLOAD, FILES, OFFERED_FILE } from "../../src/shapes/files.ts";
+import { BEGUN_UPLOAD, FILES, OFFERED_FILE } from "../../src/shapes/projects.ts";
 import { ask, tell } from "./http.ts";
 
-export type { FileEntry } from "../../src/shapes/files.ts";
+export type { FileEntry } from "../../src/shapes/projects.ts";
 
 /** A part of an upload, and where it is sent. */
 export type UploadPart = { readonly number: number; readonly path: string };

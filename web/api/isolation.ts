@@ -1,8 +1,8 @@
 import { queryOptions } from "@tanstack/react-query";
-import { ISOLATION } from "../../src/shapes/isolation.ts";
+import { ISOLATION } from "../../src/shapes/installation.ts";
 import { ask } from "./http.ts";
 
-export type { EscapeReport, IsolationRule, Level } from "../../src/shapes/isolation.ts";
+export type { EscapeReport, IsolationRule, Level } from "../../src/shapes/installation.ts";
 
 /** What keeps apps from the rest of the machine. For the operator. */
 export const isolationQuery = queryOptions({

@@ -1,10 +1,10 @@
 import { queryOptions } from "@tanstack/react-query";
-import { ACCOUNTS, ACCOUNT_WITH_TOKEN } from "../../src/shapes/accounts.ts";
-import type { AccountRecord, AccountWithToken } from "../../src/shapes/accounts.ts";
+import { ACCOUNT_WITH_TOKEN, ACCOUNTS } from "../../src/shapes/projects.ts";
+import type { AccountRecord, AccountWithToken } from "../../src/shapes/projects.ts";
 import { ask, tell } from "./http.ts";
 
 export type { Role } from "../../src/model/roles.ts";
-export type { AccountWithToken as KeyWithToken, ListedAccount as Key } from "../../src/shapes/accounts.ts";
+export type { AccountWithToken as KeyWithToken, ListedAccount as Key } from "../../src/shapes/projects.ts";
 
 /** What a key of the role `call` is limited to. */
 export type NewLimits = Required<Pick<AccountRecord, "apps" | "functions" | "origins" | "callsPerMinute">>;

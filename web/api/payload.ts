@@ -1,5 +1,5 @@
 import { queryOptions } from "@tanstack/react-query";
-import { errorIn } from "../../src/shapes/errors.ts";
+import { errorIn } from "../../src/shapes/shape.ts";
 import { ApiError } from "./answer.ts";
 import { askApps } from "./http.ts";
 import { runPath } from "./runs.ts";

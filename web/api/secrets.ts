@@ -1,10 +1,10 @@
 import { queryOptions } from "@tanstack/react-query";
-import { SECRET_MAP } from "../../src/shapes/secrets.ts";
+import { SECRET_MAP } from "../../src/shapes/projects.ts";
 import type { SecretMap } from "../../src/model/app.ts";
 import { appPath } from "./apps.ts";
 import { ask } from "./http.ts";
 
-export { SECRET_NAME } from "../../src/shapes/secrets.ts";
+export { SECRET_NAME } from "../../src/shapes/projects.ts";
 export type { SecretMap } from "../../src/model/app.ts";
 
 /** Whose secrets: an app's own, or with null those that every app of the project gets. */

@@ -1,6 +1,5 @@
-import { errorIn } from "../../src/shapes/errors.ts";
-import { STORED_PART } from "../../src/shapes/files.ts";
-import { fits } from "../../src/shapes/shape.ts";
+import { errorIn, fits } from "../../src/shapes/shape.ts";
+import { STORED_PART } from "../../src/shapes/projects.ts";
 import { ApiError } from "./answer.ts";
 import { beginUpload, completeUpload } from "./files.ts";
 import type { StoredPart, UploadPart } from "./files.ts";

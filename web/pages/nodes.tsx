@@ -17,7 +17,6 @@ const COLUMNS = [
   { title: "Runs", align: "right" },
   { title: "Address" },
   { title: "Machine", isMinor: true },
-  { title: "Labels", isMinor: true },
   { title: "Release", isMinor: true },
   { title: "Up since", isMinor: true },
 ] as const;
@@ -73,15 +72,6 @@ function NodeRow({ node }: { readonly node: NodeRecord }) {
       </Cell>
       <Cell isMinor>
         {count(node.cpus)} CPU, {bytes(node.memoryBytes)}
-      </Cell>
-      <Cell isMinor>
-        <span className="inline-flex flex-wrap gap-1">
-          {Object.entries(node.labels).map(([name, value]) => (
-            <Badge key={name}>
-              {name}={value}
-            </Badge>
-          ))}
-        </span>
       </Cell>
       <Cell isMinor>{node.release}</Cell>
       <Cell isMinor>

@@ -1,6 +1,5 @@
 import path from "node:path";
-import { mkdir } from "../../kit/files.ts";
-import { giveTree } from "../../kit/give-tree.ts";
+import { chownTree, mkdir } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { pythonWish } from "../../model/app-config.ts";
 import type { AppConfig, BuiltImage } from "../../model/app-config.ts";
@@ -100,7 +99,7 @@ export async function atSite<Made>(
     await removeTree(asideDir);
     await mkdir(asideDir, { recursive: true });
     // Nothing of it has run yet.
-    if (user !== null) await giveTree(bundleDir, user);
+    if (user !== null) await chownTree(bundleDir, user);
     return await work(site);
   } finally {
     releaseEnvironments(input.buildId);

@@ -41,7 +41,7 @@ const usable = new Set<string>();
  */
 export async function requireUsable({ path: program, version }: Interpreter, site: BuildSite): Promise<void> {
   const { walls, host, keeperPython } = site;
-  const key = `${walls?.rung} ${program}`;
+  const key = `${walls?.level} ${program}`;
   if (walls === null || program === keeperPython || usable.has(key)) return;
   const args = ["-I", "-c", "import json, socket, subprocess"];
   const end = await runStep({ program, args, env: appEnvironment(host, {}), onLine: () => {} }, site);

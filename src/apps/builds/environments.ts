@@ -1,7 +1,6 @@
 import { existsSync, statSync, utimesSync } from "node:fs";
 import path from "node:path";
-import { lchown, mkdir, open, readdir, rm, writeFile } from "../../kit/files.ts";
-import { giveTree } from "../../kit/give-tree.ts";
+import { chownTree, lchown, mkdir, open, readdir, rm, writeFile } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { IMAGE_RECORD, readImageRecord } from "../../host/containers/containers.ts";
@@ -140,7 +139,7 @@ export async function fetchedEnvironment(
     await removeTree(folder);
     await mkdir(folder, { recursive: true, mode: 0o755 });
     await fill();
-    if (user !== null) await giveTree(folder, user);
+    if (user !== null) await chownTree(folder, user);
     await close(folder, { user });
   });
   return true;

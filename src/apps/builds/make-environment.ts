@@ -3,8 +3,7 @@ import path from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Interpreter } from "../../host/interpreter.ts";
 import type { ProgramEnd } from "../../engines/programs/run-program.ts";
-import { mkdir, readlink, writeFile } from "../../kit/files.ts";
-import { giveTree } from "../../kit/give-tree.ts";
+import { chownTree, mkdir, readlink, writeFile } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { BuildError } from "./build-error.ts";
 import { buildEnvironment, hostEnvironment } from "./build-environment.ts";
@@ -43,7 +42,7 @@ export async function createEnvironment(
   const make = async (option: readonly string[]): Promise<ProgramEnd> => {
     await removeTree(folder);
     await mkdir(folder, { recursive: true, mode: 0o755 });
-    if (site.user !== null) await giveTree(folder, site.user);
+    if (site.user !== null) await chownTree(folder, site.user);
     return await run(await behindLinks(python.path), ["-I", "-m", "venv", ...option, folder]);
   };
   await mkdir(path.dirname(folder), { recursive: true, mode: 0o700 });

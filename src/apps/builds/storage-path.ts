@@ -12,7 +12,7 @@ const NAMES_AT_ONCE = 32;
 
 /** Warns of files that name the path by which the hosted original shows storage, where walls cannot put it there. */
 export async function warnOfStoragePath({ bundleDir, walls, say, signal }: BuildSite): Promise<void> {
-  if (walls?.rung === "userns" || walls?.rung === "uid") return;
+  if (walls?.level === "userns" || walls?.level === "uid") return;
   const file = await firstToNameIt(bundleDir, signal);
   if (file === null) return;
   say(

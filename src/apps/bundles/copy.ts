@@ -4,7 +4,7 @@ import { copyFile, open, stat } from "../../kit/files.ts";
 import { DEFAULT_PATTERNS, listBundleFiles } from "./list-files.ts";
 import type { BundlePatterns } from "./list-files.ts";
 import { makeFolder, placeFolder } from "./place-folder.ts";
-import { sideBySide } from "../../kit/side-by-side.ts";
+import { forEachConcurrently } from "../../kit/concurrency.ts";
 
 const FILES_AT_ONCE = 8;
 
@@ -21,7 +21,7 @@ export async function copyFolder(
   const folders = foldersOf(files.map(({ name }) => name));
   await placeFolder(to, async (aside) => {
     for (const folder of folders) await makeFolder(path.join(aside, folder));
-    await sideBySide(
+    await forEachConcurrently(
       files,
       FILES_AT_ONCE,
       async (file) => await copy(file.path, path.join(aside, file.name)),

@@ -10,7 +10,7 @@ import { makeFolder, placeFolder } from "./place-folder.ts";
 import { planExtraction } from "./plan-extraction.ts";
 import type { PlannedFile } from "./plan-extraction.ts";
 import { Problems } from "./problems.ts";
-import { sideBySide } from "../../kit/side-by-side.ts";
+import { forEachConcurrently } from "../../kit/concurrency.ts";
 
 export type ExtractOptions = {
   readonly signal?: AbortSignal;
@@ -41,7 +41,7 @@ export async function extractBundle(
     await placeFolder(into, async (aside) => {
       for (const folder of plan.folders) await makeFolder(path.join(aside, folder));
       const problems = new Problems();
-      await sideBySide(plan.files, FILES_AT_ONCE, async (file) => {
+      await forEachConcurrently(plan.files, FILES_AT_ONCE, async (file) => {
         signal?.throwIfAborted();
         const problem = await unpack(source, file, path.join(aside, file.name), signal);
         if (problem !== null) problems.add(`${showName(file.name)} ${problem}.`);

@@ -1,4 +1,4 @@
-import { Bell } from "../../kit/bell.ts";
+import { Condition } from "../../kit/concurrency.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { WriteBehind } from "../../kit/write-behind.ts";
@@ -34,7 +34,7 @@ export class BuildLog {
   readonly buildId: string;
   readonly #parts: BuildLogParts;
   readonly #lines: BuildLine[];
-  readonly #bell = new Bell();
+  readonly #condition = new Condition();
   #storedCount: number;
   #chars = 0;
   #leftOut = 0;
@@ -76,7 +76,7 @@ export class BuildLog {
   end(): void {
     this.#behind.cancel();
     this.#hasEnded = true;
-    this.#bell.ring();
+    this.#condition.notify();
   }
 
   /** Its lines from the first one on as they come, until it ends or the signal says so. */
@@ -87,7 +87,7 @@ export class BuildLog {
       index += piece.length;
       if (piece.length > 0) yield piece;
       else if (this.#hasEnded) return;
-      else await this.#bell.wait(signal);
+      else await this.#condition.wait(signal);
     }
   }
 
@@ -105,7 +105,7 @@ export class BuildLog {
     this.#lines.push({ number: this.#lines.length + 1, createdAt, stream, stage, text });
     this.#chars += text.length;
     this.#behind.note();
-    if (this.#bell.isAwaited) this.#bell.ring();
+    if (this.#condition.isAwaited) this.#condition.notify();
   }
 
   #tellLeftOut(): void {

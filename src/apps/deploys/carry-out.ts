@@ -1,9 +1,7 @@
 import path from "node:path";
-import { mkdir, rename, rm } from "../../kit/files.ts";
-import { giveTree } from "../../kit/give-tree.ts";
+import { chownTree, mkdir, rename, rm } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
-import type { Ceilings } from "../../config/keys/key.ts";
 import { isTable } from "../../config/toml.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
@@ -32,22 +30,21 @@ import type { Check } from "../versions/candidate.ts";
 import type { Room } from "../versions/room.ts";
 import type { BuildLog } from "./build-log.ts";
 import { DeployFailure } from "./deploy-failure.ts";
-import { SYNTAX_MEMBER, thisHost } from "./deploy-request.ts";
+import { SYNTAX_MEMBER, THIS_HOST } from "./deploy-request.ts";
 import type { DeployFolders } from "./folders.ts";
 import { sizeText } from "./size-text.ts";
 
-export type CarryOutParts = Ceilings &
-  BuildHost & {
-    readonly store: Store;
-    readonly catalog: Catalog;
-    readonly folders: DeployFolders;
-    /** Keeps what was built for the other nodes; null for a service alone. */
-    readonly files: Pick<VersionFiles, "keep"> | null;
-    /** What keeps apps from the network. */
-    readonly network: NetworkWall;
-    readonly clock: Clock;
-    readonly log: Log;
-  };
+export type CarryOutParts = BuildHost & {
+  readonly store: Store;
+  readonly catalog: Catalog;
+  readonly folders: DeployFolders;
+  /** Keeps what was built for the other nodes; null for a service alone. */
+  readonly files: Pick<VersionFiles, "keep"> | null;
+  /** What keeps apps from the network. */
+  readonly network: NetworkWall;
+  readonly clock: Clock;
+  readonly log: Log;
+};
 
 const SINGLE =
   "the server listens on the port in its code, not on the one in PORT, so it runs as one replica, which ends before another version starts; have it read PORT, name the port in runtime.custom.entrypoint, or run the service with isolation, which gives each replica a port of its own";
@@ -192,7 +189,7 @@ export function readConfig(
   parts: CarryOutParts,
   bundleDir: string,
 ): AppConfig {
-  const { config, warnings } = loadAppConfig(bundleDir, { payload, host: thisHost(parts) });
+  const { config, warnings } = loadAppConfig(bundleDir, { payload, host: THIS_HOST });
   if (config.customRuntime && config.deployment.network === false && parts.walls !== null)
     throw new DeployFailure("build_failure", NO_PORT_WITHOUT_NETWORK);
   const gap = unkept(config.deployment.network, parts.network);
@@ -214,7 +211,7 @@ async function build(
 ): Promise<Version> {
   if (source.kind === "folder" && !hasToBeBuilt(config)) {
     const user = parts.storage.userOf(app.projectId);
-    if (user !== null) await giveTree(bundleDir, user);
+    if (user !== null) await chownTree(bundleDir, user);
     return await keepVersion({ environment: null });
   }
   const say = (text: string, stream?: LogStream): void => log.say("build", text, stream);

@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 import { readAppConfig } from "../../config/app-config.ts";
 import { APP_KEYS } from "../../config/app-shape.ts";
-import type { Ceilings, Host } from "../../config/keys/key.ts";
+import type { Host } from "../../config/readers.ts";
 import { ConfigError } from "../../config/problems.ts";
 import { readRegistryAuth } from "../builds/images/registry-auth.ts";
 import type { RegistryAuth } from "../builds/images/registry-auth.ts";
@@ -27,10 +27,8 @@ export type DeployRequest = {
   readonly registryAuth: RegistryAuth | null;
 };
 
-/** What this machine, and who runs it, contribute to an app's configuration. */
-export function thisHost(ceilings: Ceilings): Host {
-  return { cpuCount: availableParallelism(), ceilings };
-}
+/** What this machine contributes to an app's configuration. */
+export const THIS_HOST: Host = { cpuCount: availableParallelism() };
 
 /** Reads a deploy's payload; throws `deploy_invalid` with all that is wrong with it. */
 export function readDeployRequest(payload: Readonly<Record<string, unknown>>, host: Host): DeployRequest {

@@ -5,7 +5,7 @@ import { rm } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import type { Timer } from "../../kit/clock.ts";
-import { Counts } from "../../kit/counts.ts";
+import { Counts } from "../../kit/concurrency.ts";
 import { UuidSource } from "../../kit/ids.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Owners } from "../../nodes/owners.ts";
@@ -19,7 +19,7 @@ import { BuildLogs } from "./build-log.ts";
 import type { CarryOutParts, ZipSource } from "./carry-out.ts";
 import { dryRun } from "./dry-run.ts";
 import type { DryRun, DryRunRequest } from "./dry-run.ts";
-import { readDeployRequest, thisHost } from "./deploy-request.ts";
+import { readDeployRequest, THIS_HOST } from "./deploy-request.ts";
 import type { DeployRequest } from "./deploy-request.ts";
 import { settleLeftover } from "./leftovers.ts";
 import { DeployFolders } from "./folders.ts";
@@ -102,14 +102,14 @@ export class Deployer {
     projectId: string,
     payload: Readonly<Record<string, unknown>>,
   ): Promise<Begun & { readonly grant: string }> {
-    const request = readDeployRequest(payload, thisHost(this.#parts));
+    const request = readDeployRequest(payload, THIS_HOST);
     const begun = await this.#insert(projectId, request, this.#newId());
     return { ...begun, grant: this.#uploads.give(begun.build.id) };
   }
 
   /** The name of the app that a payload deploys; throws `deploy_invalid`. */
   nameOf(payload: Readonly<Record<string, unknown>>): string {
-    return readDeployRequest(payload, thisHost(this.#parts)).name;
+    return readDeployRequest(payload, THIS_HOST).name;
   }
 
   /** The app whose bundle a right is for; null if there is none any more. */
@@ -141,7 +141,7 @@ export class Deployer {
 
   /** Begins a deploy with its bundle, in one go. Nothing is stored before the bundle has come. */
   async deployUpload(projectId: string, name: string, from: Readable): Promise<Begun> {
-    const request = readDeployRequest({ name }, thisHost(this.#parts));
+    const request = readDeployRequest({ name }, THIS_HOST);
     const id = this.#newId();
     const source = await this.#uploads.receive(id, from);
     return await this.#orDiscard(source, async () => {
@@ -157,7 +157,7 @@ export class Deployer {
     from: Readable,
   ): Promise<DryRun & { readonly isNew: boolean }> {
     // Throws what is wrong with the name.
-    readDeployRequest({ name }, thisHost(this.#parts));
+    readDeployRequest({ name }, THIS_HOST);
     const id = this.#newId();
     const source = await this.#uploads.receive(id, from);
     const signal = AbortSignal.timeout(DRY_RUN_MS);
@@ -176,7 +176,7 @@ export class Deployer {
    * changes nothing.
    */
   async deployFolder(projectId: string, folder: string): Promise<LiveApp> {
-    const host = thisHost(this.#parts);
+    const host = THIS_HOST;
     const { config, warnings } = loadAppConfig(folder, { host });
     for (const warning of warnings) this.#parts.log.warn({ folder, warning }, "app configuration");
     const name = config.deployment.name ?? path.basename(folder).toLowerCase();

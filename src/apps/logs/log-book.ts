@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { Bell } from "../../kit/bell.ts";
+import { Condition } from "../../kit/concurrency.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { AppError } from "../../model/errors.ts";
@@ -67,7 +67,7 @@ export class LogBook {
   readonly #share: LogShare;
   /** Lines of each app for which there was no room, and why. */
   readonly #missing = new Map<number, { first: AppLogLine; lineCount: number; why: string }>();
-  readonly #bell = new Bell();
+  readonly #condition = new Condition();
   readonly #stopping = new AbortController();
   /** Those that are followed now. */
   readonly #tails = new Set<{ readonly appNumber: number; readonly moving: AbortController }>();
@@ -160,7 +160,7 @@ export class LogBook {
       text,
     });
     this.#writer.note();
-    if (this.#bell.isAwaited) this.#bell.ring();
+    if (this.#condition.isAwaited) this.#condition.notify();
   }
 
   /** A time of its own for each line, above all before it. */
@@ -196,7 +196,7 @@ export class LogBook {
       const { lines, reached } = inMemory ?? (await this.#tailStored(query, position));
       position = reached;
       if (lines.length > 0) yield lines;
-      else if (inMemory) await this.#bell.wait(ends);
+      else if (inMemory) await this.#condition.wait(ends);
     }
   }
 

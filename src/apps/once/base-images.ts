@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import path from "node:path";
-import { Counts } from "../../kit/counts.ts";
+import { Counts } from "../../kit/concurrency.ts";
 import { access, mkdir, writeFile } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { LogStream } from "../../model/log-line.ts";
@@ -74,7 +74,7 @@ export class BaseImages {
     const making = this.#begun.get(key) ?? this.#begin(key, app, wish);
     let digest: string | null;
     try {
-      digest = await within(WAIT_MS, making, this.#parts.clock);
+      digest = await withTimeout(WAIT_MS, making, this.#parts.clock);
     } catch (error) {
       this.#begun.delete(key);
       throw error instanceof BuildError ? new AppError("deploy_invalid", { message: error.message }) : error;

@@ -1,4 +1,4 @@
-import { BadTar } from "../../kit/tar/header.ts";
+import { BadTar } from "../../kit/tar/archive.ts";
 import { AppError } from "../../model/errors.ts";
 
 /** Bytes that arrive in pieces of any size, taken in pieces of the taker's. */

@@ -1,7 +1,7 @@
 import path from "node:path";
 import { chmod, mkdir, open } from "../../kit/files.ts";
-import { BadTar, nextHeader, paddingOf } from "../../kit/tar/header.ts";
-import type { TarHeader } from "../../kit/tar/header.ts";
+import { BadTar, nextHeader, paddingOf } from "../../kit/tar/archive.ts";
+import type { TarHeader } from "../../kit/tar/archive.ts";
 import { AppError } from "../../model/errors.ts";
 import { judgeEntryName, showName } from "../bundles/entry-names.ts";
 import { ByteSource } from "./byte-source.ts";

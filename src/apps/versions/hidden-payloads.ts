@@ -1,5 +1,5 @@
 import type { SecretMap } from "../../model/app.ts";
-import type { HiddenPayloads } from "../../replicas/run-target.ts";
+import type { HiddenPayloads } from "../../replicas/pool.ts";
 
 /** What the app's secrets keep out of the records of its calls: the names that the hosted original reads. */
 export function hiddenPayloads(secrets: SecretMap): HiddenPayloads {

@@ -4,7 +4,7 @@ import type { Containers } from "../../host/containers/containers.ts";
 import { artifactFolder, artifactFolders } from "../../host/data-folders.ts";
 import { rmdir } from "../../kit/files.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
+import { pause } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
 import type { Store } from "../../store/store.ts";
@@ -26,8 +26,6 @@ export type HousekeeperParts = {
   readonly turns: Turns<number>;
   /** What keeps the images that stand for environments; null where there are none. */
   readonly images: { readonly containers: Pick<Containers, "sweepImages"> } | null;
-  /** How long an environment is kept that no version uses; a day unless told. */
-  readonly environmentRetentionMs?: number;
   /** Nothing of a deleted app runs any more, and its files are gone. */
   readonly onRemoved?: (appNumber: number) => void;
 };
@@ -189,13 +187,13 @@ export class Housekeeper {
   }
 
   async #sweepEnvironments(): Promise<void> {
-    const { dataDir, environmentRetentionMs = DAY_MS } = this.#parts;
+    const { dataDir } = this.#parts;
     await sweepEnvironments(dataDir, () => this.#environmentsInUse(), {
-      keepMs: environmentRetentionMs,
+      keepMs: DAY_MS,
       unfinishedMs: isSharedFolder(dataDir, "environments") ? UNFINISHED_MS : 0,
     });
     await this.#sweepImages();
-    await sweepCaches(dataDir, environmentRetentionMs);
+    await sweepCaches(dataDir, DAY_MS);
   }
 
   /** After the folders that stand for them. */

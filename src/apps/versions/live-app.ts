@@ -1,7 +1,5 @@
 import type { App, Version } from "../../model/app.ts";
-import type { Pool } from "../../replicas/pool.ts";
-import type { PoolLogLine } from "../../replicas/pool-events.ts";
-import type { RunTarget } from "../../replicas/run-target.ts";
+import type { Pool, PoolLogLine, RunTarget } from "../../replicas/pool.ts";
 
 /** A version that takes calls of its app, and its replicas. */
 export type LiveApp = {

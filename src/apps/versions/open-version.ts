@@ -8,7 +8,7 @@ import type { FleetCounts } from "../../replicas/fleet-events.ts";
 import type { Home } from "../../engines/home.ts";
 import type { PrintedLine } from "../../engines/log-lines.ts";
 import { Pool } from "../../replicas/pool.ts";
-import type { PoolEvents } from "../../replicas/pool-events.ts";
+import type { PoolEvents } from "../../replicas/pool.ts";
 import { Seats } from "../../replicas/seats.ts";
 import type { Store } from "../../store/store.ts";
 import type { VersionFiles } from "../artifacts/version-files.ts";

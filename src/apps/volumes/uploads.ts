@@ -7,7 +7,7 @@ import { mkdir, open, readdir, rename, rm, stat, writeChunks } from "../../kit/f
 import type { Clock } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
 import { volumeError } from "./inside.ts";
-import type { Trash } from "../../kit/trash.ts";
+import type { Trash } from "../../kit/remove-tree.ts";
 
 /** An upload of so many parts. */
 export type Upload = { readonly id: string; readonly partCount: number };

@@ -3,7 +3,7 @@ import type { FileHandle } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { lstat, namesIn, rename, unlink } from "../../kit/files.ts";
 import { inFolder, makeFolder, openInside, volumeError } from "./inside.ts";
-import type { Trash } from "../../kit/trash.ts";
+import type { Trash } from "../../kit/remove-tree.ts";
 import { badPath, MAX_ENTRIES } from "./volume-files.ts";
 import type { ByteSpan, OpenFile, SizeChange, VolumeEntry, VolumeFiles, VolumePath } from "./volume-files.ts";
 

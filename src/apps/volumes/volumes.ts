@@ -6,7 +6,7 @@ import { realpath } from "../../kit/files.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Log } from "../../kit/log.ts";
-import { Trash } from "../../kit/trash.ts";
+import { Trash } from "../../kit/remove-tree.ts";
 import { PROJECT_ID } from "../../model/names.ts";
 import { Grants } from "../grants.ts";
 import { UPLOAD_LIFE_MS, Uploads, noUpload } from "./uploads.ts";

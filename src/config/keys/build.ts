@@ -1,7 +1,59 @@
+import { boolean, duration, integer, line, listOf, mapped, matching, optional } from "../readers.ts";
+import type { AppKeys, Reader } from "../readers.ts";
 import type { CustomRuntimeConfig, DependenciesConfig } from "../../model/app-config.ts";
-import { boolean, duration, integer, line, mapped, matching, optional } from "../readers.ts";
-import { entrypoint } from "./entrypoint.ts";
-import type { AppKeys } from "./key.ts";
+
+/**
+ * The words of a command line, split as a shell splits them: blanks separate, quotes hold together, a backslash
+ * takes the next character as it is. Nothing is expanded. Null where a quote is not closed or the last backslash
+ * has nothing behind it.
+ */
+export function shellWords(text: string): string[] | null {
+  const words: string[] = [];
+  let word: string | null = null;
+  let quote = "";
+  for (let i = 0; i < text.length; i++) {
+    const char = text[i] ?? "";
+    if (quote === "'") {
+      if (char === "'") quote = "";
+      else word += char;
+    } else if (char === "\\" && (quote === "" || '"\\$`'.includes(text[i + 1] ?? "x"))) {
+      i += 1;
+      if (i === text.length) return null;
+      word = (word ?? "") + text[i];
+    } else if (quote === '"') {
+      if (char === '"') quote = "";
+      else word += char;
+    } else if (char === "'" || char === '"') {
+      quote = char;
+      word ??= "";
+    } else if (/\s/.test(char)) {
+      if (word !== null) words.push(word);
+      word = null;
+    } else {
+      word = (word ?? "") + char;
+    }
+  }
+  if (quote !== "") return null;
+  if (word !== null) words.push(word);
+  return words;
+}
+
+const words = listOf("a list of up to 100 words, or one command line", line(4096), 100);
+
+/**
+ * Takes the words of a command, or its line, which is split as a shell would. So is a list of one item with blanks
+ * in it: clients send a line as such a list, and no program has a name like that.
+ */
+const entrypoint: Reader<readonly string[]> = {
+  ...words,
+  read(raw) {
+    const [only] = Array.isArray(raw) && raw.length === 1 ? (raw as unknown[]) : [raw];
+    if (typeof only !== "string") return words.read(raw);
+    if (only.length > 4096) return undefined;
+    const split = shellWords(only);
+    return split === null ? undefined : words.read(split);
+  },
+};
 
 /** The kinds of packages, each a table of its own under `[dependencies]`. */
 export const DEPENDENCY_KINDS = ["pip", "apt", "conda"] as const;
@@ -24,23 +76,17 @@ export const versionSpec = mapped(optional(line(256)), (spec) => spec ?? "");
 export const DEPENDENCY_PATH_KEYS: AppKeys<DependenciesConfig["paths"]> = {
   pip: {
     path: "dependencies.paths.pip",
-    payload: null,
     reader: optional(bundlePath),
-    default: null,
     meaning: "A requirements file to use instead of `[dependencies.pip]`.",
   },
   apt: {
     path: "dependencies.paths.apt",
-    payload: null,
     reader: optional(bundlePath),
-    default: null,
     meaning: "A list of system packages to use instead of `[dependencies.apt]`.",
   },
   conda: {
     path: "dependencies.paths.conda",
-    payload: null,
     reader: optional(bundlePath),
-    default: null,
     meaning:
       "A list of Conda packages to use instead of `[dependencies.conda]`. Conda is not supported: such a build fails.",
   },
@@ -73,7 +119,6 @@ export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
     path: "runtime.custom.healthcheck_endpoint",
     payload: "healthcheckEndpoint",
     reader: optional(endpoint),
-    default: null,
     meaning:
       "Path that answers 200 while the server is healthy; three failed checks in a row end the replica. Default: it accepts connections.",
   },
@@ -81,27 +126,23 @@ export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
     path: "runtime.custom.readycheck_endpoint",
     payload: "readycheckEndpoint",
     reader: optional(endpoint),
-    default: null,
     meaning:
       "Path that answers 200 while the server can take calls; it gets none while the check fails. Default: it accepts connections.",
   },
   passAuthorization: {
     path: "runtime.custom.pass_authorization",
-    payload: null,
     reader: boolean(),
     default: false,
     meaning: "Whether the server gets the caller's `Authorization` header.",
   },
   websocketMaxAgeSeconds: {
     path: "runtime.custom.websocket_max_age",
-    payload: null,
     reader: duration("1m", "30d"),
     default: "12h",
     meaning: "How long a WebSocket may last; `response_grace_period` does not hold for it.",
   },
   websocketIdleSeconds: {
     path: "runtime.custom.websocket_idle_timeout",
-    payload: null,
     reader: duration("1m", "30d"),
     default: "1h",
     meaning: "How long a WebSocket may stay open while neither side sends anything.",
@@ -110,7 +151,6 @@ export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
     path: "runtime.custom.dockerfile_path",
     payload: "dockerfilePath",
     reader: optional(bundlePath),
-    default: null,
     meaning: "A Dockerfile to build the app's image from, by podman or docker; see docs/images.md.",
   },
 };

@@ -1,9 +1,18 @@
 import { APP_NAME } from "../../model/names.ts";
 import type { DeploymentConfig } from "../../model/app-config.ts";
-import { block, boolean, booleanOr, duration, line, listOf } from "../readers.ts";
-import { mapped, matching, oneOf, optional } from "../readers.ts";
-import type { Reader } from "../readers.ts";
-import type { AppKeys } from "./key.ts";
+import {
+  block,
+  boolean,
+  booleanOr,
+  duration,
+  line,
+  listOf,
+  mapped,
+  matching,
+  oneOf,
+  optional,
+} from "../readers.ts";
+import type { AppKeys, Reader } from "../readers.ts";
 
 const appName = matching(
   "1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end",
@@ -37,20 +46,17 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     path: "deployment.name",
     payload: "name",
     reader: optional(appName),
-    default: null,
     meaning: "The app's name (default: the folder's name).",
   },
   pythonVersion: {
     path: "deployment.python_version",
     payload: "pythonVersion",
     reader: optional(pythonVersion),
-    default: null,
     meaning:
       "The Python version the app needs (default: the service's own). See below for where it is looked for.",
   },
   pythonVersionStrict: {
     path: "deployment.python_version_strict",
-    payload: null,
     reader: boolean(),
     default: false,
     meaning: "Whether a build fails rather than use a newer Python than `python_version`.",
@@ -94,13 +100,11 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     path: "deployment.docker_base_image_url",
     payload: "baseImage",
     reader: optional(line(2048)),
-    default: null,
     meaning:
       "Image that the app's own is built from, by podman or docker; without either, a warning says that it is not used.",
   },
   requireImage: {
     path: "deployment.require_image",
-    payload: null,
     reader: boolean(),
     default: false,
     meaning:
@@ -110,7 +114,6 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     path: "runtime.container_runtime",
     payload: "containerRuntime",
     reader: optional(oneOf(["v1", "v2"])),
-    default: null,
     meaning:
       "The runtime of the app's container, if it has one: `v1` is runc, `v2` is runsc (gVisor) if the host has it.",
   },
@@ -131,28 +134,24 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
   },
   extraParams: {
     path: "deployment.extra_params",
-    payload: null,
     reader: oneOf(["reject", "ignore"]),
     default: "reject",
     meaning: "What to do with request members that the function does not accept.",
   },
   sse: {
     path: "deployment.sse",
-    payload: null,
     reader: oneOf(["auto", "wrap"]),
     default: "auto",
     meaning: "Whether a chunk that is complete SSE text is sent unchanged or wrapped like any other.",
   },
   fork: {
     path: "deployment.fork",
-    payload: null,
     reader: oneOf(["auto", "never"]),
     default: "auto",
     meaning: "Whether more replicas may be forked from a template that has imported the app.",
   },
   network: {
     path: "deployment.network",
-    payload: null,
     reader: booleanOr("egress"),
     default: true,
     meaning:
@@ -160,7 +159,6 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
   },
   unixSockets: {
     path: "deployment.unix_sockets",
-    payload: null,
     reader: boolean(),
     default: false,
     meaning:
@@ -168,7 +166,6 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
   },
   recordPayloads: {
     path: "deployment.record_payloads",
-    payload: null,
     reader: oneOf(["all", "async", "none"]),
     default: "all",
     meaning: "Which runs' inputs and results are stored.",

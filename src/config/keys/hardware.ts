@@ -1,7 +1,7 @@
 import { isGpu } from "../../model/app-config.ts";
 import type { HardwareConfig } from "../../model/app-config.ts";
 import { decimal, integer, line, oneOrMore, optional } from "../readers.ts";
-import type { AppKeys, Host } from "./key.ts";
+import type { AppKeys, Host } from "../readers.ts";
 
 /** One if the app asks for a GPU by name and says no number. */
 function defaultGpuCount(_: Host, above: { readonly compute?: unknown }): number {
@@ -40,7 +40,6 @@ export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
     path: "hardware.gpu_count",
     payload: "gpuCount",
     reader: integer(0, 64),
-    default: null,
     defaultFor: defaultGpuCount,
     meaning:
       "GPUs per replica. Stored and shown; a build warns if the host has none. Default: 1 if `compute` begins with a GPU, else 0.",
@@ -49,14 +48,12 @@ export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
     path: "hardware.provider",
     payload: "provider",
     reader: optional(line(64)),
-    default: null,
     meaning: "Stored and shown, but without effect on a single host.",
   },
   region: {
     path: "hardware.region",
     payload: "region",
     reader: optional(line(64)),
-    default: null,
     meaning: "Stored and shown, but without effect on a single host.",
   },
 };

@@ -1,53 +1,43 @@
 import { DEFAULT_LOG_BYTES } from "../../model/app-config.ts";
 import type { LimitsConfig } from "../../model/app-config.ts";
 import { duration, size } from "../readers.ts";
-import type { AppKeys } from "./key.ts";
+import type { AppKeys } from "../readers.ts";
 
 /** The keys of `[limits]`. */
 export const LIMITS_KEYS: AppKeys<LimitsConfig> = {
   maxBodyBytes: {
     path: "limits.max_body",
-    payload: null,
-    reader: size("1KiB", "1GiB"),
+    reader: size("1KiB", "256MiB"),
     default: "32MiB",
-    ceiling: "maxAppBodyBytes",
-    meaning: "The largest request body; at most MILLRACE_MAX_APP_BODY.",
+    meaning: "The largest request body.",
   },
   maxResultBytes: {
     path: "limits.max_result",
-    payload: null,
-    reader: size("1KiB", "1GiB"),
+    reader: size("1KiB", "256MiB"),
     default: "32MiB",
-    ceiling: "maxAppResultBytes",
-    meaning: "The largest result; at most MILLRACE_MAX_APP_RESULT.",
+    meaning: "The largest result.",
   },
   maxChunkBytes: {
     path: "limits.max_chunk",
-    payload: null,
-    reader: size("1KiB", "256MiB"),
+    reader: size("1KiB", "64MiB"),
     default: "4MiB",
-    ceiling: "maxAppChunkBytes",
-    meaning: "The largest single chunk of a stream; at most MILLRACE_MAX_APP_CHUNK.",
+    meaning: "The largest single chunk of a stream.",
   },
   maxTranscriptBytes: {
     path: "limits.max_transcript",
-    payload: null,
-    reader: size("1KiB", "4GiB"),
+    reader: size("1KiB", "1GiB"),
     default: "64MiB",
-    ceiling: "maxAppTranscriptBytes",
     meaning:
-      "How much of a stream is stored; at most MILLRACE_MAX_APP_TRANSCRIPT. Beyond it, an async or forwarded run fails; a live stream goes on.",
+      "How much of a stream is stored. Beyond it, an async or forwarded run fails; a live stream goes on.",
   },
   resultRetentionSeconds: {
     path: "limits.result_retention",
-    payload: null,
     reader: duration("1m", "30d"),
     default: "24h",
     meaning: "How long inputs, results and transcripts are kept.",
   },
   maxLogBytes: {
     path: "limits.max_logs",
-    payload: null,
     reader: size("1MB", "1000TB"),
     default: `${DEFAULT_LOG_BYTES / 1e6}MB`,
     meaning:
@@ -55,7 +45,6 @@ export const LIMITS_KEYS: AppKeys<LimitsConfig> = {
   },
   streamStallTimeoutSeconds: {
     path: "limits.stream_stall_timeout",
-    payload: null,
     reader: duration("1s", "1h"),
     default: "60s",
     meaning: "How long the reader of a stream may stall before it is disconnected.",

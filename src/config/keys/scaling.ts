@@ -1,7 +1,7 @@
 import { LOAD_BALANCING, SCALING_METRICS } from "../../model/app-config.ts";
 import type { ScalingConfig } from "../../model/app-config.ts";
 import { decimal, duration, integer, line, oneOf, optional } from "../readers.ts";
-import type { AppKeys, Host } from "./key.ts";
+import type { AppKeys, Host } from "../readers.ts";
 
 /** The most replicas an app may ask for. */
 const MAX_REPLICAS = 2000;
@@ -28,7 +28,6 @@ export const SCALING_KEYS: AppKeys<ScalingConfig> = {
     path: "scaling.max_replicas",
     payload: "maxReplicaCount",
     reader: integer(1, MAX_REPLICAS),
-    default: null,
     defaultFor: defaultMaxReplicas,
     meaning:
       "The most replicas at once, at least `min_replicas`. Default: the host's CPU count, but at least 2 and `min_replicas`.",
@@ -103,33 +102,28 @@ export const SCALING_KEYS: AppKeys<ScalingConfig> = {
     path: "scaling.compute_tier",
     payload: "computeTier",
     reader: optional(line(64)),
-    default: null,
     meaning: "Stored and shown, but without effect on a single host.",
   },
   maxQueue: {
     path: "scaling.max_queue",
-    payload: null,
     reader: integer(1, 1_000_000),
     default: 1000,
     meaning: "How many callers may wait at once; the next one gets 503.",
   },
   maxQueueSeconds: {
     path: "scaling.max_queue_seconds",
-    payload: null,
     reader: duration("1s", "24h"),
     default: "10m",
     meaning: "How long a caller waits for a free replica, not counting cold starts.",
   },
   maxAttempts: {
     path: "scaling.max_attempts",
-    payload: null,
     reader: integer(1, 20),
     default: 2,
     meaning: "How many times an async run is started if its replica dies.",
   },
   templateKeepSeconds: {
     path: "scaling.template_keep",
-    payload: null,
     reader: duration("0s", "24h"),
     default: "15m",
     meaning:

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ServerPlace, ThreadVitals, Usage, Vitals } from "../engine.ts";
 import { parseMessage } from "../protocol.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 
 /** Folders that an app writes to, by the names by which agents know them. */
 export const FOLDERS = ["scratch", "storage"] as const;
@@ -178,7 +178,7 @@ export class Questions {
     const { promise, resolve } = Promise.withResolvers<Seen | At | null>();
     this.#open.set(id, resolve);
     this.#ask(question(id));
-    const answer = await within(ANSWER_MS, promise, this.#clock);
+    const answer = await withTimeout(ANSWER_MS, promise, this.#clock);
     this.#open.delete(id);
     return answer;
   }

@@ -24,8 +24,8 @@ import { withPort, withPortVariable } from "../server/ports.ts";
 import type { Ports } from "../server/ports.ts";
 import { startServer } from "../server/start-server.ts";
 import { refused, RemoteSeat, whatIsMissing } from "./remote-seat.ts";
-import { orderOf, over } from "../local/spawn.ts";
-import type { Spawn, StartedProcess } from "../local/spawn.ts";
+import { deferred, orderOf, over } from "../local/spawn.ts";
+import type { Spawn } from "../local/spawn.ts";
 import type { RemoteSeatEvents } from "./remote-seat.ts";
 import type { ClaimedSeat, SeatWish } from "./seat-records.ts";
 
@@ -221,20 +221,11 @@ function search(
     void seat.process.leaving?.then(leave);
     return await seat.process.exited;
   };
-  const process: StartedProcess = {
-    exited: outlive(),
-    leaving,
-    kill: () => {
-      isKilled = true;
-      seat?.process.kill();
-    },
-    vitals: (pid) => seat?.process.vitals(pid) ?? null,
-    usage: async (pid) => (await seat?.process.usage(pid)) ?? null,
-    obstacle: () => seat?.process.obstacle?.() ?? null,
-    residentBytes: async () => 0,
-    noteImported: () => seat?.process.noteImported?.(),
-    explain: async (exit) => (await seat?.process.explain?.(exit)) ?? exit,
+  const kill = (): void => {
+    isKilled = true;
+    seat?.process.kill();
   };
+  const process = deferred(() => seat?.process ?? null, { exited: outlive(), leaving, kill });
   return {
     process,
     say: (message) => seat?.say(message),

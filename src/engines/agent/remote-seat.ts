@@ -1,8 +1,7 @@
 import { describeRunOut } from "../../host/limits/limits.ts";
 import { runsOn } from "../../host/interpreter.ts";
-import { backoffMs } from "../../kit/backoff.ts";
+import { backoffMs, retry } from "../../kit/retry.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { insist } from "../../kit/insist.ts";
 import { describeExit } from "../engine.ts";
 import type { Exit, SeatEvents, ServerPlace, Workload } from "../engine.ts";
 import type { StartedProcess } from "../local/spawn.ts";
@@ -228,10 +227,10 @@ export class RemoteSeat {
   /** Takes it off the records, so that its agent is told to end if it comes back. False if another service may have it by now. */
   async #strikeOff({ id, fence }: Pick<SeatProof, "id" | "fence">): Promise<boolean> {
     let tries = 0;
-    const isOurs = await insist(() => this.#parts.listener.records.remove({ id, fence }), {
+    const isOurs = await retry(() => this.#parts.listener.records.remove({ id, fence }), {
       clock: this.#clock,
-      gapMs: (failures) => backoffMs(failures, STRIKE_FIRST_WAIT_MS, STRIKE_LONGEST_WAIT_MS),
-      goesOn: (error) => {
+      delayMs: (failures) => backoffMs(failures, STRIKE_FIRST_WAIT_MS, STRIKE_LONGEST_WAIT_MS),
+      shouldRetry: (error) => {
         if (tries++ === 0) this.#events.onError(error);
         return tries < MAX_STRIKES;
       },

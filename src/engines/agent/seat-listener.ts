@@ -3,18 +3,17 @@ import { createServer as createPlain } from "node:net";
 import type { AddressInfo, Server, Socket } from "node:net";
 import { createServer } from "node:tls";
 import type { Server as SecureServer, TLSSocket } from "node:tls";
-import { AttemptLimiter } from "../../kit/attempt-limiter.ts";
+import { AttemptLimiter } from "../../kit/rate-limits.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { Counts } from "../../kit/counts.ts";
+import { Counts } from "../../kit/concurrency.ts";
 import { randomTicket } from "../../kit/ids.ts";
-import { addressKey } from "../../kit/listener/client-address.ts";
-import { BACKLOG } from "../../kit/listener/listening.ts";
-import { connectionKey, Strangers } from "../../kit/listener/strangers.ts";
+import { addressKey } from "../../kit/ip-addresses.ts";
+import { BACKLOG, connectionKey, UnauthenticatedConnections } from "../../kit/listener.ts";
 import type { Home, Usher } from "../home.ts";
 import type { SeatProof, SeatRecords } from "./seat-records.ts";
 import { pipeline } from "node:stream/promises";
 import { createZstdDecompress } from "node:zlib";
-import { pause } from "../../kit/pause.ts";
+import { pause } from "../../kit/clock.ts";
 
 export type SeatListenerParts = {
   /** What every service of the installation shows, whatever its address. */
@@ -73,7 +72,7 @@ export class SeatListener {
   readonly #handshakes: AttemptLimiter;
   readonly #tickets = new Map<string, Guest>();
   readonly #guests = new Map<string, Guest>();
-  readonly #strangers = new Strangers<string>(MAX_STRANGERS);
+  readonly #strangers = new UnauthenticatedConnections<string>(MAX_STRANGERS);
   /** How many blobs are on their way to each. */
   readonly #fetches = new Counts<Guest>();
   /** What blobs are sent to. */
@@ -159,12 +158,12 @@ export class SeatListener {
       socket.destroy();
       return;
     }
-    this.#strangers.meet(connectionKey(socket), socket);
+    this.#strangers.add(connectionKey(socket), socket);
     this.#secure.emit("connection", socket);
   }
 
   #greet(socket: TLSSocket): void {
-    this.#strangers.know(connectionKey(socket));
+    this.#strangers.release(connectionKey(socket));
     const address = addressKey(socket.remoteAddress ?? "");
     const usher: Usher = (preface, from) => this.#usher(preface, from);
     this.#parts.home.welcome(socket, usher, () => this.#handshakes.giveBack(address));

@@ -1,7 +1,7 @@
 import type { Settings } from "../../config/setting-keys.ts";
 import { networkFields, networkVariables } from "../../host/walls/network.ts";
 import type { NetworkFields, NetworkWall } from "../../host/walls/network.ts";
-import { RUNGS } from "../../host/walls/walls.ts";
+import { WALL_LEVELS } from "../../host/walls/walls.ts";
 import type { StandingWalls } from "../../host/walls/walls.ts";
 import type { Exit, Workload } from "../engine.ts";
 import { describeFull } from "../../host/limits/host-limits.ts";
@@ -97,8 +97,8 @@ export class SeatWallReport {
 }
 
 function strength({ level, gap }: StandingWalls): number {
-  const rung = level === "none" ? -1 : RUNGS.indexOf(level);
-  return 2 * rung + (gap === null ? 1 : 0);
+  const index = level === "none" ? -1 : WALL_LEVELS.indexOf(level);
+  return 2 * index + (gap === null ? 1 : 0);
 }
 
 /** The most that each may hold, in bytes; null for as much as there is. */

@@ -10,47 +10,44 @@ import { describeExit } from "../engine.ts";
 import { unkeptByContainers } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
+import { pause } from "../../kit/clock.ts";
 import type { Exit, InitFailure, SeatEvents, Workload } from "../engine.ts";
 import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
 import { startWatch } from "../local/agent.ts";
 import type { Agent } from "../local/agent.ts";
 import { foldersOf, notEnforced } from "../local/host.ts";
 
-/** What of a machine its containers have to know. */
+/** The machine that containers run on. */
 export type ContainerHost = ProcessHost & { readonly containers: Containers };
 
-/** What of a container is not the same for every app. */
+/** What differs between containers of apps. */
 type ContainerParts = Pick<ContainerStart, "program" | "args" | "port" | "input"> & {
   readonly variables: Readonly<Record<string, string>>;
   readonly mounts: readonly Mount[];
 };
 
-/** Where an app's container sees its project's storage, and where it keeps temporary files. */
+/** Where a container has its project's storage, and its temporary files. */
 const STORAGE = "/persistent-storage";
 const SCRATCH = "/tmp";
-/** What the original calls them. */
+/** The runtimes by the names of the configuration. */
 const RUNTIMES = { v1: "runc", v2: "runsc" } as const;
-/** How the tool tells that it could not start the container at all. */
+/** The tool's exit code if it could not start the container. */
 const NOT_STARTED = 125;
 
-/** How often a container that starts is asked for its first process. */
+/** How often a starting container is asked for its first process. */
 const LOOK_MS = 50;
 
 /** An app's container that was started. */
 type AppContainer = {
   readonly container: StartedContainer;
   readonly exited: Promise<Exit>;
-  /** The agent that watches it, as soon as there is one; null if it has ended before that. */
+  /** The agent that watches it; null if the container ended first. */
   readonly watch: Promise<Agent | null>;
-  /** Calls that with its first process as soon as there is one. */
+  /** Calls `act` with its first process once there is one. */
   onBorn(act: (pid: number) => void): void;
 };
 
-/**
- * Starts a container of an app's image, held to its limits; what it prints is told as lines. Gives how it has ended
- * where it may not or cannot start.
- */
+/** Starts a container of an app's image, within its limits. Returns an exit if it may not or cannot start. */
 export async function startAppContainer(
   host: ContainerHost,
   workload: Workload,
@@ -143,7 +140,7 @@ function endWatch(agent: Agent | null): void {
   agent?.close();
 }
 
-/** 0 where it has ended before there was one. */
+/** Returns 0 if the container ended first. */
 async function firstProcess(container: StartedContainer, clock: Clock): Promise<number> {
   let hasEnded = false;
   void container.exited.then(() => (hasEnded = true));
@@ -154,14 +151,14 @@ async function firstProcess(container: StartedContainer, clock: Clock): Promise<
   }
 }
 
-/** Null for the tool's own choice. */
+/** Null for the tool's default. */
 function runtimeFor({ containerRuntime }: Workload, { runtimes }: ContainerTool): "runc" | "runsc" | null {
   const runtime = containerRuntime && RUNTIMES[containerRuntime];
   return runtime !== null && runtimes.includes(runtime) ? runtime : null;
 }
 
 function withheldText(names: readonly string[]): string {
-  return `millrace: ${names.join(", ")}: the container engine goes by that name itself, so that only a short value of one line can be passed on`;
+  return `millrace: ${names.join(", ")}: the container engine uses that variable itself, so only a short value of one line can be passed on`;
 }
 
 function failed(why: string): Exit {

@@ -13,13 +13,13 @@ import type { ContainerHost } from "./app-container.ts";
 import { readFileSync } from "node:fs";
 import { nearestBelow } from "../../host/processes.ts";
 
-/** Where a container of functions finds the harness, its app and its way home. */
+/** Where a container has the harness, its app and the socket to the service. */
 const HARNESS = "/opt/millrace/python";
 const BUNDLE = "/cortex";
 const DOOR = "/run/millrace";
 const START = `import sys; sys.path[:1] = [${JSON.stringify(HARNESS)}]; from millrace_worker.start import main; main()`;
 
-/** Starts templates and replicas in containers of their app's image; each calls home by a door of its own. */
+/** Starts templates and replicas in containers of their app's image; each has a socket of its own to the service. */
 export function spawnContainer(host: ContainerHost, home: Home): Spawn {
   return (start, _clock, events) => new SpawnedContainer(host, home, start, events).process;
 }
@@ -63,7 +63,7 @@ class SpawnedContainer {
     } satisfies Started & StartedProcess;
   }
 
-  /** Null of what this machine does not know. */
+  /** Null for an unknown process. */
   #look<Found>(pid: number, ask: (agent: Agent, known: number) => Found): Found | null {
     const known = this.#pids.of(pid);
     return this.#watch && known > 0 ? ask(this.#watch, known) : null;
@@ -95,7 +95,7 @@ class SpawnedContainer {
         input: `${orderOf(workload, { ...folders, bundle: BUNDLE }, address, tickets)}\n`,
         mounts: [
           { from: PYTHON_DIR, to: HARNESS, isReadOnly: true },
-          // It may call there, and put nothing beside it.
+          // It may connect there, and write nothing.
           { from: path.dirname(door.address), to: DOOR, isReadOnly: true },
         ],
         variables: workload.variables,
@@ -111,19 +111,19 @@ class SpawnedContainer {
   }
 }
 
-/** The app decides how many there are. */
+/** The app decides how many processes there are. */
 const MAX_PROCESSES = 256;
 
 /**
- * What this machine calls the processes of a container, which know themselves by other numbers. Only those below the
- * container's first process are looked at, so that an app cannot name another's.
+ * Translates process ids inside a container to ids on this machine. Only processes below the container's first process
+ * are considered, so an app cannot name another app's.
  */
 class HostPids {
   readonly #known = new Map<number, number>();
-  /** The container's first process; 0 while that is not known. */
+  /** The container's first process; 0 until it is known. */
   first = 0;
 
-  /** 0 where there is none such. */
+  /** Returns 0 for an unknown process. */
   of(inside: number): number {
     const known = this.#known.get(inside);
     if (known !== undefined && innermost(known) === inside) return known;
@@ -145,7 +145,7 @@ class HostPids {
   }
 }
 
-/** What a process is called in the innermost namespace that it is in; null of one that has ended. */
+/** The process's id in its innermost namespace; null if it has ended. */
 function innermost(pid: number): number | null {
   try {
     const status = readFileSync(`/proc/${pid}/status`, "latin1");

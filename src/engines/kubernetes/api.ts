@@ -1,16 +1,16 @@
 import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
-import { readText, sendPatiently } from "../../host/patient-request.ts";
-import type { Patience } from "../../host/patient-request.ts";
+import { readText, sendPatiently } from "../cluster-request.ts";
+import type { Patience } from "../cluster-request.ts";
 import type { ClusterAccess } from "./cluster-access.ts";
 
-/** Between two bytes, and until the first: an API server that says nothing is taken for gone. */
+/** Between two bytes, and until the first. */
 const SILENCE_MS = 15_000;
-/** For a whole answer, however slowly it comes: what waits for it holds one of few connections. */
+/** For a whole answer: it holds one of few connections. */
 const ANSWER_MS = 60_000;
-/** An API server tells the watched version about once a minute, whatever happens. */
+/** An API server sends a bookmark about once a minute. */
 const WATCH_SILENCE_MS = 90_000;
-/** It is asked to end a watch before that, and might not. */
+/** The server is asked to end a watch earlier, and may not. */
 const WATCH_MS = 360_000;
 /** A page of 500 pods takes about 5 MB. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
@@ -23,7 +23,7 @@ export type ApiRequest = {
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: unknown;
-  /** JSON unless it says otherwise. */
+  /** JSON by default. */
   readonly contentType?: string;
   readonly signal?: AbortSignal;
 };
@@ -31,7 +31,7 @@ export type ApiRequest = {
 /** The API server has refused a request. */
 export class ApiError extends Error {
   readonly status: number;
-  /** In Kubernetes' own word, such as `AlreadyExists`; empty where it gave none. */
+  /** Kubernetes' reason, such as `AlreadyExists`; may be empty. */
   readonly reason: string;
 
   constructor(status: number, { reason, message }: { readonly reason: string; readonly message: string }) {
@@ -41,13 +41,13 @@ export class ApiError extends Error {
     this.reason = reason;
   }
 
-  /** Whether the same request may be taken later: the server is overloaded, or stopping. */
-  get isPassing(): boolean {
+  /** The same request may succeed later: the server is overloaded, or stopping. */
+  get isTransient(): boolean {
     return this.status === 429 || this.status >= 500;
   }
 }
 
-/** Requests to the API of one cluster, bounded in time and size. Nothing is repeated here. */
+/** Requests to the API of a cluster, with limits on time and size. It does not retry. */
 export class KubernetesApi {
   readonly #access: ClusterAccess;
   readonly #answerMs: number;
@@ -68,13 +68,13 @@ export class KubernetesApi {
     return this.#access.server.origin;
   }
 
-  /** The path of objects of our namespace, such as `pods` of `api/v1`; of one of them where it is named. */
+  /** The path of objects in the namespace, such as `pods` of `api/v1`, or of the named one. */
   pathOf(group: string, resource: string, name?: string): string {
     const whole = `/${group}/namespaces/${encodeURIComponent(this.namespace)}/${resource}`;
     return name === undefined ? whole : `${whole}/${encodeURIComponent(name)}`;
   }
 
-  /** Asks, and gives the parsed answer. Throws `ApiError` for a refusal. */
+  /** Sends a request and returns the parsed answer. Throws `ApiError` for a refusal. */
   async ask(asked: ApiRequest): Promise<unknown> {
     const answer = await this.#send(asked, this.#agent, { silenceMs: SILENCE_MS, wholeMs: this.#answerMs });
     const text = await readText(answer, MAX_ANSWER_BYTES, WHOSE);
@@ -83,9 +83,9 @@ export class KubernetesApi {
     throw refusal(statusCode, text);
   }
 
-  /** Asks for what does not end, and gives it as it comes. Its end and its errors are the reader's. */
+  /** Opens a watch. The reader handles its end and its errors. */
   async watch(asked: ApiRequest): Promise<IncomingMessage> {
-    // On a connection of its own: it would hold one of the few that all others share.
+    // On its own connection: it would hold one of the few shared ones.
     const answer = await this.#send(asked, false, { silenceMs: WATCH_SILENCE_MS, wholeMs: WATCH_MS });
     if (answer.statusCode === 200) return answer;
     throw refusal(answer.statusCode ?? 0, await readText(answer, MAX_ANSWER_BYTES, WHOSE));
@@ -123,24 +123,24 @@ export class KubernetesApi {
   }
 }
 
-/** For people, what went wrong with a request. */
+/** Describes a failed request. */
 export function describeTrouble(error: unknown): string {
   if (error instanceof ApiError) return error.message;
   return `the Kubernetes API cannot be reached: ${(error as Error).message}`.slice(0, MAX_WORDS);
 }
 
-/** Refusals are objects of the kind Status. */
+/** A refusal is an object of the kind Status. */
 function refusal(status: number, text: string): ApiError {
   let said: unknown = null;
   try {
     said = JSON.parse(text);
   } catch {
-    // Something in between has answered.
+    // The answer came from a proxy.
   }
   return new ApiError(status, statusWords(said, `the Kubernetes API answered ${status}`));
 }
 
-/** What a Status says, cut to what people read. */
+/** The reason and message of a Status, cut to a readable length. */
 export function statusWords(said: unknown, otherwise: string): { reason: string; message: string } {
   const { reason, message } = (said ?? {}) as { reason?: unknown; message?: unknown };
   return {
@@ -157,28 +157,28 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** One thing that the service does with objects of its namespace. */
+/** Something that the service does with objects of its namespace. */
 type Permission = { readonly verb: string; readonly group: string; readonly resource: string };
 
-/** Every verb that is used, and no other; `packaging/kubernetes/role.yaml` grants exactly these. */
+/** Every permission that is used; `packaging/kubernetes/role.yaml` grants exactly these. */
 export const PERMISSIONS: readonly Permission[] = [
-  // The one object that owns all others, and how the network of pods is closed: each is applied as a whole.
+  // The object that owns all others, and the network policies. They are applied as a whole.
   ...grant("", "configmaps", ["create", "patch"]),
   ...grant("networking.k8s.io", "networkpolicies", ["create", "patch"]),
-  // What a seat is told at its start.
+  // The order of a seat.
   ...grant("", "secrets", ["create"]),
   // A seat.
   ...grant("", "pods", ["create", "delete", "get", "list", "watch"]),
-  // Why it is not there: of some faults, nothing else tells.
+  // The reason why a pod does not start, which some faults report nowhere else.
   ...grant("", "events", ["list"]),
 ];
 
-/** For people: `create secrets`. */
+/** Such as `create secrets`. */
 export function describePermission({ verb, group, resource }: Permission): string {
   return `${verb} ${resource}${group === "" ? "" : `.${group}`}`;
 }
 
-/** Asks the cluster whether whoever we are may do that in our namespace. */
+/** Asks the cluster whether this account has a permission in the namespace. */
 export async function isAllowed(api: KubernetesApi, { verb, group, resource }: Permission): Promise<boolean> {
   const answer = await api.ask({
     method: "POST",

@@ -1,7 +1,7 @@
 import path from "node:path";
 import * as z from "zod/mini";
 import { existsSync, readFileSync, statSync } from "node:fs";
-import type { EngineSettings } from "../../config/engine-keys.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 import { parse } from "yaml";
 
 /** How to reach the API of a cluster, and as whom. */
@@ -9,28 +9,28 @@ export type ClusterAccess = {
   /** Always https. */
   readonly server: URL;
   readonly tls: ClusterTls;
-  /** Read for each request, since tokens are renewed; null where the certificate says who asks. */
+  /** Read for each request, because tokens are renewed; null with a client certificate. */
   readonly token: () => string | null;
-  /** Where its pods go unless somebody says otherwise. */
+  /** The default namespace for pods. */
   readonly namespace: string;
 };
 
 type ClusterTls = {
-  /** PEM, here and below; absent for the authorities that Node trusts. */
+  /** PEM, as below; absent for the authorities that Node trusts. */
   readonly ca?: string;
   readonly cert?: string;
   readonly key?: string;
-  /** The name that the server's certificate must have, if not that of its address. */
+  /** The name in the server's certificate, if it is not that of its address. */
   readonly servername?: string;
   readonly rejectUnauthorized: boolean;
 };
 
-/** Where Kubernetes puts the account of a pod. */
+/** Where Kubernetes mounts the service account of a pod. */
 const ACCOUNT_DIR = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/** By the kubeconfig of the settings, else by the account of the pod that this runs in. Throws in words for people. */
+/** Uses the kubeconfig of the settings, or else the service account of this pod. */
 export function findCluster(
-  { kubernetesConfig, kubernetesNamespace }: EngineSettings,
+  { kubernetesConfig, kubernetesNamespace }: Settings,
   env: NodeJS.ProcessEnv,
   accountDir = ACCOUNT_DIR,
 ): ClusterAccess {
@@ -49,7 +49,7 @@ function ofAccount(env: NodeJS.ProcessEnv, folder: string): ClusterAccess {
   return {
     server: new URL(`https://${host.includes(":") ? `[${host}]` : host}:${port}`),
     tls: { ca: read("ca.crt"), rejectUnauthorized: true },
-    // Kubernetes replaces the file long before the token in it expires.
+    // Kubernetes renews the file long before its token expires.
     token: () => read("token"),
     namespace: read("namespace"),
   };
@@ -102,7 +102,7 @@ const MAX_BYTES = 4 * 1024 * 1024;
 const NO_EXEC =
   "a service runs no programs to sign in. Make a service account with the role in packaging/kubernetes/, and write a kubeconfig with its token";
 
-/** What a kubeconfig file says of its current context. Throws, naming the file, where that is not enough or not for us. */
+/** Reads the current context of a kubeconfig file. Errors name the file. */
 export function readKubeconfig(file: string): ClusterAccess {
   try {
     return accessOf(readConfig(file), path.dirname(file));
@@ -124,7 +124,7 @@ function accessOf(config: z.infer<typeof CONFIG>, folder: string): ClusterAccess
   const context = named(config.contexts, current, "context").context;
   const { cluster } = named(config.clusters, context.cluster, "cluster");
   const user = named(config.users, context.user, "user").user ?? {};
-  refuseWhatWeCannot(user, cluster);
+  refuseUnsupported(user, cluster);
   const server = URL.parse(cluster.server);
   if (server?.protocol !== "https:") throw new Error(`the server must begin with https://`);
   return {
@@ -141,7 +141,7 @@ function named<T extends { readonly name: string }>(items: readonly T[], wanted:
   return found;
 }
 
-function refuseWhatWeCannot(user: User, cluster: Cluster): void {
+function refuseUnsupported(user: User, cluster: Cluster): void {
   if (user.exec !== undefined) throw new Error(`the user has an exec plugin, and ${NO_EXEC}`);
   if (user["auth-provider"] !== undefined) throw new Error(`the user has an auth-provider, and ${NO_EXEC}`);
   if (user.username !== undefined) throw new Error("a password is no longer accepted by Kubernetes");

@@ -1,14 +1,14 @@
 import type { ImageTools } from "../build-seats.ts";
 import { BUILDKIT } from "./labels.ts";
 
-/** What the pods that build images have in common. */
+/** What all pods that build images share. */
 export type ImagePodParts = {
-  /** Of BuildKit, a rootless one. */
+  /** A rootless BuildKit image. */
   readonly image: string;
-  /** The Secret that opens the registry; null for none. */
+  /** The Secret with credentials for the registry; null for none. */
   readonly secret: string | null;
-  /** The ConfigMap with BuildKit's own settings; null for none. */
-  readonly config: string | null;
+  /** The ConfigMap with BuildKit's own settings, if there is one of that name. */
+  readonly config: string;
   readonly diskBytes: number;
 };
 
@@ -20,37 +20,37 @@ type SeatSpec = {
 };
 type SeatVolume = { readonly name: string; readonly secret?: object };
 
-/** The user of BuildKit's image. The agent is that user too in such a pod: the socket between them is open to no other. */
+/** The user of BuildKit's image. The agent runs as the same user: the socket between them is private. */
 const USER = 1_000;
 const HOME = "/home/user";
 const TOOLS = { name: "tools", mountPath: "/opt/buildkit" };
 const SOCKET = { name: "socket", mountPath: "/run/buildkit" };
 const LOGINS = { name: "logins", mountPath: "/run/logins" };
 const CONFIG = { name: "config", mountPath: "/etc/buildkit" };
-/** The cluster says this name when it ends a pod because of it: that of the setting. */
+/** The cluster names it when it ends a pod that uses more. */
 const DISK = "millrace-buildkit-disk";
 const ADDRESS = `unix://${SOCKET.mountPath}/buildkitd.sock`;
 const NO_GROUP = { fsGroup: undefined, fsGroupChangePolicy: undefined };
 const LITTLE = "1Gi";
-/** Of the containers beside BuildKit: one copies a program, the other runs it. */
+/** For the containers beside BuildKit: one copies a program, the other runs it. */
 const FEW_RESOURCES = { limits: { memory: "1Gi" }, requests: { cpu: "50m", memory: "128Mi" } };
-/** How long BuildKit may take to be ready, in seconds, before it is started again. */
+/** How long BuildKit may take to be ready before it is restarted. */
 const READY_SECONDS = 120;
 
-/** Where the agent of such a pod finds what it needs. */
-export function imageTools({ secret, config }: ImagePodParts, agentDir: string): ImageTools {
+/** The paths that the agent of such a pod uses. */
+export function imageTools({ secret }: ImagePodParts, agentDir: string): ImageTools {
   return {
     script: `${agentDir}/millrace_agent/image.py`,
     buildctl: `${TOOLS.mountPath}/buildctl`,
     address: ADDRESS,
     logins: secret === null ? null : `${LOGINS.mountPath}/config.json`,
-    certificates: config === null ? null : CONFIG.mountPath,
+    certificates: CONFIG.mountPath,
   };
 }
 
 /**
- * A seat's pod with BuildKit beside the agent, in a container of its own: that alone is less than restricted. It sees
- * neither the seat's ticket nor what opens the registry, which are mounted for the agent only, and it ends with the agent.
+ * A seat's pod with BuildKit in a second container, the only one that is less than restricted. It sees neither the
+ * seat's ticket nor the registry's credentials, and ends with the agent.
  */
 export function besideBuildKit(
   spec: SeatSpec,
@@ -61,9 +61,9 @@ export function besideBuildKit(
   const little = { emptyDir: { sizeLimit: LITTLE } };
   return {
     ...spec,
-    // It needs more users than a pod with a user namespace of its own has.
+    // BuildKit needs more users than a pod with its own user namespace has.
     hostUsers: undefined,
-    // Without `fsGroup`, by which folders of images would get a bit that makes files belong to its group.
+    // Without `fsGroup`, which would set the setgid bit on folders of images.
     securityContext: { ...securityContext, runAsUser: USER, runAsGroup: USER, ...NO_GROUP },
     initContainers: [toolBringer(parts, walls), buildkitd(parts, resources)],
     containers: containers.map((each) => ({
@@ -74,7 +74,7 @@ export function besideBuildKit(
         { ...TOOLS, readOnly: true },
         SOCKET,
         ...(parts.secret === null ? [] : [{ ...LOGINS, readOnly: true }]),
-        ...(parts.config === null ? [] : [{ ...CONFIG, readOnly: true }]),
+        { ...CONFIG, readOnly: true },
       ],
     })),
     volumes: [
@@ -85,23 +85,23 @@ export function besideBuildKit(
       { name: "runtime", ...little },
       { name: "temporary", ...little },
       ...(parts.secret === null ? [] : [loginsVolume(parts.secret)]),
-      ...(parts.config === null ? [] : [{ name: CONFIG.name, configMap: { name: parts.config } }]),
+      { name: CONFIG.name, configMap: { name: parts.config, optional: true } },
     ],
   };
 }
 
-/** Without a group of the pod's own, a secret is its owner's alone unless it is everybody's: of the agent's container. */
+/** Without `fsGroup`, only root can read a secret unless all users may. It is mounted for the agent alone. */
 function openToAll(volume: SeatVolume): object {
   return volume.secret ? { ...volume, secret: { ...volume.secret, defaultMode: 0o444 } } : volume;
 }
 
 function loginsVolume(secretName: string): object {
   const items = [{ key: ".dockerconfigjson", path: "config.json" }];
-  // A pod whose secret is missing would wait without a word; the program in it says so.
+  // Without `optional`, a pod whose secret is missing would wait without an explanation.
   return { name: LOGINS.name, secret: { secretName, items, defaultMode: 0o444, optional: true } };
 }
 
-/** The agent's image has no buildctl. */
+/** Copies buildctl, which the agent's image lacks. */
 function toolBringer({ image }: ImagePodParts, walls: object): object {
   return {
     name: "buildctl",
@@ -115,7 +115,7 @@ function toolBringer({ image }: ImagePodParts, walls: object): object {
   };
 }
 
-/** A sidecar: the agent starts when it is ready, and it ends when the agent has. */
+/** A sidecar: the agent starts when it is ready, and it ends after the agent. */
 function buildkitd({ image, config }: ImagePodParts, resources: object): object {
   return {
     name: BUILDKIT,
@@ -127,7 +127,7 @@ function buildkitd({ image, config }: ImagePodParts, resources: object): object 
       "buildkitd",
       "--addr",
       ADDRESS,
-      // The cluster hides parts of /proc, so that there can be no other. Whatever runs here is one build's.
+      // The cluster hides parts of /proc, so a process sandbox is impossible. The pod serves a single build.
       "--oci-worker-no-process-sandbox",
       ...(config === null ? [] : ["--config", `${CONFIG.mountPath}/buildkitd.toml`]),
     ],
@@ -137,7 +137,7 @@ function buildkitd({ image, config }: ImagePodParts, resources: object): object 
       { name: "XDG_RUNTIME_DIR", value: `/run/user/${USER}` },
       { name: "TMPDIR", value: "/tmp" },
     ],
-    // Why it could not start is in what it printed last.
+    // Its last output explains a failed start.
     terminationMessagePolicy: "FallbackToLogsOnError",
     startupProbe: {
       exec: { command: ["buildctl", "--addr", ADDRESS, "debug", "workers"] },
@@ -147,7 +147,7 @@ function buildkitd({ image, config }: ImagePodParts, resources: object): object 
     },
     resources,
     securityContext: {
-      // It makes a user namespace, with newuidmap, and mounts file systems in it: the usual profiles refuse both.
+      // It creates a user namespace and mounts file systems in it, which the default profiles forbid.
       allowPrivilegeEscalation: true,
       capabilities: { drop: ["ALL"], add: ["SETUID", "SETGID"] },
       seccompProfile: { type: "Unconfined" },

@@ -1,29 +1,29 @@
 import type { Network } from "../../model/app-config.ts";
 import type { Workload } from "../engine.ts";
 
-/** Whose an object in the cluster is. */
+/** The owner of an object in the cluster. */
 export type Whose = {
-  /** Of the installation: all its services share one. */
+  /** Shared by all services of the installation. */
   readonly installationId: string;
-  /** Of the service that made it. */
+  /** The service that made it. */
   readonly nodeId: string;
 };
 
-/** On everything of ours. */
+/** On all our objects. */
 export const INSTALLATION = "millrace.dev/installation";
 export const NODE = "millrace.dev/node";
 export const SEAT = "millrace.dev/seat";
 export const NETWORK = "millrace.dev/network";
-/** What runs in a pod, for people: `kubectl get pods -l millrace.dev/app=hello`. */
+/** For `kubectl get pods -l millrace.dev/app=hello`. */
 const PROJECT = "millrace.dev/project";
 const APP = "millrace.dev/app";
 const VERSION = "millrace.dev/version";
-/** On machines of the cluster: the card they have, as `compute` of an app calls it. */
+/** On nodes of the cluster: the name of their GPU, as in `compute` of an app. */
 export const COMPUTE = "millrace.dev/compute";
 
-/** The container of a pod in which the agent runs. A cluster may add others to it. */
+/** The agent's container. A cluster may add others to a pod. */
 export const CONTAINER = "seat";
-/** The one beside it that builds an image. */
+/** The container that builds an image. */
 export const BUILDKIT = "buildkitd";
 
 /** All objects of an installation have these. */
@@ -37,7 +37,7 @@ export function workloadLabels({ projectId, names }: Pick<Workload, "projectId" 
   return { [PROJECT]: labelValue(projectId), ...app };
 }
 
-/** What a label may hold of a text. */
+/** Makes a text a valid label value. */
 export function labelValue(text: string): string {
   return text
     .replaceAll(/[^A-Za-z0-9._-]/g, "-")
@@ -45,12 +45,12 @@ export function labelValue(text: string): string {
     .replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, "");
 }
 
-/** The name of the one object that owns all others of an installation. */
+/** The name of the object that owns all others of an installation. */
 export function ownerName(installationId: string): string {
   return `millrace-${installationId}`;
 }
 
-/** What `network` of an app is called in a label. */
+/** The label for an app's `network`. */
 export function networkLabel(network: Network): "none" | "egress" | "open" {
   if (network === "egress") return "egress";
   return network ? "open" : "none";

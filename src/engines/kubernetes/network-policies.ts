@@ -1,12 +1,11 @@
 import { isIP } from "node:net";
-import type { WallSettings } from "../../config/wall-keys.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 import { METADATA } from "../../host/walls/network.ts";
-import { AddressRanges } from "../../kit/address-ranges.ts";
-import { SPECIAL_4, SPECIAL_6 } from "../../kit/special-addresses.ts";
+import { AddressRanges, SPECIAL_4, SPECIAL_6 } from "../../kit/ip-addresses.ts";
 import { INSTALLATION, NETWORK, labelsOf, ownerName } from "./labels.ts";
 
-/** What decides where pods may connect to. */
-export type PolicyParts = Pick<WallSettings, "egressAllow" | "networkDeny"> & {
+/** What decides where pods may connect. */
+export type PolicyParts = Pick<Settings, "egressAllow" | "networkDeny"> & {
   readonly installationId: string;
   /** Where agents call: `host:port`. */
   readonly seatAddresses: readonly string[];
@@ -16,7 +15,7 @@ type Kind = "none" | "egress" | "open";
 const KINDS: readonly Kind[] = ["none", "egress", "open"];
 const ALL = ["0.0.0.0/0", "::/0"] as const;
 
-/** One policy for each kind of `network`. Nobody connects to a pod: it always calls home itself. */
+/** One policy for each kind of `network`. Pods take no connections: agents connect to the service. */
 export function networkPolicies(parts: PolicyParts, ownerUid: string): { name: string; object: object }[] {
   const owner = ownerName(parts.installationId);
   return KINDS.map((kind) => {
@@ -39,10 +38,7 @@ export function networkPolicies(parts: PolicyParts, ownerUid: string): { name: s
   });
 }
 
-/**
- * By port alone: the address of a Service is another one by the time that most clusters look at it, and names are not
- * looked at at all.
- */
+/** By port alone: most clusters filter after a Service's address was translated, and policies cannot hold names. */
 function home({ seatAddresses }: PolicyParts): object {
   const hosts = seatAddresses.map((address) => address.slice(0, address.lastIndexOf(":")));
   const ports = new Set(seatAddresses.map((address) => Number(address.slice(address.lastIndexOf(":") + 1))));
@@ -62,7 +58,7 @@ function rules(kind: Kind, { egressAllow, networkDeny }: PolicyParts): object[] 
   return [{ to: [...blocks(ALL, closed), ...blocks(egressAllow, never)] }, { ports: DNS }];
 }
 
-/** Ranges with holes. Kubernetes takes only holes that lie inside of their range. */
+/** Ranges with exceptions. Kubernetes accepts only exceptions inside their range. */
 function blocks(ranges: readonly string[], holes: readonly string[]): object[] {
   return ranges
     .filter((cidr) => !holes.some((hole) => isInside(cidr, hole)))
@@ -72,7 +68,7 @@ function blocks(ranges: readonly string[], holes: readonly string[]): object[] {
     });
 }
 
-/** Whether a range lies in another, or is the same. */
+/** Whether a range is within another, or equal. */
 function isInside(inner: string, outer: string): boolean {
   const [network = "", prefix] = inner.split("/");
   const [other = "", least] = outer.split("/");

@@ -5,7 +5,7 @@ import type { KubernetesApi } from "./api.ts";
 import { Watch } from "./watch.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import type { ImageBuilds } from "../build-seats.ts";
 import type { Workload } from "../engine.ts";
 import type { AdoptedSeat, PlacedSeat, SeatOrder, SeatPlace, SeatPlaceEvents } from "../agent/seat-place.ts";
@@ -17,21 +17,21 @@ import { PodQueue, PodSeat } from "./pod-seat.ts";
 import { imageTools } from "./image-pod.ts";
 import { readPod } from "./pod-state.ts";
 
-/** Whose pod that is. */
+/** The owner of a pod. */
 type Held = Pick<SeenPod, "nodeId" | "seatId">;
 
 type LeftoverParts = {
-  /** Whether somebody living holds it; true where that cannot be told. */
+  /** Whether a living service owns it; true if unknown. */
   readonly isHeld: (pod: Held) => boolean;
-  /** Which of those seats another service may still take over, or has taken over. */
+  /** Which of those seats another service has taken over, or may still take over. */
   readonly known: (seatIds: readonly string[]) => Promise<ReadonlySet<string>>;
-  /** Ends it, unless a pod of that name is another by then. */
+  /** Ends it, unless its name belongs to a newer pod by then. */
   readonly remove: (pod: SeenPod) => Promise<unknown>;
 };
 
 /**
- * Pods of other services of the installation. Those of a living one are never touched; those of a dead one go, unless
- * another has taken them over, or may still do so.
+ * Pods of other services of the installation. Pods of living services are never touched. Pods of dead services are
+ * removed, unless another service has taken them over, or may still do so.
  */
 class Leftovers {
   readonly #parts: LeftoverParts;
@@ -50,19 +50,19 @@ class Leftovers {
     this.#pods.delete(name);
   }
 
-  /** It is this service's from now on; null if there is no such pod. */
+  /** Takes a pod over for this service; null if there is none of that name. */
   take(name: string): SeenPod | null {
     const pod = this.#pods.get(name) ?? null;
     this.#pods.delete(name);
     return pod;
   }
 
-  /** Those are all. */
+  /** Forgets pods that a complete list lacks. */
   keepOnly(names: ReadonlySet<string>): void {
     for (const name of this.#pods.keys()) if (!names.has(name)) this.#pods.delete(name);
   }
 
-  /** Removes what nobody holds. `isLast`: nor is anything to be taken over any more. */
+  /** Removes pods without an owner. `isLast`: also those that could still be taken over. */
   async sweep(isLast = false): Promise<void> {
     const { isHeld, known, remove } = this.#parts;
     const lost = [...this.#pods.values()].filter(
@@ -70,7 +70,7 @@ class Leftovers {
     );
     const running = lost.filter(({ end }) => end === null).map(({ seatId }) => seatId);
     const wanted = isLast || running.length === 0 ? new Set<string>() : await known(running);
-    // Meanwhile it may have been taken over, or have changed: the next sweep sees.
+    // A pod may have been taken over or changed meanwhile: the next sweep decides.
     const unwanted = lost.filter((pod) => !wanted.has(pod.seatId) && this.#pods.get(pod.name) === pod);
     const removals = unwanted.map(async (pod) => {
       this.#leaving.add(pod.uid);
@@ -82,28 +82,28 @@ class Leftovers {
 
 export type KubernetesParts = {
   readonly settings: Settings;
-  /** Closed with the place. */
+  /** Closed together with the place. */
   readonly api: KubernetesApi;
   readonly clock: Clock;
   readonly log: Log;
   readonly whose: Whose;
-  /** The Python of apps that ask for none, such as 3.12.4. */
+  /** The default Python, such as 3.12.4. */
   readonly python: string;
-  /** Where agents call: `host:port`. */
+  /** Where agents connect: `host:port`. */
   readonly seatAddresses: readonly string[];
-  /** Whether a living service of the installation holds that pod; true where that cannot be told. */
+  /** Whether a living service of the installation owns that pod; true if unknown. */
   readonly isHeld: (pod: Held) => boolean;
-  /** Which of those seats anybody has, or may still take over; absent where none can be. */
+  /** Which of those seats a service has, or may still take over; absent where takeover is impossible. */
   readonly known?: (seatIds: readonly string[]) => Promise<ReadonlySet<string>>;
 };
 
 const SWEEP_MS = 5_000;
-/** In a sweep, of pods that take long to be set up. */
+/** In each sweep, about pods that take long to set up. */
 const MAX_QUESTIONS = 4;
-/** For what is being removed when the service stops; the next one sweeps what is left. */
+/** For pods that are being removed when the service stops; the next service sweeps the rest. */
 const LAST_MS = 5_000;
 
-/** Seats that are pods. What runs goes on while the cluster's API does not answer. */
+/** Seats that are pods. They run on while the cluster's API does not answer. */
 export class KubernetesPlace implements SeatPlace {
   readonly name = "kubernetes";
   readonly builds = true;
@@ -114,9 +114,9 @@ export class KubernetesPlace implements SeatPlace {
   readonly #queue: PodQueue;
   readonly #leftovers: Leftovers;
   readonly #stopped = new AbortController();
-  /** By the names of their pods. */
+  /** By pod name. */
   readonly #seats = new Map<string, PodSeat>();
-  /** Those that a list has to have, unless they are gone. */
+  /** Seats whose pods are gone if the next list lacks them. */
   #listed: readonly PodSeat[] = [];
   #watch: Watch | null = null;
   #sweeper: Timer | null = null;
@@ -143,14 +143,14 @@ export class KubernetesPlace implements SeatPlace {
     });
     this.#queue = new PodQueue(clock, signal);
     this.#leftovers = new Leftovers({
-      // One of our own that is not ours any more was taken over, and its label is all that is left of us.
+      // A pod with our label that is not among our seats was handed over to another service.
       isHeld: (pod) => pod.nodeId !== parts.whose.nodeId && parts.isHeld(pod),
       known: parts.known ?? (async () => new Set<string>()),
       remove: ({ name, uid }) => this.#pods.remove(name, uid),
     });
   }
 
-  /** Throws where the cluster refuses us. One that does not answer now is waited for later. */
+  /** Throws if the cluster refuses us. If it does not answer, connecting is retried later. */
   static async open(parts: KubernetesParts): Promise<KubernetesPlace> {
     const { kubernetesImage } = parts.settings;
     if (kubernetesImage === null)
@@ -164,7 +164,7 @@ export class KubernetesPlace implements SeatPlace {
     return this.#open(podName(order.seatId, workload), order, workload, events);
   }
 
-  /** By the name that the pod got when it was made, perhaps by an earlier release. */
+  /** Uses the recorded pod name, which an earlier release may have chosen. */
   adopt({ placeName }: AdoptedSeat, workload: Workload, events: SeatPlaceEvents): PlacedSeat {
     const seat = this.#open(placeName, null, workload, events);
     const pod = this.#leftovers.take(seat.placeName);
@@ -191,12 +191,12 @@ export class KubernetesPlace implements SeatPlace {
     this.#lastSweep = this.#sweep(true);
   }
 
-  /** Lets the cluster take what is being removed, then lets go of it. */
+  /** Waits until the cluster has accepted pending removals, then disconnects. */
   async close(): Promise<void> {
     this.#sweeper?.cancel();
     const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
     if (this.#seats.size === 0) this.#onEmpty?.();
-    await within(LAST_MS, Promise.all([empty, this.#lastSweep]), this.#parts.clock);
+    await withTimeout(LAST_MS, Promise.all([empty, this.#lastSweep]), this.#parts.clock);
     this.#stopped.abort();
     await this.#watch?.stop();
     this.#api.close();
@@ -207,14 +207,14 @@ export class KubernetesPlace implements SeatPlace {
     try {
       await this.#pods.prepare();
     } catch (error) {
-      if (error instanceof ApiError && !error.isPassing) {
+      if (error instanceof ApiError && !error.isTransient) {
         this.#api.close();
         const { address, namespace } = this.#api;
         throw new Error(`Kubernetes at ${address}, namespace ${namespace}: ${error.message}`, {
           cause: error,
         });
       }
-      log.warn({ detail: describeTrouble(error) }, "starting without Kubernetes; it is tried again");
+      log.warn({ detail: describeTrouble(error) }, "starting without Kubernetes; connecting is retried");
     }
     const path = this.#api.pathOf("api/v1", "pods");
     const labelSelector = `${INSTALLATION}=${this.#parts.whose.installationId}`;
@@ -239,7 +239,7 @@ export class KubernetesPlace implements SeatPlace {
     });
   }
 
-  /** Where many are, they mostly are for the same reason. */
+  /** A few of the stuck seats: the others are mostly stuck for the same reason. */
   #stuck(): readonly PodSeat[] {
     return [...this.#seats.values()].filter(({ isStuck }) => isStuck).slice(0, MAX_QUESTIONS);
   }
@@ -273,17 +273,17 @@ export class KubernetesPlace implements SeatPlace {
 
   #forget(seat: PodSeat, isWanted: boolean): void {
     if (!this.#seats.delete(seat.placeName)) return;
-    // Whoever removes the object that owns the pods removes them all, and more would follow them.
+    // The object that owns all pods may have been removed. New pods would be removed with it.
     if (isWanted) this.#pods.forget();
     if (this.#seats.size === 0) this.#onEmpty?.();
   }
 
-  /** Once when it begins, and once when it ends. */
+  /** Logs once when trouble begins, and once when it ends. */
   #tellTrouble(error: unknown): void {
     const { log } = this.#parts;
     if (error === null && this.#isInTrouble) log.info("the Kubernetes API answers again");
     if (error !== null && !this.#isInTrouble)
-      log.warn({ detail: describeTrouble(error) }, "cannot watch the pods; what runs goes on");
+      log.warn({ detail: describeTrouble(error) }, "cannot watch the pods; running ones continue");
     this.#isInTrouble = error !== null;
   }
 }

@@ -1,8 +1,7 @@
 import { ApiError } from "./api.ts";
 import type { KubernetesApi } from "./api.ts";
-import { backoffMs } from "../../kit/backoff.ts";
+import { backoffMs, retry } from "../../kit/retry.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { insist } from "../../kit/insist.ts";
 import type { Workload } from "../engine.ts";
 import type { SeatOrder } from "../agent/seat-place.ts";
 import { SEAT, labelsOf, ownerName } from "./labels.ts";
@@ -17,9 +16,9 @@ export type PodApiParts = {
   readonly clock: Clock;
   readonly pod: PodParts;
   readonly policies: Omit<PolicyParts, "installationId">;
-  /** Nothing is tried again after that. */
+  /** Ends all retries. */
   readonly stopped: AbortSignal;
-  /** The cluster refuses to remove a pod, which is tried again. */
+  /** The cluster refuses to remove a pod; removal is retried. */
   readonly onRefused: (error: ApiError) => void;
 };
 
@@ -29,12 +28,12 @@ const APPLY = {
   contentType: "application/apply-patch+yaml",
   query: { fieldManager: "millrace", force: "true" },
 };
-/** A pod that is to end at once gets a second: with none, the cluster forgets it before it has ended. */
+/** With a grace period of 0, the cluster would forget a pod before it has ended. */
 const KILL_SECONDS = 1;
 const FIRST_WAIT_MS = 300;
 const LONGEST_WAIT_MS = 5_000;
 
-/** What is done with objects of the cluster. */
+/** The operations on objects of the cluster. */
 export class PodApi {
   readonly #parts: PodApiParts;
   #owner: Promise<string> | null = null;
@@ -43,7 +42,7 @@ export class PodApi {
     this.#parts = parts;
   }
 
-  /** Makes what all pods need, unless it is there: the object that owns them, and the policies of their network. */
+  /** Creates what all pods need, unless it exists: the object that owns them, and the network policies. */
   async prepare(): Promise<string> {
     this.#owner ??= this.#prepare();
     try {
@@ -54,12 +53,12 @@ export class PodApi {
     }
   }
 
-  /** Somebody may have removed it: it is made anew before the next pod. */
+  /** The owner may have been removed: it is created again before the next pod. */
   forget(): void {
     this.#owner = null;
   }
 
-  /** Makes the pod of a seat and its secret. May be called again if it failed: there is never a second pod. */
+  /** Creates the pod of a seat and its secret. May be retried: it never creates a second pod. */
   async create(order: SeatOrder, workload: Workload): Promise<void> {
     const { api, pod, stopped: signal } = this.#parts;
     const owner = await this.prepare();
@@ -70,7 +69,7 @@ export class PodApi {
     await api.ask({ method: "POST", path, body, signal }).catch(unlessThere);
   }
 
-  /** Ends a pod, however often that takes; true when it was not there any more, or nobody waits for it. */
+  /** Removes a pod, with retries; returns true if it was already gone, or if the service stopped. */
   async remove(name: string, uid?: string): Promise<boolean> {
     const { api, clock, stopped } = this.#parts;
     const body = {
@@ -81,17 +80,17 @@ export class PodApi {
     };
     const path = api.pathOf(CORE, "pods", name);
     let wasTold = false;
-    const isThere = await insist(
+    const isThere = await retry(
       async () => {
         await api.ask({ method: "DELETE", path, body, signal: stopped });
         return true;
       },
       {
         clock,
-        gapMs: (failures) => backoffMs(failures, FIRST_WAIT_MS, LONGEST_WAIT_MS),
-        goesOn: (error) => {
+        delayMs: (failures) => backoffMs(failures, FIRST_WAIT_MS, LONGEST_WAIT_MS),
+        shouldRetry: (error) => {
           if (isGone(error) || stopped.aborted) return false;
-          if (!wasTold && error instanceof ApiError && !error.isPassing) this.#parts.onRefused(error);
+          if (!wasTold && error instanceof ApiError && !error.isTransient) this.#parts.onRefused(error);
           wasTold = true;
           return true;
         },
@@ -101,7 +100,7 @@ export class PodApi {
     return isThere === null;
   }
 
-  /** What the cluster has last warned of a pod, for people; null where nothing is known. */
+  /** The cluster's last warning about a pod; null if unknown. */
   async lastWarning(name: string): Promise<string | null> {
     return await lastWarning(this.#parts.api, name, this.#parts.stopped);
   }
@@ -112,7 +111,7 @@ export class PodApi {
       .ask({ method: "POST", path: api.pathOf(CORE, "pods"), body, signal })
       .catch(async (error: unknown) => {
         unlessThere(error);
-        // It was made by a try whose answer was lost.
+        // An earlier attempt, whose answer was lost, created it.
         return await api.ask({ method: "GET", path: api.pathOf(CORE, "pods", name), signal });
       });
     const made = readPod(answer);
@@ -148,12 +147,12 @@ export class PodApi {
   }
 }
 
-/** Passes over an object that is there already. */
+/** Ignores that an object already exists. */
 function unlessThere(error: unknown): void {
   if (!(error instanceof ApiError && error.reason === "AlreadyExists")) throw error;
 }
 
-/** A pod of that name is another one by now, or none. */
+/** The pod is gone, or its name belongs to another pod. */
 function isGone(error: unknown): boolean {
   return error instanceof ApiError && (error.status === 404 || error.status === 409);
 }

@@ -5,30 +5,30 @@ import type { Moves } from "../protocol.ts";
 import type { PodApi } from "./pod-api.ts";
 import { exitOf } from "./pod-state.ts";
 import type { SeenPod } from "./pod-state.ts";
-import { backoffMs } from "../../kit/backoff.ts";
+import { backoffMs } from "../../kit/retry.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
+import { pause } from "../../kit/clock.ts";
 
 /** What a pod needs of its place. */
 type PodSeatParts = {
   readonly pods: PodApi;
   readonly queue: PodQueue;
   readonly now: () => number;
-  /** It has ended, and nothing of it is in the cluster any more. `isWanted`: this service did not ask for that. */
+  /** The pod has ended and is gone. `isWanted`: this service did not ask for that. */
   readonly onGone: (seat: PodSeat, isWanted: boolean) => void;
-  /** It is left in the cluster as it was last seen. */
+  /** The pod stays in the cluster for another service. */
   readonly onLeft: (pod: SeenPod) => void;
 };
 
-/** Where a pod is on its way into the cluster and out of it. */
+/** A pod on its way into the cluster and out of it. */
 type PodState = "waiting" | "making" | "again" | "there" | "unwanted" | "removing" | "ended" | "gone";
 type PodEvent = "make" | "made" | "delay" | "refuse" | "end" | "kill" | "vanish" | "letGo";
 
 /** What may happen to a pod in each state; `PodSeat` ignores anything else. */
 export const POD_MOVES: Moves<PodState, PodEvent> = {
-  // In the queue; the cluster was never asked for it.
+  // In the queue; the cluster has not been asked for it.
   waiting: { make: "making", kill: "gone", letGo: "gone" },
-  // The cluster was asked, and may have made it before it answers.
+  // The cluster was asked, and may have created it before it answers.
   making: {
     made: "there",
     delay: "again",
@@ -38,10 +38,10 @@ export const POD_MOVES: Moves<PodState, PodEvent> = {
     vanish: "gone",
     letGo: "gone",
   },
-  // In the queue again. The cluster may have it all the same: an answer may have been lost, and not the request.
+  // In the queue again. The cluster may have created it: only the answer may have been lost.
   again: { make: "making", end: "ended", kill: "removing", vanish: "gone", letGo: "gone" },
   there: { end: "ended", kill: "removing", vanish: "gone", letGo: "gone" },
-  // Killed while it was being made: it is removed as soon as that is settled.
+  // Killed while it was being created: it is removed once the answer is known.
   unwanted: {
     made: "removing",
     delay: "removing",
@@ -52,19 +52,19 @@ export const POD_MOVES: Moves<PodState, PodEvent> = {
   },
   // Killed, and being removed from the cluster.
   removing: { vanish: "gone", letGo: "gone" },
-  // It ended by itself, or was refused, and what is left of it is being removed from the cluster.
+  // It ended by itself, or was refused, and is being removed from the cluster.
   ended: { vanish: "gone", letGo: "gone" },
-  // Nothing of it is in the cluster, or another service has it.
+  // It is not in the cluster, or another service has it.
   gone: {},
 };
 
-/** A seat that is a pod. One that another service has made is there from the beginning. */
+/** A seat that is a pod. A pod that was taken over starts in the state `there`. */
 export class PodSeat implements PlacedSeat, QueuedPod {
   readonly placeName: string;
   readonly exited: Promise<Exit>;
   readonly image: Promise<string>;
   readonly #parts: PodSeatParts;
-  /** Null for one that another service has made. */
+  /** Null for a pod that was taken over. */
   readonly #order: SeatOrder | null;
   readonly #workload: Workload;
   readonly #events: SeatPlaceEvents;
@@ -72,7 +72,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
   readonly #image = Promise.withResolvers<string>();
   #state: PodState;
   #obstacle: string | null = null;
-  /** Since when its machine makes what its containers start in; null where it does not. */
+  /** Since when its machine has been preparing volumes and network; null if it is not. */
   #setUpSince: number | null = null;
   #seen: SeenPod | null = null;
   readonly #phases = new Set<string>();
@@ -97,7 +97,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     if (order) parts.queue.add(this);
   }
 
-  /** The cluster has it, or is asked to remove it: if a list lacks it, it is gone. */
+  /** The cluster has it, or was asked to remove it: if a list lacks it, it is gone. */
   get isThere(): boolean {
     return this.#seen !== null || IN_CLUSTER.has(this.#state);
   }
@@ -106,16 +106,16 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     return this.#obstacle;
   }
 
-  /** Its machine takes long to make what its containers start in, and the pod itself does not say why. */
+  /** Its machine takes long to prepare volumes and network, and the pod's status does not say why. */
   get isStuck(): boolean {
     const since = this.#setUpSince ?? Number.POSITIVE_INFINITY;
     return this.#obstacle === null && this.#parts.now() - since >= SET_UP_MS;
   }
 
-  /** Asks the cluster what it has warned of. */
+  /** Asks the cluster for its warnings. */
   async askWhy(): Promise<void> {
     const warning = await this.#parts.pods.lastWarning(this.placeName);
-    // Meanwhile it may have started, or ended.
+    // It may have started or ended meanwhile.
     if (this.isStuck) this.#obstacle = warning;
   }
 
@@ -126,7 +126,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     this.#end({ detail: "stopped before it started", initFailure: null });
   }
 
-  /** The pod is another service's, or is to be. */
+  /** Leaves the pod to another service. */
   letGo(): void {
     if (!this.#move("letGo")) return;
     this.#end({ detail: "left to another service", initFailure: null });
@@ -134,34 +134,34 @@ export class PodSeat implements PlacedSeat, QueuedPod {
   }
 
   async make(): Promise<"done" | "later"> {
-    // It may have been deleted while it waited for its secret.
+    // It may have been deleted while it was in the queue.
     if (!this.#order || !this.#move("make")) return "done";
     try {
       await this.#parts.pods.create(this.#order, this.#workload);
     } catch (error) {
       return this.#refused(error);
     }
-    // The cluster may have said more of the pod before its secret was made, and may not say it again.
+    // Status that arrived before the secret was created may not arrive again.
     this.#obstacle = this.#seen?.obstacle ?? null;
     this.#move("made");
     return "done";
   }
 
-  /** Takes what the cluster says of it. */
+  /** Takes the pod's new status. */
   see(pod: SeenPod): void {
     this.#seen = pod;
     this.#obstacle = pod.obstacle;
     this.#setUpSince = pod.isBeingSetUp ? (this.#setUpSince ?? this.#parts.now()) : null;
     if (pod.isScheduled) this.#tell("scheduled");
     if (pod.hasStarted) this.#tell("pulled");
-    // One whose digest nobody tells may be any, whatever its name: what is built there is for no other.
+    // Without a digest the image is unknown, so what is built in it fits no other seat.
     if (pod.hasStarted) this.#image.resolve(pod.image ?? `unknown in ${this.placeName}`);
     if (!pod.end) return;
     this.#end(exitOf(pod.end, this.#workload.limits));
     this.#move("end");
   }
 
-  /** It is not in the cluster any more. */
+  /** The pod is gone from the cluster. */
   seeGone(): void {
     const detail = UNWANTED.has(this.#state) ? "ended" : "its pod was deleted";
     if (this.#move("vanish")) this.#end({ detail, initFailure: null });
@@ -181,7 +181,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     return "done";
   }
 
-  /** The one place where events are checked against the table. False for one that changes nothing any more. */
+  /** The one place where events are checked against the table. Returns false for one that is ignored. */
   #move(event: PodEvent): boolean {
     const before = this.#state;
     const next = POD_MOVES[before][event];
@@ -189,12 +189,12 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     this.#state = next;
     const isWanted = event !== "kill" && event !== "letGo" && !UNWANTED.has(before);
     if (next === "gone") this.#parts.onGone(this, isWanted);
-    // What has ended stays in the cluster until somebody removes it.
+    // An ended pod stays in the cluster until it is removed.
     if (next === "removing" || next === "ended") void this.#remove();
     return true;
   }
 
-  /** Insists until the cluster says that it goes, or is gone. */
+  /** Retries until the cluster accepts the removal, or the pod is gone. */
   async #remove(): Promise<void> {
     if (await this.#parts.pods.remove(this.placeName)) this.seeGone();
   }
@@ -215,43 +215,43 @@ export class PodSeat implements PlacedSeat, QueuedPod {
 const IN_CLUSTER: ReadonlySet<PodState> = new Set(["there", "removing", "ended"]);
 /** Killed by this service. */
 const UNWANTED: ReadonlySet<PodState> = new Set(["unwanted", "removing"]);
-/** Long after a machine has usually mounted volumes: at first it also warns of what comes a moment later. */
+/** Longer than mounting volumes usually takes: early warnings often resolve themselves. */
 const SET_UP_MS = 10_000;
-/** A token that is renewed just now, and somebody else's change at the same moment. */
-const MAY_PASS: ReadonlySet<number> = new Set([401, 409]);
+/** Statuses that may be transient: a token that is just being renewed, and a concurrent change. */
+const MAY_BE_TRANSIENT: ReadonlySet<number> = new Set([401, 409]);
 
-/** Refusals that pass: a quota is used up only for a while, and a new namespace gets its account a little later. */
-const PASSES = /exceeded quota|error looking up service account/;
+/** Transient refusals: a used-up quota, and a new namespace whose service account does not exist yet. */
+const TRANSIENT = /exceeded quota|error looking up service account/;
 
-/** Whether asking again is of no use. */
+/** Whether a retry is pointless. */
 function isFinal(error: unknown): boolean {
-  if (!(error instanceof ApiError) || error.isPassing) return false;
-  const passes = error.status === 403 && PASSES.test(error.message);
-  return !passes && !MAY_PASS.has(error.status);
+  if (!(error instanceof ApiError) || error.isTransient) return false;
+  const isTransient = error.status === 403 && TRANSIENT.test(error.message);
+  return !isTransient && !MAY_BE_TRANSIENT.has(error.status);
 }
 
-/** Something that waits to be made. */
+/** A pod that waits to be created. */
 type QueuedPod = {
-  /** Tries to make it; `later` where the cluster has no room now, or does not answer. */
+  /** Tries to create it; returns `later` if the cluster has no room, or does not answer. */
   make(): Promise<"done" | "later">;
 };
 
-/** As many as the API takes at once from one of its clients. */
+/** As many requests as the API takes from one client at once. */
 const AT_ONCE = 8;
 const FIRST_WAIT_MS = 500;
-/** Short enough that room is used soon after it is there. */
+/** Short, so that new capacity is used soon. */
 const LONGEST_WAIT_MS = 5_000;
 
 /**
- * The pods that are to be made, a few at a time. When one finds no room, all pause, and it goes to the end: however
- * many wait, a full cluster is asked at a steady, low rate, and one that is too large holds up nobody for good.
+ * Creates pods, a few at a time. When one finds no room, all pause and it goes to the end of the queue: a full cluster
+ * gets requests at a steady, low rate, and a pod that is too large does not block the others.
  */
 export class PodQueue {
   readonly #clock: Clock;
   readonly #stopped: AbortSignal;
   #waiting: QueuedPod[] = [];
-  #inHand = 0;
-  /** Since the last one that was made. */
+  #inFlight = 0;
+  /** Since the last success. */
   #failures = 0;
   #resting: Promise<void> | null = null;
 
@@ -265,7 +265,7 @@ export class PodQueue {
     this.#pump();
   }
 
-  /** False where it is not waiting: it is being made, or was. */
+  /** Returns false if it is not waiting: it is being created, or exists. */
   remove(pod: QueuedPod): boolean {
     const left = this.#waiting.filter((other) => other !== pod);
     const isFound = left.length < this.#waiting.length;
@@ -274,19 +274,19 @@ export class PodQueue {
   }
 
   #pump(): void {
-    // While there was no room, one finds out for all.
+    // While the cluster has no room, a single pod probes for all.
     const most = this.#failures > 0 ? 1 : AT_ONCE;
-    while (this.#resting === null && this.#inHand < most && !this.#stopped.aborted) {
+    while (this.#resting === null && this.#inFlight < most && !this.#stopped.aborted) {
       const next = this.#waiting.shift();
       if (!next) return;
-      this.#inHand += 1;
+      this.#inFlight += 1;
       void this.#make(next);
     }
   }
 
   async #make(pod: QueuedPod): Promise<void> {
     const result = await pod.make();
-    this.#inHand -= 1;
+    this.#inFlight -= 1;
     if (result === "done") this.#failures = 0;
     else {
       this.#waiting.push(pod);

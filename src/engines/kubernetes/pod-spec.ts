@@ -18,63 +18,63 @@ import { besideBuildKit } from "./image-pod.ts";
 import type { ImagePodParts } from "./image-pod.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 
-/** What the pods of an installation have in common. */
+/** What all pods of an installation share. */
 export type PodParts = {
   readonly whose: Whose;
-  /** The worker image; `{python}` stands for a version such as 3.12. */
+  /** The worker image; `{python}` is replaced by a version such as 3.12. */
   readonly image: string;
-  /** The Python of apps that ask for none, such as 3.12. */
+  /** The default Python, such as 3.12. */
   readonly python: string;
-  readonly requestFactor: number;
-  /** Each has as much as its app asks for. */
+  /** Each gets the resources that its app asks for. */
   readonly replicasPerSeat: number;
   readonly maxScratchBytes: number;
-  /** The claim for the storage of projects; null for none. */
+  /** The volume claim for the storage of projects; null for none. */
   readonly storage: string | null;
   readonly overrides: PodOverrides;
-  /** How images are built, and where they are; null where none are. */
+  /** How images are built and where they are stored; null if none are. */
   readonly images: (ImagePodParts & { readonly registry: string }) | null;
 };
 
 /** Where the worker image has the agent and the harness. */
 export const PYTHON_DIR = "/opt/millrace/python";
-/** What starts the agent. */
 export const AGENT_COMMAND = ["python3", "-I", `${PYTHON_DIR}/millrace_agent`];
-/** Where they are put for an image that has them not. */
+/** Where they are copied to for an image without them. */
 const AGENT_DIR = "/agent";
 const AGENT_SIZE = "64Mi";
-/** A service ends its builds before that; should it be gone, what an app's own image holds may not end itself. */
+/** A service ends builds earlier. This also ends them if the service is gone. */
 const BUILD_SECONDS = 4 * 60 * 60;
 const ORDER_DIR = "/run/millrace";
-/** The agent keeps bundle and environment there. */
+/** For bundle and environment. */
 const WORK_DIR = "/work";
 const SCRATCH_DIR = "/tmp";
-/** Where an app finds its project's storage. */
+/** Where an app has its project's storage. */
 const STORAGE_DIR = "/persistent-storage";
 /** The user of the worker image. */
 const USER = 10_001;
-/** Of shared memory: what a pod has by itself is too little for PyTorch. It counts as memory. */
+/** The default shared memory of a pod is too little for PyTorch. It counts as memory. */
 const SHARED_MEMORY = "2Gi";
-/** Of every container: what it printed last says why it failed, and its log is gone with the pod. */
+/** For every container: its last output explains a failure, and its log is lost with the pod. */
 const EXPLAINED = { terminationMessagePolicy: "FallbackToLogsOnError" } as const;
-/** Of every container. */
+/** For every container. */
 const WALLS = {
   allowPrivilegeEscalation: false,
   readOnlyRootFilesystem: true,
   capabilities: { drop: ["ALL"] },
 };
-/** What `container_runtime` is called in a cluster; the first is what it has by itself. */
+/** The runtime classes for `container_runtime`; null is the cluster's default. */
 const RUNTIME_CLASSES = { v1: null, v2: "gvisor" } as const;
-/** Nothing fits into less: the agent and the harness themselves take that. */
+/** The agent and the harness alone need that. */
 const LEAST_MEMORY_BYTES = 32 * 1024 * 1024;
 const LEAST_CPU_MILLIS = 10;
+/** The share of its limits that a pod reserves on a machine. */
+const REQUESTED = 0.25;
 
-/** Of a pod's name, which is also the name of its host. */
+/** The limit for a pod's name, which is also its host name. */
 const MAX_NAME = 63;
 
 /**
- * The name of a seat's pod, and of the secret beside it: the same however often it is asked for. The seat makes it unique;
- * project, app and version tell people what runs there, as far as there is room.
+ * The name of a seat's pod and of its secret. The seat id makes it unique; project, app and version are for people, as
+ * far as there is room.
  */
 export function podName(seatId: string, { projectId, names }: Pick<Workload, "projectId" | "names">): string {
   const room = MAX_NAME - seatId.length - 1;
@@ -83,7 +83,7 @@ export function podName(seatId: string, { projectId, names }: Pick<Workload, "pr
   return `${start}${end}-${seatId}`;
 }
 
-/** What a name may hold of a text, at most so long. */
+/** Makes a text part of a DNS label. */
 function dnsLabel(text: string, most: number): string {
   return text
     .toLowerCase()
@@ -92,7 +92,7 @@ function dnsLabel(text: string, most: number): string {
     .replaceAll(/^-+|-+$/g, "");
 }
 
-/** The pod that is to be a seat. Of the app it holds only its name and size; the rest comes over the wire. */
+/** The pod of a seat. It holds only the app's name and size; the agent fetches the rest. */
 export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workload: Workload): object {
   const parts = workload.isBuild ? { ...given, storage: null, replicasPerSeat: 1 } : given;
   const { whose } = parts;
@@ -125,14 +125,14 @@ function labelsOfSeat({ installationId, nodeId }: Whose, seatId: string): Record
   return { ...labelsOf(installationId), [NODE]: nodeId, [SEAT]: seatId };
 }
 
-/** What of a seat's pod a machine needs to know. */
+/** The spec of a seat's pod. */
 export function specOf(parts: PodParts, name: string, workload: Workload) {
   const { overrides } = parts;
   const sizeLimit = String(parts.maxScratchBytes);
   return {
     ...overrides.spec,
     ...placementOf(workload, overrides),
-    // A seat that has ended is replaced by another, and never comes back as itself.
+    // An ended seat is replaced by a new one.
     restartPolicy: "Never",
     automountServiceAccountToken: false,
     enableServiceLinks: false,
@@ -142,7 +142,7 @@ export function specOf(parts: PodParts, name: string, workload: Workload) {
       runAsUser: USER,
       runAsGroup: USER,
       fsGroup: USER,
-      // Else some clusters go through every file of a claim at each start.
+      // Otherwise some clusters change every file of a claim at each start.
       fsGroupChangePolicy: "OnRootMismatch",
       seccompProfile: { type: "RuntimeDefault" },
     },
@@ -161,7 +161,7 @@ export function specOf(parts: PodParts, name: string, workload: Workload) {
   };
 }
 
-/** The secret that holds a seat's order. It has the name of the pod, and goes when the pod goes. */
+/** The secret with a seat's order. It has the name of the pod, which owns it. */
 export function secretOf({ whose }: PodParts, pod: { name: string; uid: string }, order: SeatOrder): object {
   const { name, uid } = pod;
   return {
@@ -186,7 +186,6 @@ function containerOf(parts: PodParts, workload: Workload) {
     workingDir: WORK_DIR,
     env: [
       { name: "HOME", value: SCRATCH_DIR },
-      // The agent keeps the app's files there.
       { name: "TMPDIR", value: WORK_DIR },
     ],
     ...EXPLAINED,
@@ -203,7 +202,7 @@ function containerOf(parts: PodParts, workload: Workload) {
   };
 }
 
-/** Brings agent and harness from the worker image to where the app's own image will find them. */
+/** Copies agent and harness from the worker image into a pod with an image of its own. */
 function agentBringer(parts: PodParts, workload: Workload): object {
   const copy = `import os, shutil
 for name in os.listdir("${PYTHON_DIR}"):
@@ -220,7 +219,6 @@ for name in os.listdir("${PYTHON_DIR}"):
   };
 }
 
-/** The image that a workload runs in. */
 function imageFor(parts: PodParts, workload: Workload): string {
   return workload.image ?? workerImage(parts, workload);
 }
@@ -230,8 +228,8 @@ function workerImage({ image, python }: PodParts, workload: Workload): string {
   return image.replaceAll("{python}", `${major}.${minor}`);
 }
 
-/** What it may use is hard; what it reserves is a part of that. */
-function resourcesOf({ requestFactor, replicasPerSeat }: PodParts, { limits, cards }: Workload): object {
+/** Limits are what the app asks for; requests are a part of that, so that idle apps leave room for others. */
+function resourcesOf({ replicasPerSeat }: PodParts, { limits, cards }: Workload): object {
   const { memoryBytes, cpus, cpuShare } = limits;
   const millis = (amount: number): string =>
     `${Math.max(LEAST_CPU_MILLIS, Math.round(amount * replicasPerSeat * 1000))}m`;
@@ -245,32 +243,32 @@ function resourcesOf({ requestFactor, replicasPerSeat }: PodParts, { limits, car
       ...gpus,
     },
     requests: {
-      cpu: millis((cpus ?? cpuShare) * requestFactor),
-      ...(memoryBytes !== null && { memory: bytes(memoryBytes * requestFactor) }),
+      cpu: millis((cpus ?? cpuShare) * REQUESTED),
+      ...(memoryBytes !== null && { memory: bytes(memoryBytes * REQUESTED) }),
       ...gpus,
     },
   };
 }
 
-/** Without a claim it is gone with the pod, and no larger than its other folders: it is on the machine's own disk. */
+/** Without a claim, storage is lost with the pod, and as small as its other folders: it is on the machine's disk. */
 function storageOf({ storage }: PodParts, sizeLimit: string): object {
   return storage === null ? { emptyDir: { sizeLimit } } : { persistentVolumeClaim: { claimName: storage } };
 }
 
-/** Its longest call, but no longer than an operator lets a drained machine wait. */
+/** The longest call, but at most what the operator allows for draining a machine. */
 function graceOf({ graceMs }: Workload, { spec }: PodOverrides): number {
   const most = spec["terminationGracePeriodSeconds"] as number | undefined;
   return Math.min(Math.ceil(graceMs / 1000), most ?? Number.POSITIVE_INFINITY);
 }
 
-/** What opens the registry, for images that were built there. */
+/** The registry's credentials, for images that were built there. */
 function pullSecretsOf({ images, overrides }: PodParts, { image }: Workload): object {
   if (!images?.secret || !image?.startsWith(`${images.registry}/`)) return {};
   const given = (overrides.spec["imagePullSecrets"] as unknown[] | undefined) ?? [];
   return { imagePullSecrets: [...given, { name: images.secret }] };
 }
 
-/** On machines with one of its cards, and in its sandbox. */
+/** Machines with one of its GPUs, and its sandbox. */
 function placementOf({ cards, containerRuntime }: Workload, { spec }: PodOverrides): object {
   const runtimeClassName = containerRuntime && RUNTIME_CLASSES[containerRuntime];
   const machines = cards && {
@@ -294,14 +292,13 @@ function ownerOf(kind: string, name: string, uid: string): object {
   return { apiVersion: "v1", kind, name, uid };
 }
 
-/** What the pods of an installation have in common, by its settings. */
+/** The parts of pods that follow from the settings. */
 export function podPartsOf(
   settings: Settings,
   given: Pick<PodParts, "whose" | "python" | "image">,
 ): PodParts {
   return {
     ...given,
-    requestFactor: settings.kubernetesRequestFactor,
     replicasPerSeat: settings.replicasPerSeat,
     maxScratchBytes: settings.maxScratchBytes,
     storage: settings.kubernetesStorage,

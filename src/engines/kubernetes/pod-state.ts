@@ -7,7 +7,7 @@ import type { Exit } from "../engine.ts";
 import { BUILDKIT, CONTAINER, NODE, SEAT } from "./labels.ts";
 import type { KubernetesApi } from "./api.ts";
 
-/** Of what the cluster tells, for people. */
+/** Limits for texts of the cluster. */
 const MAX_WORDS = 500;
 const MAX_LAST_WORDS = 400;
 const words = z.pipe(
@@ -16,7 +16,7 @@ const words = z.pipe(
 );
 const id = z.string().check(z.maxLength(253));
 
-/** What a container wrote last, on one line without control characters. An app's own image may write anything there. */
+/** A container's last output, on one line without control characters. An app's image may print anything. */
 const LAST_WORDS = z.pipe(z.string(), z.transform(lastWords));
 const WAITING = z.object({ reason: z.optional(words), message: z.optional(words) });
 const TERMINATED = z.object({
@@ -66,7 +66,7 @@ const POD = z.object({
   ),
 });
 
-/** What is read of a pod. */
+/** The status of a pod. */
 export type SeenPod = {
   readonly name: string;
   readonly uid: string;
@@ -74,19 +74,19 @@ export type SeenPod = {
   readonly nodeId: string;
   readonly seatId: string;
   readonly isScheduled: boolean;
-  /** Somebody has deleted it; it is there until its machine has ended it. */
+  /** It was deleted, and exists until its machine has ended it. */
   readonly isLeaving: boolean;
-  /** Its machine is still making what its containers start in: volumes, a network. */
+  /** Its machine is still preparing volumes or network. */
   readonly isBeingSetUp: boolean;
-  /** Its image is there, and its container has started. */
+  /** Its image was pulled, and its container has started. */
   readonly hasStarted: boolean;
-  /** Its image by its digest, and by its repository if it came from one; null before it is known, or if it is not told. */
+  /** Its image by digest, with the repository if it came from one; null if unknown. */
   readonly image: string | null;
-  /** Why it does not start, for people; null where nothing is known. */
+  /** Why it does not start; null if unknown. */
   readonly obstacle: string | null;
-  /** How it ended; null while it may still run. A machine that is not ready is not a reason. */
+  /** How it ended; null while it may still run, even on a machine that is not ready. */
   readonly end: PodEnd | null;
-  /** Its container ended without an error. The phase of its pod follows a moment later. */
+  /** Its container exited with 0. The phase of its pod follows later. */
   readonly hasSucceeded: boolean;
 };
 
@@ -96,7 +96,7 @@ const IMAGE = /^(?:[\w.:/-]{1,400}@)?sha256:[0-9a-f]{64}$/;
 
 type Status = NonNullable<z.infer<typeof POD>["status"]>;
 
-/** Null for what is no pod of ours. */
+/** Null for a pod that is not ours. */
 export function readPod(object: unknown): SeenPod | null {
   const { success, data } = POD.safeParse(object);
   if (!success) return null;
@@ -123,18 +123,18 @@ function isCondition({ conditions = [] }: Status, type: string, is: "True" | "Fa
   return conditions.some((each) => each.type === type && each.status === is);
 }
 
-/** Some runtimes say first what kind of a name it is. */
+/** Some runtimes put a scheme before the name. */
 function imageOf(id: string): string | null {
   const name = id.split("://").at(-1) ?? "";
   return IMAGE.test(name) ? name : null;
 }
 
-/** The agent's container. The cluster lists them by name, and may have added its own. */
+/** The agent's container. The cluster may have added others. */
 function containerOf({ containerStatuses = [] }: Status): z.infer<typeof STATUSES>[number] | undefined {
   return containerStatuses.find(({ name }) => name === CONTAINER);
 }
 
-/** The end of a text: that of a traceback says most. */
+/** The end of a text, where a traceback says most. */
 function lastWords(text: string): string {
   const line = text
     .slice(-4 * MAX_LAST_WORDS)
@@ -146,30 +146,30 @@ function lastWords(text: string): string {
     : shown;
 }
 
-/** The end of a pod as that of a process. */
+/** The end of a pod as an exit. */
 export function exitOf(end: PodEnd, limits: Limits): Exit {
   if (end.kind === "other") return { detail: end.detail, initFailure: null };
   return { detail: describeRunOut(limits), initFailure: null, isOutOfMemory: true };
 }
 
-/** Reasons of a waiting container that are only steps on its way. */
-const ON_ITS_WAY: ReadonlySet<string> = new Set(["ContainerCreating", "PodInitializing"]);
+/** Reasons of a waiting container that are normal steps of its start. */
+const NORMAL_WAITS: ReadonlySet<string> = new Set(["ContainerCreating", "PodInitializing"]);
 const WHAT_FAILED: Readonly<Record<string, string>> = {
   ErrImagePull: "its image cannot be pulled",
   ImagePullBackOff: "its image cannot be pulled",
   ErrImageNeverPull: "its image is not on the machine",
-  InvalidImageName: "its image has a name that is none",
+  InvalidImageName: "its image has an invalid name",
   CreateContainerConfigError: "its container cannot be set up",
-  CreateContainerError: "its container cannot be made",
+  CreateContainerError: "its container cannot be created",
   RunContainerError: "its container cannot be started",
-  CrashLoopBackOff: "a container of it ends again and again",
+  CrashLoopBackOff: "a container of its pod crashes repeatedly",
 };
 
 function obstacleOf(status: Status): string | null {
   const { conditions = [], initContainerStatuses = [] } = status;
   const stuck = [...initContainerStatuses, containerOf(status)].find((each) => {
     const reason = each?.state?.waiting?.reason;
-    return reason && !ON_ITS_WAY.has(reason);
+    return reason && !NORMAL_WAITS.has(reason);
   });
   const { reason, message } = stuck?.state?.waiting ?? {};
   if (reason) {
@@ -184,10 +184,10 @@ function obstacleOf(status: Status): string | null {
 function endOf(status: Status): PodEnd | null {
   const { phase, reason, message } = status;
   const own = containerOf(status)?.state?.terminated;
-  // A container that the cluster has added may keep its pod from ending.
+  // A container added by the cluster may keep the pod from ending.
   if (phase !== "Failed" && phase !== "Succeeded" && !own) return endBeside(status);
   const terminated = own ?? failedBefore(status);
-  // The cluster ended it: evicted, preempted, lost with its machine.
+  // The cluster ended it, for example evicted it.
   if (reason) return { kind: "other", detail: join(plain(reason), message) };
   if (!terminated) return { kind: "other", detail: `its pod ended as ${phase}` };
   if (terminated.reason === "OOMKilled") return { kind: "memory" };
@@ -197,18 +197,18 @@ function endOf(status: Status): PodEnd | null {
   return { kind: "other", detail: join(plain(terminated.reason), terminated.message ?? detail) };
 }
 
-/** How the container failed that runs before the agent's. */
+/** How an init container failed. */
 function failedBefore({ initContainerStatuses = [] }: Status): z.infer<typeof TERMINATED> | undefined {
   const ends = initContainerStatuses.flatMap(({ state }) => state?.terminated ?? []);
   return ends.find(({ exitCode }) => exitCode !== 0);
 }
 
-/** BuildKit has ended under its agent: what it was building is lost, though the cluster starts it again. */
+/** BuildKit has ended before its agent: the build is lost, though the cluster restarts BuildKit. */
 function endBeside(status: Status): PodEnd | null {
   const { startedAt } = containerOf(status)?.state?.running ?? {};
   const beside = status.initContainerStatuses?.find(({ name }) => name === BUILDKIT);
   const ended = beside?.state?.terminated ?? beside?.lastState?.terminated;
-  // Before it, BuildKit may have failed to start a few times. A later time sorts behind.
+  // Ends before the agent's start were failed starts of BuildKit. ISO times compare as texts.
   if (!startedAt || !ended?.finishedAt || ended.finishedAt <= startedAt) return null;
   if (ended.reason === "OOMKilled") return { kind: "memory" };
   return {
@@ -224,8 +224,8 @@ const PLAIN: Readonly<Record<string, string>> = {
   NodeShutdown: "its machine was shut down",
   Terminated: "its machine was shut down",
   UnexpectedAdmissionError: "refused by its machine",
-  OutOfcpu: "refused by its machine for want of processors",
-  OutOfmemory: "refused by its machine for want of memory",
+  OutOfcpu: "refused by its machine for lack of processors",
+  OutOfmemory: "refused by its machine for lack of memory",
   StartError: "its container could not start",
   ContainerCannotRun: "its container could not start",
   ContainerStatusUnknown: "lost with its machine",
@@ -236,7 +236,7 @@ function plain(reason: string): string {
   return PLAIN[reason] ?? reason;
 }
 
-/** What it is, and what the cluster says of it. */
+/** A description, and the cluster's message. */
 function join(what: string, message: string | undefined): string {
   return message ? `${what}: ${message}`.slice(0, MAX_WORDS) : what;
 }
@@ -255,7 +255,7 @@ const WHAT_IT_WARNS_OF: Readonly<Record<string, string>> = {
   FailedCreatePodSandBox: "its pod cannot be set up",
 };
 
-/** The last thing that the cluster warned of a pod, for people; null where it did not, or where that cannot be read. */
+/** The cluster's last warning about a pod; null if there is none, or it cannot be read. */
 export async function lastWarning(
   api: KubernetesApi,
   podName: string,
@@ -266,7 +266,7 @@ export async function lastWarning(
     const answer = await api.ask({ method: "GET", path: api.pathOf("api/v1", "events"), query, signal });
     return latestOf(EVENTS.parse(answer).items);
   } catch {
-    // It only explains. What the role lacks, doctor says; that nobody answers, the watch does.
+    // Warnings only explain. `doctor` reports missing permissions, and the watch reports that the API does not answer.
     return null;
   }
 }
@@ -283,7 +283,7 @@ function latestOf(items: readonly unknown[]): string | null {
     : null;
 }
 
-/** As the cluster writes times, a later one sorts behind. */
+/** ISO times compare as texts. */
 function timeOf({ lastTimestamp, eventTime }: z.infer<typeof WARNING>): string {
   return lastTimestamp ?? eventTime ?? "";
 }

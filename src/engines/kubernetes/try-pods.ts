@@ -3,14 +3,14 @@ import { ApiError } from "./api.ts";
 import type { KubernetesApi } from "./api.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
-import { pause } from "../../kit/pause.ts";
+import { pause } from "../../kit/clock.ts";
 import { buildWorkload } from "../agent/build-seat.ts";
 import { AGENT_COMMAND, metadataOf, podName, podOf, podPartsOf, specOf } from "./pod-spec.ts";
 import { readPod } from "./pod-state.ts";
 import type { Workload } from "../engine.ts";
 import type { PodParts } from "./pod-spec.ts";
 
-/** What came of a pod that was tried. `late`: it had not ended in time, which a large image explains as well. */
+/** The result of a trial pod. `late`: it had not ended in time, perhaps because of a large image. */
 export type TriedPod =
   | { readonly kind: "fine"; readonly image: string }
   | { readonly kind: "wrong" | "late"; readonly image: string; readonly why: string };
@@ -18,9 +18,9 @@ export type TriedPod =
 type Trial = {
   readonly api: KubernetesApi;
   readonly settings: Settings;
-  /** The Python of apps that ask for none, such as 3.12.4. */
+  /** The default Python, such as 3.12.4. */
   readonly python: string;
-  /** What the pod has to reach: `host:port`. */
+  /** Addresses that the pod has to reach: `host:port`. */
   readonly addresses: readonly string[];
   readonly clock: Clock;
 };
@@ -36,12 +36,12 @@ const WISH = {
   memoryBytes: null,
 } as const;
 const WHOSE = { installationId: "doctor", nodeId: "doctor" };
-/** As little as it needs, so that it fits anywhere. */
+/** Small, so that it fits anywhere. */
 const LIMITS = { memoryBytes: 128e6, cpus: null, cpuShare: 0.1 };
 const LOOK_MS = 500;
 const MOST_MS = 60_000;
 
-/** Starts a pod of the worker image that checks whether an agent could run in it, and removes it again. */
+/** Starts a pod that checks whether an agent can run in the worker image, and removes it. */
 export async function tryWorkerPod({ api, settings, python, addresses, clock }: Trial): Promise<TriedPod> {
   const workload = { ...buildWorkload(WISH), limits: LIMITS };
   const { name, image, pod } = checkPodOf(
@@ -53,7 +53,7 @@ export async function tryWorkerPod({ api, settings, python, addresses, clock }: 
   try {
     await api.ask({ method: "POST", path: api.pathOf("api/v1", "pods"), body: pod });
   } catch (error) {
-    if (!(error instanceof ApiError) || error.isPassing) throw error;
+    if (!(error instanceof ApiError) || error.isTransient) throw error;
     return { kind: "wrong", image, why: `the cluster refused it: ${error.message}` };
   }
   const path = api.pathOf("api/v1", "pods", name);
@@ -65,7 +65,7 @@ export async function tryWorkerPod({ api, settings, python, addresses, clock }: 
       if (seen?.end?.kind === "other") return { kind: "wrong", image, why: seen.end.detail };
       if (seen?.end) return { kind: "wrong", image, why: "it ran out of memory" };
       if (clock.monotonic() >= endsAt) {
-        const why = seen?.obstacle ?? "nothing is known of why";
+        const why = seen?.obstacle ?? "the reason is unknown";
         return { kind: "late", image, why: `no pod of it has ended within ${MOST_MS / 1000} s: ${why}` };
       }
       await pause(clock, LOOK_MS);
@@ -104,7 +104,7 @@ function partsOf(settings: Settings, python: string): PodParts {
 
 const ORDER = { seatId: "s-doctor", addresses: [], authority: "", ticket: "", graceMs: 0 };
 
-/** Why the cluster would not admit a pod that builds an image, in its own words; null if it would. None is made. */
+/** Why the cluster would not admit a pod that builds an image; null if it would. It is a dry run. */
 export async function refusalOfImagePod(
   api: KubernetesApi,
   settings: Settings,
@@ -116,7 +116,7 @@ export async function refusalOfImagePod(
     await api.ask({ method: "POST", path: api.pathOf("api/v1", "pods"), query: { dryRun: "All" }, body });
     return null;
   } catch (error) {
-    if (error instanceof ApiError && !error.isPassing) return error.message;
+    if (error instanceof ApiError && !error.isTransient) return error.message;
     throw error;
   }
 }

@@ -1,7 +1,7 @@
-import { backoffMs } from "../../kit/backoff.ts";
+import { backoffMs } from "../../kit/retry.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
-import { pause } from "../../kit/pause.ts";
+import { pause } from "../../kit/clock.ts";
 import { ApiError, statusWords } from "./api.ts";
 import type { KubernetesApi } from "./api.ts";
 
@@ -13,21 +13,21 @@ export type Watched = {
   readonly labelSelector: string;
 };
 
-/** What a watcher learns; objects are as the API server sent them. */
+/** Events of a watch, with objects as the API server sent them. */
 export type WatchEvents = {
-  /** Asks for all there are. What its answer lacks was there before only if it was made before this. */
+  /** A list is requested. Objects that exist now and are missing from it are gone. */
   onListing(): void;
-  /** All there are: at the beginning, and whenever it is not known what happened in between. */
+  /** A complete list: at the beginning, and whenever changes may have been missed. */
   onList(objects: readonly unknown[]): void;
   onChange(change: "ADDED" | "MODIFIED" | "DELETED", object: unknown): void;
-  /** The watch was cut, or could not begin; it is tried again. Null when it runs. */
+  /** The watch broke, or could not start, and is retried. Null when it runs. */
   onTrouble(error: unknown): void;
 };
 
 const PAGE = "500";
-/** Of a list: far more pods than a cluster has. */
+/** Far more pods than a cluster has. */
 const MAX_PAGES = 100;
-/** The server ends a watch after so many seconds: connections spread over its replicas again. */
+/** The server ends a watch after that, so that connections spread over its replicas again. */
 const WATCH_SECONDS = "290";
 const FIRST_WAIT_MS = 200;
 const LONGEST_WAIT_MS = 5_000;
@@ -36,14 +36,14 @@ const MAX_LINE_BYTES = 8 * 1024 * 1024;
 const GONE = 410;
 
 /**
- * Follows all objects with a label: one list, then a watch from the version of the list. A watch that was cut goes on
- * from the last version it saw; where the server no longer knows that, there is a new list.
+ * Follows all objects with a label: a list, then a watch from the list's version. A broken watch continues from the last
+ * version that it saw. If the server no longer knows that version, there is a new list.
  */
 export class Watch {
   readonly #watched: Watched;
   readonly #events: WatchEvents;
   readonly #stopped = new AbortController();
-  /** The last version that was seen; null when there has to be a list. */
+  /** The last version that was seen; null if a list is needed. */
   #version: string | null = null;
   #failures = 0;
   readonly #running: Promise<void>;
@@ -72,7 +72,7 @@ export class Watch {
         if (error instanceof ApiError && error.status === GONE) this.#version = null;
         else this.#events.onTrouble(error);
       }
-      // Also after a watch that the server has ended, which it may do at once.
+      // Also after a watch that the server ended: it may do that at once.
       await pause(clock, backoffMs(Math.max(1, this.#failures), FIRST_WAIT_MS, LONGEST_WAIT_MS), signal);
     }
   }
@@ -92,7 +92,7 @@ export class Watch {
       this.#events.onList(objects);
       return page.version;
     }
-    throw new Error("the Kubernetes API sends a list without end");
+    throw new Error("the Kubernetes API sends an endless list");
   }
 
   async #follow(version: string): Promise<void> {
@@ -127,7 +127,7 @@ export class Watch {
     if (type === "ERROR") throw errorOf(object);
     const version = versionOf(object);
     if (type === "ADDED" || type === "MODIFIED" || type === "DELETED") this.#events.onChange(type, object);
-    // After it was taken: what was not is sent again.
+    // Only afterwards: a change that was not processed is sent again.
     if (version !== null) this.#version = version;
   }
 }

@@ -6,8 +6,8 @@ import type { LimitGroup } from "../../host/limits/limits.ts";
 import { startOf } from "../../host/interpreter.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
-import { within } from "../../kit/within.ts";
 import { NOTHING_SAID, parseAgentMessage, Questions } from "../agent/agent-messages.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import type { Ending, FolderName } from "../agent/agent-messages.ts";
 import { BadFrame } from "../protocol.ts";
 import { packPlan } from "./plan.ts";
@@ -180,7 +180,7 @@ class AgentProcess implements Agent {
     else stdin.end(input);
     try {
       const exit = await promise;
-      await within(LAST_WORDS_MS, heard, clock);
+      await withTimeout(LAST_WORDS_MS, heard, clock);
       return { ...exit, ...this.#ending };
     } finally {
       this.questions.giveUp();

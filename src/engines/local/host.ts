@@ -2,7 +2,7 @@ import path from "node:path";
 import type { AppLimits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { NetworkWall } from "../../host/walls/network.ts";
-import type { Rung } from "../../host/walls/walls.ts";
+import type { WallLevel } from "../../host/walls/walls.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Ports } from "../server/ports.ts";
 import type { AppFolders } from "../../host/app-environment.ts";
@@ -17,7 +17,7 @@ export type ProcessHost = {
   /** Where bundles, environments and storage are. */
   readonly dataDir: string;
   /** What apps live behind; null for nothing. */
-  readonly rung: Rung | null;
+  readonly level: WallLevel | null;
   /** What they may read of it, beyond what every program needs; absent for nothing. */
   readonly reads?: readonly string[];
   /** What it can hold them to; absent for nothing. */

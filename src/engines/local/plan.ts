@@ -58,12 +58,12 @@ const UNWALLED: readonly Field[] = Object.entries({
   data_dir: "",
 });
 
-function wallFields({ rung, dataDir, user, reads }: WalledHost, reach: Reach): Field[] {
+function wallFields({ level, dataDir, user, reads }: WalledHost, reach: Reach): Field[] {
   const { folders, scratch, python, network, unixSockets, memoryBytes } = reach;
   const { environment, storage } = folders;
   const { interpreter, names } = python;
   return [
-    ...Object.entries({ rung, scratch, harness: PYTHON_DIR, data_dir: dataDir }),
+    ...Object.entries({ rung: level, scratch, harness: PYTHON_DIR, data_dir: dataDir }),
     ...present({ environment, storage, interpreter }),
     ...present({ user: user === null ? null : String(user) }),
     ...present({ memory_bytes: memoryBytes === null ? null : String(memoryBytes) }),

@@ -46,7 +46,7 @@ export type Spawn = (
 export const spawnPython: Spawn = (start, clock, events) => {
   const { workload, folders, tickets, limits, address, walls } = start;
   // In a namespace of its own the first process is a keeper; elsewhere the agent is.
-  const isKept = walls?.rung !== "userns" && walls?.rung !== "uid";
+  const isKept = walls?.level !== "userns" && walls?.level !== "uid";
   const order = orderOf(workload, folders, DOOR_ADDRESS, tickets, isKept);
   const program = { program: start.python.program, args: ["-c", START], order, home: address };
   const started = startHeld(start, program, clock, events);
@@ -103,14 +103,26 @@ export function orderOf(
   });
 }
 
-/** A process that has not been started. */
+/** A process that could not be started. */
 export function over(exit: Exit): StartedProcess {
-  const exited = Promise.resolve(exit);
+  return deferred(() => null, { exited: Promise.resolve(exit), kill: () => {} });
+}
+
+/** A process that may not exist yet; `begun` returns it once it does. */
+export function deferred(
+  begun: () => (Started & Partial<StartedProcess>) | null,
+  own: Pick<Started, "exited" | "kill" | "leaving">,
+): StartedProcess {
   return {
-    exited,
-    kill: () => {},
-    vitals: () => null,
-    usage: async () => null,
-    residentBytes: async () => 0,
+    vitals: (pid) => begun()?.vitals(pid) ?? null,
+    usage: async (pid) => (await begun()?.usage(pid)) ?? null,
+    obstacle: () => begun()?.obstacle?.() ?? null,
+    confine: (pid) => begun()?.confine?.(pid) ?? null,
+    judge: (exit) => begun()?.judge?.(exit) ?? exit,
+    holdFork: (ticket) => begun()?.holdFork?.(ticket) ?? null,
+    explain: async (exit) => (await begun()?.explain?.(exit)) ?? exit,
+    noteImported: () => begun()?.noteImported?.(),
+    residentBytes: async () => (await begun()?.residentBytes?.()) ?? 0,
+    ...own,
   };
 }

@@ -37,9 +37,9 @@ export type HeldStart = {
 
 /** What is to be started of a workload on this machine. */
 export function heldStart(host: ProcessHost, workload: Workload, python: AppPython): HeldStart {
-  const { python: agentPython, dataDir, rung, reads = [], network, storage, limits = null } = host;
+  const { python: agentPython, dataDir, level, reads = [], network, storage, limits = null } = host;
   const user = storage.userOf(workload.projectId);
-  const walls = rung && { rung, dataDir, reads, network, user };
+  const walls = level && { level, dataDir, reads, network, user };
   return { agentPython, python, workload, folders: foldersOf(workload, dataDir), walls, limits };
 }
 

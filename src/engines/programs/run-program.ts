@@ -1,9 +1,8 @@
 import type { AppLimits, Limits, WrittenFolders } from "../../host/limits/limits.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
 import type { Reach, WalledHost } from "../../host/walls/walls.ts";
-import { systemClock } from "../../kit/clock.ts";
+import { systemClock, withTimeout } from "../../kit/clock.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { within } from "../../kit/within.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import { describeExit } from "../engine.ts";
 import { startAgent } from "../local/agent.ts";
@@ -77,7 +76,7 @@ export async function runProgram(
   read.catch(stop);
   try {
     const end = await agent.exited;
-    await within(LATE_OUTPUT_MS, read);
+    await withTimeout(LATE_OUTPUT_MS, read);
     signal.throwIfAborted();
     held?.host.noteStorage(held.folders.storage, end.isStorageFull);
     const excess = held && excessOf(end, held, group?.ranOut() ?? false);

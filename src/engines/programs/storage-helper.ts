@@ -8,8 +8,8 @@ import { startOf } from "../../host/interpreter.ts";
 import { NO_NETWORK } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
-import { FairLane } from "../../kit/fair-lane.ts";
-import { within } from "../../kit/within.ts";
+import { FairLane } from "../../kit/concurrency.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
 import type { Home } from "../home.ts";
 import { startAgent } from "../local/agent.ts";
@@ -215,7 +215,7 @@ class ProjectHelper {
       // Told first: the process gets the file with its connection.
       if (source !== null) this.#agent.lend(ticket, source);
       orders?.write(`${JSON.stringify({ ...order, ticket })}\n`);
-      socket = orders && (await within(BEGIN_MS, Promise.race([begun.promise, this.#gone]), clock));
+      socket = orders && (await withTimeout(BEGIN_MS, Promise.race([begun.promise, this.#gone]), clock));
     } finally {
       home.forget(ticket);
       if (socket === null) {
@@ -273,7 +273,7 @@ class ProjectHelper {
       order: JSON.stringify({ ticket, root: realpathSync(storage) }),
       home: home.address,
       input: null,
-      walls: { host: { rung: "uid", dataDir, user, reads: [] } as const, reach },
+      walls: { host: { level: "uid", dataDir, user, reads: [] } as const, reach },
       watched: null,
       server: null,
     };

@@ -1,17 +1,17 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
-import type { RaySettings } from "../../config/ray-keys.ts";
-import { readText, sendPatiently } from "../../host/patient-request.ts";
+import { readText, sendPatiently } from "../cluster-request.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 
-/** Between two bytes, and until the first: a dashboard that says nothing is taken for gone. */
+/** Between two bytes, and until the first. */
 const SILENCE_MS = 30_000;
-/** For a whole answer, however slowly it comes. */
+/** For a whole answer. */
 const ANSWER_MS = 120_000;
 /** The log of a job is the longest. */
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const MAX_WORDS = 500;
 
-/** Where a job is, in Ray's own words. */
+/** A job's status, as Ray names it. */
 const JOB = z.object({
   status: z.enum(["PENDING", "RUNNING", "STOPPED", "SUCCEEDED", "FAILED"]),
   message: z.string().nullish(),
@@ -21,11 +21,11 @@ const LOGS = z.object({ logs: z.string() });
 
 export type Job = {
   readonly isOver: boolean;
-  /** Ray's own, for people. */
+  /** Ray's message. */
   readonly message: string;
 };
 
-/** What is run as a job. Whoever sees the dashboard sees all of it. */
+/** A job to submit. Every user of the dashboard can see all of it. */
 type NewJob = { readonly id: string; readonly command: string; readonly package: string };
 
 /** Ray has refused a request. */
@@ -38,15 +38,15 @@ export class RayRefusal extends Error {
     this.status = status;
   }
 
-  /** It does not know us. */
+  /** The token is missing or wrong. */
   get isUnauthorized(): boolean {
     return this.status === 401 || this.status === 403;
   }
 }
 
 /**
- * The Jobs API of a Ray cluster, bounded in time and size. Nothing is repeated here. Not by `fetch`: the dashboard takes
- * its headers for a browser's, and answers 405.
+ * The Jobs API of a Ray cluster, with limits on time and size. It does not retry. It does not use `fetch`, whose headers
+ * look like a browser's to the dashboard, which answers 405.
  */
 export class JobsApi {
   readonly address: string;
@@ -59,12 +59,12 @@ export class JobsApi {
     this.#answerMs = answerMs;
   }
 
-  /** Of Ray, such as 2.60.0. */
+  /** Ray's version, such as 2.60.0. */
   async version(): Promise<string> {
     return VERSION.parse(await this.#ask("GET", "/api/version")).ray_version;
   }
 
-  /** Makes sure that the cluster has the files of a job, by the name of their archive. */
+  /** Uploads the files of a job, unless the cluster has an archive of that name. */
   async bring(name: string, archive: Buffer): Promise<void> {
     const path = `/api/packages/gcs/${encodeURIComponent(name)}`;
     if ((await this.#seek("GET", path)) === null) await this.#ask("PUT", path, archive);
@@ -79,7 +79,7 @@ export class JobsApi {
     });
   }
 
-  /** Null for a job that Ray does not know. */
+  /** A job's status; null if Ray does not know it. */
   async look(id: string): Promise<Job | null> {
     const found = await this.#seek("GET", pathOf(id));
     if (found === null) return null;
@@ -87,18 +87,18 @@ export class JobsApi {
     return { isOver: status !== "PENDING" && status !== "RUNNING", message: words(message ?? status) };
   }
 
-  /** All that it has printed; empty for a job that Ray does not know. */
+  /** A job's whole output; empty if Ray does not know it. */
   async log(id: string): Promise<string> {
     const found = await this.#seek("GET", `${pathOf(id)}/logs`);
     return found === null ? "" : LOGS.parse(found).logs;
   }
 
-  /** Ends a job; one that is over, or unknown, is none the worse. */
+  /** Ends a job. Idempotent. */
   async stop(id: string): Promise<void> {
     await this.#seek("POST", `${pathOf(id)}/stop`);
   }
 
-  /** The same as `#ask`, with null for what is not there. */
+  /** Like `#ask`, but returns null for 404. */
   async #seek(method: string, path: string): Promise<unknown> {
     try {
       return await this.#ask(method, path);
@@ -134,16 +134,19 @@ export class JobsApi {
   }
 }
 
-/** The API of the cluster that the settings name. Throws where they name none. */
-export function openJobsApi({ rayAddress, rayToken, rayTokenFile }: RaySettings): JobsApi {
+/** The API of the cluster in the settings. Throws if they name none. */
+export function openJobsApi({
+  rayAddress,
+  rayTokenFile,
+}: Pick<Settings, "rayAddress" | "rayTokenFile">): JobsApi {
   if (rayAddress === null)
     throw new Error("engine = ray needs MILLRACE_RAY_ADDRESS, the address of the Ray dashboard");
   return new JobsApi(rayAddress, () =>
-    rayTokenFile === null ? rayToken : readFileSync(rayTokenFile, "utf8").trim(),
+    rayTokenFile === null ? null : readFileSync(rayTokenFile, "utf8").trim(),
   );
 }
 
-/** For people, what went wrong with a request. */
+/** Describes a failed request. */
 export function describeRayTrouble(error: unknown): string {
   if (error instanceof RayRefusal) return error.message;
   return words(`Ray cannot be reached: ${(error as Error).message}`);
@@ -154,14 +157,13 @@ function pathOf(id: string): string {
 }
 
 function refusalOf(status: number, text: string): string {
-  if (status === 401 || status === 403)
-    return "Ray refused the token: set MILLRACE_RAY_TOKEN or MILLRACE_RAY_TOKEN_FILE";
-  // A Python traceback, whose last line says what it was.
+  if (status === 401 || status === 403) return "Ray refused the token: set MILLRACE_RAY_TOKEN_FILE";
+  // A Python traceback, whose last line is the error.
   const said = text.trim().split("\n").at(-1) ?? "";
   return words(`Ray answered ${status}${said === "" ? "" : `: ${said}`}`);
 }
 
-/** An upload is answered with nothing. */
+/** The answer to an upload is empty. */
 function parse(text: string): unknown {
   if (text === "") return {};
   try {
@@ -175,12 +177,12 @@ function words(text: string): string {
   return text.slice(0, MAX_WORDS);
 }
 
-/** Earlier ones were not tried: actors that outlive their job, and asyncio in them, behave as these do since then. */
+/** Since then, detached actors and asyncio in actors behave as they do in newer versions. */
 const LEAST_RAY = [2, 40] as const;
-/** What the agent of a seat needs. */
+/** The agent needs it. */
 const LEAST_PYTHON = [3, 9] as const;
 
-/** Why a cluster with that Ray, and that Python once it is known, cannot be used; null if it can. */
+/** Why a cluster with that Ray, and that Python if known, cannot be used; null if it can. */
 export function whyTooOld(ray: string, python?: string): string | null {
   if (!isAtLeast(ray, LEAST_RAY))
     return `the cluster has Ray ${ray}; ${LEAST_RAY.join(".")} or newer is needed`;

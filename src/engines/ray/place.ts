@@ -1,12 +1,11 @@
 import type { Socket } from "node:net";
-import type { RaySettings } from "../../config/ray-keys.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { describeRayTrouble, openJobsApi, RayRefusal, whyTooOld } from "./jobs-api.ts";
 import type { JobsApi } from "./jobs-api.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import type { Workload } from "../engine.ts";
 import { SeatLine } from "../agent/seat-line.ts";
 import type {
@@ -24,7 +23,7 @@ import type { RayActor } from "./ray-seat.ts";
 import type { SupervisorMessage, SupervisorOrder } from "./supervisor-messages.ts";
 
 export type RayPlaceParts = {
-  readonly settings: RaySettings & Pick<Settings, "replicasPerSeat">;
+  readonly settings: Pick<Settings, "rayAddress" | "rayTokenFile" | "rayResources" | "replicasPerSeat">;
   readonly clock: Clock;
   readonly log: Log;
 };
@@ -32,23 +31,23 @@ export type RayPlaceParts = {
 type Line = SeatLine<SupervisorMessage, SupervisorOrder>;
 
 const PREFACE = /^millrace 1 ray (millrace-[a-z0-9]{12}) ([0-9a-f]{32})$/;
-/** For what is ending when the service stops. */
+/** For seats that are ending when the service stops. */
 const LAST_MS = 5_000;
 
-/** Seats that are actors of a Ray cluster. What runs goes on while Ray, or the supervisor there, does not answer. */
+/** Seats that are actors of a Ray cluster. They run on while Ray, or the supervisor there, does not answer. */
 export class RayPlace implements SeatPlace {
   readonly name = "Ray";
   readonly isShared = true;
   readonly #parts: RayPlaceParts;
   readonly #api: JobsApi;
-  /** Where the actors of this service get their names. */
+  /** The namespace of this service's actors. */
   readonly #namespace = `millrace-${randomName(12)}`;
   readonly #seats = new Map<string, RaySeat>();
-  /** Of our namespace, those that other services have: a supervisor ends what is there and is not to be kept. */
-  readonly #given = new Set<string>();
+  /** Seats of our namespace that other services have: a supervisor ends all that it is not told to keep. */
+  readonly #handedOver = new Set<string>();
   #job: SupervisorJob | null = null;
   #line: Line | null = null;
-  /** Why nothing can run on this cluster. */
+  /** Why this cluster cannot be used. */
   #refusal: string | null = null;
   #onEmpty: (() => void) | null = null;
 
@@ -57,7 +56,7 @@ export class RayPlace implements SeatPlace {
     this.#api = api;
   }
 
-  /** Throws where the cluster refuses us, or is too old. One that does not answer now is waited for later. */
+  /** Throws if the cluster refuses us, or is too old. If it does not answer, connecting is retried later. */
   static async open(parts: RayPlaceParts): Promise<RayPlace> {
     const api = openJobsApi(parts.settings);
     try {
@@ -82,7 +81,7 @@ export class RayPlace implements SeatPlace {
     return this.#open({ seatId: order.seatId, namespace: this.#namespace, start }, events);
   }
 
-  /** It stays in the namespace of the service that has begun it. */
+  /** The actor stays in the namespace of the service that started it. */
   adopt({ seatId, placeName }: AdoptedSeat, _workload: Workload, events: SeatPlaceEvents): PlacedSeat {
     const namespace = placeName.slice(0, placeName.indexOf("/"));
     return this.#open({ seatId, namespace, start: null }, events);
@@ -95,13 +94,13 @@ export class RayPlace implements SeatPlace {
         trouble: () => this.#job?.trouble ?? null,
         now: () => this.#parts.clock.now(),
         onGone: (gone) => this.#forget(gone),
-        onLeft: ({ seatId }) => void (actor.namespace === this.#namespace && this.#given.add(seatId)),
+        onLeft: ({ seatId }) => void (actor.namespace === this.#namespace && this.#handedOver.add(seatId)),
       },
       actor,
       events,
     );
     this.#seats.set(seat.seatId, seat);
-    this.#given.delete(seat.seatId);
+    this.#handedOver.delete(seat.seatId);
     if (this.#refusal === null) seat.ask();
     else seat.refuse(this.#refusal);
     return seat;
@@ -114,10 +113,10 @@ export class RayPlace implements SeatPlace {
     return true;
   };
 
-  /** Lets what was ended come to its end, then has the supervisor leave. */
+  /** Waits for ending seats, then ends the supervisor. */
   async close(): Promise<void> {
     const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
-    if (this.#seats.size > 0) await within(LAST_MS, empty, this.#parts.clock);
+    if (this.#seats.size > 0) await withTimeout(LAST_MS, empty, this.#parts.clock);
     const line = this.#line;
     this.#line = null;
     line?.close({ leave: {} });
@@ -138,22 +137,22 @@ export class RayPlace implements SeatPlace {
     });
     this.#line = line;
     before?.close();
-    job.setHere(true);
+    job.setConnected(true);
     this.#tellAll();
   }
 
-  /** What a supervisor that has just come has to know. */
+  /** Tells a newly connected supervisor about all seats. */
   #tellAll(): void {
     const all = [...this.#seats.values()];
     for (const seat of all) if (seat.isKilled) seat.seeGone();
     const wanted = [...this.#seats.values()];
-    this.#say({ keep: { seats: [...wanted.map(({ seatId }) => seatId), ...this.#given] } });
+    this.#say({ keep: { seats: [...wanted.map(({ seatId }) => seatId), ...this.#handedOver] } });
     for (const seat of wanted) seat.ask();
   }
 
   #lose(): void {
     this.#line = null;
-    this.#job?.setHere(false);
+    this.#job?.setConnected(false);
   }
 
   #hear(message: SupervisorMessage): void {
@@ -163,8 +162,8 @@ export class RayPlace implements SeatPlace {
     else if ("ended" in message) {
       const { seat } = message.ended;
       this.#seats.get(seat)?.seeEnded(message.ended);
-      this.#given.delete(seat);
-      // It need not be remembered any more.
+      this.#handedOver.delete(seat);
+      // The supervisor can forget it.
       this.#say({ end: { seat } });
     }
   }

@@ -1,34 +1,41 @@
 import { describeExit } from "../engine.ts";
 import type { Exit } from "../engine.ts";
 import type { PlacedSeat, SeatOrder, SeatPlaceEvents } from "../agent/seat-place.ts";
+import type { Moves } from "../protocol.ts";
 import type { Needs, SeatEnd, SupervisorOrder } from "./supervisor-messages.ts";
 
-/** What a seat needs of its place. */
+/** What a seat needs from its place. */
 export type RaySeatParts = {
-  /** Tells the supervisor; false while there is none. */
+  /** Tells the supervisor; returns false if there is none. */
   readonly say: (order: SupervisorOrder) => boolean;
-  /** What keeps everything there from starting; null for nothing. */
+  /** Why no seat can start now; null if they can. */
   readonly trouble: () => string | null;
   readonly now: () => number;
-  /** Nothing of it is left on the cluster that is not ending by itself. */
+  /** The seat is over. */
   readonly onGone: (seat: RaySeat) => void;
-  /** It is left on the cluster to another service. */
+  /** The actor was left to another service. */
   readonly onLeft: (seat: RaySeat) => void;
 };
 
-/** Which actor a seat is, and what it is started with: null for one that another service has begun. */
+/** An actor, and what it is started with; null if another service has started it. */
 export type RayActor = {
   readonly seatId: string;
   readonly namespace: string;
   readonly start: { readonly order: SeatOrder; readonly needs: Needs } | null;
 };
 
-/**
- * A seat that is an actor of Ray.
- *
- * waiting → begun → over; waiting → over. It is asked for again as long as it waits, and looked for once it has begun,
- * whenever another supervisor comes. One that another service has begun is looked for from the beginning.
- */
+type SeatState = "waiting" | "begun" | "over";
+
+/** What may happen to a seat in each state; `RaySeat` ignores anything else. */
+const RAY_SEAT_MOVES: Moves<SeatState, "begin" | "end"> = {
+  // Every new supervisor is asked to start it.
+  waiting: { begin: "begun", end: "over" },
+  // Every new supervisor is asked to find it. An actor that another service started is in this state from the start.
+  begun: { end: "over" },
+  over: {},
+};
+
+/** A seat that is an actor of Ray. */
 export class RaySeat implements PlacedSeat {
   readonly seatId: string;
   readonly placeName: string;
@@ -37,7 +44,7 @@ export class RaySeat implements PlacedSeat {
   readonly #actor: RayActor;
   readonly #events: SeatPlaceEvents;
   readonly #resolve: (exit: Exit) => void;
-  #state: "waiting" | "begun" | "over";
+  #state: SeatState;
   #isKilled = false;
   #why: string | null = null;
 
@@ -53,12 +60,11 @@ export class RaySeat implements PlacedSeat {
     this.#resolve = resolve;
   }
 
-  /** Nobody wants it any more. */
   get isKilled(): boolean {
     return this.#isKilled;
   }
 
-  /** Asks a supervisor for it, which may be another than before. */
+  /** Asks the current supervisor for it. */
   ask(): void {
     const { seatId: seat, namespace, start } = this.#actor;
     if (this.#state === "begun" || !start) this.#parts.say({ find: { seat, namespace } });
@@ -68,11 +74,11 @@ export class RaySeat implements PlacedSeat {
   kill(): void {
     if (this.#isKilled || this.#state === "over") return;
     this.#isKilled = true;
-    // Else the next supervisor ends whatever it is not told to keep.
+    // Without a supervisor now, the next one ends it, because it is not told to keep it.
     if (!this.#parts.say({ end: { seat: this.seatId } })) this.seeGone();
   }
 
-  /** The actor is another service's, or is to be. */
+  /** Leaves the actor to another service. */
   letGo(): void {
     if (this.#state === "over") return;
     this.#parts.say({ forget: { seat: this.seatId } });
@@ -89,9 +95,7 @@ export class RaySeat implements PlacedSeat {
   }
 
   seeBegun(): void {
-    if (this.#state !== "waiting") return;
-    this.#state = "begun";
-    this.#events.onPhase("scheduled", this.#parts.now());
+    if (this.#move("begin")) this.#events.onPhase("scheduled", this.#parts.now());
   }
 
   seeEnded({ code, why, isOutOfMemory }: SeatEnd): void {
@@ -99,21 +103,28 @@ export class RaySeat implements PlacedSeat {
     this.#end({ detail, initFailure: null, ...(isOutOfMemory && { isOutOfMemory }) });
   }
 
-  /** Nobody will tell any more how it ended. */
+  /** How it ended will not be reported any more. */
   seeGone(): void {
     this.#end({ detail: "ended", initFailure: null });
   }
 
-  /** It cannot start on this cluster, however often it is tried. */
+  /** It cannot start on this cluster. */
   refuse(why: string): void {
     const message = `The app cannot start: ${why}.`;
     this.#end({ detail: why, initFailure: { message, traceback: message } });
   }
 
   #end(exit: Exit): void {
-    if (this.#state === "over") return;
-    this.#state = "over";
+    if (!this.#move("end")) return;
     this.#resolve(exit);
     this.#parts.onGone(this);
+  }
+
+  /** The one place where events are checked against the table. */
+  #move(event: "begin" | "end"): boolean {
+    const next = RAY_SEAT_MOVES[this.#state][event];
+    if (next === undefined) return false;
+    this.#state = next;
+    return true;
   }
 }

@@ -2,13 +2,12 @@ import path from "node:path";
 import { createHash, timingSafeEqual } from "node:crypto";
 import { describeRayTrouble } from "./jobs-api.ts";
 import type { Job, JobsApi } from "./jobs-api.ts";
-import { backoffMs } from "../../kit/backoff.ts";
-import { Bell } from "../../kit/bell.ts";
+import { backoffMs } from "../../kit/retry.ts";
+import { Condition } from "../../kit/concurrency.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
-import { pause } from "../../kit/pause.ts";
-import { within } from "../../kit/within.ts";
+import { pause, withTimeout } from "../../kit/clock.ts";
 import type { PlaceHome } from "../agent/seat-place.ts";
 import { readdir, readFile } from "node:fs/promises";
 import { buffer } from "node:stream/consumers";
@@ -18,23 +17,23 @@ import { PYTHON_DIR } from "../../config/package-files.ts";
 type SupervisorJobParts = {
   readonly api: JobsApi;
   readonly pack: () => Promise<JobPackage>;
-  /** Where the actors of this service get their names. */
+  /** The namespace of this service's actors. */
   readonly namespace: string;
   readonly home: PlaceHome;
   readonly clock: Clock;
   readonly log: Log;
 };
 
-/** How long the first connection may take: Ray prepares the node, and a busy one takes its time. */
+/** How long the first connection may take: Ray has to prepare the node. */
 const START_MS = 180_000;
-/** How long one that was here may be away before another is started in its place. */
+/** How long a connected supervisor may be away before it is replaced. */
 const AWAY_MS = 10_000;
 const LOOK_MS = 500;
 const RETRY_MS = 500;
 const MAX_RETRY_MS = 15_000;
-/** How long an orderly end may take; and as long again, one that is not. */
+/** How long an orderly end may take, and then a forced one. */
 const LAST_MS = 5_000;
-/** Connections whose proof is being looked up: a supervisor has one. */
+/** Connections whose proof is being fetched: a supervisor has one. */
 const MAX_PROOFS = 4;
 const PROOF = /^millrace supervisor ([0-9a-f]{64})$/m;
 const FAILURE = /^(?:\w+\.)*\w*(?:Error|Exception)\b|not found|No module/;
@@ -43,43 +42,43 @@ const MAX_REASON = 300;
 /**
  * Keeps one supervisor running as a job of Ray.
  *
- * submitted → here → away → here; submitted or away → over when its job has ended, or it stays away; over → submitted,
- * after a pause that grows as long as none comes.
+ * submitted → connected → away → connected; submitted or away → over when its job has ended, or it stays away; over →
+ * submitted, after a backoff that grows until one connects.
  */
 export class SupervisorJob {
   readonly #parts: SupervisorJobParts;
   readonly #stopped = new AbortController();
   readonly #running: Promise<void>;
   #id: string | null = null;
-  /** What its token has to hash to; null until its log was read. */
+  /** The hash of its token; null until it was read from the job's log. */
   #proof: Buffer | null = null;
   #proofs = 0;
-  #isHere = false;
-  #wasHere = false;
+  #isConnected = false;
+  #wasConnected = false;
   #awaySince = 0;
   #trouble: string | null = "Ray has not started the supervisor of this service yet";
   #isSilent = false;
-  /** Rings when it comes or goes. */
-  readonly #changes = new Bell();
+  /** Signals that it has connected or disconnected. */
+  readonly #changes = new Condition();
 
   constructor(parts: SupervisorJobParts) {
     this.#parts = parts;
     this.#running = this.#run();
   }
 
-  /** What keeps seats from starting; null while it is here. */
+  /** Why seats cannot start; null while the supervisor is connected. */
   get trouble(): string | null {
-    return this.#isHere ? null : this.#trouble;
+    return this.#isConnected ? null : this.#trouble;
   }
 
-  /** Whether that is the token of the job which we submitted: its hash stands in the job's log. */
+  /** Whether that is the token of the submitted job, whose hash is in the job's log. */
   async isOurs(id: string, token: string): Promise<boolean> {
     if (id !== this.#id || this.#proofs >= MAX_PROOFS) return false;
     this.#proofs += 1;
     try {
       this.#proof ??= await this.#readProof(id);
     } catch {
-      // It tries again.
+      // The supervisor retries.
     } finally {
       this.#proofs -= 1;
     }
@@ -87,21 +86,21 @@ export class SupervisorJob {
     return id === this.#id && this.#proof !== null && timingSafeEqual(this.#proof, shown);
   }
 
-  /** It is connected now, or not any more. */
-  setHere(isHere: boolean): void {
-    this.#isHere = isHere;
-    this.#wasHere = true;
+  /** It has connected or disconnected. */
+  setConnected(isConnected: boolean): void {
+    this.#isConnected = isConnected;
+    this.#wasConnected = true;
     this.#awaySince = this.#parts.clock.monotonic();
     this.#trouble = "the supervisor of this service on Ray was lost, and another starts";
-    this.#changes.ring();
+    this.#changes.notify();
   }
 
-  /** When it was told to leave: waits for its end. That it was there stays in Ray's list of jobs, as of any other. */
+  /** Waits for the end of a supervisor that was told to leave. It stays in Ray's list of jobs. */
   async stop(): Promise<void> {
     const { clock, log } = this.#parts;
     this.#stopped.abort();
-    const isOver = await within(2 * LAST_MS, this.#end(), clock);
-    if (isOver !== true) log.warn("the supervisor on Ray was not seen to end; it ends by itself");
+    const isOver = await withTimeout(2 * LAST_MS, this.#end(), clock);
+    if (isOver !== true) log.warn("the end of the supervisor on Ray was not seen; it ends by itself");
   }
 
   async #end(): Promise<boolean> {
@@ -123,10 +122,10 @@ export class SupervisorJob {
     for (let failures = 0; !signal.aborted;) {
       try {
         await this.#live(await this.#submit());
-        failures = this.#wasHere ? 0 : failures + 1;
+        failures = this.#wasConnected ? 0 : failures + 1;
       } catch (error) {
         failures += 1;
-        this.#tellSilence(error);
+        this.#reportSilence(error);
         if (!(error instanceof Error)) log.error({ err: error }, "could not supervise seats on Ray");
       }
       if (failures > 0) await pause(clock, backoffMs(failures, RETRY_MS, MAX_RETRY_MS), signal);
@@ -141,44 +140,44 @@ export class SupervisorJob {
     const id = `millrace-${randomName(12)}`;
     this.#id = id;
     this.#proof = null;
-    this.#wasHere = false;
+    this.#wasConnected = false;
     this.#awaySince = clock.monotonic();
     const order = { id, namespace, addresses: [home.address], ...home };
     const command = `exec python3 -m millrace_ray ${Buffer.from(JSON.stringify(order)).toString("base64")}`;
     await api.submit({ id, command, package: name });
-    this.#tellSilence(null);
+    this.#reportSilence(null);
     if (before !== null) await this.#discard(before);
     return id;
   }
 
-  /** Stays as long as the job does, or until it has been away for too long. */
+  /** Returns when the job has ended, or the supervisor has been away for too long. */
   async #live(id: string): Promise<void> {
     const { clock } = this.#parts;
     const { signal } = this.#stopped;
     while (!signal.aborted) {
-      if (this.#isHere) {
+      if (this.#isConnected) {
         await this.#changes.wait(signal);
         continue;
       }
       const job = await this.#look(id);
-      if (this.#isHere) continue;
+      if (this.#isConnected) continue;
       if (job?.isOver !== false) {
         await this.#explain(id, job);
         return;
       }
-      if (clock.monotonic() - this.#awaySince > (this.#wasHere ? AWAY_MS : START_MS)) return;
+      if (clock.monotonic() - this.#awaySince > (this.#wasConnected ? AWAY_MS : START_MS)) return;
       await pause(clock, LOOK_MS, signal);
     }
   }
 
-  /** Null for a job that Ray does not know any more. One that cannot be asked for has not ended for that. */
+  /** Null for a job that Ray no longer knows. If Ray does not answer, the job counts as running. */
   async #look(id: string): Promise<Job | null> {
     try {
       const job = await this.#parts.api.look(id);
-      this.#tellSilence(null);
+      this.#reportSilence(null);
       return job;
     } catch (error) {
-      this.#tellSilence(error);
+      this.#reportSilence(error);
       return { isOver: false, message: "" };
     }
   }
@@ -187,20 +186,20 @@ export class SupervisorJob {
     if (this.#stopped.signal.aborted) return;
     const { api, log } = this.#parts;
     const last = (await api.log(id).catch(() => "")).trim().split("\n").at(-1) ?? "";
-    // Of a program that fails, the last line says why; Ray tells all of them, behind its own words.
+    // The last line of a failed program says why; Ray appends the log to its own message.
     const [said = ""] = (job?.message ?? "Ray does not know it any more").split(", last available logs");
     const detail = (FAILURE.test(last) ? last : said).slice(0, MAX_REASON);
     this.#trouble = `the supervisor of this service on Ray has ended: ${detail}`;
     log.warn({ detail }, "the supervisor on Ray has ended; another is started");
   }
 
-  /** One that was replaced: it may still be there, if it was only away. */
+  /** Stops a supervisor that was replaced, in case it was only away. */
   async #discard(id: string): Promise<void> {
     const { api } = this.#parts;
     try {
       if ((await api.look(id))?.isOver === false) await api.stop(id);
     } catch {
-      // It ends by itself when nobody takes it in.
+      // It ends by itself when no service accepts it.
     }
   }
 
@@ -219,23 +218,23 @@ export class SupervisorJob {
     return false;
   }
 
-  /** Once when it begins, and once when it ends. */
-  #tellSilence(error: unknown): void {
+  /** Logs once when Ray stops answering, and once when it answers again. */
+  #reportSilence(error: unknown): void {
     const { log, api } = this.#parts;
     if (error !== null) this.#trouble = describeRayTrouble(error);
     if (error === null && this.#isSilent) log.info({ url: api.address }, "Ray answers again");
     if (error !== null && !this.#isSilent)
-      log.warn({ url: api.address, detail: this.#trouble }, "Ray does not answer; what runs there goes on");
+      log.warn({ url: api.address, detail: this.#trouble }, "Ray does not answer; what runs there continues");
     this.#isSilent = error !== null;
   }
 }
 
-/** What runs on the cluster: the supervisor, the agent that its actors start, walls, and the harness behind them. */
+/** The packages that run on the cluster: the supervisor, the agents that its actors start, walls and harness. */
 const PACKAGES = ["millrace_ray", "millrace_agent", "millrace_walls", "millrace_worker"] as const;
-/** Where the format's time begins: equal files make equal archives. */
+/** A fixed time, so that equal files make equal archives. */
 const ENTRY = { mtime: new Date(1980, 0, 1), forceDosTimestamp: true, mode: 0o100644, compress: false };
 
-/** The files of a job, and the name that Ray knows them by: made of what is in them, so that they come there once. */
+/** The files of a job under a name derived from their content, so that they are uploaded once. */
 type JobPackage = { readonly name: string; readonly archive: Buffer };
 
 /** Packs our Python for the cluster. */

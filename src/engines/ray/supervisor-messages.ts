@@ -7,7 +7,7 @@ import type { Workload } from "../engine.ts";
 
 type Phase = "greeting" | "serving";
 
-/** What a supervisor may say on a connection. On the next one it says again what has become of the seats it is asked for. */
+/** The messages that are legal in each phase of a connection. Each connection reports all seats again. */
 const MOVES: Moves<Phase, string> = {
   greeting: { hello: "serving", beat: "greeting" },
   serving: { beat: "serving", waiting: "serving", begun: "serving", ended: "serving" },
@@ -34,21 +34,21 @@ const MESSAGE = z.union([
   }),
 ]);
 
-/** What a supervisor says of its seats. */
+/** A message of a supervisor. */
 export type SupervisorMessage = z.infer<typeof MESSAGE>;
 
-/** How an actor came to its end: by its agent's code, or why without one. */
+/** How an actor ended: by its agent's exit code, or why without one. */
 export type SeatEnd = Extract<SupervisorMessage, { readonly ended: unknown }>["ended"];
 
-/** Reads the lines of one connection of a supervisor, in an order that is checked. */
+/** Reads the lines of one connection, and checks their order. */
 export function supervisorReader(): (line: Buffer) => SupervisorMessage {
   return orderedReader((line) => parseMessage(MESSAGE, line, "supervisor"), MOVES, "greeting");
 }
 
-/** What an actor reserves, by Ray's names: cores, bytes, cards, and resources of the cluster's own. */
+/** What an actor reserves, by Ray's names: cores, bytes, GPUs, and custom resources. */
 export type Needs = Readonly<Record<string, number>>;
 
-/** What a service says: first all seats that it has, then the rest. */
+/** A message of the service; `keep` comes first. */
 export type SupervisorOrder =
   | { readonly keep: { readonly seats: readonly string[] } }
   | { readonly find: { readonly seat: string; readonly namespace: string } }
@@ -57,10 +57,10 @@ export type SupervisorOrder =
   | { readonly forget: { readonly seat: string } }
   | { readonly leave: Record<string, never> };
 
-/** Of the share of an app that names no number of cores. */
+/** The cores reserved per share of an app without a number of cores. */
 const UNNAMED_SHARE = 0.25;
 
-/** What the actor of a workload reserves, for all replicas that fit into it: Ray places by that, and holds nobody to it. */
+/** What an actor reserves for all its replicas: Ray places by that, and does not enforce it. */
 export function needsOf(
   { limits, cards }: Pick<Workload, "limits" | "cards">,
   { replicasPerSeat, rayResources }: Pick<Settings, "replicasPerSeat" | "rayResources">,

@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
-import type { PortRange } from "../../config/setting-readers.ts";
+import { SERVER_PORTS } from "../../host/walls/network.ts";
+import type { PortRange } from "../../host/walls/network.ts";
 
 /** Reserves ports for servers. */
 export type PortSource = {
@@ -10,7 +11,7 @@ export type PortSource = {
 };
 
 /**
- * The ports of the range that the settings reserve. They are given out in turn, because connections that have just
+ * The ports that are reserved for servers. They are given out in turn, because connections that have just
  * closed may hold a port for a minute.
  */
 export class Ports implements PortSource {
@@ -18,7 +19,7 @@ export class Ports implements PortSource {
   readonly #given = new Set<number>();
   #next: number;
 
-  constructor(range: PortRange) {
+  constructor(range = SERVER_PORTS) {
     this.#range = range;
     // Another service on this machine may use the same range.
     this.#next = randomInt(range.first, range.last + 1);

@@ -2,7 +2,7 @@ import type { Exit, StartedServer } from "../engine.ts";
 import { cannotStart } from "../local/host.ts";
 import type { PortSource } from "./ports.ts";
 
-const NO_PORT = cannotStart("every port for servers is taken. Set MILLRACE_SERVER_PORTS to a larger range");
+const NO_PORT = cannotStart("every port for servers (21000 to 24999) is in use");
 
 /**
  * Starts an app's own server on a port that is reserved until the server has ended. `run` is the engine's part; it

@@ -5,20 +5,21 @@ import { LogSockets } from "../log-lines.ts";
 import type { ProcessHost } from "../local/host.ts";
 import { heldStart } from "../local/start-held.ts";
 import type { IdleTemplates } from "./template-line.ts";
+import { deferred } from "../local/spawn.ts";
 import type { Spawn, StartedProcess, Tickets } from "../local/spawn.ts";
 import { TemplateLine } from "./template-line.ts";
 
-/** What the seats of a machine share. */
+/** What all seats of a machine share. */
 type SeatParts = ProcessHost & {
   readonly idle: IdleTemplates;
   readonly spawn: Spawn;
-  /** What an app's processes run on, or why they may not run here. */
+  /** The interpreter of an app, or why it cannot run here. */
   readonly interpreterOf: (workload: Workload) => AppPython | Promise<AppPython | InitFailure>;
 };
 
 /**
- * A seat on this machine. Its first start makes a template, and all its replicas are forks of that; a template that
- * may not fork becomes the replica it was started for.
+ * A seat with one template, which is started with the first replica and forks all replicas. A template that may not
+ * fork becomes the replica it was started for.
  */
 export class ProcessSeat implements Seat {
   readonly #parts: SeatParts;
@@ -26,7 +27,7 @@ export class ProcessSeat implements Seat {
   readonly #keepMs: number;
   readonly #home: Home;
   readonly #owner: SeatOwner;
-  /** The template, or the one replica. */
+  /** The template, or the only replica. */
   #process: StartedProcess | null = null;
   #line: TemplateLine | null = null;
 
@@ -102,17 +103,9 @@ function startLater(
     begun = start(python);
     return await begun.exited;
   });
-  return {
-    exited,
-    kill: () => {
-      isKilled = true;
-      begun?.kill();
-    },
-    vitals: (pid) => begun?.vitals(pid) ?? null,
-    usage: async (pid) => (await begun?.usage(pid)) ?? null,
-    judge: (exit) => begun?.judge?.(exit) ?? exit,
-    holdFork: (ticket) => begun?.holdFork?.(ticket) ?? null,
-    explain: async (exit) => (await begun?.explain?.(exit)) ?? exit,
-    residentBytes: async () => (await begun?.residentBytes()) ?? 0,
+  const kill = (): void => {
+    isKilled = true;
+    begun?.kill();
   };
+  return deferred(() => begun, { exited, kill });
 }

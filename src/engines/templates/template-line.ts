@@ -2,17 +2,18 @@ import { totalmem } from "node:os";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Exit, ReplicaStart, SeatOwner, Started } from "../engine.ts";
 import { limited } from "../local/limited.ts";
+import { deferred, over } from "../local/spawn.ts";
 import type { StartedProcess } from "../local/spawn.ts";
 import { Template } from "./template.ts";
 
-/** Idle templates may hold this share of the machine's memory. */
+/** The share of the machine's memory that idle templates may hold. */
 const SHARE = 1 / 4;
 
 type Idle = { readonly bytes: number; readonly retire: () => void };
 
-/** Templates kept without a replica, over all apps: beyond their share of memory the oldest goes first. */
+/** The templates of all apps that have no replica. If they exceed their share of memory, the oldest are ended. */
 export class IdleTemplates {
-  /** By owner; a template cannot choose its own key. */
+  /** By owner, oldest first. */
   readonly #idle = new Map<object, Idle>();
   readonly #maxBytes: number;
 
@@ -20,7 +21,7 @@ export class IdleTemplates {
     this.#maxBytes = maxBytes;
   }
 
-  /** The template of that owner has nothing to do, and holds so much; `retire` ends it. */
+  /** The owner's template is idle and holds so much memory; `retire` ends it. */
   add(owner: object, bytes: number, retire: () => void): void {
     this.#idle.set(owner, { bytes, retire });
     let total = 0;
@@ -33,29 +34,29 @@ export class IdleTemplates {
     }
   }
 
-  /** It works again, or is gone. */
+  /** It is busy again, or gone. */
   remove(owner: object): void {
     this.#idle.delete(owner);
   }
 }
 
-/** A start whose process does not exist yet: the template is not ready, or has not forked. */
+/** A replica whose process does not exist yet: the template is not ready, or has not forked. */
 type Waiting = {
   readonly replica: ReplicaStart;
-  /** Called again if the first start came to nothing. */
+  /** Called again if the first start failed. */
   readonly begin: (started: Started) => void;
-  /** Nobody wants it any more. */
+  /** The replica was killed meanwhile. */
   readonly isKilled: () => boolean;
 };
 
-/** What a seat's owner learns from a line and does for it; `onReady` when the app was imported, or could not be. */
+/** `onReady` is called when the app was imported, or could not be. */
 type LineEvents = Omit<SeatOwner, "onLog" | "onEnded"> & { onReady(): void };
 
 /**
- * One template, the starts that wait for it and the replicas that it forks.
+ * A template, the replicas that wait for it and those that it forked.
  *
- * importing → forking → over (kept too long, died, or was found dead when it was to fork); importing → over, when the template may not fork or
- * nobody waits for it any more.
+ * importing → forking → over (kept too long, died, or was found dead when asked to fork); importing → over, when the
+ * template may not fork or no replica waits for it any more.
  */
 export class TemplateLine {
   readonly #process: StartedProcess;
@@ -65,15 +66,15 @@ export class TemplateLine {
   readonly template: Template;
   #keepMs: number;
   #isForking = false;
-  /** It gets no more replicas. */
+  /** It takes no more replicas. */
   #isDetached = false;
   #isOver = false;
   #waiting: Waiting[] = [];
-  /** Those that the template was told to fork, while their processes live. */
+  /** Replicas that the template was asked to fork, while their processes live. */
   readonly #forked = new Map<string, Waiting>();
   #retireTimer: Timer | null = null;
 
-  /** `process` imports the app; it is kept for `keepMs` without a replica, as long as there is memory for it. */
+  /** `process` imports the app. It is kept for `keepMs` without a replica, if there is memory for it. */
   constructor(
     process: StartedProcess,
     clock: Clock,
@@ -118,13 +119,13 @@ export class TemplateLine {
     return started;
   }
 
-  /** For how long it is kept without a replica from now on. */
+  /** Sets how long it is kept without a replica. */
   keepFor(keepMs: number): void {
     this.#keepMs = keepMs;
     if (this.#isForking && !this.template.hasChildren) this.#keep();
   }
 
-  /** No more replicas of it: it ends with the last one that it has. */
+  /** Takes no more replicas, and ends with its last one. */
   detach(): void {
     this.#isDetached = true;
     if (this.#isForking) this.#retire();
@@ -134,7 +135,7 @@ export class TemplateLine {
     this.#retireTimer?.cancel();
   }
 
-  /** Its place is about to end. */
+  /** Its pod or machine is about to end. */
   #giveWay(): void {
     this.#events.onOver();
     this.detach();
@@ -148,7 +149,7 @@ export class TemplateLine {
       replica,
       begin: (started) => {
         begun = started;
-        // Of one that was begun again only the last counts.
+        // If the start was repeated, only the last process counts.
         void started.exited.then((exit) => begun === started && resolve(exit));
       },
       isKilled: () => isKilled,
@@ -157,7 +158,7 @@ export class TemplateLine {
       if (!this.#waiting.includes(waiting)) return;
       this.#waiting = this.#waiting.filter((other) => other !== waiting);
       resolve({ detail: "stopped before it started", initFailure: null });
-      // Nobody waits for the import any more.
+      // No replica waits for the import any more.
       if (this.#waiting.length === 0) this.#end();
     };
     const kill = (): void => {
@@ -165,14 +166,10 @@ export class TemplateLine {
       if (begun) begun.kill();
       else giveUp();
     };
-    const vitals = (pid: number) => begun?.vitals(pid) ?? null;
-    const usage = async (pid: number) => (await begun?.usage(pid)) ?? null;
     const obstacle = () => (begun ?? this.#process).obstacle?.() ?? null;
-    const confine = (pid: number) => begun?.confine?.(pid) ?? null;
-    const judge = (exit: Exit) => begun?.judge?.(exit) ?? exit;
     const { leaving } = this.#process;
-    const started = { exited, kill, vitals, usage, obstacle, confine, judge, ...(leaving && { leaving }) };
-    return { started, waiting };
+    const started = deferred(() => begun, { exited, kill, ...(leaving && { leaving }) });
+    return { started: { ...started, obstacle }, waiting };
   }
 
   #startForking(): void {
@@ -191,7 +188,7 @@ export class TemplateLine {
     begin(forked);
   }
 
-  /** The template is dead: what it has not forked starts elsewhere, what it has goes on. */
+  /** The template is dead: replicas it has not forked start in another seat, the others continue. */
   #leaveBehind(why: string, unborn: readonly string[]): void {
     this.#events.onSilence(why);
     this.#idle.remove(this);
@@ -200,7 +197,7 @@ export class TemplateLine {
       if (!isKilled()) begin(this.#events.elsewhere(replica));
   }
 
-  /** The template's process is the first replica; the others start beside it. */
+  /** The template's process becomes the first replica; the others start in seats of their own. */
   #startOrdinary(): void {
     this.#events.onSingle();
     this.#finish();
@@ -212,9 +209,7 @@ export class TemplateLine {
   #lose(exit: Exit): void {
     this.#idle.remove(this);
     this.#finish();
-    const exited = Promise.resolve(exit);
-    const gone = { exited, kill: () => {}, vitals: () => null, usage: async () => null };
-    for (const { begin } of this.#take()) begin(gone);
+    for (const { begin } of this.#take()) begin(over(exit));
   }
 
   #keep(): void {
@@ -227,7 +222,6 @@ export class TemplateLine {
     void this.#measure();
   }
 
-  /** Idle templates share part of the memory. */
   async #measure(): Promise<void> {
     const bytes = await this.#process.residentBytes();
     if (this.#isForking && !this.#isOver && !this.template.hasChildren)

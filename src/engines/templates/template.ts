@@ -4,9 +4,9 @@ import { KEEPER_GRACE_MS } from "../local/agent.ts";
 import { describeExit } from "../engine.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import type { Exit, InitFailure, ReplicaStart, Started } from "../engine.ts";
-import { Pulse, Rounds } from "../heartbeat.ts";
+import { Heartbeat, HeartbeatTimer } from "../heartbeat.ts";
 import { BadFrame, functions, initFailure, parseJson, pid, WIRE_LIMITS } from "../protocol.ts";
 import type { Moves } from "../protocol.ts";
 
@@ -14,10 +14,10 @@ const MAX_EXIT_CODE = 255;
 const REASON_CHARS = 1_000;
 const { nameChars } = WIRE_LIMITS;
 const LAST_WORDS_MS = 500;
-/** How long a process may live on after it closed its connection: a keeper has to end all it left behind. */
+/** How long a process may live after it closed its connection: its keeper has to end what it left behind. */
 const END_PATIENCE_MS = 5_000;
 
-/** What a template says, one JSON object per line. */
+/** A template's messages, one JSON object per line. */
 const templateMessage = z.union([
   z.object({
     ready: z.object({
@@ -35,15 +35,15 @@ const templateMessage = z.union([
 ]);
 type TemplateMessage = z.output<typeof templateMessage>;
 
-/** A line of a template. */
+/** Parses a line of a template. */
 export function parseTemplateMessage(line: Buffer): TemplateMessage {
   return parseJson("a line", templateMessage, line);
 }
 
-/** A template: it imports, then it forks or is a replica itself. */
+/** A template imports the app, then it forks or becomes a replica itself. */
 type TemplatePhase = "importing" | "forking" | "ordinary" | "failed";
 
-/** What a template may say. Whether it forks it says with `ready`. */
+/** The messages that are legal in each phase. `ready` says whether the template forks. */
 const TEMPLATE_MOVES: Moves<TemplatePhase, "ready" | "failed" | "forked" | "exited"> = {
   importing: { ready: "forking", failed: "failed" },
   forking: { forked: "forking", exited: "forking" },
@@ -53,19 +53,19 @@ const TEMPLATE_MOVES: Moves<TemplatePhase, "ready" | "failed" | "forked" | "exit
 
 /** What a template's owner learns from it. */
 export type TemplateEvents = {
-  /** It has imported the app; `forks` says whether it may give birth or serves itself. */
+  /** It has imported the app; `forks` says whether it forks or becomes a replica. */
   onReady(forks: boolean): void;
   /** Its last replica has ended. */
   onIdle(): void;
   /** It broke the protocol, and is being ended. */
   onFault(fault: string): void;
-  /** It is dead, and forks nothing any more; these it was told to fork and did not. Once. */
+  /** It was found dead; it has not forked `unborn`. Called once. */
   onDead(why: string, unborn: readonly string[]): void;
-  /** Its connection has closed: it is ending, and forks nothing any more. */
+  /** Its connection has closed: it is ending, and forks no more. */
   onLost(): void;
-  /** An error of our own met while it was listened to; it is being ended. */
+  /** An internal error while reading from it; it is being ended. */
   onError(error: unknown): void;
-  /** Its process is gone, and with it every replica it forked. */
+  /** Its process is gone, with every replica that it forked. */
   onGone(exit: Exit): void;
 };
 
@@ -79,18 +79,18 @@ export class Template {
     if (isPiece) throw new BadFrame(`a line of more than ${WIRE_LIMITS.helloBytes} bytes`);
     this.#hear(parseTemplateMessage(line));
   });
-  /** Those that it was told to fork and has not. */
+  /** Replicas that it was asked to fork and has not. */
   readonly #unborn = new Set<string>();
-  /** Felt while it owes a fork: its word for that is its sign of life. */
-  readonly #pulse: Pulse;
-  readonly #rounds: Rounds;
+  /** Checked while it owes a fork, whose announcement proves that it is alive. */
+  readonly #heartbeat: Heartbeat;
+  readonly #timer: HeartbeatTimer;
   #pid = 0;
   #hostPid: number | null = null;
   #isDead = false;
   #phase: TemplatePhase = "importing";
   #home: Socket | null = null;
   #initFailure: InitFailure | null = null;
-  #isAccused = false;
+  #hasFailed = false;
   #isClosing = false;
   readonly #homeClosed = Promise.withResolvers<void>();
 
@@ -98,13 +98,13 @@ export class Template {
     this.#process = process;
     this.#clock = clock;
     this.#events = events;
-    this.#pulse = new Pulse({
-      ask: () => {},
+    this.#heartbeat = new Heartbeat({
+      ping: () => {},
       look: () => process.vitals(this.#pid),
       onSilence: () => {},
       onDead: (why) => this.#giveUp(why),
     });
-    this.#rounds = new Rounds(clock, () => this.#pulse.feel());
+    this.#timer = new HeartbeatTimer(clock, () => this.#heartbeat.check());
     this.#outlive().catch((error: unknown) => events.onError(error));
   }
 
@@ -112,7 +112,7 @@ export class Template {
     return this.#children.size > 0;
   }
 
-  /** Takes the connection the template talks on, with the id that the host knows its process by, if that was told. */
+  /** Takes the template's connection, with its process id on the host if that is known. */
   attach(socket: Socket, pid: number | null = null): void {
     this.#home = socket;
     this.#hostPid = pid;
@@ -121,22 +121,22 @@ export class Template {
       this.#lose().catch((error: unknown) => this.#events.onError(error));
     });
     socket.on("data", (data: Buffer) => {
-      if (this.#isAccused) return;
+      if (this.#hasFailed) return;
       try {
         this.#cutter.push(data);
-        this.#cutter.cut(() => !this.#isAccused);
+        this.#cutter.cut(() => !this.#hasFailed);
       } catch (error) {
-        this.#accuse(error);
+        this.#fail(error);
       }
     });
     socket.resume();
   }
 
-  /** Forks one replica, which calls home with `ticket`. */
+  /** Forks a replica, which connects home with `ticket`. */
   fork({ id, ticket }: ReplicaStart): Started {
     const exited = new Promise<Exit>((resolve) => this.#children.set(id, resolve));
     this.#say({ fork: { id, ticket } });
-    if (this.#unborn.size === 0) this.#expectWord();
+    if (this.#unborn.size === 0) this.#expectForked();
     this.#unborn.add(id);
     let isAsked = false;
     const kill = (): void => {
@@ -157,11 +157,11 @@ export class Template {
     await this.#process.exited;
   }
 
-  /** First by its keeper, then bypassing the keeper; if the template does not obey, together with the template. */
+  /** First through its keeper, then directly; if the template does not react, together with the template. */
   #end(replicaId: string, exited: Promise<Exit>): void {
     if (this.#isDead) {
-      // It cannot report an end, and killing it would kill its living replicas: what is left goes with the last one.
-      this.#bury(replicaId, { detail: "stopped together with its dead template", initFailure: null });
+      // A dead template cannot report ends, and killing it would kill its other replicas. It ends with the last one.
+      this.#reap(replicaId, { detail: "stopped together with its dead template", initFailure: null });
       return;
     }
     this.#say({ kill: replicaId });
@@ -194,10 +194,10 @@ export class Template {
     } else {
       this.#move("exited");
       const { id, code } = message.exited;
-      // A template that was found dead and wakes up may still fork what it was told to. Those replicas are ignored.
+      // A template that was found dead and wakes up may still fork. Those replicas are ignored.
       if (!this.#children.has(id) && this.#isDead) return;
       if (!this.#children.has(id)) throw new BadFrame(`"exited" for a replica that it never forked`);
-      this.#bury(id, { detail: describeExit(code, null), initFailure: null });
+      this.#reap(id, { detail: describeExit(code, null), initFailure: null });
     }
   }
 
@@ -207,7 +207,7 @@ export class Template {
     this.#phase = next;
   }
 
-  #bury(replicaId: string, exit: Exit): void {
+  #reap(replicaId: string, exit: Exit): void {
     const resolve = this.#children.get(replicaId);
     this.#children.delete(replicaId);
     resolve?.(exit);
@@ -216,25 +216,25 @@ export class Template {
     else this.#events.onIdle();
   }
 
-  /** It was just asked for a fork: the next round is the first of its silence. */
-  #expectWord(): void {
-    this.#pulse.hear();
-    this.#pulse.feel();
-    this.#pulse.feel();
-    this.#rounds.start();
+  /** It was just asked to fork: the next check is the first of its silence. */
+  #expectForked(): void {
+    this.#heartbeat.hear();
+    this.#heartbeat.check();
+    this.#heartbeat.check();
+    this.#timer.start();
   }
 
   #hearOf(replicaId: string): void {
     if (!this.#unborn.delete(replicaId) && !this.#isDead)
       throw new BadFrame(`"forked" for a replica that it was not told to fork`);
-    this.#rounds.stop();
-    if (this.#unborn.size > 0) this.#expectWord();
+    this.#timer.stop();
+    if (this.#unborn.size > 0) this.#expectForked();
   }
 
-  /** It is stopped, or hangs. It is ended as soon as no replica would end with it. */
+  /** It is stopped, or hangs. It is ended once it has no replica. */
   #giveUp(why: string): void {
     this.#isDead = true;
-    this.#rounds.stop();
+    this.#timer.stop();
     const unborn = [...this.#unborn];
     this.#unborn.clear();
     this.#events.onDead(why, unborn);
@@ -245,35 +245,35 @@ export class Template {
     if (this.#children.size === 0) this.#process.kill();
   }
 
-  #accuse(error: unknown): void {
-    if (this.#isAccused) return;
-    this.#isAccused = true;
+  #fail(error: unknown): void {
+    if (this.#hasFailed) return;
+    this.#hasFailed = true;
     if (error instanceof BadFrame) this.#events.onFault(error.message);
     else this.#events.onError(error);
     this.#home?.destroy();
     this.#process.kill();
   }
 
-  /** Its connection has closed: it is ending, or is a replica now; one that stays would never hear another word. */
+  /** Its connection has closed: it is ending, or is a replica now. Otherwise it is ended: it could not be told anything. */
   async #lose(): Promise<void> {
-    if (this.#phase === "ordinary" || this.#isAccused) return;
-    // Its replicas, which end with it, may be noticed before its own end is.
+    if (this.#phase === "ordinary" || this.#hasFailed) return;
+    // The ends of its replicas may be noticed before its own.
     if (this.#phase === "forking" && !this.#isDead && !this.#isClosing) this.#events.onLost();
-    const exit = await within(END_PATIENCE_MS, this.#process.exited, this.#clock);
-    if (!exit && !this.#isClosing) this.#accuse(new BadFrame("it closed its connection"));
+    const exit = await withTimeout(END_PATIENCE_MS, this.#process.exited, this.#clock);
+    if (!exit && !this.#isClosing) this.#fail(new BadFrame("it closed its connection"));
   }
 
   async #outlive(): Promise<void> {
     const exit = await this.#process.exited;
-    // Why it could not import the app may still be unread.
-    await within(LAST_WORDS_MS, this.#homeClosed.promise, this.#clock);
+    // The reason of a failed import may still be unread.
+    await withTimeout(LAST_WORDS_MS, this.#homeClosed.promise, this.#clock);
     this.#leave(exit);
   }
 
   #leave(exit: Exit): void {
-    this.#rounds.stop();
+    this.#timer.stop();
     this.#isClosing = true;
-    // From elsewhere its end may never come by itself.
+    // The end of a remote connection may never arrive.
     this.#home?.destroy();
     for (const resolve of this.#children.values())
       resolve({ detail: "its template ended", initFailure: null });

@@ -1,12 +1,12 @@
 import type { KnownRun, RunLookup } from "../../runs/lookup.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
-import type { Turns, Work } from "../../kit/turns.ts";
+import type { TimeSlicer, Work } from "../../kit/event-loop.ts";
 import { isFinal } from "../../model/run.ts";
 import type { Run } from "../../model/run.ts";
 import { SseBuffer } from "../../runs/sse.ts";
 import type { SseMode } from "../../runs/sse.ts";
 import type { NumberedChunk } from "../../runs/transcript-parts.ts";
-import { runRecord } from "../../shapes/run-record.ts";
+import { runRecord } from "../../shapes/runs.ts";
 import { HEARTBEAT_MS, Piece } from "../event-stream.ts";
 
 /**
@@ -53,7 +53,7 @@ export type FeedReader = {
 
 type FeedParts = {
   readonly lookup: Pick<RunLookup, "findLater">;
-  readonly turns: Turns;
+  readonly turns: TimeSlicer;
   readonly clock: Clock;
   readonly app: { readonly projectId: string; readonly name: string };
   readonly sse: SseMode;

@@ -1,5 +1,5 @@
 import type { Clock } from "../../kit/clock.ts";
-import { Turns } from "../../kit/turns.ts";
+import { TimeSlicer } from "../../kit/event-loop.ts";
 import type { App } from "../../model/app.ts";
 import { AppError, errorBody } from "../../model/errors.ts";
 import { isFinal } from "../../model/run.ts";
@@ -47,14 +47,14 @@ const NO_CONTENT = { status: 204, contentType: null, body: Buffer.alloc(0), head
 export class Feeds {
   readonly #parts: FeedsParts;
   readonly #limits: ReaderLimits;
-  readonly #turns: Turns;
+  readonly #turns: TimeSlicer;
   readonly #feeds = new Map<string, Feed>();
   readonly #ofProject = new Map<string, number>();
 
   constructor(parts: FeedsParts) {
     this.#parts = parts;
     this.#limits = parts.readerLimits ?? READER_LIMITS;
-    this.#turns = new Turns(parts.clock);
+    this.#turns = new TimeSlicer(parts.clock);
   }
 
   /** The run as its readers know it; null if nobody reads it. */

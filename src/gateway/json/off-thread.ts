@@ -2,7 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { threadScript } from "../../config/package-files.ts";
 import { systemClock } from "../../kit/clock.ts";
-import { WhileUsed } from "../../kit/while-used.ts";
+import { LazyResource } from "../../kit/lifecycle.ts";
 import type { BodyPiece, Checked } from "./thread.ts";
 
 /** From here on a body is checked in the thread: on the event loop it would hold up every other call. */
@@ -18,7 +18,7 @@ const PIECE_BYTES = 1024 * 1024;
 /** What a large body left in the thread goes with it. */
 const IDLE_MS = 20_000;
 
-const thread = new WhileUsed({
+const thread = new LazyResource({
   clock: systemClock,
   idleMs: IDLE_MS,
   open: startThread,

@@ -1,7 +1,7 @@
 import { parentPort } from "node:worker_threads";
 import { checkJson } from "../../kit/json/check-json.ts";
-import type { JsonFault } from "../../kit/json/fault.ts";
-import { memberNames } from "../../kit/json/member-names.ts";
+import type { JsonFault } from "../../kit/json/check-json.ts";
+import { memberNames } from "../../kit/json/keys.ts";
 
 /** What it found: a fault, or the names of the object's members. */
 export type Checked = { readonly fault: JsonFault | null; readonly names: readonly string[] };

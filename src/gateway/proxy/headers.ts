@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import type { AddressRanges } from "../../kit/address-ranges.ts";
+import type { AddressRanges } from "../../kit/ip-addresses.ts";
 import { namedByConnection } from "../../kit/http/fields.ts";
 import type { RequestHead } from "../request-head.ts";
 import { otherProtocols, PROTOCOL_HEADER } from "./socket-token.ts";

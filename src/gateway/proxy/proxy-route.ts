@@ -1,65 +1,40 @@
-import type { Catalog, LiveApp } from "../../apps/catalog.ts";
-import type { AddressRanges } from "../../kit/address-ranges.ts";
-import type { Clock } from "../../kit/clock.ts";
+import type { LiveApp } from "../../apps/catalog.ts";
+import type { AddressRanges } from "../../kit/ip-addresses.ts";
+import type { IncomingMessage } from "node:http";
 import type { RememberedToken } from "../../identity/tokens.ts";
+import { KeptBody, releaseBytes } from "../../kit/bytes.ts";
 import type { CustomRuntimeConfig } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
 import { packBody, pathName } from "../../model/http-request.ts";
 import type { HttpRequest } from "../../model/http-request.ts";
-import type { Executor } from "../../runs/execute.ts";
 import type { RunRequest, ServerRequest, Webhook } from "../../runs/live-run.ts";
 import { storedRequest } from "../../runs/ended-run.ts";
-import type { Submitter } from "../../runs/submit.ts";
 import { answerAccepted, appPath } from "../app-request.ts";
-import type { Authenticator } from "../authenticate.ts";
-import type { BodyRoom } from "../body.ts";
-import type { Connection } from "../connection.ts";
-import type { Exchange } from "../exchange.ts";
 import { hasBody, readBody, tooLarge } from "../body.ts";
 import { readWebhook } from "../start-run.ts";
-import type { WebhookParts } from "../start-run.ts";
-import type { RequestHead } from "../request-head.ts";
+import type { StarterParts } from "../start-run.ts";
 import type { AppRoute, ProxyTarget } from "../route.ts";
-import type { WhyAbsent } from "../app-request.ts";
+import type { AppRequest } from "../app-request.ts";
 import { ProxyAnswer } from "./proxy-answer.ts";
 import { readTarget } from "../route.ts";
 import { pathBelow, requestHeaders, requestTrailers } from "./headers.ts";
-import type { IncomingMessage } from "node:http";
-import { KeptBody } from "../../kit/kept-body.ts";
-import { releaseBytes } from "../../kit/release-bytes.ts";
 import type { BodySource } from "../../replicas/call.ts";
 
-type ProxyParts = WebhookParts & {
-  readonly catalog: Catalog;
-  readonly authenticator: Authenticator;
-  readonly whyAbsent: WhyAbsent;
-  readonly executor: Executor;
-  readonly submitter: Submitter;
-  readonly bodyRoom: BodyRoom;
-  readonly trusted: AddressRanges;
-  readonly publicApiUrl: string | null;
-  readonly clock: Clock;
-};
+export type ProxyParts = StarterParts & { readonly trusted: AddressRanges };
 
-type AppRequest = {
-  readonly connection: Connection;
-  readonly exchange: Exchange;
-  readonly head: RequestHead;
-  readonly route: AppRoute;
+/** A request that the app's server may get. */
+export type ServerCall = AppRequest & {
+  /** Path and query as the server gets them. */
+  readonly target: string;
+  /** Null for a public app. */
+  readonly token: RememberedToken | null;
+  readonly live: LiveApp;
+  readonly runtime: CustomRuntimeConfig;
+  readonly webhook: Webhook | null;
 };
-
-/** A request that may go to the app's server. */
-type Admitted = AppRequest &
-  ProxyTarget & {
-    /** Null for a public app. */
-    readonly token: RememberedToken | null;
-    readonly live: LiveApp;
-    readonly runtime: CustomRuntimeConfig;
-    readonly webhook: Webhook | null;
-  };
 
 const NO_BODY = Buffer.alloc(0);
-/** What is kept of a body that somebody waited for, as of a function's; a body this small is read at once. */
+/** How much is stored of a body that a caller waited for, as with functions; a body up to this size is read at once. */
 const LITTLE_BYTES = 64 * 1024;
 
 /**
@@ -78,7 +53,7 @@ export class ProxyHandler {
     return this.#parts.catalog.isServer(projectId, appName);
   }
 
-  /** An address that is no function's: there is something only if the app is a server. */
+  /** Handles an address that is no function's: only a server app may have it. */
   handlePath(request: AppRequest): void | Promise<void> {
     const { projectId, appName } = request.route;
     const live = this.#parts.catalog.find(projectId, appName);
@@ -94,7 +69,7 @@ export class ProxyHandler {
   }
 
   handle(request: AppRequest, live: LiveApp): void | Promise<void> {
-    // A public server may have tokens of its own: whose they are is not our affair.
+    // A public server may use tokens of its own, so the Authorization header is not checked.
     if (live.version.config.deployment.disableAuth) return this.#admit(request, live, null);
     const admitted = this.#parts.authenticator.admit(request, "server");
     if (admitted instanceof Promise) return admitted.then((token) => this.#admit(request, live, token));
@@ -106,73 +81,58 @@ export class ProxyHandler {
     const { customRuntime: runtime, limits } = live.version.config;
     if (!runtime) throw new AppError("not_found");
     const { url = "", method = "GET" } = exchange.request;
-    const { target, query } = readTarget(pathBelow(url, appPath(exchange, route)), method);
+    const { target, query }: ProxyTarget = readTarget(pathBelow(url, appPath(exchange, route)), method);
     if (head.contentLength !== null && Number(head.contentLength) > limits.maxBodyBytes)
       throw tooLarge(limits.maxBodyBytes);
-    const { webhookEndpoint } = query;
-    const webhook =
-      webhookEndpoint === null ? null : readWebhook(exchange.id, head, webhookEndpoint, this.#parts);
-    const admitted: Admitted = { ...request, token, live, runtime, target, query, webhook };
-    if (query.isAsync) {
-      this.#read(admitted, (body) => this.#submit(admitted, body));
-      return undefined;
-    }
-    if (!hasBody(head)) return this.#execute(admitted, NO_BODY);
-    if (!head.isChunked && Number(head.contentLength) <= LITTLE_BYTES) {
-      this.#read(admitted, (body) => this.#execute(admitted, body));
-      return undefined;
-    }
-    return this.#stream(admitted);
+    const webhook = readWebhook(exchange, query.webhookEndpoint, this.#parts);
+    const call: ServerCall = { ...request, token, live, runtime, target, webhook };
+    if (query.isAsync) return this.#read(call, (body) => this.#submit(call, body));
+    if (!hasBody(head)) return this.#execute(call, NO_BODY);
+    if (head.isChunked || Number(head.contentLength) > LITTLE_BYTES) return this.#stream(call);
+    return this.#read(call, (body) => this.#execute(call, body));
   }
 
-  /** Reads the whole body, which is then the app's in one piece. */
-  #read(admitted: Admitted, go: (body: Buffer) => void | Promise<void>): void {
-    const { exchange, head, route, live } = admitted;
+  /** Reads the whole body first. */
+  #read(call: ServerCall, go: (body: Buffer) => void | Promise<void>): void {
+    const { exchange, head, route, live } = call;
     if (!hasBody(head)) {
       exchange.attempt(() => go(NO_BODY));
       return;
     }
-    const { maxBodyBytes } = live.version.config.limits;
     if (head.isHeldBack) exchange.response.writeContinue();
     const room = () => this.#parts.bodyRoom.open(route.projectId, exchange);
-    readBody(exchange.request, maxBodyBytes, room, (error, body) => {
+    readBody(exchange.request, live.version.config.limits.maxBodyBytes, room, (error, body) => {
       if (error) exchange.fail(error);
-      else exchange.attempt(() => this.#confirmed(admitted, () => go(body)));
+      else exchange.attempt(() => this.#confirmed(call, () => go(body)));
     });
   }
 
-  /** The body may have taken longer than the token lasted. */
-  #confirmed(admitted: Admitted, go: () => void | Promise<void>): void | Promise<void> {
-    const { token } = admitted;
-    const confirming = token ? this.#parts.authenticator.confirm(admitted, "server", token) : undefined;
+  /** The token may have expired while the body arrived. */
+  #confirmed(call: ServerCall, go: () => void | Promise<void>): void | Promise<void> {
+    const { token } = call;
+    const confirming = token ? this.#parts.authenticator.confirm(call, "server", token) : undefined;
     return confirming ? confirming.then(go) : go();
   }
 
-  async #submit(admitted: Admitted, body: Buffer): Promise<void> {
-    const { exchange, route, live } = admitted;
-    const head = this.#headOf(admitted, { isStored: true, passExpect: false });
-    const http = storedRequest(head, body, live.version.config.limits);
-    await this.#parts.submitter.submit(this.#runOf(admitted, http));
-    answerAccepted(exchange, route, this.#parts.publicApiUrl, exchange.id);
+  async #submit(call: ServerCall, body: Buffer): Promise<void> {
+    const head = this.#headOf(call, { isStored: true, passExpect: false });
+    const http = storedRequest(head, body, call.live.version.config.limits);
+    await this.#parts.submitter.submit(serverRun(call, http));
+    answerAccepted(call, this.#parts.publicApiUrl, call.exchange.id);
   }
 
-  #execute(admitted: Admitted, body: Buffer): void | Promise<void> {
-    const head = this.#headOf(admitted, { isStored: false, passExpect: false });
-    return this.#start(admitted, {
-      ...head,
-      ...keepOf(admitted),
-      body,
-      input: () => packBody(head, body),
-    });
+  #execute(call: ServerCall, body: Buffer): void | Promise<void> {
+    const head = this.#headOf(call, { isStored: false, passExpect: false });
+    return this.#start(call, { ...head, ...keepOf(call), body, input: () => packBody(head, body) });
   }
 
-  /** A body that is large, or of unknown length, goes on as it comes. */
-  #stream(admitted: Admitted): void | Promise<void> {
-    const { exchange, head: given, live } = admitted;
+  /** Passes a body that is large, or of unknown length, to the server as it arrives. */
+  #stream(call: ServerCall): void | Promise<void> {
+    const { exchange, head: given, live } = call;
     const { maxBodyBytes } = live.version.config.limits;
-    const head = this.#headOf(admitted, { isStored: false, passExpect: given.isHeldBack });
+    const head = this.#headOf(call, { isStored: false, passExpect: given.isHeldBack });
     const length = given.isChunked ? null : Number(given.contentLength);
-    const limits = { maxBytes: maxBodyBytes, keptBytes: keepOf(admitted).keptBytes };
+    const limits = { maxBytes: maxBodyBytes, keptBytes: keepOf(call).keptBytes };
     const body = new ProxyBody(exchange.request, length, limits, () =>
       exchange.breakOff(tooLarge(maxBodyBytes)),
     );
@@ -180,57 +140,65 @@ export class ProxyHandler {
       const kept = body.kept();
       return kept && packBody(head, kept);
     };
-    return this.#start(admitted, { ...head, ...keepOf(admitted), body, input });
+    return this.#start(call, { ...head, ...keepOf(call), body, input });
   }
 
-  #start(admitted: Admitted, http: ServerRequest): void | Promise<void> {
-    const { exchange, token, live, webhook } = admitted;
+  #start(call: ServerCall, http: ServerRequest): void | Promise<void> {
+    const { exchange, token, live, webhook } = call;
     const { executor, submitter, authenticator, clock } = this.#parts;
     if (exchange.response.destroyed) return undefined;
-    const run = this.#runOf(admitted, http);
+    const run = serverRun(call, http);
     const { streamStallTimeoutSeconds } = live.version.config.limits;
-    const hold = token && ((end: () => void) => authenticator.hold(admitted, "server", token, end));
+    const hold = token && ((end: () => void) => authenticator.hold(call, "server", token, end));
     const answer = new ProxyAnswer(exchange, clock, streamStallTimeoutSeconds, hold);
-    // A webhook waits for it, so it has to survive a crash.
+    // A webhook waits for the result, so the run has to survive a crash.
     if (webhook) return submitter.executeKept(run, answer).then((started) => answer.attach(started));
     answer.attach(executor.execute(run, answer));
     return undefined;
   }
 
-  #runOf({ exchange, token, live, target, webhook }: Admitted, http: ServerRequest): RunRequest {
-    return {
-      id: exchange.id,
-      target: live.target,
-      functionName: pathName(target),
-      body: NO_BODY,
-      isBare: true,
-      ip: exchange.ip ?? exchange.request.socket.remoteAddress ?? null,
-      caller: token && token.principal.caller,
-      webhook,
-      http,
-    };
-  }
-
-  #headOf(
-    { exchange, head, route, runtime, target }: Admitted,
-    how: { readonly isStored: boolean; readonly passExpect: boolean },
-  ): HttpRequest {
-    const { request, remote, id: runId } = exchange;
-    const { passAuthorization } = runtime;
-    const prefix = appPath(exchange, route);
-    const by = { ...how, runId, prefix, remote, trusted: this.#parts.trusted, passAuthorization };
-    return { method: request.method ?? "GET", target, headers: requestHeaders(request, head, by) };
+  #headOf(call: ServerCall, how: { readonly isStored: boolean; readonly passExpect: boolean }): HttpRequest {
+    return serverHead(call, { ...how, trusted: this.#parts.trusted });
   }
 }
 
+/** The run of a request to a server app. */
+export function serverRun(
+  { exchange, token, live, target, webhook }: ServerCall,
+  http: ServerRequest,
+): RunRequest {
+  return {
+    id: exchange.id,
+    target: live.target,
+    functionName: pathName(target),
+    body: NO_BODY,
+    isBare: true,
+    ip: exchange.callerAddress,
+    caller: token && token.principal.caller,
+    webhook,
+    http,
+  };
+}
+
+/** The head of a request as the server gets it. */
+export function serverHead(
+  { exchange, head, route, runtime, target }: ServerCall,
+  how: { readonly isStored: boolean; readonly passExpect: boolean; readonly trusted: AddressRanges },
+): HttpRequest {
+  const { request, remote, id: runId } = exchange;
+  const { passAuthorization } = runtime;
+  const by = { ...how, runId, prefix: appPath(exchange, route), remote, passAuthorization };
+  return { method: request.method ?? "GET", target, headers: requestHeaders(request, head, by) };
+}
+
 /** How much of the answer is kept: all that a webhook is to get, else as much as of a function's. */
-function keepOf({ live, webhook }: Admitted): { readonly keptBytes: number; readonly mustKeep: boolean } {
+function keepOf({ live, webhook }: ServerCall): { readonly keptBytes: number; readonly mustKeep: boolean } {
   const { limits, deployment } = live.version.config;
   if (webhook) return { keptBytes: limits.maxResultBytes, mustKeep: true };
   return { keptBytes: deployment.recordPayloads === "all" ? LITTLE_BYTES : 0, mustKeep: false };
 }
 
-/** A request's body on its way through: read as fast as the app takes it, never more than `maxBytes`. */
+/** A request's body, read as fast as the server takes it and never more than `maxBytes`. */
 class ProxyBody implements BodySource {
   readonly length: number | null;
   readonly #request: IncomingMessage;
@@ -240,7 +208,7 @@ class ProxyBody implements BodySource {
   #bytes = 0;
   #isStopped = false;
 
-  /** `keptBytes` of it are remembered, if it is no larger than that. */
+  /** Remembers the body if it has at most `keptBytes`. */
   constructor(
     request: IncomingMessage,
     length: number | null,
@@ -280,13 +248,13 @@ class ProxyBody implements BodySource {
     this.#request.resume();
   }
 
-  /** What still comes is read away: the connection may carry another request. */
+  /** Discards the rest, because the connection may carry another request. */
   stop(): void {
     this.#isStopped = true;
     this.#request.resume();
   }
 
-  /** All of it, as far as it has come; null where it was larger than what is kept. */
+  /** The whole body as received; null if it was larger than `keptBytes`. */
   kept(): Buffer | null {
     return this.#request.complete && this.#bytes > 0 ? this.#kept.whole() : null;
   }

@@ -1,23 +1,18 @@
 import type { IncomingMessage } from "node:http";
-import type { Catalog, LiveApp } from "../../apps/catalog.ts";
-import type { AddressRanges } from "../../kit/address-ranges.ts";
+import type { LiveApp } from "../../apps/catalog.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { RememberedToken } from "../../identity/tokens.ts";
 import { AppError } from "../../model/errors.ts";
-import { headerOf, packBody, pathName } from "../../model/http-request.ts";
-import type { HttpRequest } from "../../model/http-request.ts";
-import type { Executor } from "../../runs/execute.ts";
+import { headerOf, packBody } from "../../model/http-request.ts";
 import { appPath } from "../app-request.ts";
-import type { Authenticator } from "../authenticate.ts";
-import type { Connection } from "../connection.ts";
 import type { Exchange } from "../exchange.ts";
-import { pathBelow, requestHeaders, responseHeaders } from "../proxy/headers.ts";
-import type { RequestHead } from "../request-head.ts";
+import { pathBelow, responseHeaders } from "../proxy/headers.ts";
 import type { AppRoute } from "../route.ts";
-import type { WhyAbsent } from "../app-request.ts";
+import type { AppRequest } from "../app-request.ts";
 import { offersOwn, OWN_PROTOCOL, readSocketToken } from "./socket-token.ts";
-import { WaitingCaller } from "../../kit/websocket/waiting-caller.ts";
+import { Tunnel, WaitingCaller } from "../../kit/websocket/tunnel.ts";
 import type { Socket } from "node:net";
+import { fieldLines } from "../../kit/http/fields.ts";
 import type {
   Conversation,
   ConversationEnd,
@@ -27,30 +22,20 @@ import type {
 } from "../../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader } from "../../runs/live-run.ts";
 import { ProxyAnswer } from "../proxy/proxy-answer.ts";
-import { Tunnel } from "../../kit/websocket/tunnel.ts";
 import type { TunnelLimits } from "../../kit/websocket/tunnel.ts";
+import { serverHead, serverRun } from "./proxy-route.ts";
+import type { ProxyParts, ServerCall } from "./proxy-route.ts";
 
-type SocketParts = {
-  readonly catalog: Catalog;
-  readonly authenticator: Authenticator;
-  readonly whyAbsent: WhyAbsent;
-  readonly executor: Executor;
-  readonly trusted: AddressRanges;
-  readonly clock: Clock;
-};
-
-type SocketRequest = {
-  readonly connection: Connection;
-  readonly exchange: Exchange;
-  readonly head: RequestHead;
-  readonly route: AppRoute;
-  /** What came after the handshake, together with it. */
-  readonly first: Buffer;
-};
+/** `first`: bytes received together with the handshake. */
+type SocketRequest = AppRequest & { readonly first: Buffer };
 
 const NO_BODY = Buffer.alloc(0);
+const LOOK_MS = 30_000;
+const POLICY_VIOLATION = 1008;
+/** For the last messages of both sides when the caller's right to a WebSocket has ended. */
+const CUT_OFF_MS = 1_000;
 
-/** Whether a request asks for a WebSocket; any other protocol is not spoken here, and such a wish is passed over. */
+/** Whether a request is a WebSocket handshake; requests for any other protocol are served as plain HTTP. */
 export function asksForSocket({ method, headers }: IncomingMessage): boolean {
   return method === "GET" && headers.upgrade?.toLowerCase() === "websocket";
 }
@@ -58,9 +43,9 @@ export function asksForSocket({ method, headers }: IncomingMessage): boolean {
 /** `ws://…/v4/{project}/{app}/{path…}` of an app that is a server. */
 export class SocketHandler {
   readonly tunnels: Tunnels;
-  readonly #parts: SocketParts;
+  readonly #parts: ProxyParts;
 
-  constructor(parts: SocketParts) {
+  constructor(parts: ProxyParts) {
     this.#parts = parts;
     this.tunnels = new Tunnels(parts.clock);
   }
@@ -80,7 +65,7 @@ export class SocketHandler {
     return admitted instanceof Promise ? admitted.then(start) : start(admitted);
   }
 
-  /** Whoever may call the app is told why it takes no calls. */
+  /** Only a caller who may call the app learns why it takes no calls. */
   async #refuse(
     { projectId, appName: name }: AppRoute,
     admitted: RememberedToken | Promise<RememberedToken>,
@@ -91,18 +76,20 @@ export class SocketHandler {
 
   #start(request: SocketRequest, live: LiveApp, target: string, token: RememberedToken | null): void {
     const { exchange, first } = request;
-    const { customRuntime, limits } = live.version.config;
-    // Functions have no WebSockets. Checked after the token, which has to show first that its holder may know of the app.
-    if (!customRuntime) throw new AppError("not_found");
+    const { customRuntime: runtime, limits } = live.version.config;
+    // Functions have no WebSockets. Checked after the token: without one, a caller must not learn about the app.
+    if (!runtime) throw new AppError("not_found");
     if (exchange.response.destroyed) return;
-    const { executor, authenticator, clock } = this.#parts;
-    const head = this.#headOf(request, target, customRuntime.passAuthorization);
+    const { executor, authenticator, clock, trusted } = this.#parts;
+    const call: ServerCall = { ...request, token, live, runtime, target, webhook: null };
+    const plain = serverHead(call, { isStored: false, passExpect: false, trusted });
+    const head = { ...plain, headers: [...plain.headers, "connection", "Upgrade", "upgrade", "websocket"] };
     const answer = new SocketAnswer({
       exchange,
       caller: new WaitingCaller(exchange.request.socket, first),
       limits: {
-        maxAgeMs: customRuntime.websocketMaxAgeSeconds * 1000,
-        idleMs: customRuntime.websocketIdleSeconds * 1000,
+        maxAgeMs: runtime.websocketMaxAgeSeconds * 1000,
+        idleMs: runtime.websocketIdleSeconds * 1000,
         stallMs: limits.streamStallTimeoutSeconds * 1000,
       },
       tunnels: this.tunnels,
@@ -110,54 +97,21 @@ export class SocketHandler {
       clock,
     });
     const input = (): Buffer => packBody(head, NO_BODY);
-    const run = executor.execute(
-      {
-        id: exchange.id,
-        target: live.target,
-        functionName: pathName(target),
-        body: NO_BODY,
-        isBare: true,
-        ip: exchange.ip ?? exchange.request.socket.remoteAddress ?? null,
-        caller: token && token.principal.caller,
-        webhook: null,
-        http: { ...head, body: NO_BODY, keptBytes: 0, mustKeep: false, isUpgrade: true, input },
-      },
-      answer,
-    );
-    answer.attach(run);
-  }
-
-  #headOf({ exchange, head, route }: SocketRequest, target: string, passAuthorization: boolean): HttpRequest {
-    const { request, remote } = exchange;
-    const by = {
-      runId: exchange.id,
-      prefix: appPath(exchange, route),
-      remote,
-      trusted: this.#parts.trusted,
-      passAuthorization,
-      passExpect: false,
-      isStored: false,
-    };
-    const headers = requestHeaders(request, head, by);
-    headers.push("connection", "Upgrade", "upgrade", "websocket");
-    return { method: "GET", target, headers };
+    const http = { ...head, body: NO_BODY, keptBytes: 0, mustKeep: false, isUpgrade: true, input };
+    answer.attach(executor.execute(serverRun(call, http), answer));
   }
 }
 
 type SocketAnswerParts = {
   readonly exchange: Exchange;
-  /** Its end of the connection, until the app has agreed. */
+  /** The caller's side of the connection until the app agrees. */
   readonly caller: WaitingCaller;
   readonly limits: TunnelLimits;
   readonly tunnels: Tunnels;
-  /** Has `end` called when the caller's right to the connection ends; null if nobody watches that. */
+  /** Calls `end` when the caller's right to the connection ends; null if that is not watched. */
   readonly hold: ((end: (error: AppError) => void) => void) | null;
   readonly clock: Clock;
 };
-
-const POLICY_VIOLATION = 1008;
-/** What both sides of a WebSocket have for their last words whose caller may use it no more. */
-const CUT_OFF_MS = 1_000;
 
 /** The caller of a WebSocket: gets one if the app agrees, or else the app's response. */
 class SocketAnswer implements RunReader {
@@ -218,13 +172,9 @@ class SocketAnswer implements RunReader {
     const hasChosen = headerOf(head.headers, "sec-websocket-protocol") !== null;
     if (!hasChosen && offersOwn(exchange.request.rawHeaders))
       headers.push("sec-websocket-protocol", OWN_PROTOCOL);
-    let text = "HTTP/1.1 101 Switching Protocols\r\n";
-    for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
-    return `${text}\r\n`;
+    return `HTTP/1.1 101 Switching Protocols\r\n${fieldLines(headers)}\r\n`;
   }
 }
-
-const LOOK_MS = 30_000;
 
 /** All WebSockets of a gateway, on one timer. */
 export class Tunnels {
@@ -248,7 +198,7 @@ export class Tunnels {
     this.#timer = null;
   }
 
-  /** Ends those that are left: their replicas have said goodbye. */
+  /** Ends the remaining ones, whose replicas have stopped. */
   destroy(): void {
     for (const tunnel of this.#open) tunnel.destroy();
   }

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
-import type { ContainerWish } from "../../config/wall-keys.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 
 /** A program that builds images and runs containers, as this host has it. */
 export type ContainerTool = {
@@ -60,7 +60,10 @@ export function toolEnvironment(host: NodeJS.ProcessEnv): Record<string, string>
 }
 
 /** Looks for a tool that works. */
-export async function findContainerTool(wish: ContainerWish, host: NodeJS.ProcessEnv): Promise<FoundTool> {
+export async function findContainerTool(
+  wish: Settings["containerEngine"],
+  host: NodeJS.ProcessEnv,
+): Promise<FoundTool> {
   if (wish === "none") return { lack: "MILLRACE_CONTAINER_ENGINE=none" };
   const kinds = wish === "auto" ? (["podman", "docker"] as const) : [wish];
   const lacks: string[] = [];

@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { userInfo } from "node:os";
-import type { ContainerWish } from "../../config/wall-keys.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 import type { Log } from "../../kit/log.ts";
 import { mkdir, readdir, readFile, writeFile } from "../../kit/files.ts";
 import { makeRuntimeDir } from "../../kit/runtime-dir.ts";
@@ -22,7 +22,7 @@ const MAX_OPEN_FILES = 65_536;
 const MAX_USER_PROCESSES = 32_768;
 
 type ContainersParts = {
-  readonly containerEngine: ContainerWish;
+  readonly containerEngine: Settings["containerEngine"];
   readonly dataDir: string;
 };
 

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import type { Readable } from "node:stream";
 import { mkdir, rm, writeFile } from "../../kit/files.ts";
-import { within } from "../../kit/within.ts";
+import { withTimeout } from "../../kit/clock.ts";
 import { MAX_PROCESSES } from "../limits/limits.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Containers } from "./containers.ts";
@@ -102,7 +102,7 @@ export async function startContainer(
   const clear = async (): Promise<void> => {
     clearing ??= (async () => {
       remover.stdin.end();
-      await within(HUNG_MS, removed);
+      await withTimeout(HUNG_MS, removed);
       // Somebody has killed whoever waited beside it.
       if (remover.signalCode !== null || remover.pid === undefined)
         await containers.run(tool, projectId, [...REMOVAL[tool.kind], name]);
@@ -145,7 +145,7 @@ export async function startContainer(
     },
     askToEnd: () => void containers.run(tool, projectId, ["kill", "--signal", "TERM", name]),
     end: () => {
-      const ending = clear().then(async () => await within(LATE_MS, exited));
+      const ending = clear().then(async () => await withTimeout(LATE_MS, exited));
       // What is attached to a container that is gone has hung.
       void ending.then(() => child.kill("SIGKILL"));
     },

@@ -1,7 +1,7 @@
 import { envOf, SETTING_KEYS } from "../../config/setting-keys.ts";
 import type { Settings } from "../../config/setting-keys.ts";
-import { showSize } from "../../config/sizes.ts";
-import type { Rung } from "../walls/walls.ts";
+import { showSize } from "../../kit/units.ts";
+import type { WallLevel } from "../walls/walls.ts";
 import type { FoundHierarchy } from "./find-hierarchy.ts";
 import { MAX_PROCESSES } from "./limits.ts";
 import type {
@@ -38,10 +38,10 @@ export class HostLimits implements AppLimits {
   /** Groups that are being removed. */
   readonly #leaving = new Set<Promise<void>>();
 
-  constructor(found: FoundHierarchy, settings: LimitSettings, rung: Rung | null) {
+  constructor(found: FoundHierarchy, settings: LimitSettings, level: WallLevel | null) {
     this.#found = found;
     this.#settings = settings;
-    this.enforcement = enforcementOf(found, settings, rung);
+    this.enforcement = enforcementOf(found, settings, level);
   }
 
   group(limits: Limits): LimitGroup | null {
@@ -105,12 +105,12 @@ function watchedStorage({ maxProjectStorageBytes }: Pick<Settings, "maxProjectSt
 export function enforcementOf(
   found: FoundHierarchy,
   settings: LimitSettings,
-  rung: Rung | null,
+  level: WallLevel | null,
 ): Enforcement {
   const by = (controller: Controller): Enforced => {
     const lacking = found.lacking.get(controller);
     // Its files belong to the user that such an app runs as.
-    const hasWayOut = rung === null || rung === "process";
+    const hasWayOut = level === null || level === "process";
     if (found.hierarchy && lacking === undefined)
       return { by: found.hierarchy.flavour.name + (hasWayOut ? WAY_OUT : "") };
     return { lacking: lacking ?? "there are no control groups", remedy: DELEGATE };
@@ -122,7 +122,7 @@ export function enforcementOf(
   };
   const processes = by("pids");
   // The kernel does not count the processes of root.
-  const isCounted = rung !== null && process.getuid?.() !== 0;
+  const isCounted = level !== null && process.getuid?.() !== 0;
   return {
     memory: "by" in memory ? memory : { by: WATCHER },
     cpu: by("cpu"),
@@ -132,20 +132,20 @@ export function enforcementOf(
         : isCounted
           ? { by: "a limit of 16384 for all processes of the service's user" }
           : processes,
-    open_files: rung === null ? walls : { by: "a limit of 65536 for each process" },
-    scratch: rung === null ? walls : { by: WATCHER },
+    open_files: level === null ? walls : { by: "a limit of 65536 for each process" },
+    scratch: level === null ? walls : { by: WATCHER },
     storage: watchedStorage(settings),
   };
 }
 
 /** Finds out, by trying, what this host can hold apps to, and prepares it. */
-export async function findLimits(settings: LimitSettings, rung: Rung | null): Promise<AppLimits> {
-  return new HostLimits(await findHierarchy(settings.dataDir), settings, rung);
+export async function findLimits(settings: LimitSettings, level: WallLevel | null): Promise<AppLimits> {
+  return new HostLimits(await findHierarchy(settings.dataDir), settings, level);
 }
 
 /** What `findLimits` would find, for whoever is not the service. */
-export async function lookAtLimits(settings: LimitSettings, rung: Rung | null): Promise<Enforcement> {
-  return enforcementOf(await findHierarchy(settings.dataDir, false), settings, rung);
+export async function lookAtLimits(settings: LimitSettings, level: WallLevel | null): Promise<Enforcement> {
+  return enforcementOf(await findHierarchy(settings.dataDir, false), settings, level);
 }
 
 const NO_WALLS: Enforced = {

@@ -1,5 +1,5 @@
 import { chownSync, mkdirSync, statSync } from "node:fs";
-import type { UidRange } from "../../config/uid-range.ts";
+import type { UidRange } from "../../config/service-keys.ts";
 import { storageFolder } from "../data-folders.ts";
 
 /**

@@ -4,18 +4,17 @@ import { readdirSync, realpathSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { z } from "zod";
 import type { Settings } from "../../config/setting-keys.ts";
-import type { UidRange } from "../../config/uid-range.ts";
+import type { UidRange } from "../../config/service-keys.ts";
 import type { Log } from "../../kit/log.ts";
 import { PROJECT_ID } from "../../model/names.ts";
 import { storageFolder } from "../data-folders.ts";
 import { startOf } from "../interpreter.ts";
-import type { Rung } from "../walls/walls.ts";
-import { freeUser, ownerOf, StorageFolders } from "./folders.ts";
-import { chmod, lchown, readdir } from "../../kit/files.ts";
-import { giveTree } from "../../kit/give-tree.ts";
+import { chmod, chownTree, lchown, readdir } from "../../kit/files.ts";
+import type { WallLevel } from "../walls/walls.ts";
+import { StorageFolders, freeUser, ownerOf } from "./folders.ts";
 
-type SettleParts = Pick<Settings, "dataDir" | "uidRange"> & {
-  readonly rung: Rung | null;
+export type SettleParts = Pick<Settings, "dataDir" | "uidRange"> & {
+  readonly level: WallLevel | null;
   /** The host's interpreter. */
   readonly python: string;
   readonly log: Log;
@@ -29,8 +28,8 @@ const LEFT = z.object({ count: z.number() });
  * cut short.
  */
 export async function settleStorage(parts: SettleParts): Promise<StorageFolders> {
-  const { dataDir, uidRange, rung } = parts;
-  const range = rung === "uid" ? uidRange : null;
+  const { dataDir, uidRange, level } = parts;
+  const range = level === "uid" ? uidRange : null;
   const own = process.getuid?.();
   if (own !== 0) return new StorageFolders(dataDir);
   const users = range === null ? null : assign(dataDir, range);
@@ -110,12 +109,12 @@ async function give(
  */
 async function giveDeployed(dataDir: string, projectId: string, user: number): Promise<void> {
   const bundles = path.join(dataDir, "bundles", projectId);
-  for (const app of await namesIn(bundles)) await giveTree(path.join(bundles, app), user);
+  for (const app of await namesIn(bundles)) await chownTree(path.join(bundles, app), user);
   const environments = path.join(dataDir, "environments");
   for (const name of await namesIn(environments)) {
     if (!name.startsWith(`${projectId}-`)) continue;
     const environment = path.join(environments, name);
-    await giveTree(environment, user);
+    await chownTree(environment, user);
     // The service writes its marker there.
     await lchown(environment, 0, 0);
     await chmod(environment, 0o755);

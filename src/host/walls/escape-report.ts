@@ -1,8 +1,8 @@
 import { closeSync, constants, fstatSync, openSync, readSync, renameSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import * as z from "zod/mini";
-import { ESCAPE_REPORT } from "../../shapes/isolation.ts";
-import type { EscapeReport } from "../../shapes/isolation.ts";
+import { ESCAPE_REPORT } from "../../shapes/installation.ts";
+import type { EscapeReport } from "../../shapes/installation.ts";
 
 const FILE = "escape-report.json";
 /** More than any report takes. */

@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { Settings } from "../../config/setting-keys.ts";
 import { runtimeDir } from "../../kit/runtime-dir.ts";
-import { SPECIAL_4, SPECIAL_6 } from "../../kit/special-addresses.ts";
+import { SPECIAL_4, SPECIAL_6 } from "../../kit/ip-addresses.ts";
 import type { Network } from "../../model/app-config.ts";
 
 /** What the agent is told of an app's network: names and values. */
@@ -28,10 +28,16 @@ export const METADATA = [
 /** Names are asked for over TCP: no datagram goes out. The C library reads the first, gRPC the second. */
 const WITHOUT_DATAGRAMS = { RES_OPTIONS: "use-vc", GRPC_DNS_RESOLVER: "native" } as const;
 
+/** Ports of this machine, both ends included. */
+export type PortRange = { readonly first: number; readonly last: number };
+
+/** The ports of servers. Below those that the kernel picks for outgoing connections; apps may use no port of others. */
+export const SERVER_PORTS: PortRange = { first: 21_000, last: 24_999 };
+
 /** What stands between apps and the network. */
 export type NetworkWall = Pick<
   Settings,
-  "egressOnly" | "egressAllow" | "networkDeny" | "networkUnenforced" | "serverPorts"
+  "egressOnly" | "egressAllow" | "networkDeny" | "networkUnenforced"
 > & {
   /** Whether apps live behind walls at all: any of them keeps an app off the network as a whole. */
   readonly hasWalls: boolean;
@@ -94,10 +100,9 @@ export function networkFields(
   if (network === false) return wall.gap === null ? [...NO_NETWORK, ...NOTIFIER] : NO_NETWORK;
   const fields: (readonly [string, string])[] = [["network", String(network)]];
   if (wall.gap !== null) return fields;
-  const { first, last } = wall.serverPorts;
   fields.push(["management_port", String(wall.managementPort())]);
   if (wall.neighbours !== null) fields.push(["neighbours", wall.neighbours]);
-  fields.push(["server_ports", `${first}-${last}`]);
+  fields.push(["server_ports", `${SERVER_PORTS.first}-${SERVER_PORTS.last}`]);
   if (server !== null)
     fields.push(["own_port", String(server.own)], ["declared_port", String(server.declared)]);
   for (const range of [...METADATA, ...wall.networkDeny]) fields.push(["denied", range]);

@@ -1,133 +1,98 @@
-import path from "node:path";
 import { spawn } from "node:child_process";
-import { text } from "node:stream/consumers";
-import { startOf } from "../interpreter.ts";
 import { existsSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
+import path from "node:path";
+import { text } from "node:stream/consumers";
 import { z } from "zod";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
-import { RUNGS } from "./walls.ts";
-import type { Offer, Rung } from "./walls.ts";
+import { startOf } from "../interpreter.ts";
+import { WALL_LEVELS } from "./walls.ts";
+import type { Offer, WallLevel } from "./walls.ts";
 
 /** Generous: a few processes that start and end. */
 const ANSWER_MS = 60_000;
 
-/**
- * Asks one of the Python programs that try what this host can do, and gives what it printed. Throws with the reason, as
- * the program's last line says it, if it printed nothing or could not be run.
- */
-async function askProbe(
-  python: string,
-  module: `millrace_walls.probe${string}`,
-  question: object,
-): Promise<string> {
-  const child = spawn(python, startOf(module), { env: {}, cwd: "/", timeout: ANSWER_MS });
-  child.stdin.on("error", () => {}); // It ended before it read: what it said on stderr tells why.
-  child.stdin.end(`${JSON.stringify(question)}\n`);
-  const failed = new Promise<never>((_, reject) => void child.once("error", reject));
-  const [said, complaint] = await Promise.race([
-    Promise.all([text(child.stdout), text(child.stderr)]),
-    failed,
-  ]);
-  if (said.trim() === "") throw new Error(complaint.trim().split("\n").at(-1) || "Python gave no answer");
-  return said;
-}
-
-/** A folder to try walls in. Not in the data directory, which may not exist yet; nor may what TMPDIR names. */
-async function makeProbeFolder(): Promise<string> {
-  const root = existsSync(tmpdir()) ? tmpdir() : "/tmp";
-  return await mkdtemp(path.join(root, "millrace-walls-"));
-}
-
-const why = z.string().nullable();
-const offer = z.object({ process: why, landlock: why, userns: why, uid: why });
-
-/** What of a host has to be known to try its walls: what apps see of it and what they may not, and a user that projects may have. */
-type ProbedHost = {
+/** What is needed to try walls: what apps see and must not see of the host, and a user that a project may have. */
+export type ProbedHost = {
   readonly python: string;
   readonly dataDir: string;
   readonly reads: readonly string[];
   readonly user: number;
 };
 
-/** Finds out which rungs this host gives, by raising the walls of each around a process that runs into them. */
-export async function probeRungs({ python, dataDir, reads, user }: ProbedHost): Promise<Offer> {
-  const folder = await makeProbeFolder();
+const why = z.string().nullable();
+const offer = z.object({ process: why, landlock: why, userns: why, uid: why });
+const cudaStart = z.object({ bare: why, walled: why, walls: z.array(z.string()) });
+
+/** How CUDA starts on a host: why it fails outside of isolation or inside it, and which walls stop it. */
+export type CudaStart = z.infer<typeof cudaStart>;
+
+/** Finds out which levels this host supports, by raising the walls of each around a process that runs into them. */
+export async function probeLevels({ reads, ...host }: ProbedHost): Promise<Offer> {
   try {
-    const data_dir = path.resolve(dataDir);
-    const question = { folder, data_dir, harness: PYTHON_DIR, reads, user: String(user) };
-    return offer.parse(JSON.parse(await askProbe(python, "millrace_walls.probe", question)));
+    return offer.parse(JSON.parse(await ask("probe", host, { reads })));
   } catch (error) {
-    return none((error as Error).message);
-  } finally {
-    await removeTree(folder);
+    // A Python that cannot even try, for example without ctypes, supports no level.
+    return Object.fromEntries(WALL_LEVELS.map((level) => [level, (error as Error).message])) as Offer;
   }
 }
 
-/** A Python that cannot even try, as without ctypes, gives no rung. */
-function none(reason: string): Offer {
-  return Object.fromEntries(RUNGS.map((rung) => [rung, reason])) as Offer;
-}
-
-/**
- * Why connections of apps behind a rung cannot be judged here; null where they can. Found out by making two. `user` is
- * one that projects may have.
- */
+/** Why connections of apps at a level cannot be filtered here; null if they can. It makes two to find out. */
 export async function probeNetwork(
   python: string,
-  rung: Rung,
+  level: WallLevel,
   dataDir: string,
   user: number,
 ): Promise<string | null> {
-  const folder = await makeProbeFolder();
   try {
-    const data_dir = path.resolve(dataDir);
-    const question = { rung, folder, data_dir, harness: PYTHON_DIR, user: String(user) };
-    const why = (await askProbe(python, "millrace_walls.probe_network", question)).trim();
-    return why === "judged" ? null : why;
+    const reason = (await ask("probe_network", { python, dataDir, user }, { rung: level })).trim();
+    return reason === "judged" ? null : reason;
   } catch (error) {
     return (error as Error).message;
-  } finally {
-    await rm(folder, { recursive: true, force: true });
   }
 }
 
-const answer = z.object({
-  bare: z.nullable(z.string()),
-  walled: z.nullable(z.string()),
-  walls: z.array(z.string()),
-});
-
-/** How CUDA starts on a host: why it does not outside of isolation or inside it, and which parts of that stop it. */
-export type CudaStart = z.infer<typeof answer>;
-
-/** There is an NVIDIA GPU, or at least its driver. */
+/** Whether there is an NVIDIA GPU, or at least its driver. */
 export function hasNvidia(): boolean {
   return existsSync("/dev/nvidiactl");
 }
 
-/** Starts CUDA outside the walls of a rung and behind them. Throws if that cannot be tried. */
+/** Starts CUDA outside the walls and behind them. Throws if that cannot be tried. */
 export async function probeCuda(
-  { python, dataDir, reads, user }: ProbedHost,
-  rung: Rung | null,
+  { reads, ...host }: ProbedHost,
+  level: WallLevel | null,
   { hasNotifier, env }: { readonly hasNotifier: boolean; readonly env: NodeJS.ProcessEnv },
 ): Promise<CudaStart> {
-  const folder = await makeProbeFolder();
+  const libraries = env["LD_LIBRARY_PATH"];
+  const variables = libraries === undefined ? {} : { LD_LIBRARY_PATH: libraries };
+  const question = { rung: level, reads, has_notifier: hasNotifier, variables };
+  return cudaStart.parse(JSON.parse(await ask("probe_cuda", host, question)));
+}
+
+/**
+ * Runs one of the Python programs that try walls, in a temporary folder, and returns its output. Throws the last line
+ * of its stderr if it printed nothing.
+ */
+async function ask(
+  module: `probe${string}`,
+  { python, dataDir, user }: Omit<ProbedHost, "reads">,
+  question: object,
+): Promise<string> {
+  // Not in the data directory, which may not exist yet; nor may the folder that TMPDIR names.
+  const folder = await mkdtemp(path.join(existsSync(tmpdir()) ? tmpdir() : "/tmp", "millrace-walls-"));
   try {
-    const libraries = env["LD_LIBRARY_PATH"];
-    const question = {
-      rung,
-      folder,
-      data_dir: path.resolve(dataDir),
-      harness: PYTHON_DIR,
-      reads,
-      user: String(user),
-      has_notifier: hasNotifier,
-      variables: libraries === undefined ? {} : { LD_LIBRARY_PATH: libraries },
-    };
-    return answer.parse(JSON.parse(await askProbe(python, "millrace_walls.probe_cuda", question)));
+    const common = { folder, data_dir: path.resolve(dataDir), harness: PYTHON_DIR, user: String(user) };
+    const start = startOf(`millrace_walls.${module}`);
+    const child = spawn(python, start, { env: {}, cwd: "/", timeout: ANSWER_MS });
+    child.stdin.on("error", () => {}); // It ended before it read: its stderr says why.
+    child.stdin.end(`${JSON.stringify({ ...common, ...question })}\n`);
+    const failed = new Promise<never>((_, reject) => void child.once("error", reject));
+    const outputs = Promise.all([text(child.stdout), text(child.stderr)]);
+    const [said, complaint] = await Promise.race([outputs, failed]);
+    if (said.trim() === "") throw new Error(complaint.trim().split("\n").at(-1) || "Python gave no answer");
+    return said;
   } finally {
     await removeTree(folder);
   }

@@ -1,57 +1,57 @@
 import type { Settings } from "../../config/setting-keys.ts";
-import { probeNetwork, probeRungs } from "./probes.ts";
-import { highestRung, RUNG_REMEDIES, RUNGS } from "./walls.ts";
-import type { Offer, Rung } from "./walls.ts";
+import { probeNetwork, probeLevels } from "./probes.ts";
+import { highestLevel, LEVEL_REMEDIES, WALL_LEVELS } from "./walls.ts";
+import type { Offer, WallLevel } from "./walls.ts";
 import { neighboursFile } from "./network.ts";
 import type { NetworkWall } from "./network.ts";
 
 /** What apps live behind. */
 export type Isolated = {
   /** Null for nothing. */
-  readonly rung: Rung | null;
+  readonly level: WallLevel | null;
   /** Why apps live behind nothing, and what to do about it; null where they do not. */
   readonly lack: string | null;
 };
 
 /**
- * Finds the strongest rung that the host gives. Throws, with what the host lacks and how to get it, when that is weaker
+ * Finds the strongest level that the host gives. Throws, with what the host lacks and how to get it, when that is weaker
  * than the setting names.
  */
-export async function requireRung(
+export async function requireLevel(
   { isolation, dataDir, uidRange }: Pick<Settings, "isolation" | "dataDir" | "uidRange">,
   python: string,
   reads: readonly string[],
 ): Promise<Isolated> {
-  if (isolation === "none") return { rung: null, lack: "MILLRACE_ISOLATION=none" };
-  const offer = await probeRungs({ python, dataDir, reads, user: uidRange.first });
+  if (isolation === "none") return { level: null, lack: "MILLRACE_ISOLATION=none" };
+  const offer = await probeLevels({ python, dataDir, reads, user: uidRange.first });
   const complaint = isolation === "auto" ? null : complaintAbout(isolation, offer);
   if (complaint !== null) throw new Error(complaint);
-  const rung = highestRung(offer);
-  return { rung, lack: rung === null ? lackOf(offer) : null };
+  const level = highestLevel(offer);
+  return { level, lack: level === null ? lackOf(offer) : null };
 }
 
 /** Why the host gives apps no walls at all, and what to do. */
 export function lackOf({ process: reason }: Offer): string {
-  return `this host gives none: ${reason}. ${RUNG_REMEDIES.process}`;
+  return `this host gives none: ${reason}. ${LEVEL_REMEDIES.process}`;
 }
 
-/** Why the host can give neither a rung nor one above it, and what to do; null where it can. */
-export function complaintAbout(rung: Rung, offer: Offer): string | null {
-  const highest = highestRung(offer);
-  if (highest !== null && RUNGS.indexOf(highest) >= RUNGS.indexOf(rung)) return null;
+/** Why the host can give neither a level nor one above it, and what to do; null where it can. */
+export function complaintAbout(level: WallLevel, offer: Offer): string | null {
+  const highest = highestLevel(offer);
+  if (highest !== null && WALL_LEVELS.indexOf(highest) >= WALL_LEVELS.indexOf(level)) return null;
   const instead = highest === null ? "" : `; or set it to ${highest}, which this host gives`;
-  return `MILLRACE_ISOLATION=${rung}, but this host cannot give that: ${offer[rung]}. ${RUNG_REMEDIES[rung]}${instead}`;
+  return `MILLRACE_ISOLATION=${level}, but this host cannot give that: ${offer[level]}. ${LEVEL_REMEDIES[level]}${instead}`;
 }
 
 /** Finds out what this host can enforce. Throws if that is less than the settings ask for. */
 export async function requireNetwork(
   settings: Settings,
-  rung: Rung | null,
+  level: WallLevel | null,
   python: string,
   managementPort: () => number,
 ): Promise<NetworkWall> {
-  const { egressOnly, egressAllow, networkDeny, networkUnenforced, serverPorts } = settings;
-  const gap = await findGap(rung, python, settings);
+  const { egressOnly, egressAllow, networkDeny, networkUnenforced } = settings;
+  const gap = await findGap(level, python, settings);
   if (gap !== null && egressOnly && networkUnenforced === "refuse")
     throw new Error(
       `MILLRACE_EGRESS_ONLY is set, but this service cannot enforce it: ${gap}; or set MILLRACE_NETWORK_UNENFORCED=warn`,
@@ -61,8 +61,7 @@ export async function requireNetwork(
     egressAllow,
     networkDeny,
     networkUnenforced,
-    serverPorts,
-    hasWalls: rung !== null,
+    hasWalls: level !== null,
     gap,
     managementPort,
     neighbours: settings.databaseUrl === null ? null : neighboursFile(settings.dataDir),
@@ -71,12 +70,12 @@ export async function requireNetwork(
 
 /** Why connections are not judged here, and what to do about it; null where they are. */
 export async function findGap(
-  rung: Rung | null,
+  level: WallLevel | null,
   python: string,
   { dataDir, uidRange }: Pick<Settings, "dataDir" | "uidRange">,
 ): Promise<string | null> {
-  if (rung === null) return "apps live behind no walls: set MILLRACE_ISOLATION to a level";
-  const reason = await probeNetwork(python, rung, dataDir, uidRange.first);
+  if (level === null) return "apps live behind no walls: set MILLRACE_ISOLATION to a level";
+  const reason = await probeNetwork(python, level, dataDir, uidRange.first);
   if (reason === null) return null;
   return `${reason} (Linux 5.7 or newer is needed, kernel.yama.ptrace_scope below 2, and in a container the capability SYS_PTRACE)`;
 }

@@ -2,9 +2,8 @@ import { chownSync, mkdirSync, mkdtempSync } from "node:fs";
 import path from "node:path";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
-import { removeTree } from "../../kit/remove-tree.ts";
-import { Trash } from "../../kit/trash.ts";
-import { within } from "../../kit/within.ts";
+import { removeTree, Trash } from "../../kit/remove-tree.ts";
+import { withTimeout } from "../../kit/clock.ts";
 
 /** Makes a folder for one seat's or one build's processes: their home, and where they keep temporary files. */
 export function makeScratch(dataDir: string, user: number | null): string {
@@ -30,7 +29,7 @@ export async function removeScratch(scratch: string): Promise<void> {
 
 /** Waits for those that are being removed; nobody else waits for a replica's. */
 export async function scratchRemoved(clock: Clock): Promise<void> {
-  await within(STOP_MS, Promise.all(removals), clock);
+  await withTimeout(STOP_MS, Promise.all(removals), clock);
 }
 
 /** Removes what a service that was killed has left. Its apps may not be quite gone: nothing in there is followed. */

@@ -1,14 +1,14 @@
 import type { NetworkFields, NetworkWall } from "./network.ts";
 
 /** What an app can live behind, from the weakest to the strongest; each includes those before it. */
-export const RUNGS = ["process", "landlock", "userns", "uid"] as const;
-export type Rung = (typeof RUNGS)[number];
+export const WALL_LEVELS = ["process", "landlock", "userns", "uid"] as const;
+export type WallLevel = (typeof WALL_LEVELS)[number];
 
-/** For each rung, why this host cannot give it; null where it can. */
-export type Offer = Readonly<Record<Rung, string | null>>;
+/** For each level, why this host cannot give it; null where it can. */
+export type Offer = Readonly<Record<WallLevel, string | null>>;
 
-/** What to do about a rung that the host does not give. */
-export const RUNG_REMEDIES: Readonly<Record<Rung, string>> = {
+/** What to do about a level that the host does not give. */
+export const LEVEL_REMEDIES: Readonly<Record<WallLevel, string>> = {
   process:
     "the kernel must allow seccomp filters (in a container, no profile may forbid them), and Python must have ctypes",
   landlock:
@@ -18,17 +18,17 @@ export const RUNG_REMEDIES: Readonly<Record<Rung, string>> = {
   uid: "start the service as root, in a user namespace (if in any) that knows the ids of MILLRACE_UID_RANGE, with a data directory on a file system that stores owners; userns must hold too",
 };
 
-/** The strongest rung that the host gives together with all before it; null for none. */
-export function highestRung(offer: Offer): Rung | null {
-  return RUNGS.findLast((rung) => offer[rung] === null) ?? null;
+/** The strongest level that the host gives together with all before it; null for none. */
+export function highestLevel(offer: Offer): WallLevel | null {
+  return WALL_LEVELS.findLast((level) => offer[level] === null) ?? null;
 }
 
 /** What stands around an app elsewhere, and why that judges no connections; null where it does. */
-export type StandingWalls = { readonly level: Rung | "none"; readonly gap: string | null };
+export type StandingWalls = { readonly level: WallLevel | "none"; readonly gap: string | null };
 
 /** A host whose apps live behind walls. */
 export type WalledHost = {
-  readonly rung: Rung;
+  readonly level: WallLevel;
   readonly dataDir: string;
   /** Who the app runs as; null where that is the service's own user. */
   readonly user: number | null;

@@ -1,4 +1,4 @@
-import { GrowingBytes } from "../growing-bytes.ts";
+import { GrowingBytes } from "../bytes.ts";
 import { BadResponse, parseFields } from "./fields.ts";
 
 /** The last chunk has come. */

@@ -1,11 +1,6 @@
 import { isUtf8 } from "node:buffer";
-import { QUOTE, skipPlain } from "../../kit/json/plain.ts";
-import { fault, FAULTY, notedFault } from "./fault.ts";
-import type { JsonFault } from "./fault.ts";
+import { BACKSLASH, QUOTE, skipPlain } from "./scan.ts";
 import { addKey, FEW_KEYS, gatherKeys, MAX_KEYS, repeatsFewKeys } from "./keys.ts";
-import { scanNumber } from "./number.ts";
-import { scanString } from "./string.ts";
-import { firstBadUtf8 } from "./utf8.ts";
 
 /** How many objects and arrays may stand inside each other, the body itself counted; a caller may allow fewer. */
 export const MAX_DEPTH = 64;
@@ -162,4 +157,168 @@ function faultOfDepth(open: number): number {
 
 function faultOfUnclosed(kind: "object" | "array", open: number): number {
   return fault(`an ${kind} that is not closed`, open);
+}
+
+const LETTER_U = 0x75;
+
+/** 1 for each byte that may follow a backslash, `u` excepted. */
+const IS_SHORT_ESCAPE = new Uint8Array(256);
+for (const letter of '"\\/bfnrt') IS_SHORT_ESCAPE[letter.charCodeAt(0)] = 1;
+
+/** The value of each hexadecimal digit, 0xff for any other byte. */
+const HEX_VALUE = new Uint8Array(256).fill(0xff);
+for (let value = 0; value < 16; value++) {
+  const digit = value.toString(16);
+  HEX_VALUE[digit.charCodeAt(0)] = value;
+  HEX_VALUE[digit.toUpperCase().charCodeAt(0)] = value;
+}
+
+/** Scans the string whose opening quote is at `open`; the offset after its closing quote, or `FAULTY`. */
+function scanString(body: Buffer, open: number): number {
+  let at = open + 1;
+  for (;;) {
+    at = skipPlain(body, at);
+    if (at >= body.length) return fault("a string without its closing quote", open);
+    const byte = body[at]!;
+    if (byte === QUOTE) return at + 1;
+    if (byte !== BACKSLASH) return fault("a control character inside a string", at);
+    at = scanEscape(body, at);
+    if (at === FAULTY) return FAULTY;
+  }
+}
+
+function scanEscape(body: Buffer, backslash: number): number {
+  if (backslash + 1 >= body.length) return fault("an escape cut short", backslash);
+  const letter = body[backslash + 1]!;
+  if (IS_SHORT_ESCAPE[letter] === 1) return backslash + 2;
+  if (letter !== LETTER_U) return fault("an unknown escape inside a string", backslash);
+  const unit = escapedUnit(body, backslash);
+  if (unit < 0) return fault("a \\u escape without four hexadecimal digits", backslash);
+  if (unit < 0xd800 || unit > 0xdfff) return backslash + 6;
+  // UTF-16 halves: only a high one directly followed by a low one is a character.
+  const next = unit < 0xdc00 ? escapedUnit(body, backslash + 6) : -1;
+  if (next < 0xdc00 || next > 0xdfff) return fault("a lone surrogate escape", backslash);
+  return backslash + 12;
+}
+
+/** The UTF-16 unit of a complete `\u` escape at this offset, or -1. */
+function escapedUnit(body: Buffer, at: number): number {
+  if (at + 6 > body.length || body[at] !== BACKSLASH || body[at + 1] !== LETTER_U) return -1;
+  const a = HEX_VALUE[body[at + 2]!]!;
+  const b = HEX_VALUE[body[at + 3]!]!;
+  const c = HEX_VALUE[body[at + 4]!]!;
+  const d = HEX_VALUE[body[at + 5]!]!;
+  return (a | b | c | d) > 0xf ? -1 : (a << 12) | (b << 8) | (c << 4) | d;
+}
+
+/** Python refuses to read a longer integer (`sys.int_info.default_max_str_digits`); fractions have no limit. */
+export const MAX_INTEGER_DIGITS = 4300;
+
+const PLUS = 0x2b;
+const POINT = 0x2e;
+const LETTER_I = 0x49;
+/** Sets the bit that makes `E` an `e`. */
+const LOWER_CASE = 0x20;
+const LETTER_E = 0x65;
+
+/** Scans the number that begins at `start` with a digit or a minus; the offset after it, or `FAULTY`. */
+function scanNumber(body: Buffer, start: number): number {
+  const end = body.length;
+  const first = body[start] === MINUS ? start + 1 : start;
+  let at = skipDigits(body, first);
+  if (at === first) {
+    const isInfinity = first < end && body[first] === LETTER_I;
+    return fault(isInfinity ? "-Infinity, which JSON does not have," : "a minus without a digit", start);
+  }
+  if (body[first] === ZERO && at > first + 1) return fault("a number with a leading zero", start);
+  const integerDigits = at - first;
+  let isInteger = true;
+  if (at < end && body[at] === POINT) {
+    isInteger = false;
+    const fraction = at + 1;
+    at = skipDigits(body, fraction);
+    if (at === fraction) return fault("a decimal point without a digit after it", start);
+  }
+  if (at < end && (body[at]! | LOWER_CASE) === LETTER_E) {
+    isInteger = false;
+    at += 1;
+    if (at < end && (body[at] === PLUS || body[at] === MINUS)) at += 1;
+    const exponent = at;
+    at = skipDigits(body, exponent);
+    if (at === exponent) return fault("an exponent without a digit", start);
+  }
+  if (isInteger && integerDigits > MAX_INTEGER_DIGITS) {
+    return fault(`an integer of more than ${MAX_INTEGER_DIGITS} digits`, start);
+  }
+  return at;
+}
+
+function skipDigits(body: Buffer, at: number): number {
+  const end = body.length;
+  while (at < end) {
+    const byte = body[at]!;
+    if (byte < ZERO || byte > NINE) break;
+    at += 1;
+  }
+  return at;
+}
+
+const BLOCK_BYTES = 4096;
+
+/** The offset of the first byte that is not part of a valid UTF-8 sequence; -1 when all are. */
+function firstBadUtf8(body: Buffer): number {
+  if (isUtf8(body)) return -1;
+  let at = 0;
+  while (at < body.length) {
+    const blockEnd = sequenceStart(body, at + BLOCK_BYTES);
+    if (isUtf8(body.subarray(at, blockEnd))) {
+      at = blockEnd;
+      continue;
+    }
+    while (at < blockEnd) {
+      const next = at + sequenceBytes(body[at]!);
+      if (!isUtf8(body.subarray(at, next))) return at;
+      at = next;
+    }
+  }
+  return -1;
+}
+
+/** Moves `at` back to where a sequence begins, so that a block never ends inside one. */
+function sequenceStart(body: Buffer, at: number): number {
+  if (at >= body.length) return body.length;
+  let start = at;
+  // A sequence has at most three continuation bytes; more of them are a fault wherever the block ends.
+  while (start > at - 3 && (body[start]! & 0xc0) === 0x80) start -= 1;
+  return start;
+}
+
+function sequenceBytes(lead: number): number {
+  if (lead < 0xc0) return 1;
+  if (lead < 0xe0) return 2;
+  return lead < 0xf0 ? 3 : 4;
+}
+
+/** Why a body was refused: what is wrong and at which byte, never a piece of the body itself. */
+export type JsonFault = { readonly message: string };
+
+/** What a scan returns instead of the next offset when it met a fault. */
+const FAULTY = -1;
+
+let foundReason = "";
+let foundAt = 0;
+
+/**
+ * Notes a fault and returns `FAULTY`. A note, not an exception or an object per scan: the scans return plain
+ * offsets, which keeps a faultless check free of allocations. One check runs at a time, without a pause.
+ */
+function fault(reason: string, at: number): number {
+  foundReason = reason;
+  foundAt = at;
+  return FAULTY;
+}
+
+/** The fault noted last, for the caller. */
+function notedFault(): JsonFault {
+  return { message: `The body is not a valid JSON object: ${foundReason} at byte ${foundAt}.` };
 }

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "../clock.ts";
-import { closeFrame, pingFrame } from "./frames.ts";
-import { Lane } from "./lane.ts";
+import { closeFrame, Lane, pingFrame } from "./lane.ts";
+import { GrowingBytes } from "../bytes.ts";
 
 /** How long a WebSocket may last, and how long one side may leave unread what the other sent. */
 export type TunnelLimits = {
@@ -12,7 +12,7 @@ export type TunnelLimits = {
 };
 
 /** The two ends of a WebSocket. */
-export type TunnelParts = {
+type TunnelParts = {
   readonly client: Socket;
   readonly app: Socket;
   readonly limits: TunnelLimits;
@@ -212,5 +212,33 @@ export class Tunnel {
     if (this.#open > 0) return;
     this.#farewell?.cancel();
     this.#parts.onOver(this.#isCut);
+  }
+}
+
+/** What a caller may send before its handshake is answered; what is more waits outside. */
+const MAX_BYTES = 64 * 1024;
+
+/** A caller whose handshake is not answered yet: what it sends already is kept, and if it leaves its connection ends. */
+export class WaitingCaller {
+  readonly #socket: Socket;
+  readonly #early = new GrowingBytes();
+  readonly #onData = (data: Buffer): void => {
+    this.#early.add(data, 0, data.length);
+    if (this.#early.length >= MAX_BYTES) this.#socket.pause();
+  };
+  readonly #onEnd = (): void => void this.#socket.destroy();
+
+  /** `first`: what came together with the handshake. */
+  constructor(socket: Socket, first: Buffer) {
+    this.#socket = socket;
+    this.#early.add(first, 0, first.length);
+    // HTTP has let go of it: nobody else reads that it has ended.
+    socket.on("data", this.#onData).once("end", this.#onEnd);
+  }
+
+  /** Leaves the connection to others; gives what has come. */
+  leave(): Buffer {
+    this.#socket.off("data", this.#onData).off("end", this.#onEnd);
+    return this.#early.take();
   }
 }

@@ -3,12 +3,23 @@ import type { Socket } from "node:net";
 import type { Writable } from "node:stream";
 import type { ListenerLimits } from "../../config/listener-limits.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { clientAddress } from "../../kit/listener/client-address.ts";
-import { ConnectionGate } from "../../kit/listener/connection-gate.ts";
-import type { Doing, Visitor } from "../../kit/listener/connection-gate.ts";
-import { AppError } from "../../model/errors.ts";
-import { fromPeer } from "./from-peer.ts";
-import { noRoom } from "../../model/raw-refusal.ts";
+import { clientAddress } from "../../kit/ip-addresses.ts";
+import { ConnectionGate } from "../../kit/listener.ts";
+import type { Doing, Visitor } from "../../kit/listener.ts";
+import { AppError, noRoom } from "../../model/errors.ts";
+import type { FromPeer } from "../../nodes/peer-listener.ts";
+
+const passedOn = new WeakMap<IncomingMessage, FromPeer>();
+
+/** Remembers that another node has passed a request on. */
+export function noteFromPeer(request: IncomingMessage, from: FromPeer): void {
+  passedOn.set(request, from);
+}
+
+/** What the node says that has passed a request on; null for one that came here first. */
+export function fromPeer(request: IncomingMessage): FromPeer | null {
+  return passedOn.get(request) ?? null;
+}
 
 /** A connection and the latest request on it. */
 type Visit = {

@@ -1,94 +1,80 @@
 import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
+import type { Audit } from "../../identity/audit.ts";
 import { requireMoreThanCalls, requirePerson, requireRole } from "../../identity/principal.ts";
 import type { Principal } from "../../identity/principal.ts";
+import { addressKey } from "../../kit/ip-addresses.ts";
 import { AppError } from "../../model/errors.ts";
-import { addressKey } from "../../kit/listener/client-address.ts";
-import { isPlainText } from "./json-body.ts";
-import type { AppKey } from "../../nodes/forward/whereabouts.ts";
+import type { AppKey } from "../../nodes/forward/app-locator.ts";
 import type { Shape } from "../../shapes/shape.ts";
-import type { AnyOperation } from "./operation.ts";
-import { fromPeer } from "./from-peer.ts";
-import { nameIn } from "./find-app.ts";
-import type { ManagementPassing } from "./passing.ts";
+import { isPlainText } from "./bodies.ts";
+import { fromPeer } from "./connections.ts";
+import type { ManagementForwarding } from "./forwarding.ts";
+import { nameIn } from "./inputs.ts";
+import type { Operation, RecordedChange } from "./operation.ts";
 import { Shares } from "./shares.ts";
 import type { Lane, Payers, Turn } from "./shares.ts";
 
 const MAX_BODY_BYTES = 64 * 1024;
 const MAX_VALUES = 2_000;
-/** How often a request whose app moves away and back is tried here. */
+/** How often a request is tried here if its app moves away and back. */
 const MAX_TRIES = 5;
-/** A body may have a million faults; nobody reads more. */
+/** Of the problems of one body. */
 const MAX_DETAILS = 20;
 const MAX_FIELD_CHARS = 200;
 
-/** Says who sends a request; throws `unauthorized`. */
+/** Returns the sender of a request; throws `unauthorized`. */
 export type Authenticate = (authorization: string | null) => Promise<Principal>;
 
-/** Throws `forbidden` for who does not run the installation. */
-export type RequireOperator = (principal: Principal) => Promise<void>;
-
-type Porter = {
+type MountParts = {
   readonly authenticate: Authenticate;
-  readonly requireOperator: RequireOperator;
-  readonly shares: Shares;
-  /** Null for a service alone. */
-  readonly passing: ManagementPassing | null;
+  /** Throws `forbidden` if the principal is not the operator. */
+  readonly requireOperator?: (principal: Principal) => Promise<void>;
+  readonly audit: Pick<Audit, "record">;
+  readonly shares?: Shares;
+  /** Null for a service that is alone. */
+  readonly forwarding?: ManagementForwarding | null;
 };
 
-/** Serves operations: who asks comes first, before a byte of the body is read, then what is asked, then the work. */
-export function mount(
-  app: FastifyInstance,
-  operations: readonly AnyOperation[],
-  authenticate: Authenticate,
-  requireOperator: RequireOperator = refuseAll,
-  shares = new Shares(),
-  passing: ManagementPassing | null = null,
-): void {
-  const porter = { authenticate, requireOperator, shares, passing };
-  const [plain, ofBytes] = [
-    operations.filter(({ takesBytes }) => !takesBytes),
-    operations.filter(({ takesBytes }) => takesBytes),
-  ];
-  for (const operation of plain) addRoute(app, operation, porter);
+/** Serves operations. The token is checked before a byte of the body is read, then the input. */
+export function mount(app: FastifyInstance, operations: readonly Operation[], given: MountParts): void {
+  const parts = { requireOperator: refuseAll, shares: new Shares(), forwarding: null, ...given };
+  for (const operation of operations) if (!operation.takesBytes) addRoute(app, operation, parts);
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
-    // The operation itself reads the request, whatever it is said to hold.
+    // The handler reads the request itself, whatever its content type.
     scope.addContentTypeParser("*", async () => undefined);
-    for (const operation of ofBytes) addRoute(scope, operation, porter);
+    for (const operation of operations) if (operation.takesBytes) addRoute(scope, operation, parts);
   });
-  for (const [path, known] of Map.groupBy(operations, ({ path }) => path)) {
-    refuseOthers(
-      app,
-      path,
-      known.map(({ method }) => method),
-    );
+  for (const [path, known] of Map.groupBy(operations, (operation) => operation.path)) {
+    const methods = known.map(({ method }) => method);
+    refuseOthers(app, path, methods);
   }
 }
 
-/** Other methods of a known path are told which there are. */
+/** Answers other methods of a path with 405 and the methods it has. */
 export function refuseOthers(app: FastifyInstance, path: string, methods: readonly string[]): void {
   // Fastify answers HEAD wherever there is a GET.
   app.knownPaths.add(urlOf(path), methods.includes("GET") ? [...methods, "HEAD"] : methods);
 }
 
-function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter): void {
+function addRoute(app: FastifyInstance, operation: Operation, parts: Required<MountParts>): void {
+  const { shares, forwarding, audit } = parts;
   const admitted = new WeakMap<FastifyRequest, { readonly principal: Principal; readonly turn: Turn }>();
-  const pass = async (request: FastifyRequest, reply: FastifyReply, to: AppKey): Promise<boolean> =>
-    (await porter.passing?.pass(request, reply, to, request.bytes ?? undefined)) ?? false;
+  const forward = async (request: FastifyRequest, reply: FastifyReply, to: AppKey): Promise<boolean> =>
+    (await forwarding?.forward(request, reply, to, request.bytes ?? undefined)) ?? false;
   app.route({
     method: operation.method,
     url: urlOf(operation.path),
     config: configOf(operation),
     onRequest: async (request, reply) => {
-      const principal = await admit(operation, request, porter);
-      // After the token was seen: nobody else makes us look for an app.
-      const app = porter.passing && (await appOf(operation, request));
-      if (app && (await pass(request, reply, app))) return;
+      const principal = await admit(operation, request, parts);
+      // After the token was checked: only a valid token makes the service look for an app.
+      const app = forwarding && (await appOf(operation, request));
+      if (app && (await forward(request, reply, app))) return;
       if (fromPeer(request.raw)?.isHeld) reply.raw.writeContinue();
       if (!principal) return;
-      const lane = laneOf(operation, request);
-      const turn = await porter.shares.take(reply, lane, payersOf(principal, request));
+      const turn = await shares.take(reply, laneOf(operation, request), payersOf(principal, request));
       admitted.set(request, { principal, turn });
     },
     handler: async (request, reply) => {
@@ -96,37 +82,39 @@ function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter)
       const query = read(operation.query, request.query, "query");
       const body = read(operation.body, request.body, "body");
       const app = operation.appOfBody?.(params as never, body as never);
-      if (app && (await pass(request, reply, app))) return reply;
+      if (app && (await forward(request, reply, app))) return reply;
       const { id: requestId } = request;
       const { ip } = request.sender ?? request;
-      const known = admitted.get(request) ?? null;
-      // After the body: who sends it slowly keeps nobody at the same address waiting.
+      const { principal = null, turn: ownTurn } = admitted.get(request) ?? {};
+      // Without a token the turn starts after the body: a slow sender must not block others at the same address.
       const turn =
-        known?.turn ??
-        (await porter.shares.take(reply, laneOf(operation, request), { address: addressKey(ip) }));
-      const call = { params, query, body, principal: known?.principal ?? null, requestId, ip, reply };
+        ownTurn ?? (await shares.take(reply, laneOf(operation, request), { address: addressKey(ip) }));
+      const { project_id: projectId = null } = (params ?? {}) as { project_id?: string };
+      const record = async (change: RecordedChange): Promise<void> =>
+        await audit.record({ projectId, before: null, after: null, ...change, principal, ip, requestId });
+      const call = { params, query, body, principal, ip, reply, record };
       for (let tries = 1; ; tries += 1) {
         try {
           return await turn(() => operation.handle(call as never));
         } catch (error) {
           const moved = isUnsent(error, request) ? (app ?? (await appOf(operation, request))) : null;
           if (!moved || tries === MAX_TRIES) throw error;
-          // If it is not passed on, the app is here again.
-          if (await pass(request, reply, moved)) return reply;
+          // If it is not forwarded, the app is back on this node.
+          if (await forward(request, reply, moved)) return reply;
         }
       }
     },
   });
 }
 
-/** Its app has just moved: nothing of it has begun, and its body can still be sent. It is kept, or nobody has read it. */
+/** Whether the app has just moved and the request can still be forwarded: its body is in memory, or has not been read. */
 function isUnsent(error: unknown, { bytes, raw }: FastifyRequest): boolean {
   const isMoved = error instanceof AppError && error.code === "app_moved";
   return isMoved && (Boolean(bytes) || !raw.readableDidRead);
 }
 
-/** The app that a request is about, as far as can be told before its body is read. */
-async function appOf(operation: AnyOperation, { params, query }: FastifyRequest): Promise<AppKey | null> {
+/** The app that a request is about, as far as it is known before the body is read. */
+async function appOf(operation: Operation, { params, query }: FastifyRequest): Promise<AppKey | null> {
   const { project_id: projectId = "", app_id: id } = params as { project_id?: string; app_id?: string };
   if (id !== undefined) {
     const appName = nameIn(projectId, id);
@@ -137,14 +125,14 @@ async function appOf(operation: AnyOperation, { params, query }: FastifyRequest)
   return await operation.appOfQuery(given as never, read(operation.query, query, "query") as never);
 }
 
-/** Who has shown a token may send more than anybody. */
+/** Requests with a token may have larger bodies. */
 function configOf({
   access,
   takesForm = false,
   maxBodyBytes,
   maxValues,
   appOfBody,
-}: AnyOperation): FastifyContextConfig {
+}: Operation): FastifyContextConfig {
   if (access === null) return { takesForm, maxBodyBytes, maxValues };
   return {
     takesForm,
@@ -158,7 +146,7 @@ function urlOf(path: string): string {
   return path.replaceAll(/\{(\w+)\}/g, ":$1");
 }
 
-function laneOf(operation: AnyOperation, request: FastifyRequest): Lane {
+function laneOf(operation: Operation, request: FastifyRequest): Lane {
   const { isHeavy, takesBytes, givesBytes, givesLines } = operation;
   if (takesBytes || givesBytes || givesLines) return "transfer";
   return isHeavy?.(read(operation.query, request.query, "query") as never) ? "heavy" : "quick";
@@ -171,9 +159,9 @@ function payersOf(principal: Principal, { params }: FastifyRequest): Payers {
 }
 
 async function admit(
-  { access }: AnyOperation,
+  { access }: Operation,
   { headers, params, sender }: FastifyRequest,
-  { authenticate, requireOperator }: Porter,
+  { authenticate, requireOperator }: Required<MountParts>,
 ): Promise<Principal | null> {
   if (access === null) return null;
   const principal = await authenticate(headers.authorization ?? null);
@@ -186,7 +174,7 @@ async function admit(
   return principal;
 }
 
-/** The input in the schema's form; throws `bad_request` with what is wrong with it. */
+/** Parses the input; throws `bad_request` with what is wrong with it. */
 function read(schema: Shape | undefined, input: unknown, where: string): unknown {
   if (!schema) return undefined;
   if (where !== "body") refuseOddTexts(input, where);
@@ -200,7 +188,7 @@ function read(schema: Shape | undefined, input: unknown, where: string): unknown
   throw new AppError("bad_request", { message, details });
 }
 
-/** A body was looked at where it was read. */
+/** For paths and queries; bodies are checked when they are read. */
 function refuseOddTexts(input: unknown, where: string): void {
   for (const value of Object.values(input ?? {}).flat()) {
     if (typeof value === "string" && !isPlainText(value)) {

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { ERRORS } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
-import { ERROR } from "../../shapes/errors.ts";
+import { ERROR } from "../../shapes/shape.ts";
 import type { Shape } from "../../shapes/shape.ts";
-import type { AnyOperation } from "./operation.ts";
+import type { Operation } from "./operation.ts";
 
 const VERSION = "1.0.0";
 /** What any operation may answer. */
@@ -28,7 +28,7 @@ const WITH_BODY: readonly ErrorCode[] = [
 const BYTES = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
 
 /** The OpenAPI 3.1 document of the operations. */
-export function openApiDocument(operations: readonly AnyOperation[]): object {
+export function openApiDocument(operations: readonly Operation[]): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const operation of operations) {
     paths[operation.path] ??= {};
@@ -45,7 +45,7 @@ export function openApiDocument(operations: readonly AnyOperation[]): object {
   };
 }
 
-function describe(operation: AnyOperation): object {
+function describe(operation: Operation): object {
   const { id, tag, summary, access, params, query, response, givesBytes, givesLines } = operation;
   const schema = schemaOf(response, "output");
   const content = givesBytes ? BYTES : givesLines ? { "application/x-ndjson": { schema } } : json(schema);
@@ -67,7 +67,7 @@ function describe(operation: AnyOperation): object {
   };
 }
 
-function bodyOf({ body, takesForm, takesBytes }: AnyOperation): object | null {
+function bodyOf({ body, takesForm, takesBytes }: Operation): object | null {
   if (takesBytes) return { required: true, content: BYTES };
   if (!body) return null;
   const content = json(schemaOf(body, "input"));
@@ -80,7 +80,7 @@ function bodyOf({ body, takesForm, takesBytes }: AnyOperation): object | null {
   };
 }
 
-function errorResponses(operation: AnyOperation): Record<string, object> {
+function errorResponses(operation: Operation): Record<string, object> {
   const { method, access, takesBytes, isHeavy, refusal, errors = [] } = operation;
   const ours = { $ref: "#/components/schemas/Error" };
   const codes = [

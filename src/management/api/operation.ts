@@ -1,92 +1,97 @@
 import type { FastifyReply } from "fastify";
 import type { z } from "zod";
-import type { Shape } from "../../shapes/shape.ts";
+import type { Change } from "../../identity/audit.ts";
 import type { Principal } from "../../identity/principal.ts";
 import type { ErrorCode } from "../../model/errors.ts";
 import type { Role } from "../../model/roles.ts";
-import type { AppKey } from "../../nodes/forward/whereabouts.ts";
+import type { AppKey } from "../../nodes/forward/app-locator.ts";
+import type { Shape } from "../../shapes/shape.ts";
 
-/** What an operation is called with: its input in the form its schemas give, and who asks. */
-export type Call<Params, Query, Body> = {
+/** What a handler gets: the input as parsed by the operation's schemas, and who sent it. */
+export type Call<Params = unknown, Query = unknown, Body = unknown> = {
   readonly params: Params;
   readonly query: Query;
   readonly body: Body;
-  /** Null where the operation needs no token. */
+  /** Null if the operation needs no token. */
   readonly principal: Principal | null;
-  readonly requestId: string;
   readonly ip: string;
-  /** For headers and for answers that are not JSON. */
+  /** For headers, and for answers that are not JSON. */
   readonly reply: FastifyReply;
+  /** Writes a change to the audit log, by default that of the path's project. */
+  record(change: RecordedChange): Promise<void>;
 };
 
+export type RecordedChange = Pick<Change, "action" | "target"> &
+  Partial<Pick<Change, "before" | "after" | "projectId">>;
+
 /**
- * Who may call an operation: a role in the path's project; "any" token; a "person" who has signed in; the
- * "operator" of the installation; null for whoever comes.
+ * Who may call an operation: a role in the path's project; "any" token; a "person" who is signed in; the "operator" of
+ * the installation; or anybody (null).
  */
 type Access = Role | "any" | "person" | "operator" | null;
 
-/**
- * One operation of the management API: the one source of its validation, its types and its place in the OpenAPI
- * document.
- */
-export type Operation<
+type Method = "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
+
+type Definition<
   Params extends z.ZodType = z.ZodType,
   Query extends z.ZodType = z.ZodType,
   Body extends Shape = Shape,
   Response extends Shape = Shape,
 > = {
-  readonly method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
-  /** With parameters in braces: `/v2/projects/{project_id}/apps`. */
-  readonly path: string;
   /** Unique, in camelCase. */
   readonly id: string;
-  readonly tag: string;
   readonly summary: string;
   readonly access: Access;
   readonly params?: Params;
   readonly query?: Query;
   readonly body?: Body;
-  /** What the body may hold, where that is not the usual: bytes, and values in it. */
+  /** Limits of the body that differ from the usual ones: its bytes, and the values in it. */
   readonly maxBodyBytes?: number;
   readonly maxValues?: number;
-  /** A form as well as JSON. */
+  /** Accepts a form as well as JSON. */
   readonly takesForm?: boolean;
-  /** Bytes of any type instead of JSON; the operation reads them from the request itself. */
+  /** Takes bytes of any type instead of JSON; the handler reads them from the request. */
   readonly takesBytes?: boolean;
-  /** Whether a request with that query looks at many rows; what it reads has to be a heavy read of the store. */
+  /** Whether a request with this query reads many rows; the handler must then use a heavy read of the store. */
   readonly isHeavy?: (query: z.output<Query>) => boolean;
-  /** Which app it is about, where its path does not say: by its query, or by its body. The node that has it answers. */
+  /** The app it is about if the path does not say, from the query or the body. The app's node answers. */
   readonly appOfQuery?: (params: z.output<Params>, query: z.output<Query>) => Promise<AppKey | null>;
   readonly appOfBody?: (params: z.output<Params>, body: z.output<Body>) => AppKey;
-  /** Of the 200. */
+  /** The body of the 200. */
   readonly response: Response;
-  /** Bytes instead of JSON, the whole file or the range that was asked for. */
+  /** Answers with bytes instead of JSON: a file, or the requested range of it. */
   readonly givesBytes?: boolean;
-  /** Lines of JSON as they come, each of the response's form. */
+  /** Streams lines of JSON, each of them a `response`. */
   readonly givesLines?: boolean;
-  /** Of a 400 that has another form than our errors. */
+  /** The body of a 400 that does not have the usual form of an error. */
   readonly refusal?: Shape;
-  /** What it may answer besides what every operation may. */
+  /** Errors in addition to those of every operation. */
   readonly errors?: readonly ErrorCode[];
   handle(
     call: Call<z.output<Params>, z.output<Query>, z.output<Body>>,
   ): Promise<z.input<Response> | FastifyReply> | z.input<Response> | FastifyReply;
 };
 
-/** An operation whose types are known only to itself. */
-export type AnyOperation = Omit<Operation, "handle" | "isHeavy" | "appOfQuery" | "appOfBody"> & {
+/**
+ * One operation of the management API. Its routing, validation and access checks, the OpenAPI document and the table in
+ * `docs/management.md` all come from it.
+ */
+export type Operation = Omit<Definition, "handle" | "isHeavy" | "appOfQuery" | "appOfBody"> & {
+  readonly method: Method;
+  /** With parameters in braces: `/v2/projects/{project_id}/apps`. */
+  readonly path: string;
+  readonly tag: string;
   readonly isHeavy?: (query: never) => boolean;
   readonly appOfQuery?: (params: never, query: never) => Promise<AppKey | null>;
   readonly appOfBody?: (params: never, body: never) => AppKey;
   handle(call: Call<never, never, never>): unknown;
 };
 
-/** Gives an operation its types from its schemas. */
-export function operation<
-  Params extends z.ZodType,
-  Query extends z.ZodType,
-  Body extends Shape,
-  Response extends Shape,
->(definition: Operation<Params, Query, Body, Response>): AnyOperation {
-  return definition;
+/** Returns a function that defines operations with that tag; each gets its types from its schemas. */
+export function tagged(tag: string) {
+  return <Params extends z.ZodType, Query extends z.ZodType, Body extends Shape, Response extends Shape>(
+    method: Method,
+    path: string,
+    definition: Definition<Params, Query, Body, Response>,
+  ): Operation => ({ method, path, tag, ...definition });
 }

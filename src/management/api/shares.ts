@@ -1,8 +1,8 @@
 import type { FastifyReply } from "fastify";
 import { systemClock } from "../../kit/clock.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { FairLane } from "../../kit/fair-lane.ts";
-import type { LaneLimits, Leave } from "../../kit/fair-lane.ts";
+import { FairLane } from "../../kit/concurrency.ts";
+import type { LaneLimits, Leave } from "../../kit/concurrency.ts";
 import { AppError } from "../../model/errors.ts";
 
 /** What a request costs: a moment, a long look into the database, or a connection for as long as bytes go over it. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isIP } from "node:net";
 import { fieldLines } from "../../kit/http/fields.ts";
-import type { HostedApp } from "../../model/app-host.ts";
+import type { HostedApp } from "../../model/names.ts";
 
 /** What a request of one node to another is for: one of the two listeners of a service, or the node itself. */
 export type Purpose = "api" | "management" | "node";

@@ -1,10 +1,9 @@
 import type { Clock } from "../../kit/clock.ts";
-import { releaseBytes } from "../../kit/release-bytes.ts";
+import { KeptBody, releaseBytes } from "../../kit/bytes.ts";
 import type { Connection, ConnectionUser } from "../../kit/http/connection.ts";
 import { BadResponse, fieldLines } from "../../kit/http/fields.ts";
 import { ResponseParser } from "../../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../../kit/http/response-parser.ts";
-import { KeptBody } from "../../kit/kept-body.ts";
 import { headerOf } from "../../model/http-request.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { BodySource, Call, Conversation, HttpCallRequest, ResponseSink } from "../call.ts";

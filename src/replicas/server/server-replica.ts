@@ -1,16 +1,16 @@
-import { Bell } from "../../kit/bell.ts";
+import { Condition } from "../../kit/concurrency.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
-import { within } from "../../kit/within.ts";
-import type { CustomRuntimeConfig } from "../../model/app-config.ts";
+import { pause, withTimeout } from "../../kit/clock.ts";
+import type { AppConfig, CustomRuntimeConfig } from "../../model/app-config.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Call, CallHolder } from "../call.ts";
-import { CallTable } from "../call.ts";
+import { LAST_WORDS_MS, ReplicaLife } from "../replica-life.ts";
 import type { Exit, InitFailure, ServerPlace, StartedServer, Usage } from "../../engines/engine.ts";
-import type { FleetReplica, ReplicaEvents } from "../fleet-events.ts";
+import type { FleetReplica, ReplicaEvents, ReplicaSource } from "../fleet-events.ts";
 import { checkServer, checkStart } from "./checks.ts";
 import { Connections } from "./connections.ts";
 import { HttpCall } from "./http-call.ts";
+import type { Seats } from "../seats.ts";
 
 type ServerReplicaParts = {
   readonly clock: Clock;
@@ -28,55 +28,34 @@ const MAX_FAILED_CHECKS = 3;
 /** How soon a server that starts is looked at again. */
 const FIRST_LOOK_MS = 20;
 const LAST_LOOK_MS = 250;
-/** How far the report of a process's end may lag behind the end of its connections, or the other way round. */
-const LAST_WORDS_MS = 500;
 /** For what a server does at its end, with no call in its hands. */
 const END_SECONDS = 10;
 /** How long before it is killed those who talk to it are told. */
 const FAREWELL_SECONDS = 6;
 
-/**
- * An app's own server, as the service sees it: one process that takes calls on a port.
- *
- * starting → ready → draining → gone; any of them → gone. Only a ready replica is given calls, and none while its
- * ready check fails.
- */
-export class ServerReplica implements CallHolder, FleetReplica<Call> {
-  readonly id: string;
-  readonly startedAt: number;
-  readonly calls = new CallTable();
-  state: "starting" | "ready" | "draining" | "gone" = "starting";
-  readyAt = 0;
-  isCondemned = false;
+/** An app's own server: a process that takes calls on a port. It is given none while its ready check fails. */
+class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, FleetReplica<Call> {
   /** A server never gives a call back, so its ids, which only we see, may begin again. */
   readonly isWorn = false;
-  idleSince = 0;
-  headSince = 0;
   isSilent = false;
-  readonly #clock: Clock;
   readonly #events: ReplicaEvents<Call>;
   readonly #checks: ServerReplicaParts["checks"];
   readonly #lines: LastLines;
   readonly #connections: Connections;
-  #started: StartedServer | null = null;
   #nextId = 1;
-  #deadline: Timer | null = null;
   #farewell: Timer | null = null;
-  #initFailure: InitFailure | null = null;
-  /** Why it is taken for dead. */
-  #silence: string | null = null;
+  /** What its last check before it was ready found. */
+  #fault = "nothing listens on its port";
   #rounds = 0;
   #failedChecks = 0;
   #isChecking = false;
   #isAsked = false;
   #isKilled = false;
-  /** Rings when no call is left. */
-  readonly #lastEnded = new Bell();
+  /** Notified when no call is left. */
+  readonly #lastEnded = new Condition();
 
   constructor(id: string, { clock, events, checks, lines }: ServerReplicaParts) {
-    this.id = id;
-    this.startedAt = clock.now();
-    this.#clock = clock;
+    super(id, clock, events);
     this.#events = events;
     this.#checks = checks;
     this.#lines = lines;
@@ -84,34 +63,29 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
   }
 
   get pid(): number {
-    return this.#started?.pid ?? 0;
+    return this.process?.pid ?? 0;
   }
 
-  /** Ties it to its process, and ends with that. If it is not ready after `initSeconds`, it has failed to start. */
-  bindTo(started: StartedServer, initSeconds: number): void {
-    this.#started = started;
-    let fault = "nothing listens on its port";
-    this.#setDeadline(initSeconds, () => {
-      const message = `the app's server was not ready within deployment_initialization_timeout (${initSeconds} s): ${this.obstacle() ?? this.#lines.obstacle ?? fault}`;
-      this.#initFailure = { message, traceback: this.#lines.above(message), isTimeout: true };
-      this.kill();
-    });
-    this.#awaitReady((found) => (fault = found)).catch((error: unknown) => this.#events.onError(error));
-    this.#outlive(started).catch((error: unknown) => this.#events.onError(error));
+  override bindTo(started: StartedServer, initSeconds: number): void {
+    super.bindTo(started, initSeconds);
+    this.#awaitReady().catch((error: unknown) => this.#events.onError(error));
+  }
+
+  protected describeTimeout(initSeconds: number) {
+    const why = this.obstacle() ?? this.#lines.obstacle ?? this.#fault;
+    const message = `the app's server was not ready within deployment_initialization_timeout (${initSeconds} s): ${why}`;
+    return { message, traceback: this.#lines.above(message) };
   }
 
   hand(call: Call, now: number): void {
-    call.wireId = this.#nextId++;
     call.holder = this;
-    call.handedAt = now;
-    if (this.calls.size === 0) this.headSince = now;
-    this.calls.set(call.wireId, call);
+    this.hold(call, this.#nextId++, now);
     if (!call.http) {
       // A run that was accepted when the app still had functions.
       setImmediate(() => this.#finish(call, { kind: "no_function" }));
       return;
     }
-    const exchange = new HttpCall(call, call.http, this.#connections, this.#callEvents, this.#clock);
+    const exchange = new HttpCall(call, call.http, this.#connections, this.#callEvents, this.clock);
     call.exchange = exchange;
     exchange.start();
   }
@@ -130,8 +104,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     setImmediate(() => this.#finish(call, { kind: "cancelled" }));
   }
 
-  /** Every round; now and then it is checked. */
-  feel(): void {
+  checkHealth(): void {
     this.#connections.sweep();
     this.#rounds += 1;
     if (this.#rounds % CHECK_ROUNDS !== 0 || this.#isChecking || this.state !== "ready") return;
@@ -142,31 +115,20 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
   }
 
   async usage(): Promise<Usage | null> {
-    return (await this.#started?.usage()) ?? null;
+    return (await this.process?.usage()) ?? null;
   }
 
-  obstacle(): string | null {
-    return this.state === "starting" ? (this.#started?.obstacle?.() ?? null) : null;
-  }
-
-  stop(withinSeconds: number): void {
-    if (this.state === "draining" || this.state === "gone") return;
-    if (this.state === "starting") {
-      this.kill();
-      return;
-    }
-    this.state = "draining";
+  protected drain(withinSeconds: number): void {
     this.#connections.retire();
-    this.#setDeadline(withinSeconds, () => this.kill());
     const talkSeconds = Math.max(0, withinSeconds - FAREWELL_SECONDS);
-    this.#farewell = this.#clock.after(talkSeconds * 1000, () => this.#retireCalls());
+    this.#farewell = this.clock.after(talkSeconds * 1000, () => this.#retireCalls());
     if (this.calls.size === 0) this.#askToEnd();
   }
 
-  kill(): void {
+  override kill(): void {
     this.#isKilled = true;
     this.#retireCalls();
-    if (this.state !== "gone") this.#started?.kill();
+    super.kill();
   }
 
   readonly #callEvents = {
@@ -183,39 +145,36 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
   #askToEnd(): void {
     if (this.#isAsked) return;
     this.#isAsked = true;
-    this.#setDeadline(END_SECONDS, () => this.kill());
-    this.#started?.askToEnd();
+    this.setDeadline(END_SECONDS, () => this.kill());
+    this.process?.askToEnd();
   }
 
-  #release(call: Call): void {
-    const now = this.#clock.monotonic();
+  protected override release(call: Call): void {
     call.exchange = null;
-    this.calls.delete(call.wireId);
-    this.headSince = now;
+    super.release(call);
     if (this.calls.size > 0) return;
-    this.idleSince = now;
-    this.#lastEnded.ring();
+    this.#lastEnded.notify();
     if (this.state === "draining") this.#askToEnd();
   }
 
   #finish(call: Call, outcome: Outcome): void {
     if (!this.calls.holds(call)) return;
-    this.#release(call);
+    this.release(call);
     this.#events.onOutcome(call, outcome);
   }
 
   /** Its answer broke off: by the end of the process, which tells of it a moment later, or by the server's own doing. */
   async #explain(call: Call, message: string): Promise<void> {
-    const exited = this.#started?.exited;
-    if (exited && (await within(LAST_WORDS_MS, exited, this.#clock))) return;
-    this.#finish(call, { kind: "broken", message, runMs: this.#clock.monotonic() - call.handedAt });
+    const exited = this.process?.exited;
+    if (exited && (await withTimeout(LAST_WORDS_MS, exited, this.clock))) return;
+    this.#finish(call, { kind: "broken", message, runMs: this.clock.monotonic() - call.handedAt });
   }
 
   /** It accepts no connections: calls wait until it does again, go elsewhere, or it is found dead. */
   #giveBack(call: Call): void {
     if (!this.calls.holds(call)) return;
     this.#setSilent(true);
-    this.#release(call);
+    this.release(call);
     call.wireId = 0;
     this.#events.onWithdrawn(call);
   }
@@ -226,36 +185,32 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     this.#events.onSilence(isSilent);
   }
 
-  async #awaitReady(onFault: (fault: string) => void): Promise<void> {
+  async #awaitReady(): Promise<void> {
     let waitMs = FIRST_LOOK_MS;
     let taken = 0;
     while (this.state === "starting") {
       const place = await this.#place();
       taken = place.kind === "taken" ? taken + 1 : 0;
-      const fault = await checkStart(place, this.#checks.readycheckEndpoint, this.#clock);
+      const fault = await checkStart(place, this.#checks.readycheckEndpoint, this.clock);
       if (fault === null && place.kind === "listening") {
         this.#becomeReady(place);
         return;
       }
       // Once may be a moment in which its own process could not be seen.
       if (taken > 1 && fault !== null) {
-        this.#initFailure = { message: `The app cannot start: ${fault}.`, traceback: fault };
+        this.initFailure = { message: `The app cannot start: ${fault}.`, traceback: fault };
         this.kill();
         return;
       }
-      if (fault !== null) onFault(fault);
-      await pause(this.#clock, waitMs);
+      if (fault !== null) this.#fault = fault;
+      await pause(this.clock, waitMs);
       waitMs = Math.min(LAST_LOOK_MS, waitMs * 1.5);
     }
   }
 
   #becomeReady(place: Listening): void {
-    if (this.state !== "starting") return;
-    this.state = "ready";
-    this.#deadline?.cancel();
+    if (!this.move("ready")) return;
     this.#connections.know(place);
-    this.readyAt = this.#clock.now();
-    this.idleSince = this.#clock.monotonic();
     if (place.isFixed) {
       this.#events.onSingle();
       this.#say(`the server listens on port ${place.port} whatever PORT says: it runs as one replica`);
@@ -275,55 +230,42 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
   async #check(): Promise<void> {
     const { healthcheckEndpoint, readycheckEndpoint } = this.#checks;
     const place = await this.#place();
-    const fault = await checkServer(place, healthcheckEndpoint, this.#clock);
+    const fault = await checkServer(place, healthcheckEndpoint, this.clock);
     this.#failedChecks = fault === null ? 0 : this.#failedChecks + 1;
     if (fault !== null && this.#failedChecks >= MAX_FAILED_CHECKS) {
-      this.#giveUp(`its health check failed ${MAX_FAILED_CHECKS} times in a row: ${fault}`);
+      this.giveUp(`its health check failed ${MAX_FAILED_CHECKS} times in a row: ${fault}`);
       return;
     }
     if (place.kind === "listening") this.#connections.know(place);
     const isSame = readycheckEndpoint === healthcheckEndpoint;
-    const unready = isSame ? fault : await checkServer(place, readycheckEndpoint, this.#clock);
+    const unready = isSame ? fault : await checkServer(place, readycheckEndpoint, this.clock);
     this.#setSilent(unready !== null);
   }
 
   async #place(): Promise<ServerPlace> {
-    return (await this.#started?.place()) ?? { kind: "nowhere" };
+    return (await this.process?.place()) ?? { kind: "nowhere" };
   }
 
-  #giveUp(why: string): void {
-    this.#silence = why;
-    this.#retreat();
-    this.kill();
+  protected override retreat(): void {
+    if (this.state === "ready") this.#connections.retire();
+    super.retreat();
   }
 
-  /** A call given to it now would be lost. */
-  #retreat(): void {
-    if (this.state !== "ready") return;
-    this.state = "draining";
-    this.#connections.retire();
-    this.#events.onEnding();
+  /** Its last answers may still be unread. */
+  protected async lastWords(): Promise<void> {
+    if (this.calls.size > 0) await withTimeout(LAST_WORDS_MS, this.#lastEnded.wait(), this.clock);
   }
 
-  async #outlive(started: StartedServer): Promise<void> {
-    const exit = await started.exited;
-    this.#retreat();
-    // Its last answers may still be unread.
-    if (this.calls.size > 0) await within(LAST_WORDS_MS, this.#lastEnded.wait(), this.#clock);
-    this.#leave(exit);
-  }
-
-  #leave(exit: Exit): void {
+  protected leave(exit: Exit): void {
     const wasReady = this.readyAt > 0;
-    this.state = "gone";
-    this.#deadline?.cancel();
+    this.move("leave");
     this.#farewell?.cancel();
     const lost = [...this.calls.values()];
     for (const { exchange } of lost) exchange?.destroy();
     this.#connections.close();
     this.calls.clear();
-    const initFailure = exit.initFailure ?? this.#initFailure ?? (wasReady ? null : this.#earlyEnd(exit));
-    const silence = this.#silence;
+    const initFailure = exit.initFailure ?? this.initFailure ?? (wasReady ? null : this.#earlyEnd(exit));
+    const { silence } = this;
     const { detail, isOutOfMemory } = exit;
     const told =
       silence === null ? { detail, ...(isOutOfMemory && { isOutOfMemory }) } : { detail: silence, silence };
@@ -341,11 +283,6 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
       ...(portInUse !== null && { portInUse }),
     };
   }
-
-  #setDeadline(seconds: number, act: () => void): void {
-    this.#deadline?.cancel();
-    this.#deadline = this.#clock.after(seconds * 1000, act);
-  }
 }
 
 const MAX_LINES = 30;
@@ -355,7 +292,7 @@ const MAX_CHARS = 500;
 const CANNOT_LISTEN = /^\[millrace\] (cannot listen on (?:TCP port (\d{1,5})|PORT).*)$/;
 
 /** The last lines that a process printed. */
-export class LastLines {
+class LastLines {
   readonly #lines: string[] = [];
   /** Why it could not listen on a port, for people, and which that is; null where nothing is known of that. */
   #unheard: { readonly why: string; readonly port: number | null } | null = null;
@@ -391,4 +328,32 @@ export class LastLines {
   above(message: string): string {
     return [...this.#lines, message].join("\n");
   }
+}
+
+/** Starts the replicas that are servers of the app's own: each is reached on a port. */
+export function serverReplicas(
+  { deployment }: AppConfig,
+  checks: CustomRuntimeConfig,
+  { seats, clock }: { readonly seats: Pick<Seats, "serve" | "close">; readonly clock: Clock },
+): ReplicaSource<Call, ServerReplica> {
+  return {
+    // Its port may be in its code.
+    mayBeSingle: true,
+    open: (id, events) => {
+      const lines = new LastLines();
+      const replica: ServerReplica = new ServerReplica(id, { clock, events, checks, lines });
+      const started = seats.serve({
+        onLog: (line) => {
+          // Only a start that fails needs them.
+          if (replica.readyAt === 0) lines.add(line.text);
+          events.onLog(line);
+        },
+        onError: (error) => events.onError(error),
+      });
+      void started.leaving?.then(() => events.onLeaving());
+      replica.bindTo(started, deployment.deploymentInitializationTimeoutSeconds);
+      return replica;
+    },
+    close: () => seats.close(),
+  };
 }

@@ -1,8 +1,7 @@
 import type { Program, ProgramEnd } from "../../engines/programs/run-program.ts";
 import { AppError } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
-import { fileRunName } from "../../model/file-run.ts";
-import { endRun, makeRun, NOT_BEGUN } from "../../model/run.ts";
+import { endRun, fileRunName, makeRun, NOT_BEGUN } from "../../model/run.ts";
 import type { Run, RunCaller, RunFate } from "../../model/run.ts";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { appEnvironment, withFolders } from "../../host/app-environment.ts";

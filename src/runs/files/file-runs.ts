@@ -5,17 +5,16 @@ import type { StorageFolders } from "../../host/storage/folders.ts";
 import { runProgram } from "../../engines/programs/run-program.ts";
 import type { AppWalls } from "../../host/walls/walls.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
-import { mkdir, stat } from "../../kit/files.ts";
-import { giveTree } from "../../kit/give-tree.ts";
+import { chownTree, mkdir, stat } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { RUN_AHEAD_MS, UuidSource } from "../../kit/ids.ts";
-import { insist } from "../../kit/insist.ts";
+import { retry } from "../../kit/retry.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App } from "../../model/app.ts";
 import type { Network, PythonWish } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
-import { isFileRun } from "../../model/file-run.ts";
+import { isFileRun } from "../../model/run.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import type { Run } from "../../model/run.ts";
 import type { AcceptedRun } from "../../store/runs/accepted-runs.ts";
@@ -239,7 +238,7 @@ export class FileRuns {
     const user = folders.userOf(app.projectId);
     const scratch = walls && makeScratch(dataDir, user);
     // It was unpacked by the service, and nothing of it has run.
-    if (user !== null) await giveTree(folder, user);
+    if (user !== null) await chownTree(folder, user);
     const late = new AbortController();
     const timer = clock.after(timeLimitMs, () => late.abort());
     const kept = keptFile(
@@ -274,10 +273,10 @@ export class FileRuns {
     const { store, ownerId: owner, clock, log } = this.#parts;
     const { signal } = this.#stopping;
     const end = { run, fence: 1, owner, result: null, part: null, delivery: null };
-    await insist(() => store.claims.finish([end]), {
+    await retry(() => store.claims.finish([end]), {
       clock,
-      gapMs: () => RETRY_MS,
-      goesOn: (error) => {
+      delayMs: () => RETRY_MS,
+      shouldRetry: (error) => {
         log.error({ err: error, runId: run.id }, "could not store the outcome of a file run");
         return !signal.aborted;
       },

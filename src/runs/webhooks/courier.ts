@@ -1,10 +1,9 @@
-import { backoffMs } from "../../kit/backoff.ts";
+import { backoffMs, retry } from "../../kit/retry.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { insist } from "../../kit/insist.ts";
 import type { Log } from "../../kit/log.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Delivery, DeliveryAttempt, DeliveryState } from "../../model/delivery.ts";
-import type { PayloadBlob } from "../../model/payload.ts";
+import type { PayloadBlob } from "../../model/run.ts";
 import type { Store } from "../../store/store.ts";
 import type { LargePayloads } from "../large-payloads.ts";
 import type { Answer, Sender } from "./sender.ts";
@@ -116,10 +115,10 @@ export class Courier {
       return { answer: await ask() };
     };
     const { clock, log } = this.#parts;
-    const done = await insist(asked, {
+    const done = await retry(asked, {
       clock,
-      gapMs: (failures) => backoffMs(failures, RETRY_MS, MAX_RETRY_MS),
-      goesOn: (error) => {
+      delayMs: (failures) => backoffMs(failures, RETRY_MS, MAX_RETRY_MS),
+      shouldRetry: (error) => {
         if (error instanceof SecretUnreadable) throw error; // That does not mend itself.
         signal.throwIfAborted();
         log.error({ err: error }, `${what}; retrying`);

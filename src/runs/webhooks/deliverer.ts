@@ -1,10 +1,8 @@
-import type { AddressRanges } from "../../kit/address-ranges.ts";
+import type { AddressRanges } from "../../kit/ip-addresses.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
-import { pause } from "../../kit/pause.ts";
+import { pause, steady, withTimeout } from "../../kit/clock.ts";
 import type { Seal } from "../../kit/seal.ts";
-import { steady } from "../../kit/steady-clock.ts";
-import { within } from "../../kit/within.ts";
 import { isRefusal } from "../../model/errors.ts";
 import type { DeliveryState } from "../../model/delivery.ts";
 import type { Store } from "../../store/store.ts";
@@ -141,7 +139,7 @@ export class Deliverer {
     this.wake();
     await this.#running;
     const ends = Promise.all(this.#attempts);
-    await within(this.#stopMs, ends, this.#steady);
+    await withTimeout(this.#stopMs, ends, this.#steady);
     this.#abort.abort();
     await ends;
     this.#sender.close();

@@ -6,7 +6,7 @@ import type { ClientRequest, IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import type { LookupFunction } from "node:net";
 import { callbackify } from "node:util";
-import type { AddressRanges } from "../../kit/address-ranges.ts";
+import type { AddressRanges } from "../../kit/ip-addresses.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { hostOf, isForbidden } from "./target.ts";
 import { parseRetryAfter } from "./schedule.ts";

@@ -1,6 +1,5 @@
 import { isIP } from "node:net";
-import { AddressRanges } from "../../kit/address-ranges.ts";
-import { SPECIAL_4, SPECIAL_6 } from "../../kit/special-addresses.ts";
+import { AddressRanges, SPECIAL_4, SPECIAL_6 } from "../../kit/ip-addresses.ts";
 import { AppError } from "../../model/errors.ts";
 
 const special4 = new AddressRanges(SPECIAL_4);

@@ -1,11 +1,13 @@
 import { createHash } from "node:crypto";
-import type { AuditEntriesTable } from "../schema/schema.ts";
+import { setMeta } from "../meta.ts";
 import { read, write } from "../operation.ts";
+import { doNothing, firstOf, isDone } from "../queries.ts";
+import type { Row } from "../schema/schema.ts";
 
 /** One line of the audit log; `entry` is JSON, `hash` covers it and the hash before it. */
-export type AuditEntry = Readonly<AuditEntriesTable>;
+export type AuditEntry = Row<"auditEntries">;
 
-/** What stands for the hash before the first entry. */
+/** Takes the place of a hash before the first entry. */
 export const NO_HASH = Buffer.alloc(32);
 
 /** The hash of an entry that follows one with the hash `previous`. */
@@ -17,20 +19,20 @@ export function auditHash(
   return createHash("sha256").update(previous).update(text).digest();
 }
 
-/** The last entry that was removed for its age: the log goes on after it. */
-type AuditAnchor = { readonly number: number; readonly hash: string };
+/** The last entry that was removed because of its age: the log continues after it. */
+export type AuditAnchor = { readonly number: number; readonly hash: string };
 
 /** The key of the anchor among the facts about the installation. */
 const ANCHOR_KEY = "audit_anchor";
 /** Reads the anchor. */
 export const AUDIT_ANCHOR = `select value from meta where key = '${ANCHOR_KEY}'`;
 
-/** The anchor as it is stored; none before anything was removed. */
+/** The anchor as it is stored; null if nothing was removed yet. */
 export function anchorOf(value: unknown): AuditAnchor | null {
   return typeof value === "string" ? (JSON.parse(value) as AuditAnchor) : null;
 }
 
-/** Follows the log from its first entry on: one that was changed, moved or taken out breaks the chain there. */
+/** Verifies the log from its first entry on: an entry that was changed, moved or removed breaks the chain there. */
 export class AuditChain {
   readonly #start: number;
   #previous: Buffer;
@@ -55,7 +57,7 @@ export class AuditChain {
     this.#count = number;
   }
 
-  /** How many entries fit, and the number of the first one that does not; null when all do. */
+  /** How many entries are intact, and the number of the first that is not; null if all are. */
   get state(): { readonly count: number; readonly brokenAt: number | null } {
     return { count: this.#count - this.#start, brokenAt: this.#brokenAt };
   }
@@ -70,50 +72,34 @@ type AuditPage = {
 
 /** The audit log: entries are added at its end and never changed. */
 export const auditEntries = {
-  /** The newest entry of all. */
-  last: read(async ({ db }): Promise<AuditEntry | null> => {
-    const row = await db
-      .selectFrom("auditEntries")
-      .selectAll()
-      .orderBy("number", "desc")
-      .limit(1)
-      .executeTakeFirst();
-    return row ?? null;
-  }),
+  /** The newest entry of all projects. */
+  last: read(
+    async ({ db }): Promise<AuditEntry | null> =>
+      await firstOf(db.selectFrom("auditEntries").selectAll().orderBy("number", "desc").limit(1)),
+  ),
 
-  /** False when another entry has taken the number. */
-  append: write(async ({ db }, entry: AuditEntry): Promise<boolean> => {
-    const result = await db
-      .insertInto("auditEntries")
-      .values(entry)
-      .onConflict((conflict) => conflict.doNothing())
-      .executeTakeFirst();
-    return result.numInsertedOrUpdatedRows === 1n;
-  }),
+  /** False if another entry has the number. */
+  append: write(
+    async ({ db }, entry: AuditEntry): Promise<boolean> =>
+      await isDone(db.insertInto("auditEntries").values(entry).onConflict(doNothing)),
+  ),
 
-  /** Removes the oldest entries that were made before that time, but never the newest of all; returns how many. */
+  /** Removes the oldest entries made before that time, but never the newest of all; returns how many. */
   expire: write(
-    async (
-      { db },
-      { before, limit }: { readonly before: number; readonly limit: number },
-    ): Promise<number> => {
+    async ({ db }, { before, limit }: Readonly<Record<"before" | "limit", number>>): Promise<number> => {
       const oldest = await db
         .selectFrom("auditEntries")
         .select(["number", "createdAt", "hash"])
         .orderBy("number")
         .limit(limit + 1)
         .execute();
-      // One that is young ends it, whatever a clock that was wrong made of those after it.
+      // Stops at the first young entry, even if a wrong clock made later ones look older.
       const end = oldest.findIndex(({ createdAt }) => createdAt >= before);
       const old = oldest.slice(0, Math.min(end < 0 ? limit : end, oldest.length - 1));
       const last = old.at(-1);
       if (!last) return 0;
-      const value = JSON.stringify({ number: last.number, hash: Buffer.from(last.hash).toString("hex") });
-      await db
-        .insertInto("meta")
-        .values({ key: ANCHOR_KEY, value })
-        .onConflict((conflict) => conflict.column("key").doUpdateSet({ value }))
-        .execute();
+      const anchor: AuditAnchor = { number: last.number, hash: Buffer.from(last.hash).toString("hex") };
+      await setMeta(db, ANCHOR_KEY, JSON.stringify(anchor));
       await db.deleteFrom("auditEntries").where("number", "<=", last.number).execute();
       return old.length;
     },

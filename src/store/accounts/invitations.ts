@@ -1,73 +1,59 @@
-import type { Session } from "../operation.ts";
+import type { MemberRole } from "../../model/roles.ts";
 import { noteChange } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
+import type { Session } from "../operation.ts";
+import { firstOf, isDone } from "../queries.ts";
+import type { Row } from "../schema/schema.ts";
 import { isTaken, prove } from "./people.ts";
 import type { Person } from "./people.ts";
-import type { InvitationsTable, MembershipsTable } from "../schema/schema-people.ts";
 
-/** Serialises changes to a project's members: two owners may try to remove each other, for example. */
-export async function lockProject({ db }: Pick<Session, "db">, projectId: string): Promise<void> {
-  await db
-    .updateTable("projects")
-    .set((eb) => ({ name: eb.ref("name") }))
-    .where("id", "=", projectId)
-    .execute();
-}
-
-/** The right of whoever has its secret to become a member of one project, once. Of the secret a hash is kept. */
-export type Invitation = Readonly<InvitationsTable>;
+/** Lets the holder of its secret become a member of one project, once. Of the secret, a hash is stored. */
+export type Invitation = Row<"invitations">;
 
 /** An invitation as it is made. */
 export type NewInvitation = Omit<Invitation, "mailedAt" | "usedAt" | "usedBy">;
 
-/** What an invitation is for. */
+/** What an invitation offers. */
 export type Offer = Pick<Invitation, "id" | "projectId" | "role" | "email" | "isMailed" | "expiresAt"> & {
   readonly projectName: string;
 };
 
-/** What somebody has become by an invitation. */
-export type Joined = Pick<Offer, "id" | "projectId"> & {
+/** A membership that came from an invitation. */
+export type Joined = Pick<Offer, "id" | "projectId" | "role"> & {
   readonly personId: string;
-  readonly before: MembershipsTable["role"] | null;
-  readonly role: MembershipsTable["role"];
+  readonly before: MemberRole | null;
 };
 
 type Secret = { readonly secretHash: Uint8Array; readonly now: number };
+type InvitationKey = Pick<Invitation, "id" | "projectId">;
+type MadeInvitation = { readonly invitation: NewInvitation; readonly max: number };
 
-/** Invitations. Those that were used or have expired are no longer any, and go with the next one that is made. */
+/** Invitations. Used ones do not count; expired ones are removed when the next one is made. */
 export const invitations = {
-  /** `full`: the project has as many as it may have. `no_right`: the inviter may not invite to it, or no longer. */
-  insert: write(
-    async (
-      session,
-      { invitation, max }: { readonly invitation: NewInvitation; readonly max: number },
-    ): Promise<"made" | "full" | "no_right"> => {
-      const { db } = session;
-      const { projectId, createdAt: now } = invitation;
-      await lockProject(session, projectId);
-      // Looked at here: who asks was let in by what was known up to 5 s before, and this lasts for days.
-      if (!(await mayInvite(session, invitation))) return "no_right";
-      // Here, so that the table stays small without anybody looking after it.
-      await db.deleteFrom("invitations").where("expiresAt", "<=", now).execute();
-      const open = await db
-        .selectFrom("invitations")
-        .select("id")
-        .where("projectId", "=", projectId)
-        .where("usedAt", "is", null)
-        .limit(max)
-        .execute();
-      if (open.length >= max) return "full";
-      await db.insertInto("invitations").values(invitation).execute();
-      return "made";
-    },
-  ),
+  /** `full`: the project has `max` open invitations. `no_right`: the inviter may not, or no longer, invite to it. */
+  insert: write(async (session, input: MadeInvitation): Promise<"made" | "full" | "no_right"> => {
+    const { db } = session;
+    const { invitation, max } = input;
+    const { projectId, createdAt: now } = invitation;
+    await lockProject(session, projectId);
+    // Checked here too: the caller was checked against data that may be 5 s old, and an invitation lasts for days.
+    if (!(await mayInvite(session, invitation))) return "no_right";
+    await db.deleteFrom("invitations").where("expiresAt", "<=", now).execute();
+    const open = await db
+      .selectFrom("invitations")
+      .select("id")
+      .where("projectId", "=", projectId)
+      .where("usedAt", "is", null)
+      .limit(max)
+      .execute();
+    if (open.length >= max) return "full";
+    await db.insertInto("invitations").values(invitation).execute();
+    return "made";
+  }),
 
   /** A project's open invitations, newest first. */
   list: read(
-    async (
-      { db },
-      { projectId, now }: { readonly projectId: string; readonly now: number },
-    ): Promise<Invitation[]> =>
+    async ({ db }, { projectId, now }: Readonly<{ projectId: string; now: number }>): Promise<Invitation[]> =>
       await db
         .selectFrom("invitations")
         .selectAll()
@@ -79,27 +65,16 @@ export const invitations = {
         .execute(),
   ),
 
-  /** Null when the project has no such open invitation. */
-  revoke: write(
-    async (
-      { db },
-      { projectId, id }: { readonly projectId: string; readonly id: string },
-    ): Promise<Invitation | null> => {
-      const revoked = await db
-        .deleteFrom("invitations")
-        .where("projectId", "=", projectId)
-        .where("id", "=", id)
-        .where("usedAt", "is", null)
-        .returningAll()
-        .executeTakeFirst();
-      return revoked ?? null;
-    },
-  ),
+  /** Null if the project has no such open invitation. */
+  revoke: write(async ({ db }, { projectId, id }: InvitationKey): Promise<Invitation | null> => {
+    const ofProject = db.deleteFrom("invitations").where("projectId", "=", projectId);
+    return await firstOf(ofProject.where("id", "=", id).where("usedAt", "is", null).returningAll());
+  }),
 
-  /** What the secret is good for; null when that is nothing. */
+  /** What the secret offers; null if it is not valid. */
   find: read(async ({ db }, secret: Secret): Promise<Offer | null> => await findOpen({ db }, secret)),
 
-  /** Makes somebody a member by the secret, and never less than they are; null when it is good for nothing. */
+  /** Makes a person a member, and never reduces their role; null if the secret is not valid. */
   accept: write(
     async (
       session,
@@ -111,8 +86,8 @@ export const invitations = {
   ),
 
   /**
-   * Makes a person who is a member by the secret. Nobody is made when it is good for nothing (null), or somebody
-   * signs in with that address and password already (`taken`): then it stays good.
+   * Stores a person and makes them a member. Stores no one if the secret is not valid (null), or if another person signs
+   * in with that address and password (`taken`): then the secret stays valid.
    */
   signUp: write(
     async (
@@ -130,16 +105,23 @@ export const invitations = {
     },
   ),
 
-  noteMailed: write(
-    async ({ db }, { id, now }: { readonly id: string; readonly now: number }): Promise<void> => {
-      await db.updateTable("invitations").set({ mailedAt: now }).where("id", "=", id).execute();
-    },
-  ),
+  noteMailed: write(async ({ db }, { id, now }: Readonly<{ id: string; now: number }>): Promise<void> => {
+    await db.updateTable("invitations").set({ mailedAt: now }).where("id", "=", id).execute();
+  }),
 };
 
-/** Voids what somebody has invited to a project: it is worth no more than its inviter's own right. */
+/** Serialises changes to a project's members: two owners may try to remove each other, for example. */
+export async function lockProject({ db }: Session, projectId: string): Promise<void> {
+  await db
+    .updateTable("projects")
+    .set((eb) => ({ name: eb.ref("name") }))
+    .where("id", "=", projectId)
+    .execute();
+}
+
+/** Voids a person's or account's invitations to a project: they are worth no more than the inviter's own right. */
 export async function voidInvitations(
-  { db }: Pick<Session, "db">,
+  { db }: Session,
   { projectId, inviterId }: Pick<Invitation, "projectId" | "inviterId">,
 ): Promise<void> {
   await db
@@ -150,9 +132,9 @@ export async function voidInvitations(
     .execute();
 }
 
-/** Whether somebody is an owner of the project, or an account that may do all in it. */
+/** Whether the inviter is an owner of the project, or an account of role `admin`. */
 async function mayInvite(
-  { db }: Pick<Session, "db">,
+  { db }: Session,
   { projectId, inviterId, createdAt: now }: NewInvitation,
 ): Promise<boolean> {
   const owner = await db
@@ -176,31 +158,29 @@ async function mayInvite(
 }
 
 async function findOpen({ db }: Pick<Session, "db">, { secretHash, now }: Secret): Promise<Offer | null> {
-  const row = await db
+  const query = db
     .selectFrom("invitations")
     .innerJoin("projects", "projects.id", "invitations.projectId")
     .select(["invitations.id", "invitations.projectId", "invitations.role", "invitations.email"])
     .select(["invitations.isMailed", "invitations.expiresAt", "projects.name as projectName"])
     .where("invitations.secretHash", "=", secretHash)
     .where("invitations.usedAt", "is", null)
-    .where("invitations.expiresAt", ">", now)
-    .executeTakeFirst();
-  return row ?? null;
+    .where("invitations.expiresAt", ">", now);
+  return await firstOf(query);
 }
 
-/** Uses the secret up; null when it is good for nothing. Of two who come at the same moment one has it. */
+/** Marks the invitation as used; null if the secret is not valid. If two people try at the same moment, one succeeds. */
 async function take(session: Session, secret: Secret): Promise<Offer | null> {
   const open = await findOpen(session, secret);
   if (!open) return null;
-  // Before it is used: an inviter who is being removed takes the invitation along.
+  // Before it is used: if the inviter is being removed, the invitation is removed too.
   await lockProject(session, open.projectId);
-  const used = await session.db
+  const used = session.db
     .updateTable("invitations")
     .set({ usedAt: secret.now })
     .where("id", "=", open.id)
-    .where("usedAt", "is", null)
-    .executeTakeFirst();
-  return used.numUpdatedRows === 1n ? open : null;
+    .where("usedAt", "is", null);
+  return (await isDone(used)) ? open : null;
 }
 
 async function join(
@@ -210,15 +190,10 @@ async function join(
 ): Promise<Joined> {
   const { db } = session;
   await db.updateTable("invitations").set({ usedBy: personId }).where("id", "=", id).execute();
-  // Only the mail had the secret: whoever comes by it has that address, if it is the one they go by.
+  // Only the mail contained the secret, so this person receives that address's mail.
   if (isMailed) await prove(session, { id: personId, email, now }, false);
-  const member = await db
-    .selectFrom("memberships")
-    .select("role")
-    .where("personId", "=", personId)
-    .where("projectId", "=", projectId)
-    .executeTakeFirst();
-  const before = member?.role ?? null;
+  const memberships = db.selectFrom("memberships").select("role").where("personId", "=", personId);
+  const before = (await firstOf(memberships.where("projectId", "=", projectId)))?.role ?? null;
   const role = before === "owner" ? before : offered;
   await db
     .insertInto("memberships")

@@ -1,28 +1,23 @@
 import type { Project } from "../../model/app.ts";
-import { noteChange } from "../nodes/changes.ts";
+import { isNoted, noteChange } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
-import { lockProject, voidInvitations } from "./invitations.ts";
 import type { Session } from "../operation.ts";
-import type { MembershipsTable } from "../schema/schema-people.ts";
+import { doNothing, firstOf, isDone } from "../queries.ts";
+import type { Row } from "../schema/schema.ts";
+import { lockProject, voidInvitations } from "./invitations.ts";
 
-/** Projects: what apps and service accounts belong to. */
+/** Projects, which own apps and service accounts. */
 export const projects = {
-  /** False when the id is taken. */
-  insert: write(async (session, project: Project): Promise<boolean> => {
-    const result = await session.db
-      .insertInto("projects")
-      .values(project)
-      .onConflict((conflict) => conflict.doNothing())
-      .executeTakeFirst();
-    if (result.numInsertedOrUpdatedRows !== 1n) return false;
-    await noteChange(session, "project", project.id);
-    return true;
-  }),
+  /** False if the id is taken. */
+  insert: write(
+    async (session, project: Project): Promise<boolean> =>
+      await isNoted(session, newProject(session, project), "project", project.id),
+  ),
 
-  find: read(async ({ db }, id: string): Promise<Project | null> => {
-    const row = await db.selectFrom("projects").selectAll().where("id", "=", id).executeTakeFirst();
-    return row ?? null;
-  }),
+  find: read(
+    async ({ db }, id: string): Promise<Project | null> =>
+      await firstOf(db.selectFrom("projects").selectAll().where("id", "=", id)),
+  ),
 
   /** Oldest first. */
   list: read(
@@ -31,13 +26,13 @@ export const projects = {
   ),
 };
 
-/** What a person is in a project. */
-export type Membership = Readonly<MembershipsTable>;
+/** A person's role in a project. */
+export type Membership = Row<"memberships">;
 
-/** A member with their address, and since when it is known to be theirs. */
+/** A member with their address, and when they proved it. */
 export type Member = Membership & { readonly email: string; readonly provenAt: number | null };
 
-/** A project is never left without an owner. */
+/** A project always has an owner. */
 export type MembershipChange = "changed" | "absent" | "last_owner";
 
 type MemberKey = Pick<Membership, "personId" | "projectId">;
@@ -45,71 +40,55 @@ type NewRole = Omit<Membership, "createdAt">;
 type NewProject = {
   readonly project: Project;
   readonly personId: string;
-  /** So many projects one person may own. */
+  /** How many projects one person may own. */
   readonly maxOwned: number;
 };
 
 /** Who belongs to which project. */
 export const memberships = {
   /** Stores a project and its first owner; both or neither. */
-  insertProject: write(
-    async (session, { project, personId, maxOwned }: NewProject): Promise<"made" | "taken" | "too_many"> => {
-      const { db } = session;
-      const { owned } = await db
-        .selectFrom("memberships")
-        .select(({ fn }) => fn.countAll<number | string>().as("owned"))
-        .where("personId", "=", personId)
-        .where("role", "=", "owner")
-        .executeTakeFirstOrThrow();
-      if (Number(owned) >= maxOwned) return "too_many";
-      const result = await db
-        .insertInto("projects")
-        .values(project)
-        .onConflict((conflict) => conflict.doNothing())
-        .executeTakeFirst();
-      if (result.numInsertedOrUpdatedRows !== 1n) return "taken";
-      const { id: projectId, createdAt } = project;
-      await db.insertInto("memberships").values({ personId, projectId, role: "owner", createdAt }).execute();
-      await noteChange(session, "project", projectId);
-      await noteChange(session, "person", personId);
-      return "made";
-    },
-  ),
+  insertProject: write(async (session, input: NewProject): Promise<"made" | "taken" | "too_many"> => {
+    const { db } = session;
+    const { project, personId, maxOwned } = input;
+    const { owned } = await db
+      .selectFrom("memberships")
+      .select(({ fn }) => fn.countAll<number | string>().as("owned"))
+      .where("personId", "=", personId)
+      .where("role", "=", "owner")
+      .executeTakeFirstOrThrow();
+    if (Number(owned) >= maxOwned) return "too_many";
+    if (!(await isDone(newProject(session, project)))) return "taken";
+    const { id: projectId, createdAt } = project;
+    await db.insertInto("memberships").values({ personId, projectId, role: "owner", createdAt }).execute();
+    await noteChange(session, "project", projectId);
+    await noteChange(session, "person", personId);
+    return "made";
+  }),
 
-  /** Changes what a member is. Who is no longer an owner has invited nobody. */
+  /** Changes a member's role. The invitations of a former owner are void. */
   setRole: write(async (session, { personId, projectId, role }: NewRole): Promise<MembershipChange> => {
     await lockProject(session, projectId);
-    if (role !== "owner") {
-      if (await isLastOwner(session, { personId, projectId })) return "last_owner";
-      await voidInvitations(session, { projectId, inviterId: personId });
-    }
-    const result = await session.db
+    if (role !== "owner" && !(await endOwnership(session, { personId, projectId }))) return "last_owner";
+    const update = session.db
       .updateTable("memberships")
       .set({ role })
       .where("personId", "=", personId)
-      .where("projectId", "=", projectId)
-      .executeTakeFirst();
-    if (result.numUpdatedRows !== 1n) return "absent";
-    await noteChange(session, "person", personId);
-    return "changed";
+      .where("projectId", "=", projectId);
+    return (await isNoted(session, update, "person", personId)) ? "changed" : "absent";
   }),
 
-  /** Takes somebody out, and what they have invited with them. */
+  /** Removes a member, and their invitations. */
   remove: write(async (session, { personId, projectId }: MemberKey): Promise<MembershipChange> => {
     await lockProject(session, projectId);
-    if (await isLastOwner(session, { personId, projectId })) return "last_owner";
-    await voidInvitations(session, { projectId, inviterId: personId });
-    const result = await session.db
+    if (!(await endOwnership(session, { personId, projectId }))) return "last_owner";
+    const removal = session.db
       .deleteFrom("memberships")
       .where("personId", "=", personId)
-      .where("projectId", "=", projectId)
-      .executeTakeFirst();
-    if (result.numDeletedRows !== 1n) return "absent";
-    await noteChange(session, "person", personId);
-    return "changed";
+      .where("projectId", "=", projectId);
+    return (await isNoted(session, removal, "person", personId)) ? "changed" : "absent";
   }),
 
-  /** A project's members, in the order they came. */
+  /** A project's members, in the order they joined. */
   list: read(
     async ({ db }, projectId: string): Promise<Member[]> =>
       await db
@@ -123,7 +102,7 @@ export const memberships = {
         .execute(),
   ),
 
-  /** The projects of a person, oldest first. */
+  /** A person's projects, oldest first. */
   projectsOf: read(
     async ({ db }, personId: string): Promise<(Project & Pick<Membership, "role">)[]> =>
       await db
@@ -138,13 +117,20 @@ export const memberships = {
   ),
 };
 
-async function isLastOwner({ db }: Session, { personId, projectId }: MemberKey): Promise<boolean> {
-  const owners = await db
+function newProject({ db }: Session, project: Project) {
+  return db.insertInto("projects").values(project).onConflict(doNothing);
+}
+
+/** Voids a member's invitations; false, with nothing changed, if the member is the last owner. */
+async function endOwnership(session: Session, { personId, projectId }: MemberKey): Promise<boolean> {
+  const owners = await session.db
     .selectFrom("memberships")
     .select("personId")
     .where("projectId", "=", projectId)
     .where("role", "=", "owner")
     .limit(2)
     .execute();
-  return owners.length === 1 && owners[0]?.personId === personId;
+  if (owners.length === 1 && owners[0]?.personId === personId) return false;
+  await voidInvitations(session, { projectId, inviterId: personId });
+  return true;
 }

@@ -1,45 +1,39 @@
-import { noteChange } from "../nodes/changes.ts";
+import { isNoted, noteChange } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
 import type { Session } from "../operation.ts";
-import type { PeopleTable } from "../schema/schema-people.ts";
+import { doNothing, firstOf, isDone } from "../queries.ts";
+import type { Row } from "../schema/schema.ts";
 
-/** Somebody who signs in. Of their password, only the key that finds them is stored. */
-export type Person = Readonly<PeopleTable>;
+/** A person who signs in. Of the password, only a derived key is stored. */
+export type Person = Row<"people">;
 
-/** `stale`: the person was changed meanwhile. `taken`: somebody else signs in with that address and password. */
+/** `stale`: the person has changed since. `taken`: another person signs in with that address and password. */
 export type PersonChange = "changed" | "stale" | "taken";
 
-/** What somebody signs in with: together they are one person's. */
-type SignIn = { readonly email: string; readonly signInKey: Uint8Array };
+/** What a person signs in with. No two people have both in common. */
+type SignIn = Pick<Person, "email" | "signInKey">;
 
-/** A change that is void when the person was changed since `updatedAt`. */
-type Change = {
-  readonly id: string;
-  readonly signInKey: Uint8Array;
-  readonly now: number;
-  readonly updatedAt: number;
-};
+/** A change that fails if the person has changed since `updatedAt`. */
+type Change = Pick<Person, "id" | "signInKey" | "updatedAt"> & { readonly now: number };
 
-/** That mail to an address reaches a person. */
-export type Proof = { readonly id: string; readonly email: string; readonly now: number };
+/** That a person receives the mail to an address. */
+export type Proof = Pick<Person, "id" | "email"> & { readonly now: number };
+
+type EmailQuery = { readonly email: string; readonly limit: number };
 
 /** People. */
 export const people = {
-  hasAny: read(async ({ db }): Promise<boolean> => {
-    const row = await db.selectFrom("people").select("id").limit(1).executeTakeFirst();
-    return row !== undefined;
-  }),
+  hasAny: read(
+    async ({ db }): Promise<boolean> =>
+      (await firstOf(db.selectFrom("people").select("id").limit(1))) !== null,
+  ),
 
-  /** Stores the first person as owner of every project; false when somebody was first. */
+  /** Stores the first person as owner of every project; false if there is a first person already. */
   insertFirst: write(async (session, person: Person): Promise<boolean> => {
     const { db } = session;
-    // The key is taken once, also by two who come at the same moment.
-    const claim = await db
-      .insertInto("meta")
-      .values({ key: "first_person", value: person.id })
-      .onConflict((conflict) => conflict.doNothing())
-      .executeTakeFirst();
-    if (claim.numInsertedOrUpdatedRows !== 1n) return false;
+    // The key can be taken once, even if two people try at the same moment.
+    const entry = { key: "first_person", value: person.id };
+    if (!(await isDone(db.insertInto("meta").values(entry).onConflict(doNothing)))) return false;
     await db.insertInto("people").values(person).execute();
     const projects = await db.selectFrom("projects").select("id").execute();
     for (const { id: projectId } of projects) {
@@ -50,35 +44,25 @@ export const people = {
     return true;
   }),
 
-  find: read(async ({ db }, id: string): Promise<Person | null> => {
-    const row = await db.selectFrom("people").selectAll().where("id", "=", id).executeTakeFirst();
-    return row ?? null;
-  }),
+  find: read(
+    async ({ db }, id: string): Promise<Person | null> =>
+      await firstOf(db.selectFrom("people").selectAll().where("id", "=", id)),
+  ),
 
   findBySignIn: read(async ({ db }, { email, signInKey }: SignIn): Promise<Person | null> => {
-    const row = await db
-      .selectFrom("people")
-      .selectAll()
-      .where("email", "=", email)
-      .where("signInKey", "=", signInKey)
-      .executeTakeFirst();
-    return row ?? null;
+    const all = db.selectFrom("people").selectAll();
+    return await firstOf(all.where("email", "=", email).where("signInKey", "=", signInKey));
   }),
 
-  /** The one who has proven the address. */
+  /** The person who has proven the address. */
   findProven: read(async ({ db }, email: string): Promise<Person | null> => {
-    const row = await db
-      .selectFrom("people")
-      .selectAll()
-      .where("email", "=", email)
-      .where("provenAt", "is not", null)
-      .executeTakeFirst();
-    return row ?? null;
+    const all = db.selectFrom("people").selectAll();
+    return await firstOf(all.where("email", "=", email).where("provenAt", "is not", null));
   }),
 
-  /** Those who have the address, as a label or proven, oldest first. */
+  /** The people with that address, proven or not, oldest first. */
   listByEmail: read(
-    async ({ db }, { email, limit }: { readonly email: string; readonly limit: number }): Promise<Person[]> =>
+    async ({ db }, { email, limit }: EmailQuery): Promise<Person[]> =>
       await db
         .selectFrom("people")
         .selectAll()
@@ -90,71 +74,56 @@ export const people = {
   ),
 
   setPassword: write(async (session, change: Change): Promise<PersonChange> => {
-    const { id, signInKey, now, updatedAt } = change;
-    const person = await session.db
-      .selectFrom("people")
-      .select("email")
-      .where("id", "=", id)
-      .where("updatedAt", "=", updatedAt)
-      .executeTakeFirst();
-    if (!person) return "stale";
-    if (await isTaken(session, { email: person.email, signInKey }, id)) return "taken";
-    const result = await session.db
-      .updateTable("people")
-      // Always later than before: a link that was made for the old password knows the old time.
-      .set({ signInKey, updatedAt: Math.max(now, updatedAt + 1) })
-      .where("id", "=", id)
-      .where("updatedAt", "=", updatedAt)
-      .executeTakeFirst();
-    if (result.numUpdatedRows !== 1n) return "stale";
-    await noteChange(session, "person", id);
-    return "changed";
+    const { id, updatedAt } = change;
+    const found = session.db.selectFrom("people").select("email").where("id", "=", id);
+    const person = await firstOf(found.where("updatedAt", "=", updatedAt));
+    return person ? await changeSignIn(session, change, person.email) : "stale";
   }),
 
-  /** Gives a person another address, which nobody has proven for them yet. */
-  setEmail: write(async (session, change: Change & { readonly email: string }): Promise<PersonChange> => {
-    const { id, email, signInKey, now, updatedAt } = change;
-    if (await isTaken(session, { email, signInKey }, id)) return "taken";
-    const result = await session.db
-      .updateTable("people")
-      .set({ email, provenAt: null, signInKey, updatedAt: Math.max(now, updatedAt + 1) })
-      .where("id", "=", id)
-      .where("updatedAt", "=", updatedAt)
-      .executeTakeFirst();
-    if (result.numUpdatedRows !== 1n) return "stale";
-    await noteChange(session, "person", id);
-    return "changed";
-  }),
+  /** Gives a person another address, which is not proven yet. */
+  setEmail: write(
+    async (session, { email, ...change }: Change & Pick<Person, "email">): Promise<PersonChange> =>
+      await changeSignIn(session, change, email, { email, provenAt: null }),
+  ),
 
-  /** Gives the address to that person alone: the latest proof wins. False if it is no longer theirs. */
+  /** Makes the address that person's alone: the latest proof wins. False if it is no longer their address. */
   prove: write(async (session, proof: Proof): Promise<boolean> => await prove(session, proof, true)),
 };
 
-/** Whether somebody else signs in with that. Until the transaction ends, nobody else can start to. */
-export async function isTaken(session: Session, { email, signInKey }: SignIn, id: string): Promise<boolean> {
-  await lockPeople(session);
-  const other = await session.db
-    .selectFrom("people")
-    .select("id")
-    .where("email", "=", email)
-    .where("signInKey", "=", signInKey)
-    .where("id", "<>", id)
-    .executeTakeFirst();
-  return other !== undefined;
+async function changeSignIn(
+  session: Session,
+  { id, signInKey, now, updatedAt }: Change,
+  email: string,
+  columns: Partial<Pick<Person, "email" | "provenAt">> = {},
+): Promise<PersonChange> {
+  if (await isTaken(session, { email, signInKey }, id)) return "taken";
+  const update = session.db
+    .updateTable("people")
+    // Always later than before: a link made for the old password contains the old time.
+    .set({ ...columns, signInKey, updatedAt: Math.max(now, updatedAt + 1) })
+    .where("id", "=", id)
+    .where("updatedAt", "=", updatedAt);
+  return (await isNoted(session, update, "person", id)) ? "changed" : "stale";
 }
 
-/** Notes that a person has shown an address to be theirs; one that another has shown before is taken only if asked. */
+/** Whether another person signs in with that. Until the transaction ends, no other person can start to. */
+export async function isTaken(session: Session, { email, signInKey }: SignIn, id: string): Promise<boolean> {
+  await lockPeople(session);
+  const others = session.db.selectFrom("people").select("id").where("id", "<>", id);
+  return (await firstOf(others.where("email", "=", email).where("signInKey", "=", signInKey))) !== null;
+}
+
+/** Records that a person has proven an address; `isMoved` says whether another person's earlier proof is dropped. */
 export async function prove(session: Session, { id, email, now }: Proof, isMoved: boolean): Promise<boolean> {
   const { db } = session;
   await lockPeople(session);
-  // Held from here on: a change of the address that comes now must not be proven by the mail to the one before.
-  const theirs = await db
+  // Locks the row: if the address changes now, the mail to the old one must not prove the new one.
+  const locked = db
     .updateTable("people")
     .set((eb) => ({ email: eb.ref("email") }))
     .where("id", "=", id)
-    .where("email", "=", email)
-    .executeTakeFirst();
-  if (theirs.numUpdatedRows !== 1n) return false;
+    .where("email", "=", email);
+  if (!(await isDone(locked))) return false;
   const others = await db
     .updateTable("people")
     .set((eb) => ({ provenAt: isMoved ? null : eb.ref("provenAt") }))
@@ -168,7 +137,7 @@ export async function prove(session: Session, { id, email, now }: Proof, isMoved
   return true;
 }
 
-/** What people have to themselves is given to one after the other: an address that is proven, a way to sign in. */
+/** Serialises changes of what only one person may have: a proven address, a way to sign in. */
 async function lockPeople({ db }: Session): Promise<void> {
   await db
     .updateTable("meta")

@@ -1,22 +1,22 @@
-import { noteChange } from "../nodes/changes.ts";
+import { isNoted, noteChange } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
-import type { SigningKeysTable, WebhookSecretsTable } from "../schema/schema.ts";
+import type { Session } from "../operation.ts";
+import type { Row } from "../schema/schema.ts";
 
-/** Where a map of secrets belongs: to an app, or with number 0 to its whole project. */
+// What is sealed before it gets here: secrets of apps, secrets that sign webhooks, and keys that sign tokens.
+
+/** What a map of secrets belongs to: an app, or with number 0 its whole project. */
 export type SecretScope = { readonly projectId: string; readonly appNumber: number };
 
-/** What a change of secrets is about, as it is told to other services. */
-function subjectOf({ projectId, appNumber }: SecretScope): string {
-  return `${projectId}/${appNumber}`;
-}
+type NewSecrets = SecretScope & { readonly sealedMap: Uint8Array; readonly updatedAt: number };
 
-/** The scope that such a subject names. */
+/** The scope that the subject of a change names. */
 export function scopeOf(subject: string): SecretScope {
   const end = subject.lastIndexOf("/");
   return { projectId: subject.slice(0, end), appNumber: Number(subject.slice(end + 1)) };
 }
 
-/** Maps of secrets, sealed before they get here. */
+/** Maps of secrets. */
 export const secrets = {
   find: read(async ({ db }, { projectId, appNumber }: SecretScope): Promise<Uint8Array | null> => {
     const row = await db
@@ -28,28 +28,23 @@ export const secrets = {
     return row?.sealedMap ?? null;
   }),
 
-  replace: write(
-    async (
-      session,
-      row: SecretScope & { readonly sealedMap: Uint8Array; readonly updatedAt: number },
-    ): Promise<void> => {
-      await session.db
-        .insertInto("secrets")
-        .values(row)
-        .onConflict((conflict) =>
-          conflict.columns(["projectId", "appNumber"]).doUpdateSet((eb) => ({
-            sealedMap: eb.ref("excluded.sealedMap"),
-            updatedAt: eb.ref("excluded.updatedAt"),
-          })),
-        )
-        .execute();
-      await noteChange(session, "secrets", subjectOf(row));
-    },
-  ),
+  replace: write(async (session, row: NewSecrets): Promise<void> => {
+    const { projectId, appNumber, sealedMap, updatedAt } = row;
+    await session.db
+      .insertInto("secrets")
+      .values(row)
+      .onConflict((conflict) =>
+        conflict.columns(["projectId", "appNumber"]).doUpdateSet({ sealedMap, updatedAt }),
+      )
+      .execute();
+    await noteChange(session, "secrets", `${projectId}/${appNumber}`);
+  }),
 };
 
-/** A project's secret that signs deliveries; it is sealed before it gets here. */
-type WebhookSecret = Readonly<WebhookSecretsTable>;
+/** A project's secret that signs deliveries. */
+type WebhookSecret = Row<"webhookSecrets">;
+
+type Retirement = Pick<WebhookSecret, "id" | "projectId"> & { readonly now: number };
 
 /** Secrets that sign deliveries. */
 export const webhookSecrets = {
@@ -58,7 +53,7 @@ export const webhookSecrets = {
     await noteChange(session, "webhook-secrets", secret.projectId);
   }),
 
-  /** A project's secrets, the retired ones too, newest first. */
+  /** A project's secrets, including retired ones, newest first. */
   list: read(
     async ({ db }, projectId: string): Promise<WebhookSecret[]> =>
       await db
@@ -70,28 +65,20 @@ export const webhookSecrets = {
         .execute(),
   ),
 
-  /** False when the project has no such secret, or it is retired already. */
-  retire: write(
-    async (
-      session,
-      input: { readonly id: string; readonly projectId: string; readonly now: number },
-    ): Promise<boolean> => {
-      const result = await session.db
-        .updateTable("webhookSecrets")
-        .set({ retiredAt: input.now })
-        .where("id", "=", input.id)
-        .where("projectId", "=", input.projectId)
-        .where("retiredAt", "is", null)
-        .executeTakeFirst();
-      if (result.numUpdatedRows !== 1n) return false;
-      await noteChange(session, "webhook-secrets", input.projectId);
-      return true;
-    },
-  ),
+  /** False if the project has no such secret, or if it was retired before. */
+  retire: write(async (session, { id, projectId, now }: Retirement): Promise<boolean> => {
+    const retirement = session.db
+      .updateTable("webhookSecrets")
+      .set({ retiredAt: now })
+      .where("id", "=", id)
+      .where("projectId", "=", projectId)
+      .where("retiredAt", "is", null);
+    return await isNoted(session, retirement, "webhook-secrets", projectId);
+  }),
 };
 
-/** A key that signs tokens; its private half is sealed before it gets here. */
-export type SigningKey = Readonly<SigningKeysTable>;
+/** A key that signs tokens; only its private half is sealed. */
+export type SigningKey = Row<"signingKeys">;
 
 /** Keys that sign tokens. */
 export const signingKeys = {
@@ -100,43 +87,32 @@ export const signingKeys = {
     await noteChange(session, "keys", "");
   }),
 
-  /** Stores a key that signs from now on, and retires all but the newest of those before it. */
+  /** Stores a key that signs from now on, and retires all earlier keys except the newest. */
   rotate: write(async (session, key: Omit<SigningKey, "retiredAt">): Promise<void> => {
     const { db } = session;
-    const active = await db
-      .selectFrom("signingKeys")
-      .select(["id", "createdAt"])
-      .where("retiredAt", "is", null)
-      .orderBy("createdAt", "desc")
-      .orderBy("id", "desc")
-      .execute();
-    const [last, ...older] = active;
+    const [last, ...older] = await activeKeys(session);
     const retired = older.map(({ id }) => id);
     if (retired.length > 0) {
-      await db
-        .updateTable("signingKeys")
-        .set({ retiredAt: key.createdAt })
-        .where("id", "in", retired)
-        .execute();
+      const retirement = db.updateTable("signingKeys").set({ retiredAt: key.createdAt });
+      await retirement.where("id", "in", retired).execute();
     }
-    // The newest signs, whatever a clock that was set back says.
+    // The newest key signs, even if the clock was set back.
     const createdAt = Math.max(key.createdAt, (last?.createdAt ?? 0) + 1);
-    await db
-      .insertInto("signingKeys")
-      .values({ ...key, createdAt })
-      .execute();
+    const row = { ...key, createdAt };
+    await db.insertInto("signingKeys").values(row).execute();
     await noteChange(session, "keys", "");
   }),
 
   /** The keys that are not retired, newest first: the first one signs, all of them verify. */
-  listActive: read(
-    async ({ db }): Promise<SigningKey[]> =>
-      await db
-        .selectFrom("signingKeys")
-        .selectAll()
-        .where("retiredAt", "is", null)
-        .orderBy("createdAt", "desc")
-        .orderBy("id", "desc")
-        .execute(),
-  ),
+  listActive: read(activeKeys),
 };
+
+async function activeKeys({ db }: Session): Promise<SigningKey[]> {
+  return await db
+    .selectFrom("signingKeys")
+    .selectAll()
+    .where("retiredAt", "is", null)
+    .orderBy("createdAt", "desc")
+    .orderBy("id", "desc")
+    .execute();
+}

@@ -1,43 +1,41 @@
-import { noteChange } from "../nodes/changes.ts";
-import type { Membership } from "./memberships.ts";
+import { isNoted, noteChange } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
-import type { DeviceCodesTable, PeopleTable, SessionsTable } from "../schema/schema-people.ts";
+import { firstOf, isDone } from "../queries.ts";
+import type { Row } from "../schema/schema.ts";
+import type { Membership } from "./memberships.ts";
 
-/** Somebody signed in somewhere. Of its refresh token only hashes are kept. */
-export type PersonSession = Readonly<SessionsTable>;
+/** A person who is signed in somewhere. Of the refresh token, only hashes are stored. */
+export type PersonSession = Row<"sessions">;
 
-/** A session with what its person may do. */
-type LiveSession = {
+/** A session with its person's rights. */
+export type LiveSession = {
   readonly session: Pick<PersonSession, "id" | "personId" | "expiresAt">;
-  readonly email: PeopleTable["email"];
+  readonly email: string;
   readonly memberships: readonly Pick<Membership, "projectId" | "role">[];
 };
 
-type Refresh = Pick<PersonSession, "kind"> & {
-  readonly familyHash: Uint8Array;
-  readonly secretHash: Uint8Array;
-  /** Null: the token stays as it is. */
+export type Refresh = Pick<PersonSession, "kind" | "familyHash" | "secretHash" | "expiresAt"> & {
+  /** Null: the token stays the same. */
   readonly nextHash: Uint8Array | null;
   readonly now: number;
-  readonly expiresAt: number;
-  /** So long the token before the last is taken for one that crossed it on the way. */
+  /** How long the previous token is accepted: two requests may have crossed. */
   readonly graceMs: number;
 };
 
-/** `again`: the token before the last, in time. `reused`: an older one, and the session has been ended. */
-type Refreshed =
+/** `again`: the previous token, in time. `reused`: an older one, which ended the session. */
+export type Refreshed =
   | { readonly result: "fresh" | "again" | "reused"; readonly id: string; readonly personId: string }
   | { readonly result: "unknown" };
 
-/** Sessions of people. Those that have ended are gone. */
+/** Sessions of people. A session that has ended is deleted. */
 export const sessions = {
   insert: write(async ({ db }, session: Omit<PersonSession, "previousHash">): Promise<void> => {
-    // Here, so that the table stays small without anybody looking after it.
+    // Keeps the table small.
     await db.deleteFrom("sessions").where("expiresAt", "<=", session.createdAt).execute();
     await db.insertInto("sessions").values(session).execute();
   }),
 
-  /** The session, its person and their memberships; whether it has expired is for the caller to judge. */
+  /** The session, its person and their memberships. The caller decides whether it has expired. */
   find: read(async ({ db }, id: string): Promise<LiveSession | null> => {
     const rows = await db
       .selectFrom("sessions")
@@ -56,11 +54,11 @@ export const sessions = {
     return { session: { id, personId, expiresAt }, email, memberships };
   }),
 
-  /** Takes a refresh token for the next one; an old one ends its session, since two hold it. */
+  /** Replaces a refresh token with the next one. An old token ends its session, because two parties have it. */
   refresh: write(async (session, input: Refresh): Promise<Refreshed> => {
     const { db } = session;
     const { kind, familyHash, secretHash, nextHash, now, expiresAt, graceMs } = input;
-    // One conditional statement: if two come at the same moment, one of them finds the hash gone.
+    // One conditional statement: if two requests come at the same moment, one of them does not find the hash.
     const fresh = await db
       .updateTable("sessions")
       .set({
@@ -90,12 +88,9 @@ export const sessions = {
     return { result: "reused", id, personId };
   }),
 
-  /** Those of a person that have not expired, newest first. */
+  /** A person's sessions that have not expired, newest first. */
   list: read(
-    async (
-      { db },
-      { personId, now }: { readonly personId: string; readonly now: number },
-    ): Promise<PersonSession[]> =>
+    async ({ db }, { personId, now }: Approver): Promise<PersonSession[]> =>
       await db
         .selectFrom("sessions")
         .selectAll()
@@ -106,42 +101,27 @@ export const sessions = {
         .execute(),
   ),
 
-  /** False when the person has no such session. */
-  end: write(
-    async (
-      session,
-      { id, personId }: { readonly id: string; readonly personId: string },
-    ): Promise<boolean> => {
-      const result = await session.db
-        .deleteFrom("sessions")
-        .where("id", "=", id)
-        .where("personId", "=", personId)
-        .executeTakeFirst();
-      if (result.numDeletedRows !== 1n) return false;
-      await noteChange(session, "person", personId);
-      return true;
-    },
-  ),
+  /** False if the person has no such session. */
+  end: write(async (session, { id, personId }: Pick<PersonSession, "id" | "personId">): Promise<boolean> => {
+    const end = session.db.deleteFrom("sessions").where("id", "=", id).where("personId", "=", personId);
+    return await isNoted(session, end, "person", personId);
+  }),
 
-  /** Ends the session that a refresh token belongs to; null when there is none. */
+  /** Ends the session of a refresh token; null if there is none. */
   endByFamily: write(
     async (session, familyHash: Uint8Array): Promise<Pick<PersonSession, "id" | "personId"> | null> => {
-      const ended = await session.db
-        .deleteFrom("sessions")
-        .where("familyHash", "=", familyHash)
-        .returning(["id", "personId"])
-        .executeTakeFirst();
-      if (!ended) return null;
-      await noteChange(session, "person", ended.personId);
-      return ended;
+      const ended = session.db.deleteFrom("sessions").where("familyHash", "=", familyHash);
+      const row = await firstOf(ended.returning(["id", "personId"]));
+      if (row) await noteChange(session, "person", row.personId);
+      return row;
     },
   ),
 
-  /** Ends all sessions of a person but one. */
+  /** Ends all sessions of a person except `keptId`. */
   endOthers: write(
     async (
       session,
-      { personId, keptId }: { readonly personId: string; readonly keptId: string | null },
+      { personId, keptId }: Readonly<{ personId: string; keptId: string | null }>,
     ): Promise<void> => {
       await session.db
         .deleteFrom("sessions")
@@ -153,48 +133,40 @@ export const sessions = {
   ),
 };
 
-/** A command line's wish to be signed in; of its two codes only hashes are kept. */
-type DeviceCode = Readonly<DeviceCodesTable>;
+/** A command line's request to be signed in. Of its two codes, only hashes are stored. */
+type DeviceCode = Row<"deviceCodes">;
 
-/** Codes by which a command line asks for a session. */
+type Approver = { readonly personId: string; readonly now: number };
+
+/** Codes by which a command line requests a session. */
 export const deviceCodes = {
   insert: write(async ({ db }, code: Omit<DeviceCode, "personId">): Promise<void> => {
-    // Here, so that the table stays small without anybody looking after it.
+    // Keeps the table small.
     await db.deleteFrom("deviceCodes").where("expiresAt", "<=", code.createdAt).execute();
     await db.insertInto("deviceCodes").values(code).execute();
   }),
 
-  find: read(async ({ db }, deviceHash: Uint8Array): Promise<DeviceCode | null> => {
-    const row = await db
-      .selectFrom("deviceCodes")
-      .selectAll()
-      .where("deviceHash", "=", deviceHash)
-      .executeTakeFirst();
-    return row ?? null;
-  }),
-
-  /** False when no such code waits for somebody. */
-  approve: write(
-    async (
-      { db },
-      input: { readonly userHash: Uint8Array; readonly personId: string; readonly now: number },
-    ): Promise<boolean> => {
-      const result = await db
-        .updateTable("deviceCodes")
-        .set({ personId: input.personId })
-        .where("userHash", "=", input.userHash)
-        .where("personId", "is", null)
-        .where("expiresAt", ">", input.now)
-        .executeTakeFirst();
-      return result.numUpdatedRows === 1n;
-    },
+  find: read(
+    async ({ db }, deviceHash: Uint8Array): Promise<DeviceCode | null> =>
+      await firstOf(db.selectFrom("deviceCodes").selectAll().where("deviceHash", "=", deviceHash)),
   ),
 
-  /** Who approved the code, told once; null when nobody did, or it has been told. */
+  /** False if no such code waits for approval. */
+  approve: write(async ({ db }, input: Approver & Pick<DeviceCode, "userHash">): Promise<boolean> => {
+    const approval = db
+      .updateTable("deviceCodes")
+      .set({ personId: input.personId })
+      .where("userHash", "=", input.userHash)
+      .where("personId", "is", null)
+      .where("expiresAt", ">", input.now);
+    return await isDone(approval);
+  }),
+
+  /** The person who approved the code, returned once; null if it is not approved, or was returned before. */
   take: write(
     async (
       { db },
-      { deviceHash, now }: { readonly deviceHash: Uint8Array; readonly now: number },
+      { deviceHash, now }: Readonly<{ deviceHash: Uint8Array; now: number }>,
     ): Promise<string | null> => {
       const taken = await db
         .deleteFrom("deviceCodes")

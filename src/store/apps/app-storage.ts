@@ -1,7 +1,8 @@
 import { heavyRead } from "../operation.ts";
-import { PAYLOAD_SIZE } from "../runs/payloads.ts";
+import { ROW_SIZES } from "../runs/removal.ts";
+import type { KeyedTable } from "../runs/removal.ts";
 
-/** An app, and what of it is counted as it comes and goes. */
+/** An app, with the amounts that are counted continuously. */
 export type StoredApp = {
   readonly number: number;
   readonly projectId: string;
@@ -11,32 +12,26 @@ export type StoredApp = {
   readonly builds: number;
 };
 
-/** Tables that nobody keeps count of for each app. */
-type CountedTable = "runs" | "payloads" | "transcripts";
-
-/** The rows of one app that come after a run, or from the first one on. */
+/** The rows of one app after a run, or from the first one. */
 export type CountStep = {
-  readonly table: CountedTable;
+  readonly table: KeyedTable;
   readonly appNumber: number;
   readonly after: Uint8Array | null;
 };
 
-/** What a step found; `last` is where the next one goes on, null after the last. */
+/** What a step counted. The next one continues after `last`; null after the last step. */
 export type CountedRows = { readonly rows: number; readonly bytes: number; readonly last: Uint8Array | null };
 
 /** Runs that one step looks at: a few milliseconds, or some hundred when they have to come from the disk. */
 export const STEP_RUNS = 2_000;
 
-const BYTES: Readonly<Record<CountedTable, string>> = {
-  runs: "0",
-  payloads: PAYLOAD_SIZE,
-  transcripts: "length(bytes)",
-};
-
-/** Who uses what, for an operator who asks: read beside everything else, and never much at once. */
+/** How much each app stores, for an operator who asks; never reads much at once. */
 export const appStorage = {
-  /** Every app that is there, and those that were deleted and have left something. */
+  /** Every app, including deleted ones of which something is still stored. */
   list: heavyRead(async ({ sql, db }): Promise<StoredApp[]> => {
+    const exist = ["runs", "payloads", "transcripts", "builds"].map(
+      (table) => sql`exists (select 1 from ${sql.table(table)} as t where t.app_number = a.number)`,
+    );
     const { rows } = await sql<Record<keyof StoredApp, string | number>>`
       select a.number, a.project_id, a.name,
         case when a.deleted_at is null then 0 else 1 end as is_deleted,
@@ -44,14 +39,11 @@ export const appStorage = {
         (select count(*) from builds as t where t.app_number = a.number) as builds
       from apps as a
       where a.deleted_at is null
-        or exists (select 1 from runs as t where t.app_number = a.number)
-        or exists (select 1 from payloads as t where t.app_number = a.number)
-        or exists (select 1 from transcripts as t where t.app_number = a.number)
+        or ${sql.join(exist, sql` or `)}
         or exists (select 1 from log_usage as t where t.app_number = a.number and t.bytes > 0)
-        or exists (select 1 from builds as t where t.app_number = a.number)
       order by a.project_id, a.name, a.number
     `.execute(db);
-    // Postgres gives sums and counts as text.
+    // Postgres returns sums and counts as text.
     return rows.map((row) => ({
       number: Number(row.number),
       projectId: String(row.projectId),
@@ -62,7 +54,7 @@ export const appStorage = {
     }));
   }),
 
-  /** Counts the next of an app's rows, and the bytes that they hold. */
+  /** Counts an app's next rows, and their bytes. */
   count: heavyRead(async ({ sql, db }, { table, appNumber, after }: CountStep): Promise<CountedRows> => {
     const rows = sql.table(table);
     const isNext = sql`app_number = ${appNumber} and id > ${after ?? Buffer.alloc(0)}`;
@@ -72,7 +64,7 @@ export const appStorage = {
     const last = ends[0]?.id ?? null;
     const isBefore = last === null ? sql`` : sql`and id <= ${last}`;
     const { rows: sums } = await sql<{ count: string | number; bytes: string | number }>`
-      select count(*) as count, coalesce(sum(${sql.raw(BYTES[table])}), 0) as bytes
+      select count(*) as count, coalesce(sum(${sql.raw(ROW_SIZES[table])}), 0) as bytes
       from ${rows} where ${isNext} ${isBefore}
     `.execute(db);
     return { rows: Number(sums[0]?.count), bytes: Number(sums[0]?.bytes), last };

@@ -1,22 +1,22 @@
-import type { Selectable } from "kysely";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { App } from "../../model/app.ts";
-import { hashedLabel } from "../../model/app-host.ts";
-import type { HostedApp } from "../../model/app-host.ts";
+import { hashedLabel } from "../../model/names.ts";
+import type { HostedApp } from "../../model/names.ts";
 import { requireApp } from "../nodes/app-owners.ts";
 import type { AppHolder } from "../nodes/app-owners.ts";
-import { noteChange } from "../nodes/changes.ts";
+import { isNoted } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
 import type { Session } from "../operation.ts";
-import type { AppsTable } from "../schema/schema.ts";
+import { doNothing } from "../queries.ts";
+import type { Row } from "../schema/schema.ts";
 
 type AppKey = { readonly projectId: string; readonly name: string };
 
-/** A change that only the node may make that has the app. */
+/** A change that only the app's owner may make. */
 type HeldChange = {
   readonly appNumber: number;
   readonly now: number;
-  /** Null where there is only one service. */
+  /** Null if there is only one service. */
   readonly holder?: AppHolder | null;
 };
 
@@ -25,16 +25,11 @@ export const apps = {
   /** The project's app of that name, made if there is none. */
   insertOrFind: write(async (session, input: AppKey & { readonly createdAt: number }): Promise<App> => {
     const { projectId, name, createdAt } = input;
+    const hostLabel = hashedLabel({ projectId, appName: name });
     const row = await session.db
       .insertInto("apps")
-      .values({
-        projectId,
-        name,
-        createdAt,
-        updatedAt: createdAt,
-        hostLabel: hashedLabel({ projectId, appName: name }),
-      })
-      .onConflict((conflict) => conflict.doNothing())
+      .values({ projectId, name, createdAt, updatedAt: createdAt, hostLabel })
+      .onConflict(doNothing)
       .returningAll()
       .executeTakeFirst();
     const app = row ? fromRow(row) : await findApp(session, { projectId, name });
@@ -56,15 +51,16 @@ export const apps = {
   }),
 
   /** Finds apps by their hashed host labels. */
-  findHosted: read(async ({ db }, labels: readonly string[]): Promise<HostedApp[]> => {
-    return await db
-      .selectFrom("apps")
-      .select(["projectId", "name as appName"])
-      .where("hostLabel", "in", labels)
-      .where("hostLabel", "is not", null)
-      .where("deletedAt", "is", null)
-      .execute();
-  }),
+  findHosted: read(
+    async ({ db }, labels: readonly string[]): Promise<HostedApp[]> =>
+      await db
+        .selectFrom("apps")
+        .select(["projectId", "name as appName"])
+        .where("hostLabel", "in", labels)
+        .where("hostLabel", "is not", null)
+        .where("deletedAt", "is", null)
+        .execute(),
+  ),
 
   /** The apps of every project, by number. */
   listAll: read(async (session): Promise<App[]> => {
@@ -72,44 +68,33 @@ export const apps = {
     return rows.map(fromRow);
   }),
 
-  /** Makes a version of the app the one that takes new calls. False when the app has no such version. */
+  /** Makes a version of the app the one that takes new calls. False if the app has no such version. */
   setCurrentVersion: write(
     async (session, input: HeldChange & { readonly versionId: string }): Promise<boolean> => {
-      await requireApp(session, input.appNumber, input.holder ?? null);
+      const { appNumber, now, holder = null } = input;
+      await requireApp(session, appNumber, holder);
       const versionId = uuidBytes(input.versionId);
-      const result = await session.db
+      const { db } = session;
+      const version = db.selectFrom("versions").select("versions.id").where("versions.id", "=", versionId);
+      const update = db
         .updateTable("apps")
-        .set({ currentVersionId: versionId, updatedAt: input.now })
-        .where("number", "=", input.appNumber)
+        .set({ currentVersionId: versionId, updatedAt: now })
+        .where("number", "=", appNumber)
         .where("deletedAt", "is", null)
-        .where((eb) =>
-          eb.exists(
-            eb
-              .selectFrom("versions")
-              .select("versions.id")
-              .where("versions.id", "=", versionId)
-              .where("versions.appNumber", "=", input.appNumber),
-          ),
-        )
-        .executeTakeFirst();
-      if (result.numUpdatedRows !== 1n) return false;
-      await noteChange(session, "app", input.appNumber);
-      return true;
+        .where((eb) => eb.exists(version.where("versions.appNumber", "=", appNumber)));
+      return await isNoted(session, update, "app", appNumber);
     },
   ),
 
-  /** False when there is no such app, or it is deleted already. */
+  /** False if there is no such app, or if it was deleted before. */
   markDeleted: write(async (session, { appNumber, now, holder = null }: HeldChange): Promise<boolean> => {
     await requireApp(session, appNumber, holder);
-    const result = await session.db
+    const update = session.db
       .updateTable("apps")
       .set({ deletedAt: now, updatedAt: now })
       .where("number", "=", appNumber)
-      .where("deletedAt", "is", null)
-      .executeTakeFirst();
-    if (result.numUpdatedRows !== 1n) return false;
-    await noteChange(session, "app", appNumber);
-    return true;
+      .where("deletedAt", "is", null);
+    return await isNoted(session, update, "app", appNumber);
   }),
 };
 
@@ -125,14 +110,7 @@ async function findApp(session: Session, { projectId, name }: AppKey): Promise<A
   return row ? fromRow(row) : null;
 }
 
-function fromRow(row: Selectable<AppsTable>): App {
-  const {
-    owner: _,
-    fence: _fence,
-    deletedAt: _deletedAt,
-    hostLabel: _label,
-    currentVersionId,
-    ...rest
-  } = row;
-  return { ...rest, currentVersionId: currentVersionId && uuidText(currentVersionId) };
+function fromRow({ number, projectId, name, currentVersionId, createdAt, updatedAt }: Row<"apps">): App {
+  const versionId = currentVersionId && uuidText(currentVersionId);
+  return { number, projectId, name, currentVersionId: versionId, createdAt, updatedAt };
 }

@@ -1,30 +1,32 @@
-import type { Selectable } from "kysely";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { BUILD_STAGES, BUILD_STATUSES, buildStatusesBefore, isFinalBuild } from "../../model/build.ts";
 import type { Build, BuildLine, BuildStatus } from "../../model/build.ts";
+import { LOG_STREAMS } from "../../model/log-line.ts";
 import { read, write } from "../operation.ts";
 import type { Session } from "../operation.ts";
-import type { BuildsTable } from "../schema/schema.ts";
-import { LOG_STREAMS } from "../../model/log-line.ts";
+import { chunks, doNothing, isDone } from "../queries.ts";
+import type { Row } from "../schema/schema.ts";
 
-/** A build with what the deploy was asked for with, as JSON. */
+/** A build with the options of its deploy, as JSON. */
 export type StoredBuild = Build & { readonly payload: string };
 
-/** Deploys on their way, and how they ended. Ids are UUIDv7: their order is that of their birth. */
+type NewBuild = Pick<StoredBuild, "id" | "appNumber" | "payload" | "createdAt">;
+type BuildPage = { readonly appNumber: number; readonly limit: number; readonly before?: string };
+type BuildMove = {
+  readonly id: string;
+  readonly to: BuildStatus;
+  readonly message?: string | null;
+  readonly now: number;
+};
+
+/** Deploys in progress, and how they ended. Ids are UUIDv7: they are ordered by time. */
 export const builds = {
   /** Stores a build that waits for its upload. */
-  insert: write(
-    async ({ db }, build: Pick<StoredBuild, "id" | "appNumber" | "payload" | "createdAt">): Promise<void> => {
-      const row = {
-        ...build,
-        id: uuidBytes(build.id),
-        status: statusCode("pending"),
-        message: null,
-        updatedAt: build.createdAt,
-      };
-      await db.insertInto("builds").values(row).execute();
-    },
-  ),
+  insert: write(async ({ db }, build: NewBuild): Promise<void> => {
+    const start = { status: statusCode("pending"), message: null, updatedAt: build.createdAt };
+    const row = { ...build, ...start, id: uuidBytes(build.id) };
+    await db.insertInto("builds").values(row).execute();
+  }),
 
   find: read(async ({ db }, id: string): Promise<StoredBuild | null> => {
     const row = await db.selectFrom("builds").selectAll().where("id", "=", uuidBytes(id)).executeTakeFirst();
@@ -32,16 +34,11 @@ export const builds = {
   }),
 
   /** An app's builds, newest first. */
-  list: read(
-    async (
-      session,
-      input: { readonly appNumber: number; readonly limit: number; readonly before?: string },
-    ): Promise<StoredBuild[]> => {
-      let query = ofApp(session, input.appNumber);
-      if (input.before !== undefined) query = query.where("id", "<", uuidBytes(input.before));
-      return (await query.limit(input.limit).execute()).map(fromRow);
-    },
-  ),
+  list: read(async (session, { appNumber, limit, before }: BuildPage): Promise<StoredBuild[]> => {
+    let query = ofApp(session, appNumber);
+    if (before !== undefined) query = query.where("id", "<", uuidBytes(before));
+    return (await query.limit(limit).execute()).map(fromRow);
+  }),
 
   /** The app's newest build. */
   latest: read(async (session, appNumber: number): Promise<StoredBuild | null> => {
@@ -49,47 +46,28 @@ export const builds = {
     return row ? fromRow(row) : null;
   }),
 
-  /** Those that have not ended, oldest first. */
+  /** Builds that have not ended, oldest first. */
   unfinished: read(async (session): Promise<StoredBuild[]> => {
     const rows = await unfinished(session).selectAll().orderBy("id").execute();
     return rows.map(fromRow);
   }),
 
-  /** The bundle of a build has come, whole: it waits for its turn, and says so in its payload. */
+  /** Records in the payload that the bundle was uploaded completely: the build is ready to start. */
   noteUpload: write(async ({ db }, { id, payload }: Pick<StoredBuild, "id" | "payload">): Promise<void> => {
     await db.updateTable("builds").set({ payload }).where("id", "=", uuidBytes(id)).execute();
   }),
 
-  /** Moves a build on. False when there is no such move from where it is. */
-  move: write(
-    async (
-      { db },
-      input: {
-        readonly id: string;
-        readonly to: BuildStatus;
-        readonly message?: string | null;
-        readonly now: number;
-      },
-    ): Promise<boolean> => {
-      const { id, to, message = null, now } = input;
-      const before = buildStatusesBefore(to).map(statusCode);
-      if (before.length === 0) return false;
-      const result = await db
-        .updateTable("builds")
-        .set({ status: statusCode(to), message, updatedAt: now })
-        .where("id", "=", uuidBytes(id))
-        .where("status", "in", before)
-        .executeTakeFirst();
-      return result.numUpdatedRows === 1n;
-    },
-  ),
+  /** Moves a build to its next status. False if there is no such move from its present one. */
+  move: write(async ({ db }, { id, to, message = null, now }: BuildMove): Promise<boolean> => {
+    const before = buildStatusesBefore(to).map(statusCode);
+    if (before.length === 0) return false;
+    const update = db.updateTable("builds").set({ status: statusCode(to), message, updatedAt: now });
+    return await isDone(update.where("id", "=", uuidBytes(id)).where("status", "in", before));
+  }),
 
-  /** Removes an app's builds but the newest ones and those that have a version or have not ended. */
+  /** Removes an app's builds except the newest `keep`, those with a version and those that have not ended. */
   prune: write(
-    async (
-      { db },
-      { appNumber, keep }: { readonly appNumber: number; readonly keep: number },
-    ): Promise<number> => {
+    async ({ db }, { appNumber, keep }: Readonly<Record<"appNumber" | "keep", number>>): Promise<number> => {
       const rows = await db
         .selectFrom("builds")
         .leftJoin("versions", "versions.id", "builds.id")
@@ -110,12 +88,12 @@ export const builds = {
 };
 
 function unfinished({ db }: Session) {
-  // Written out: SQLite takes a partial index only if the query repeats its condition.
+  // A literal: SQLite uses a partial index only if the query repeats its condition.
   const firstFinal = BUILD_STATUSES.findIndex(isFinalBuild);
   return db.selectFrom("builds").where("status", "<", (eb) => eb.lit(firstFinal));
 }
 
-/** The numbers of apps that have a build which has not ended. */
+/** The numbers of apps that have an unfinished build. */
 export function unfinishedApps(session: Session) {
   return unfinished(session).select("appNumber");
 }
@@ -134,57 +112,41 @@ function statusOf(code: number): BuildStatus {
   return status;
 }
 
-function fromRow(row: Selectable<BuildsTable>): StoredBuild {
+function fromRow(row: Row<"builds">): StoredBuild {
   return { ...row, id: uuidText(row.id), status: statusOf(row.status) };
 }
 
-/** Rows of one statement: databases bound how many values it may have. */
-const MAX_ROWS = 500;
+type NewLines = { readonly buildId: string; readonly lines: readonly BuildLine[] };
+type LinePage = { readonly buildId: string; readonly after: number; readonly limit: number };
 
 /** The logs of builds. */
 export const buildLines = {
-  append: write(
-    async (
-      { db },
-      { buildId, lines }: { readonly buildId: string; readonly lines: readonly BuildLine[] },
-    ): Promise<void> => {
-      const rows = lines.map((line) => ({
-        ...line,
-        buildId: uuidBytes(buildId),
-        stream: LOG_STREAMS.indexOf(line.stream),
-        stage: BUILD_STAGES.indexOf(line.stage),
-        text: line.text.replaceAll("\0", "\uFFFD"), // Postgres takes no NUL in text.
-      }));
-      for (let start = 0; start < rows.length; start += MAX_ROWS) {
-        const some = rows.slice(start, start + MAX_ROWS);
-        await db
-          .insertInto("buildLines")
-          .values(some)
-          .onConflict((conflict) => conflict.doNothing())
-          .execute();
-      }
-    },
-  ),
+  append: write(async ({ db }, { buildId, lines }: NewLines): Promise<void> => {
+    const rows = lines.map((line) => ({
+      ...line,
+      buildId: uuidBytes(buildId),
+      stream: LOG_STREAMS.indexOf(line.stream),
+      stage: BUILD_STAGES.indexOf(line.stage),
+      text: line.text.replaceAll("\0", "\uFFFD"), // Postgres accepts no NUL in text.
+    }));
+    for (const some of chunks(rows))
+      await db.insertInto("buildLines").values(some).onConflict(doNothing).execute();
+  }),
 
   /** A build's lines after that number, in order. */
-  list: read(
-    async (
-      { db },
-      { buildId, after, limit }: { readonly buildId: string; readonly after: number; readonly limit: number },
-    ): Promise<BuildLine[]> => {
-      const rows = await db
-        .selectFrom("buildLines")
-        .select(["number", "createdAt", "stream", "stage", "text"])
-        .where("buildId", "=", uuidBytes(buildId))
-        .where("number", ">", after)
-        .orderBy("number")
-        .limit(limit)
-        .execute();
-      return rows.map((row) => ({
-        ...row,
-        stream: LOG_STREAMS[row.stream] ?? "stdout",
-        stage: BUILD_STAGES[row.stage] ?? "build",
-      }));
-    },
-  ),
+  list: read(async ({ db }, { buildId, after, limit }: LinePage): Promise<BuildLine[]> => {
+    const rows = await db
+      .selectFrom("buildLines")
+      .select(["number", "createdAt", "stream", "stage", "text"])
+      .where("buildId", "=", uuidBytes(buildId))
+      .where("number", ">", after)
+      .orderBy("number")
+      .limit(limit)
+      .execute();
+    return rows.map((row) => ({
+      ...row,
+      stream: LOG_STREAMS[row.stream] ?? "stdout",
+      stage: BUILD_STAGES[row.stage] ?? "build",
+    }));
+  }),
 };

@@ -1,10 +1,10 @@
+import type { Row } from "../schema/schema.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { FIRST_TAG, LOG_STREAMS, logIdAt } from "../../model/log-line.ts";
 import type { LogLine, LogStream } from "../../model/log-line.ts";
 import { packColumns } from "../column-batch.ts";
 import { heavyRead, packedWrite, read, write } from "../operation.ts";
 import type { Session } from "../operation.ts";
-import type { LogLinesTable } from "../schema/schema.ts";
 
 /** A part of an app's log, to be looked through in one direction. */
 export type LogScan = {
@@ -44,7 +44,7 @@ const SOURCES = {
 
 // Compiles only while every column has a source.
 ({ ...SOURCES.numbers, ...SOURCES.texts, ...SOURCES.uuids, ...SOURCES.blobs }) satisfies Record<
-  keyof LogLinesTable,
+  keyof Row<"logLines">,
   unknown
 >;
 

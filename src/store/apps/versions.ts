@@ -1,3 +1,4 @@
+import type { Row } from "../schema/schema.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { FunctionSignature, ScalingOverrides, Version, VersionBlobs } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
@@ -7,19 +8,28 @@ import type { AppHolder } from "../nodes/app-owners.ts";
 import { noteChange } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
 import type { Session } from "../operation.ts";
+import { doNothing, firstOf, isDone } from "../queries.ts";
 import { isUnfinished } from "../runs/run-columns.ts";
-import type { VersionsTable } from "../schema/schema.ts";
 
 type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundle" | "createdAt"> &
   Partial<Pick<Version, "environment" | "bundleHash" | "functions" | keyof VersionBlobs>>;
+
+type NewOverrides = {
+  readonly id: string;
+  readonly overrides: ScalingOverrides | null;
+  /** The app, and the node that has to own it. */
+  readonly held?: { readonly appNumber: number; readonly holder: AppHolder | null };
+};
+type NewEnvironment = { readonly id: string; readonly environment: string | null };
+type NewFunctions = { readonly id: string; readonly functions: readonly FunctionSignature[] };
 
 const NO_ENVIRONMENT_BLOB = { environmentBlob: null, environmentBytes: null, environmentTag: null };
 
 /** Versions: the immutable deploys of apps. */
 export const versions = {
-  /** Stores a version under the app's next number. Throws `app_not_found` when there is no such app. */
+  /** Stores a version under the app's next number. Throws `app_not_found` if there is no such app. */
   insert: write(async ({ db }, version: NewVersion): Promise<Version> => {
-    // The app's row is written first: its lock makes two deploys of one app take their numbers in turn.
+    // The app's row is written first: its lock serialises the numbering of two deploys of one app.
     const app = await db
       .updateTable("apps")
       .set({ updatedAt: version.createdAt })
@@ -36,9 +46,7 @@ export const versions = {
     const row = {
       bundleBlob: null,
       bundleBytes: null,
-      environmentBlob: null,
-      environmentBytes: null,
-      environmentTag: null,
+      ...NO_ENVIRONMENT_BLOB,
       ...rest,
       id: uuidBytes(version.id),
       number: (last ?? 0) + 1,
@@ -54,22 +62,14 @@ export const versions = {
   }),
 
   find: read(async ({ db }, id: string): Promise<Version | null> => {
-    const row = await db
-      .selectFrom("versions")
-      .selectAll()
-      .where("id", "=", uuidBytes(id))
-      .executeTakeFirst();
-    return row ? fromRow(row) : null;
+    const row = await firstOf(db.selectFrom("versions").selectAll().where("id", "=", uuidBytes(id)));
+    return row && fromRow(row);
   }),
 
-  /** A version's configuration as it was deployed, whatever was changed since. */
+  /** A version's configuration as it was deployed, without later changes. */
   findDeployed: read(async ({ db }, id: string): Promise<AppConfig | null> => {
-    const row = await db
-      .selectFrom("versions")
-      .select("config")
-      .where("id", "=", uuidBytes(id))
-      .executeTakeFirst();
-    return row ? (JSON.parse(row.config) as AppConfig) : null;
+    const row = await firstOf(db.selectFrom("versions").select("config").where("id", "=", uuidBytes(id)));
+    return row && (JSON.parse(row.config) as AppConfig);
   }),
 
   /** An app's versions, newest first. */
@@ -94,27 +94,13 @@ export const versions = {
     return rows.map(fromRow);
   }),
 
-  /** What is changed of it while it serves. False when there is no such version. */
-  setOverrides: write(
-    async (
-      session,
-      {
-        id,
-        overrides,
-        held,
-      }: {
-        readonly id: string;
-        readonly overrides: ScalingOverrides | null;
-        /** The app, and who has to have it. */
-        readonly held?: { readonly appNumber: number; readonly holder: AppHolder | null };
-      },
-    ): Promise<boolean> => {
-      if (held) await requireApp(session, held.appNumber, held.holder);
-      return await change(session, id, { overrides: overrides && JSON.stringify(overrides) });
-    },
-  ),
+  /** Changes the scaling of a version while it serves. False if there is no such version. */
+  setOverrides: write(async (session, { id, overrides, held }: NewOverrides): Promise<boolean> => {
+    if (held) await requireApp(session, held.appNumber, held.holder);
+    return await change(session, id, { overrides: overrides && JSON.stringify(overrides) });
+  }),
 
-  /** Of an app's versions, those that runs which have not ended name. */
+  /** Those of an app's versions that unfinished runs use. */
   inUse: read(async (session, appNumber: number): Promise<string[]> => {
     const rows = await session.db
       .selectFrom("runs")
@@ -126,49 +112,38 @@ export const versions = {
     return rows.map(({ versionId }) => uuidText(versionId));
   }),
 
-  /** Forgets versions, but none that its app serves. */
+  /** Removes versions, except those that their apps serve. */
   remove: write(async ({ db }, ids: readonly string[]): Promise<void> => {
     if (ids.length === 0) return;
     await db
       .deleteFrom("versions")
       .where("id", "in", ids.map(uuidBytes))
-      .where((eb) =>
-        eb.not(
-          eb.exists(
-            eb
-              .selectFrom("apps")
-              .select("apps.number")
-              .whereRef("apps.currentVersionId", "=", "versions.id")
-              .where("apps.deletedAt", "is", null),
-          ),
-        ),
-      )
+      .where((eb) => {
+        const apps = eb.selectFrom("apps").select("apps.number").where("apps.deletedAt", "is", null);
+        return eb.not(eb.exists(apps.whereRef("apps.currentVersionId", "=", "versions.id")));
+      })
       .execute();
   }),
 
-  /** Its packages are in another folder now, and in no blob. */
+  /** Records that the packages are in another folder now, and in no blob. */
   setEnvironment: write(
-    async (
-      session,
-      { id, environment }: { readonly id: string; readonly environment: string | null },
-    ): Promise<boolean> => await change(session, id, { environment, ...NO_ENVIRONMENT_BLOB }),
+    async (session, { id, environment }: NewEnvironment): Promise<boolean> =>
+      await change(session, id, { environment, ...NO_ENVIRONMENT_BLOB }),
   ),
 
-  /** Records what a replica said can be called. False when there is no such version. */
+  /** Records the functions that a replica reported. False if there is no such version. */
   setFunctions: write(
-    async (
-      session,
-      { id, functions }: { readonly id: string; readonly functions: readonly FunctionSignature[] },
-    ): Promise<boolean> => await change(session, id, { functions: JSON.stringify(functions) }),
+    async (session, { id, functions }: NewFunctions): Promise<boolean> =>
+      await change(session, id, { functions: JSON.stringify(functions) }),
   ),
 };
 
-/** False when there is no such version. */
+/** False if there is no such version. */
 async function change(
   session: Session,
   id: string,
   columns: Partial<
-    Pick<VersionsTable, "overrides" | "environment" | "functions" | keyof typeof NO_ENVIRONMENT_BLOB>
+    Pick<Row<"versions">, "overrides" | "environment" | "functions" | keyof typeof NO_ENVIRONMENT_BLOB>
   >,
 ): Promise<boolean> {
   const changed = await session.db
@@ -182,7 +157,7 @@ async function change(
   return true;
 }
 
-function fromRow({ bundleDir: bundle, ...row }: VersionsTable): Version {
+function fromRow({ bundleDir: bundle, ...row }: Row<"versions">): Version {
   const config = JSON.parse(row.config) as AppConfig;
   const overrides = row.overrides === null ? null : (JSON.parse(row.overrides) as ScalingOverrides);
   return {
@@ -197,12 +172,12 @@ function fromRow({ bundleDir: bundle, ...row }: VersionsTable): Version {
 
 const COLLECTED_AT = "blobs_collected_at";
 
-/** What holds the packages of a version. */
+/** The blob with the packages of a version. */
 export type EnvironmentBlob = Omit<VersionBlobs, "bundleBlob" | "bundleBytes">;
 
-/** Which blobs the versions are kept in. */
+/** The blobs in which versions are stored. */
 export const versionBlobs = {
-  /** Names those of a version, each unless it has one; nothing if there is no such version. */
+  /** Names the blobs of a version, unless it names some already. Does nothing if there is no such version. */
   add: write(
     async ({ db }, { id, blobs }: { readonly id: string; readonly blobs: VersionBlobs }): Promise<void> => {
       const { bundleBlob, bundleBytes, environmentBlob, environmentBytes, environmentTag } = blobs;
@@ -218,19 +193,17 @@ export const versionBlobs = {
     },
   ),
 
-  /** What holds an environment, by its id, if some version says so. */
+  /** The blob of an environment, by its id; null if no version names one. */
   ofEnvironment: read(async ({ db }, environment: string): Promise<EnvironmentBlob | null> => {
-    const row = await db
+    const query = db
       .selectFrom("versions")
       .select(["environmentBlob", "environmentBytes", "environmentTag"])
       .where("environment", "=", environment)
-      .where("environmentBlob", "is not", null)
-      .limit(1)
-      .executeTakeFirst();
-    return row ?? null;
+      .where("environmentBlob", "is not", null);
+    return await firstOf(query.limit(1));
   }),
 
-  /** Of these hashes, those that any version names, of deleted apps too. */
+  /** Of these hashes, those that any version names, including versions of deleted apps. */
   named: read(async ({ db }, hashes: readonly string[]): Promise<string[]> => {
     const rows = await db
       .selectFrom("versions")
@@ -242,28 +215,19 @@ export const versionBlobs = {
     );
   }),
 
-  /** Whether the caller is to collect what nobody names: one of all who ask within that time, by the database's clock. */
+  /**
+   * Whether the caller is to collect blobs that no row names: true for one caller in each interval, by the database's
+   * clock.
+   */
   takeCollection: write(async ({ db, databaseNow }, everyMs: number): Promise<boolean> => {
     const { now } = await db.selectNoFrom([databaseNow.as("now")]).executeTakeFirstOrThrow();
     const value = String(now);
-    const { numInsertedOrUpdatedRows } = await db
-      .insertInto("meta")
-      .values({ key: COLLECTED_AT, value })
-      .onConflict((conflict) => conflict.column("key").doNothing())
-      .executeTakeFirst();
-    if (numInsertedOrUpdatedRows === 1n) return true;
-    const last = await db
-      .selectFrom("meta")
-      .select("value")
-      .where("key", "=", COLLECTED_AT)
-      .executeTakeFirstOrThrow();
+    const first = db.insertInto("meta").values({ key: COLLECTED_AT, value }).onConflict(doNothing);
+    if (await isDone(first)) return true;
+    const stored = db.selectFrom("meta").select("value").where("key", "=", COLLECTED_AT);
+    const last = await stored.executeTakeFirstOrThrow();
     if (now - Number(last.value) < everyMs) return false;
-    const { numUpdatedRows } = await db
-      .updateTable("meta")
-      .set({ value })
-      .where("key", "=", COLLECTED_AT)
-      .where("value", "=", last.value)
-      .executeTakeFirst();
-    return numUpdatedRows === 1n;
+    const update = db.updateTable("meta").set({ value }).where("key", "=", COLLECTED_AT);
+    return await isDone(update.where("value", "=", last.value));
   }),
 };

@@ -1,4 +1,5 @@
-import { chunks } from "../chunks.ts";
+import { chunks, isDone } from "../queries.ts";
+import type { Change as RowChange } from "../queries.ts";
 import { read, write } from "../operation.ts";
 import type { Session } from "../operation.ts";
 
@@ -109,4 +110,16 @@ export async function noteChange(
     await db.insertInto("changes").values(rows).execute();
   }
   if (subjects.length > 0) tellOthers();
+}
+
+/** Executes a change and notes it if it changed a row; returns whether it did. */
+export async function isNoted(
+  session: Session,
+  change: RowChange,
+  topic: Topic,
+  subject: string | number,
+): Promise<boolean> {
+  if (!(await isDone(change))) return false;
+  await noteChange(session, topic, subject);
+  return true;
 }

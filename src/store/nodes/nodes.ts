@@ -140,8 +140,8 @@ function nodeOf({ id, url, details: text, leavingAt, leaseMs }: NodeRow): Servic
 function readDetails(text: string): NodeDetails | null {
   try {
     const details = JSON.parse(text) as NodeDetails;
-    const { name, home, release, capacity, labels, managementAddresses, seatAddress = "" } = details;
-    const texts = [name, home, release, seatAddress, ...managementAddresses, ...Object.values(labels)];
+    const { name, home, release, capacity, managementAddresses, seatAddress = "" } = details;
+    const texts = [name, home, release, seatAddress, ...managementAddresses];
     const isSound = texts.every((each) => typeof each === "string") && capacity.cpus > 0;
     return isSound ? details : null;
   } catch {

@@ -4,7 +4,7 @@ import { DatabaseError } from "pg";
 import { CamelCasePlugin, Kysely, PostgresAdapter, PostgresDialect } from "kysely";
 import type { PostgresPool, PostgresPoolClient } from "kysely";
 import type { Schema } from "../schema/schema.ts";
-import { afterRunning } from "../../kit/patience.ts";
+import { afterRunning } from "../../kit/clock.ts";
 import { beforeConnecting, isConnectionLost, isReadOnly, isSilence, ofQuery } from "./errors.ts";
 
 /** Statements that Postgres keeps parsed, per connection; a bound, in case one is made from its input. */

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Client } from "pg";
-import { backoffMs } from "../../kit/backoff.ts";
+import { backoffMs } from "../../kit/retry.ts";
 import { systemClock } from "../../kit/clock.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { clientClass } from "./hosts.ts";

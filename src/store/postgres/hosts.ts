@@ -1,6 +1,6 @@
 import { Client, DatabaseError } from "pg";
 import type { ClientConfig } from "pg";
-import { hostUrls } from "../../kit/host-urls.ts";
+import { hostUrls } from "../../config/cluster-keys.ts";
 
 /** A host is waited for so long; all are asked at once, so that several are not waited for longer than one. */
 const ASK_MS = 1_500;

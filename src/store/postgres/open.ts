@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Kysely } from "kysely";
-import { hostUrls } from "../../kit/host-urls.ts";
+import { hostUrls } from "../../config/cluster-keys.ts";
 import { AppError } from "../../model/errors.ts";
 import { HEAVY_READ_MS } from "../operation.ts";
 import type { Backend, Lane, Session } from "../operation.ts";

@@ -1,10 +1,9 @@
 import { sql } from "kysely";
 import type { Kysely } from "kysely";
-import { systemClock } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
+import { pause, systemClock } from "../../kit/clock.ts";
 import { migrate } from "../schema/migrate.ts";
 import type { Migrations } from "../schema/migrate.ts";
-import { POSTGRES_TYPES } from "../schema/column-types.ts";
+import { POSTGRES_DIALECT } from "../schema/tables.ts";
 import type { Schema } from "../schema/schema.ts";
 import type { PoolLimits } from "./connections.ts";
 import { Connections, reachOf } from "./connections.ts";
@@ -109,5 +108,5 @@ async function migrateAlone(
     await sql`select pg_advisory_xact_lock(${LOCK})`.execute(db);
   }
   await sql`select set_config('lock_timeout', '${sql.raw(String(TABLE_MS))}', true)`.execute(db);
-  await migrate(db, { types: POSTGRES_TYPES, migrations, mayBeAhead: true, onUpgrade });
+  await migrate(db, { dialect: POSTGRES_DIALECT, migrations, mayBeAhead: true, onUpgrade });
 }

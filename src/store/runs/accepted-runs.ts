@@ -1,8 +1,7 @@
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { read, write } from "../operation.ts";
-import type { Payload } from "../../model/payload.ts";
+import type { Payload, Run, RunFate, RunKey } from "../../model/run.ts";
 import { endRun } from "../../model/run.ts";
-import type { Run, RunFate, RunKey } from "../../model/run.ts";
 import { packColumns } from "../column-batch.ts";
 import type { ColumnBatch } from "../column-batch.ts";
 import type { ColumnInsert, Session } from "../operation.ts";

@@ -1,7 +1,7 @@
+import { appsFound } from "../queries.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
-import { isFileRun } from "../../model/file-run.ts";
-import type { Payload } from "../../model/payload.ts";
-import type { Run, RunKey } from "../../model/run.ts";
+import { isFileRun } from "../../model/run.ts";
+import type { Payload, Run, RunKey } from "../../model/run.ts";
 import { holdsApp } from "../nodes/app-owners.ts";
 import type { AppHolder } from "../nodes/app-owners.ts";
 import { PENDING } from "./deliveries.ts";
@@ -21,30 +21,30 @@ import {
   STATE_CODES,
 } from "./run-columns.ts";
 
-/** A run that its claimer executes. Later writes of the claimer carry the fence. */
+/** A claimed run. Later writes of the claimer carry the fence. */
 export type ClaimedRun = {
   readonly run: Run;
   readonly fence: number;
   readonly payload: Payload;
-  /** Chunks that are kept of it: of one that a caller waited for, which is not executed again. */
+  /** How many chunks of it are stored, if a caller waited for it: such a run is not executed again. */
   readonly storedEvents: number;
 };
 
-/** What a claim got, and whether it saw more than it took. */
+/** The claimed runs, and whether there are more. */
 export type Claimed = {
   readonly runs: readonly ClaimedRun[];
   readonly hasMore: boolean;
-  /** The app is another node's: nothing was taken. */
+  /** Another node owns the app: nothing was claimed. */
   readonly isRefused: boolean;
 };
 
 type ClaimQuery = {
   readonly owner: string;
   readonly appNumber: number;
-  /** Who the app must belong to; null where there is only one service. */
+  /** The node that must own the app; null if there is only one service. */
   readonly holder?: AppHolder | null;
   readonly limit: number;
-  /** Of all inputs together; one run is given whatever its size. */
+  /** Of all inputs together; the first run is claimed whatever its size. */
   readonly maxBytes: number;
 };
 
@@ -57,11 +57,11 @@ const CLAIM_COLUMNS = [
 type RecoverQuery = {
   readonly owner: string;
   readonly isAlone: boolean;
-  /** Just these are dead, whatever the leases say. */
+  /** Only these are dead, whatever their leases say. */
   readonly dead?: readonly string[];
 };
 
-/** A claim given back. */
+/** A claim that is released. */
 export type ReleasedClaim = RunKey & {
   readonly fence: number;
   readonly owner: string;
@@ -69,7 +69,7 @@ export type ReleasedClaim = RunKey & {
   readonly attempt: number;
 };
 
-/** A run that somebody holds. */
+/** A claimed run. */
 export type HeldClaim = Pick<ReleasedClaim, "appNumber" | "id" | "fence" | "attempt">;
 
 type HeldQuery = {
@@ -85,11 +85,11 @@ type AsyncClaim = RunKey & {
 };
 
 /**
- * Async runs that are waiting or being executed. A run that is running belongs to an owner, and each claim of
- * it has a number, the fence: who writes with an old one has lost the run, and changes nothing.
+ * Async runs that wait or are being executed. A running run has an owner, and each claim of it has a number, the fence:
+ * a write with an older fence changes nothing.
  */
 export const claims = {
-  /** The oldest queued runs of an app, from now on running and the owner's. */
+  /** Claims the oldest queued runs of an app for the owner; they are running from now on. */
   claim: write(async (session, query: ClaimQuery): Promise<Claimed> => {
     const { appNumber, owner, holder } = query;
     if (holder && !(await holdsApp(session, appNumber, holder)))
@@ -115,9 +115,9 @@ export const claims = {
       .orderBy("runs.id")
       .execute();
     const again = rows.filter(({ fence }) => fence > 1);
-    // Numbers of events begin again with the attempt: what an earlier one left would stand in their way.
+    // Each attempt numbers its events from 1, and an earlier attempt's events would be in the way.
     const executed = again.filter(({ isAsync }) => isAsync === 1);
-    await addUsage(session, { runs: 0, bytes: -(await removeTranscripts(session, executed)) });
+    await addUsage(session, { bytes: -(await removeTranscripts(session, executed)) });
     const interrupted = again.filter(({ isAsync }) => isAsync === 0).map(({ id }) => id);
     const events = await lastEvents(session, appNumber, interrupted);
     const runs = rows.map((row) => ({
@@ -132,29 +132,19 @@ export const claims = {
   /** The numbers of the apps that have queued runs. */
   backlog: read(async (session): Promise<number[]> => {
     const { db, sql } = session;
-    // From app to app: reading all of 100,000 queued runs took 80 to 140 ms, this less than 1.
     const { rows } = await sql<{ appNumber: number }>`
-      with recursive queued (app_number) as (
-        select min(app_number) from runs where ${isQueued(session)}
-        union all
-        select (
-          select min(app_number) from runs
-          where ${isQueued(session)} and app_number > queued.app_number
-        )
-        from queued where queued.app_number is not null
-      )
-      select app_number from queued where app_number is not null
+      ${appsFound(session, "runs", isQueued(session))}
+      select app_number from found where app_number is not null
     `.execute(db);
     return rows.map(({ appNumber }) => appNumber);
   }),
 
-  /** Ends runs that their claimers still hold, with all that is kept of them; returns the ids of those. */
+  /** Ends runs that their claimers still hold, and stores what is kept of them; returns the ids of those. */
   finish: packedWrite(packFinished, finishClaims),
 
   /**
-   * What an owner holds: what it claimed, and what it accepted as its own. It changes nothing, but comes after the
-   * writes before it: an owner who never heard the answer to a claim learns here what it got. File runs are kept by
-   * who runs them.
+   * What an owner holds: runs that it claimed or accepted as its own, without file runs. Changes nothing, but is a write,
+   * so that it comes after all earlier writes: an owner that got no answer to a claim finds out what it claimed.
    */
   held: write(async (session, { appNumber, owner }: HeldQuery): Promise<HeldClaim[]> => {
     const running = session.db
@@ -163,14 +153,8 @@ export const claims = {
       .where(isInState(session, "running"))
       .where("owner", "=", owner);
     const rows = await (appNumber === null ? running : running.where("appNumber", "=", appNumber)).execute();
-    return rows
-      .filter((row) => !isFileRun(row))
-      .map(({ id, fence, attempt, ...row }) => ({
-        appNumber: row.appNumber,
-        id: uuidText(id),
-        fence,
-        attempt,
-      }));
+    const held = rows.filter((row) => !isFileRun(row));
+    return held.map(({ functionName: _, id, ...row }) => ({ ...row, id: uuidText(id) }));
   }),
 
   /** Puts runs that their claimers still hold back into the queue. */
@@ -194,8 +178,8 @@ export const claims = {
   }),
 
   /**
-   * Puts the runs of dead owners back into the queue, and lets go of their deliveries; returns how many runs.
-   * Dead are those whose lease has passed, or just those the caller names, or all others if it knows that it is alone.
+   * Puts the runs of dead owners back into the queue and releases their deliveries; returns how many runs. Dead are those
+   * whose lease has expired, or only those the caller names, or all others if the caller is the only service.
    */
   recover: write(async (session, { owner, isAlone, dead }: RecoverQuery): Promise<number> => {
     const { db, databaseNow } = session;
@@ -224,8 +208,8 @@ export const claims = {
   }),
 
   /**
-   * From now on nobody waits for the run, which its claimer holds and accepted without its input: that is stored, as
-   * it may be executed again.
+   * Makes a run async after its caller has left. Its claimer accepted it without its input, which is stored now, because
+   * the run may be executed again.
    */
   setAsync: write(async (session, { appNumber, id, fence, owner, payload }: AsyncClaim): Promise<void> => {
     const { db } = session;
@@ -247,14 +231,14 @@ export const claims = {
       .where("id", "=", uuidBytes(id))
       .execute();
     if (blob) await nameBlob(session, { appNumber, id, hash: blob.hash });
-    await addUsage(session, { runs: 0, bytes: blob?.bytes ?? input?.length ?? 0 });
+    await addUsage(session, { bytes: blob?.bytes ?? input?.length ?? 0 });
   }),
 
-  /** Ends a run that nobody holds. False when it is not queued any more. */
+  /** Ends a queued run. False if it is no longer queued. */
   endQueued: packedWrite(packQueuedEnd, endQueued),
 };
 
-/** The number of the last chunk that is stored of each run. */
+/** The number of the last stored chunk of each run. */
 async function lastEvents(
   { db }: Session,
   appNumber: number,
@@ -271,13 +255,13 @@ async function lastEvents(
   return new Map(rows.map(({ id, last }) => [uuidText(id), last]));
 }
 
-/** The ids of the oldest queued runs, as many as fit; on Postgres they are locked. */
+/** The ids of the oldest queued runs, as many as fit. Postgres locks them. */
 async function pickQueued(
   session: Session,
   query: ClaimQuery,
 ): Promise<{ ids: Uint8Array[]; hasMore: boolean }> {
   const { sql, db } = session;
-  // One more than is wanted tells whether there are more.
+  // One more than wanted, to see whether there are more.
   const { rows } = await sql<{ id: Uint8Array; size: number | null }>`
     select runs.id, coalesce(payloads.input_bytes, length(payloads.input)) as size
     from runs left join payloads on payloads.app_number = runs.app_number and payloads.id = runs.id

@@ -1,26 +1,26 @@
+import type { Row, Schema } from "../schema/schema.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { DELIVERY_STATES } from "../../model/delivery.ts";
 import type { Delivery, DeliveryAttempt, DeliveryState, NewDelivery } from "../../model/delivery.ts";
 import { packColumns } from "../column-batch.ts";
 import type { ColumnBatch, ColumnSources } from "../column-batch.ts";
 import { blobOf } from "./payloads.ts";
-import type { DeliveriesTable, Schema } from "../schema/schema.ts";
-import { chunks } from "../chunks.ts";
+import { appsOf, chunks } from "../queries.ts";
 import type { Session } from "../operation.ts";
 import { webhookStateCode } from "./run-columns.ts";
 import type { ExpressionBuilder } from "kysely";
 import { isAlive } from "../nodes/nodes.ts";
 import { read, write } from "../operation.ts";
 
-/** A delivery's row without the columns that only the store uses. */
-type DeliveryRow = Omit<DeliveriesTable, "owner">;
+/** A delivery's row without the store's own columns. */
+type DeliveryRow = Omit<Row<"deliveries">, "owner">;
 
-/** The number a state is stored as: its place in the model's list, which may grow at its end. */
+/** A state is stored as its index in the model's list, which may only grow at its end. */
 function deliveryStateCode(state: DeliveryState): number {
   return DELIVERY_STATES.indexOf(state);
 }
 
-/** That of a delivery which has not ended. */
+/** The code of a delivery that has not ended. */
 export const PENDING = deliveryStateCode("pending");
 
 const SOURCES = {
@@ -44,18 +44,18 @@ const SOURCES = {
   },
 } as const satisfies ColumnSources<NewDelivery>;
 
-/** In the column of a body that lies in a blob: there is one, but not there. */
-const ELSEWHERE = new Uint8Array();
+/** In the body column if the body is in a blob: marks that there is one. */
+const IN_BLOB = new Uint8Array();
 
-/** Of batches with large bodies: all others are written as if there were none. */
+/** For batches with a large body. */
 const WITH_BLOBS = {
   numbers: { ...SOURCES.numbers, bodyBytes: ({ bodyBlob }) => bodyBlob?.bytes ?? null },
   texts: { ...SOURCES.texts, bodyBlob: ({ bodyBlob }) => bodyBlob?.hash ?? null },
   uuids: SOURCES.uuids,
-  blobs: { ...SOURCES.blobs, body: ({ body, bodyBlob }) => (bodyBlob ? ELSEWHERE : body) },
+  blobs: { ...SOURCES.blobs, body: ({ body, bodyBlob }) => (bodyBlob ? IN_BLOB : body) },
 } as const satisfies ColumnSources<NewDelivery>;
 
-// Compiles only while every column has a source.
+// Compiles only if every column has a source.
 const ALL = {
   ...WITH_BLOBS.numbers,
   ...WITH_BLOBS.texts,
@@ -63,15 +63,12 @@ const ALL = {
   ...WITH_BLOBS.blobs,
 } satisfies Record<keyof DeliveryRow, unknown>;
 
-/** The columns that make a delivery. */
 const DELIVERY_COLUMNS = Object.keys(ALL) as (keyof DeliveryRow)[];
 
-/** New deliveries as columns, ready to travel to the database's thread. */
 export function packDeliveries(deliveries: readonly NewDelivery[]): ColumnBatch {
   return packColumns(deliveries, deliveries.some(({ bodyBlob }) => bodyBlob) ? WITH_BLOBS : SOURCES);
 }
 
-/** The delivery that a row holds. */
 function deliveryFromRow(row: DeliveryRow): Delivery {
   const state = DELIVERY_STATES[row.state];
   if (state === undefined) throw new RangeError(`a stored delivery has the unknown state ${row.state}`);
@@ -79,76 +76,23 @@ function deliveryFromRow(row: DeliveryRow): Delivery {
   return bodyBlob ? { ...delivery, body: null, bodyBlob: blobOf(bodyBlob, bodyBytes) } : delivery;
 }
 
-type Redelivery = {
-  readonly projectId: string;
-  /** Of these runs. */
-  readonly ids?: readonly string[];
-  /** Made at this time or later. */
-  readonly from?: number;
-  /** Made before this time. */
-  readonly to?: number;
-  readonly now: number;
-};
-
-/** Makes a project's deliveries that have ended and still have a body due again; returns how many. */
-async function redeliver({ db }: Session, input: Redelivery): Promise<number> {
-  const { projectId, ids, from, to, now } = input;
-  let count = 0;
-  for (const some of ids ? chunks(ids.map(uuidBytes)) : [null]) {
-    let query = db
-      .updateTable("deliveries")
-      .set({ state: PENDING, nextAt: now, updatedAt: now, owner: null })
-      .where("state", "<>", (eb) => eb.lit(PENDING))
-      .where("body", "is not", null)
-      .where("appNumber", "in", (eb) =>
-        eb.selectFrom("apps").select("number").where("projectId", "=", projectId),
-      );
-    if (some) query = query.where("id", "in", some);
-    if (from !== undefined) query = query.where("createdAt", ">=", from);
-    if (to !== undefined) query = query.where("createdAt", "<", to);
-    const rows = await query.returning(["appNumber", "id"]).execute();
-    count += rows.length;
-    for (const [appNumber, group] of Map.groupBy(rows, (row) => row.appNumber)) {
-      for (const runIds of chunks(group.map(({ id }) => id))) {
-        await db
-          .updateTable("runs")
-          .set({ webhookState: webhookStateCode("pending"), updatedAt: now })
-          .where("appNumber", "=", appNumber)
-          .where("id", "in", runIds)
-          .execute();
-      }
-    }
-  }
-  return count;
-}
-
-/** How many a redelivery of that span would make due again now. */
-async function countRedeliverable(
-  { db }: Session,
-  { projectId, from, to }: { readonly projectId: string; readonly from: number; readonly to: number },
-): Promise<number> {
-  const row = await db
-    .selectFrom("deliveries")
-    .select((eb) => eb.fn.countAll<number>().as("count"))
-    .where("state", "<>", (eb) => eb.lit(PENDING))
-    .where("body", "is not", null)
-    .where("appNumber", "in", (eb) =>
-      eb.selectFrom("apps").select("number").where("projectId", "=", projectId),
-    )
-    .where("createdAt", ">=", from)
-    .where("createdAt", "<", to)
-    .executeTakeFirstOrThrow();
-  return row.count;
-}
-
 /** A delivery that its claimer is to attempt now. */
 type DueDelivery = Delivery & { readonly projectId: string };
+
+type DueQuery = {
+  readonly owner: string;
+  readonly now: number;
+  readonly limit: number;
+  readonly maxBytes?: number;
+};
+
+type Postponement = { readonly id: string; readonly owner: string; readonly nextAt: number };
 
 type Attempted = {
   readonly id: string;
   readonly owner: string;
   readonly attempt: DeliveryAttempt;
-  /** Of the delivery, from now on. */
+  /** The delivery's new state. */
   readonly state: DeliveryState;
   readonly now: number;
 };
@@ -161,64 +105,59 @@ type DeliveryFilter = {
   readonly before?: string;
 };
 
-/** Responses on their way to webhooks. A pending one may have an owner, who is making an attempt. */
+type RedeliveryFilter = {
+  readonly projectId: string;
+  /** Only of these runs. */
+  readonly ids?: readonly string[];
+  /** Made at this time or later. */
+  readonly from?: number;
+  /** Made before this time. */
+  readonly to?: number;
+};
+
+/** Responses to be sent to webhooks. A pending one may have an owner, which is making an attempt. */
 export const deliveries = {
   /** Claims for the owner the deliveries that have been due longest and that no living owner holds. */
-  claimDue: write(
-    async (
-      session,
-      query: {
-        readonly owner: string;
-        readonly now: number;
-        readonly limit: number;
-        readonly maxBytes?: number;
-      },
-    ): Promise<DueDelivery[]> => {
-      const { db } = session;
-      const { owner } = query;
-      const isFree = (eb: ExpressionBuilder<Schema, "deliveries">) =>
-        eb.or([
-          eb("owner", "is", null),
-          eb.and([eb("owner", "<>", owner), eb.not(isAlive(session, eb.ref("deliveries.owner")))]),
-        ]);
-      const due = await db
-        .selectFrom("deliveries")
-        .select([
-          "deliveries.id",
-          session.sql<number | null>`coalesce(body_bytes, length(body))`.as("bodyBytes"),
-        ])
-        .where("state", "=", (eb) => eb.lit(PENDING))
-        .where("nextAt", "<=", query.now)
-        .where(isFree)
-        .orderBy("nextAt")
-        .limit(query.limit)
-        .modifyEnd(session.skipLocked("deliveries"))
-        .execute();
-      if (due.length === 0) return [];
-      const taken = await db
-        .updateTable("deliveries")
-        .set({ owner })
-        .where("id", "in", fitting(due, query.maxBytes ?? Number.POSITIVE_INFINITY))
-        // Once more, now that nobody else can change them: who took one while Postgres looked has a lease that was not
-        // there when it began to look.
-        .where(isFree)
-        .returning("id")
-        .execute();
-      const ids = taken.map(({ id }) => id);
-      if (ids.length === 0) return [];
-      const rows = await db
-        .selectFrom("deliveries")
-        .innerJoin("apps", "apps.number", "deliveries.appNumber")
-        .select(DELIVERY_COLUMNS.map((name) => `deliveries.${name}` as const))
-        .select("apps.projectId")
-        .where("deliveries.id", "in", ids)
-        .orderBy("nextAt")
-        .execute();
-      return rows.map(({ projectId, ...row }) => ({ ...deliveryFromRow(row), projectId }));
-    },
-  ),
+  claimDue: write(async (session, query: DueQuery): Promise<DueDelivery[]> => {
+    const { db } = session;
+    const { owner } = query;
+    const isFree = (eb: ExpressionBuilder<Schema, "deliveries">) =>
+      eb.or([
+        eb("owner", "is", null),
+        eb.and([eb("owner", "<>", owner), eb.not(isAlive(session, eb.ref("deliveries.owner")))]),
+      ]);
+    const size = session.sql<number | null>`coalesce(body_bytes, length(body))`;
+    const due = await db
+      .selectFrom("deliveries")
+      .select(["deliveries.id", size.as("bodyBytes")])
+      .where("state", "=", (eb) => eb.lit(PENDING))
+      .where("nextAt", "<=", query.now)
+      .where(isFree)
+      .orderBy("nextAt")
+      .limit(query.limit)
+      .modifyEnd(session.skipLocked("deliveries"))
+      .execute();
+    if (due.length === 0) return [];
+    const taken = await db
+      .updateTable("deliveries")
+      .set({ owner })
+      .where("id", "in", fitting(due, query.maxBytes ?? Number.POSITIVE_INFINITY))
+      // Checked again now that the rows are locked: another owner may have claimed one while Postgres was selecting, with
+      // a lease that is newer than the snapshot of the select.
+      .where(isFree)
+      .returning("id")
+      .execute();
+    const ids = taken.map(({ id }) => id);
+    if (ids.length === 0) return [];
+    const rows = await withProjects(session)
+      .select("apps.projectId")
+      .where("deliveries.id", "in", ids)
+      .orderBy("nextAt")
+      .execute();
+    return rows.map(({ projectId, ...row }) => ({ ...deliveryFromRow(row), projectId }));
+  }),
 
-  /** When the next delivery that nobody holds is due; null when there is none. */
+  /** When the next delivery without an owner is due; null if there is none. */
   nextDueAt: read(async ({ db }): Promise<number | null> => {
     const row = await db
       .selectFrom("deliveries")
@@ -232,34 +171,28 @@ export const deliveries = {
     return row?.nextAt ?? null;
   }),
 
-  /** The ids of those an owner holds. It changes nothing, but comes after every write before it. */
+  /** The ids of those an owner holds. Changes nothing, but is a write, so that it comes after all earlier writes. */
   held: write(async ({ db }, { owner }: { readonly owner: string }): Promise<string[]> => {
-    const rows = await db
+    const pending = db
       .selectFrom("deliveries")
       .select("id")
-      .where("state", "=", (eb) => eb.lit(PENDING))
-      .where("owner", "=", owner)
-      .execute();
+      .where("state", "=", (eb) => eb.lit(PENDING));
+    const rows = await pending.where("owner", "=", owner).execute();
     return rows.map(({ id }) => uuidText(id));
   }),
 
-  /** Lets go of a delivery until that time, without an attempt. */
-  postpone: write(
-    async (
-      { db },
-      { id, owner, nextAt }: { readonly id: string; readonly owner: string; readonly nextAt: number },
-    ): Promise<void> => {
-      await db
-        .updateTable("deliveries")
-        .set({ owner: null, nextAt })
-        .where("id", "=", uuidBytes(id))
-        .where("owner", "=", owner)
-        .where("state", "=", PENDING)
-        .execute();
-    },
-  ),
+  /** Releases a delivery until that time, without an attempt. */
+  postpone: write(async ({ db }, { id, owner, nextAt }: Postponement): Promise<void> => {
+    await db
+      .updateTable("deliveries")
+      .set({ owner: null, nextAt })
+      .where("id", "=", uuidBytes(id))
+      .where("owner", "=", owner)
+      .where("state", "=", PENDING)
+      .execute();
+  }),
 
-  /** Puts an attempt on record and lets go of the delivery; false when the owner holds it no more. */
+  /** Records an attempt and releases the delivery; false if the owner no longer holds it. */
   recordAttempt: write(async ({ db }, input: Attempted): Promise<boolean> => {
     const { attempt, state, now } = input;
     const id = uuidBytes(input.id);
@@ -274,11 +207,8 @@ export const deliveries = {
       .returning("appNumber")
       .executeTakeFirst();
     if (!delivery) return false;
-    const { requestHeaders, ...rest } = attempt;
-    await db
-      .insertInto("deliveryAttempts")
-      .values({ deliveryId: id, ...rest, requestHeaders: JSON.stringify(requestHeaders) })
-      .execute();
+    const row = { ...attempt, deliveryId: id, requestHeaders: JSON.stringify(attempt.requestHeaders) };
+    await db.insertInto("deliveryAttempts").values(row).execute();
     if (state !== "pending") {
       await db
         .updateTable("runs")
@@ -291,14 +221,8 @@ export const deliveries = {
   }),
 
   find: read(
-    async (
-      { db },
-      { projectId, id }: { readonly projectId: string; readonly id: string },
-    ): Promise<Delivery | null> => {
-      const row = await db
-        .selectFrom("deliveries")
-        .innerJoin("apps", "apps.number", "deliveries.appNumber")
-        .select(DELIVERY_COLUMNS.map((name) => `deliveries.${name}` as const))
+    async (session, { projectId, id }: Pick<DueDelivery, "projectId" | "id">): Promise<Delivery | null> => {
+      const row = await withProjects(session)
         .where("deliveries.id", "=", uuidBytes(id))
         .where("apps.projectId", "=", projectId)
         .executeTakeFirst();
@@ -306,7 +230,7 @@ export const deliveries = {
     },
   ),
 
-  /** What was tried, in order. */
+  /** The attempts of a delivery, in order. */
   attempts: read(async ({ db }, id: string): Promise<DeliveryAttempt[]> => {
     const rows = await db
       .selectFrom("deliveryAttempts")
@@ -321,14 +245,11 @@ export const deliveries = {
   }),
 
   /** A project's deliveries, newest first, without their bodies and secrets. */
-  list: read(async ({ db }, filter: DeliveryFilter): Promise<Delivery[]> => {
-    const columns = DELIVERY_COLUMNS.filter((name) => name !== "body" && name !== "sealedSecret");
-    let query = db
+  list: read(async (session, filter: DeliveryFilter): Promise<Delivery[]> => {
+    let query = session.db
       .selectFrom("deliveries")
-      .select(columns)
-      .where("appNumber", "in", (eb) =>
-        eb.selectFrom("apps").select("number").where("projectId", "=", filter.projectId),
-      );
+      .select(DELIVERY_COLUMNS.filter((name) => name !== "body" && name !== "sealedSecret"))
+      .where("appNumber", "in", appsOf(session, filter.projectId));
     if (filter.state) query = query.where("state", "=", deliveryStateCode(filter.state));
     if (filter.before) query = query.where("id", "<", uuidBytes(filter.before));
     const rows = await query.orderBy("id", "desc").limit(filter.limit).execute();
@@ -336,13 +257,58 @@ export const deliveries = {
   }),
 
   /** Makes deliveries that have ended and still have a body due again; returns how many. */
-  redeliver: write(redeliver),
+  redeliver: write(async (session, input: RedeliveryFilter & { readonly now: number }): Promise<number> => {
+    const { db } = session;
+    const { ids, now } = input;
+    let count = 0;
+    for (const some of ids ? chunks(ids.map(uuidBytes)) : [null]) {
+      const update = db
+        .updateTable("deliveries")
+        .set({ state: PENDING, nextAt: now, updatedAt: now, owner: null })
+        .where(isRedeliverable(session, input))
+        .$if(some !== null, (query) => query.where("id", "in", some));
+      const rows = await update.returning(["appNumber", "id"]).execute();
+      count += rows.length;
+      for (const [appNumber, group] of Map.groupBy(rows, (row) => row.appNumber)) {
+        for (const runIds of chunks(group.map(({ id }) => id))) {
+          await db
+            .updateTable("runs")
+            .set({ webhookState: webhookStateCode("pending"), updatedAt: now })
+            .where("appNumber", "=", appNumber)
+            .where("id", "in", runIds)
+            .execute();
+        }
+      }
+    }
+    return count;
+  }),
 
-  /** How many that would be, of a span of time. */
-  countRedeliverable: read(countRedeliverable),
+  /** How many deliveries `redeliver` would make due again. */
+  countRedeliverable: read(async (session, filter: RedeliveryFilter): Promise<number> => {
+    const counted = session.db.selectFrom("deliveries").select((eb) => eb.fn.countAll<number>().as("count"));
+    return (await counted.where(isRedeliverable(session, filter)).executeTakeFirstOrThrow()).count;
+  }),
 };
 
-/** The ids of the first ones whose bodies fit; one is given whatever its size. */
+function withProjects({ db }: Session) {
+  return db
+    .selectFrom("deliveries")
+    .innerJoin("apps", "apps.number", "deliveries.appNumber")
+    .select(DELIVERY_COLUMNS.map((name) => `deliveries.${name}` as const));
+}
+
+function isRedeliverable(session: Session, { projectId, from, to }: RedeliveryFilter) {
+  return (eb: ExpressionBuilder<Schema, "deliveries">) =>
+    eb.and([
+      eb("state", "<>", eb.lit(PENDING)),
+      eb("body", "is not", null),
+      eb("appNumber", "in", appsOf(session, projectId)),
+      ...(from === undefined ? [] : [eb("createdAt", ">=", from)]),
+      ...(to === undefined ? [] : [eb("createdAt", "<", to)]),
+    ]);
+}
+
+/** The ids of the first deliveries whose bodies fit; the first is included whatever its size. */
 function fitting(
   due: readonly { readonly id: Uint8Array; readonly bodyBytes: number | null }[],
   maxBytes: number,

@@ -1,7 +1,5 @@
 import { uuidBytes } from "../../kit/ids.ts";
-import type { Payload } from "../../model/payload.ts";
-import type { Run, RunKey } from "../../model/run.ts";
-import type { RunPart, TranscriptPart } from "../../model/transcript-part.ts";
+import type { Payload, Run, RunKey, RunPart, TranscriptPart } from "../../model/run.ts";
 import { buffersOf, joinBatches, rowOf, UUID_BYTES } from "../column-batch.ts";
 import type { ColumnBatch } from "../column-batch.ts";
 import type { ColumnInsert } from "../operation.ts";

@@ -1,9 +1,7 @@
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { NewDelivery } from "../../model/delivery.ts";
-import type { PayloadBlob } from "../../model/payload.ts";
+import type { PayloadBlob, Run, RunKey, TranscriptPart } from "../../model/run.ts";
 import { requireMove } from "../../model/run.ts";
-import type { Run, RunKey } from "../../model/run.ts";
-import type { TranscriptPart } from "../../model/transcript-part.ts";
 import { bytesIn, packColumns, pickRows, uuidAt } from "../column-batch.ts";
 import type { ColumnBatch } from "../column-batch.ts";
 import { packDeliveries } from "./deliveries.ts";
@@ -200,5 +198,5 @@ async function writeKept(session: Session, packed: PackedFinals, passed: readonl
     bytes += (await session.insertColumns("transcripts", passedOf(packed.parts), ["bytes"])).bytes;
   if (packed.deliveries) await session.insertColumns("deliveries", passedOf(packed.deliveries));
   if (packed.blobs) await session.insertColumns("runBlobs", packed.blobs);
-  await addUsage(session, { runs: 0, bytes });
+  await addUsage(session, { bytes });
 }

@@ -1,11 +1,10 @@
+import type { Row } from "../schema/schema.ts";
 import { uuidBytes } from "../../kit/ids.ts";
-import type { Payload, PayloadBlob } from "../../model/payload.ts";
-import type { Run, RunKey } from "../../model/run.ts";
+import type { Payload, PayloadBlob, Run, RunKey } from "../../model/run.ts";
 import { packColumns } from "../column-batch.ts";
 import type { ColumnBatch, ColumnSources } from "../column-batch.ts";
 import { read, write } from "../operation.ts";
 import type { ColumnInsert, Session } from "../operation.ts";
-import type { PayloadsTable } from "../schema/schema.ts";
 
 /** A run, and a blob that holds something of it. */
 export type RunBlob = RunKey & { readonly hash: string };
@@ -116,7 +115,7 @@ const WITH_BLOBS = {
 
 // Compiles only while every column has a source.
 ({ ...WITH_BLOBS.numbers, ...WITH_BLOBS.texts, ...WITH_BLOBS.uuids, ...WITH_BLOBS.blobs }) satisfies Record<
-  Exclude<keyof PayloadsTable, "resultBlob" | "resultBytes">,
+  Exclude<keyof Row<"payloads">, "resultBlob" | "resultBytes">,
   unknown
 >;
 
@@ -159,7 +158,7 @@ export const PAYLOAD_COLUMNS = [
   "resultBytes",
 ] as const;
 
-export type PayloadRow = Pick<PayloadsTable, (typeof PAYLOAD_COLUMNS)[number]>;
+export type PayloadRow = Pick<Row<"payloads">, (typeof PAYLOAD_COLUMNS)[number]>;
 
 /** The payload that a row holds; an empty one where the columns were joined and there is none. */
 export function payloadFromRow(row: { [Name in keyof PayloadRow]: PayloadRow[Name] | null }): Payload {

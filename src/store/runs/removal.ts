@@ -1,6 +1,6 @@
 import { read } from "../operation.ts";
 import type { Session } from "../operation.ts";
-import { chunks } from "../chunks.ts";
+import { chunks } from "../queries.ts";
 import { PAYLOAD_SIZE } from "./payloads.ts";
 
 /** What is stored: records, and the bytes of inputs, results and transcripts. */
@@ -9,7 +9,7 @@ type Usage = { readonly runs: number; readonly bytes: number };
 /** Counts what a write adds, or with negative numbers what it removes: the last step of its transaction. */
 export async function addUsage(
   { db, usageSlot }: Pick<Session, "db" | "usageSlot">,
-  { runs, bytes }: Usage,
+  { runs = 0, bytes }: Partial<Usage> & Pick<Usage, "bytes">,
 ): Promise<void> {
   if (runs === 0 && bytes === 0) return;
   await db
@@ -19,91 +19,75 @@ export async function addUsage(
     .execute();
 }
 
-/** The sum over all connections; it costs the same however much is stored. */
-export const readUsage = read(async ({ db }): Promise<Usage> => {
-  const { runs, bytes } = await db
-    .selectFrom("usage")
-    .select((eb) => [
-      eb.fn.sum<number | string>("runs").as("runs"),
-      eb.fn.sum<number | string>("bytes").as("bytes"),
-    ])
-    .executeTakeFirstOrThrow();
-  // Postgres gives a sum of bigints as text.
-  return { runs: Number(runs), bytes: Number(bytes) };
+/** The sum over all connections; takes the same time however much is stored. */
+export const readUsage = read(async ({ sql, db }): Promise<Usage> => {
+  // Postgres returns a sum of bigints as text.
+  const { rows } = await sql<Record<keyof Usage, number | string>>`
+    select sum(runs) as runs, sum(bytes) as bytes from usage
+  `.execute(db);
+  return { runs: Number(rows[0]?.runs), bytes: Number(rows[0]?.bytes) };
 });
 
-/** Runs of any apps, by the bytes of their ids. */
+/** The key of a run of any app, with the bytes of its id. */
 export type StoredKey = { readonly appNumber: number; readonly id: Uint8Array };
 
-// Each returns what it has freed. Counting that is left to the operation, as its last step: on Postgres the row
-// that counts is locked from then on.
+/** Tables whose key begins with an app's number and a run's id. */
+export type KeyedTable = "runs" | "payloads" | "transcripts";
 
-/** Removes the transcripts of runs. */
-export async function removeTranscripts({ db }: Session, keys: readonly StoredKey[]): Promise<number> {
-  let bytes = 0;
-  for (const { appNumber, ids } of byApp(keys)) {
-    const removed = await db
-      .deleteFrom("transcripts")
-      .where("appNumber", "=", appNumber)
-      .where("id", "in", ids)
-      .returning(({ fn }) => fn<number>("length", ["bytes"]).as("size"))
-      .execute();
-    for (const { size } of removed) bytes += size;
-  }
-  return bytes;
-}
+/** The stored bytes of a row that count, as SQL. */
+export const ROW_SIZES: Readonly<Record<KeyedTable, string>> = {
+  runs: "0",
+  payloads: PAYLOAD_SIZE,
+  transcripts: "length(bytes)",
+};
 
-/** Removes the inputs and results of runs. */
-async function removePayloads({ db, sql }: Session, keys: readonly StoredKey[]): Promise<number> {
-  let bytes = 0;
-  for (const { appNumber, ids } of byApp(keys)) {
-    const removed = await db
-      .deleteFrom("payloads")
-      .where("appNumber", "=", appNumber)
-      .where("id", "in", ids)
-      .returning(sql<number>`${sql.raw(PAYLOAD_SIZE)}`.as("size"))
-      .execute();
-    for (const { size } of removed) bytes += size;
-  }
-  return bytes;
+// Each function returns what it removed. The operation counts that as its last step: Postgres locks the row of `usage`
+// from then on.
+
+/** Removes the transcripts of runs; returns how many bytes. */
+export async function removeTranscripts(session: Session, keys: readonly StoredKey[]): Promise<number> {
+  return (await removeRows(session, "transcripts", keys)).bytes;
 }
 
 /** Removes the inputs, results and transcripts of runs. */
 export async function removeContents(session: Session, keys: readonly StoredKey[]): Promise<Usage> {
-  const payloads = await removePayloads(session, keys);
-  return { runs: 0, bytes: payloads + (await removeTranscripts(session, keys)) };
+  const { bytes } = await removeRows(session, "payloads", keys);
+  return { runs: 0, bytes: bytes + (await removeTranscripts(session, keys)) };
 }
 
-/** Removes runs with all that is stored of them. */
+/** Removes runs with everything that is stored of them. */
 export async function removeRecords(session: Session, keys: readonly StoredKey[]): Promise<Usage> {
   const { bytes } = await removeContents(session, keys);
-  await removeDeliveries(
-    session,
-    keys.map(({ id }) => id),
-  );
-  let runs = 0;
-  for (const { appNumber, ids } of byApp(keys)) {
-    const { numDeletedRows } = await session.db
-      .deleteFrom("runs")
-      .where("appNumber", "=", appNumber)
-      .where("id", "in", ids)
-      .executeTakeFirst();
-    runs += Number(numDeletedRows);
-  }
-  return { runs, bytes };
+  await removeDeliveries(session, keys);
+  return { runs: (await removeRows(session, "runs", keys)).rows, bytes };
 }
 
-/** Removes deliveries with the record of their attempts. */
-export async function removeDeliveries({ db }: Session, ids: readonly Uint8Array[]): Promise<void> {
-  for (const some of chunks(ids)) {
-    await db.deleteFrom("deliveryAttempts").where("deliveryId", "in", some).execute();
-    await db.deleteFrom("deliveries").where("id", "in", some).execute();
+/** Removes deliveries and their attempts. */
+export async function removeDeliveries(
+  { db }: Session,
+  deliveries: readonly Pick<StoredKey, "id">[],
+): Promise<void> {
+  for (const ids of chunks(deliveries.map(({ id }) => id))) {
+    await db.deleteFrom("deliveryAttempts").where("deliveryId", "in", ids).execute();
+    await db.deleteFrom("deliveries").where("id", "in", ids).execute();
   }
 }
 
-function byApp(keys: readonly StoredKey[]): { appNumber: number; ids: Uint8Array[] }[] {
-  const groups = Map.groupBy(keys, ({ appNumber }) => appNumber);
-  return [...groups].flatMap(([appNumber, group]) =>
-    chunks(group.map(({ id }) => id)).map((ids) => ({ appNumber, ids })),
-  );
+async function removeRows(
+  { db, sql }: Session,
+  table: KeyedTable,
+  keys: readonly StoredKey[],
+): Promise<{ rows: number; bytes: number }> {
+  const removed = { rows: 0, bytes: 0 };
+  for (const [appNumber, group] of Map.groupBy(keys, (key) => key.appNumber)) {
+    for (const ids of chunks(group.map(({ id }) => id))) {
+      const { rows } = await sql<{ size: number }>`
+        delete from ${sql.table(table)} where app_number = ${appNumber} and id in (${sql.join(ids)})
+        returning ${sql.raw(ROW_SIZES[table])} as size
+      `.execute(db);
+      removed.rows += rows.length;
+      for (const { size } of rows) removed.bytes += size;
+    }
+  }
+  return removed;
 }

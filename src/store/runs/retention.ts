@@ -1,22 +1,27 @@
+import { firstIdAt } from "../../kit/ids.ts";
+import { appsFound } from "../queries.ts";
 import { PENDING } from "./deliveries.ts";
 import type { Session } from "../operation.ts";
-import type { StoredKey } from "./removal.ts";
+import type { KeyedTable, StoredKey } from "./removal.ts";
 import { isOver } from "./run-columns.ts";
 import { read, write } from "../operation.ts";
-import { PAYLOAD_SIZE } from "./payloads.ts";
-import { addUsage, readUsage, removeContents, removeDeliveries, removeRecords } from "./removal.ts";
-
-/** Tables whose key begins with an app's number and a run's id. */
-type KeyedTable = "runs" | "payloads" | "transcripts";
+import {
+  ROW_SIZES,
+  addUsage,
+  readUsage,
+  removeContents,
+  removeDeliveries,
+  removeRecords,
+} from "./removal.ts";
 
 type Head = StoredKey & { readonly table: KeyedTable };
 
 const LAST_ID = Buffer.alloc(16, 0xff);
 
 /**
- * The oldest runs over all apps that have rows in one of the tables, have ended and have no open delivery. The
- * tables are in order within each app only: those apps are read whose oldest run is old enough to count, and
- * each only as far as its runs still do.
+ * The oldest runs over all apps that have rows in one of the tables, have ended and have no open delivery. The tables are
+ * ordered only within each app, so this reads those apps whose oldest run is old enough, and each of them only as far as
+ * its runs are.
  */
 async function oldestRuns(
   session: Session,
@@ -43,20 +48,16 @@ function byAge(a: StoredKey, b: StoredKey): number {
   return Buffer.compare(a.id, b.id);
 }
 
-/** Each app's oldest such run; the apps are found by going from key to key, not by reading every row. */
+/** Each app's oldest such run. */
 async function oldestOfEachApp(session: Session, table: KeyedTable): Promise<Head[]> {
   const { sql, db } = session;
   const rows = sql.table(table);
   const { rows: found } = await sql<{ appNumber: number; id: Uint8Array | null }>`
-    with recursive found (app_number) as (
-      select min(app_number) from ${rows}
-      union all
-      select (select min(t.app_number) from ${rows} as t where t.app_number > found.app_number)
-      from found where found.app_number is not null
-    )
+    ${appsFound(session, table)}
     select found.app_number, (
       select t.id from ${rows} as t cross join runs as r
-      where t.app_number = found.app_number and ${isRemovable(session)}
+      where t.app_number = found.app_number and r.app_number = t.app_number and r.id = t.id
+        and ${isRemovable(session)}
       order by t.id limit 1
     ) as id
     from found where found.app_number is not null
@@ -71,71 +72,59 @@ async function oldestOfApp(
   const { sql, db } = session;
   const { rows } = await sql<{ id: Uint8Array }>`
     select distinct t.id from ${sql.table(query.table)} as t cross join runs as r
-    where t.app_number = ${query.appNumber} and t.id <= ${query.last} and ${isRemovable(session)}
+    where t.app_number = ${query.appNumber} and t.id <= ${query.last} and r.app_number = t.app_number and r.id = t.id
+      and ${isRemovable(session)}
     order by t.id limit ${query.limit}
   `.execute(db);
   return rows.map(({ id }) => id);
 }
 
-/** Whether the row `t` belongs to a run `r` that has ended and has no open delivery. */
+/** Whether the run `r` has ended and has no open delivery. */
 function isRemovable(session: Session) {
   const { sql } = session;
-  return sql<boolean>`r.app_number = t.app_number and r.id = t.id and ${isOver(session, "r")}
+  return sql<boolean>`${isOver(session, "r")}
     and not exists (select 1 from deliveries as d where d.id = r.id and d.state = ${sql.lit(PENDING)})`;
 }
 
 type Expiry = {
   readonly appNumber: number;
-  /** What ended before this time is not kept any longer. */
+  /** Removes what ended before this time. */
   readonly cutoff: number;
   readonly limit: number;
 };
 
-/** A row that was removed, and the bytes it held. */
-type Removed = { readonly size: number };
-
 type Sweep = { readonly before: number; readonly limit: number };
+type RunSweep = { readonly cutoff: number; readonly limit: number };
+type OldestSweep = { readonly limit: number; readonly keep: "record" | "nothing" };
 
-/** Removes expired data, a little at a time; each operation returns how much it has removed. */
+/** Removes expired data, a little at a time; each operation returns how much it removed. */
 export const retention = {
   /** Removes inputs, results and transcripts of an app, and the bodies of deliveries that have ended. */
   expire: write(async (session, expiry: Expiry): Promise<number> => {
-    const payloads = await expirePayloads(session, expiry);
+    const payloads = await expireRows(session, "payloads", expiry);
     let limit = expiry.limit - payloads.length;
-    const parts = await expireTranscripts(session, { ...expiry, limit });
+    const parts = await expireRows(session, "transcripts", { ...expiry, limit });
     limit -= parts.length;
     const bodies = await expireBodies(session, { ...expiry, limit });
-    const bytes = [...payloads, ...parts].reduce((sum, { size }) => sum + size, 0);
-    await addUsage(session, { runs: 0, bytes: -bytes });
+    await addUsage(session, { bytes: -[...payloads, ...parts].reduce((sum, size) => sum + size, 0) });
     return payloads.length + parts.length + bodies;
   }),
 
   /** Removes runs of all apps that were made before the cutoff, have ended, and have no open delivery. */
-  removeRuns: write(
-    async (
-      session,
-      { cutoff, limit }: { readonly cutoff: number; readonly limit: number },
-    ): Promise<number> => {
-      const { sql, db } = session;
-      const { rows } = await sql<StoredKey>`
-        with recursive found (app_number) as (
-          select min(app_number) from runs
-          union all
-          select (select min(r.app_number) from runs as r where r.app_number > found.app_number)
-          from found where found.app_number is not null
-        )
-        select r.app_number, r.id from found cross join runs as r
-        where r.app_number = found.app_number and r.id < ${firstIdAt(cutoff)} and ${isOver(session, "r")}
-          and not exists (select 1 from deliveries as d where d.id = r.id and d.state = ${sql.lit(PENDING)})
-        limit ${limit}
-      `.execute(db);
-      const { runs, bytes } = await removeRecords(session, rows);
-      await addUsage(session, { runs: -runs, bytes: -bytes });
-      return rows.length;
-    },
-  ),
+  removeRuns: write(async (session, { cutoff, limit }: RunSweep): Promise<number> => {
+    const { sql, db } = session;
+    const { rows } = await sql<StoredKey>`
+      ${appsFound(session, "runs")}
+      select r.app_number, r.id from found cross join runs as r
+      where r.app_number = found.app_number and r.id < ${firstIdAt(cutoff)} and ${isRemovable(session)}
+      limit ${limit}
+    `.execute(db);
+    const { runs, bytes } = await removeRecords(session, rows);
+    await addUsage(session, { runs: -runs, bytes: -bytes });
+    return rows.length;
+  }),
 
-  /** Removes idempotency keys that were used first before that time. */
+  /** Removes idempotency keys that were first used before that time. */
   removeKeys: write(async ({ sql, db }, { before, limit }: Sweep): Promise<number> => {
     const { numAffectedRows } = await sql`
       delete from idempotency_keys where (app_number, key_hash) in (
@@ -156,70 +145,55 @@ export const retention = {
       .orderBy("updatedAt")
       .limit(limit)
       .execute();
-    await removeDeliveries(
-      session,
-      rows.map(({ id }) => id),
-    );
+    await removeDeliveries(session, rows);
     return rows.length;
   }),
 
-  /** The apps deleted before that time that something is still stored of. */
+  /** The apps deleted before that time of which something is still stored. */
   leftBehind: read(async ({ sql, db }, { before }: { readonly before: number }): Promise<number[]> => {
+    const tables = ["log_lines", "payloads", "transcripts", "builds", "versions"];
+    const exists = tables.map(
+      (table) => sql`exists (select 1 from ${sql.table(table)} as t where t.app_number = a.number)`,
+    );
     const { rows } = await sql<{ number: number }>`
-      select number from apps as a where a.deleted_at < ${before} and (
-        exists (select 1 from log_lines as t where t.app_number = a.number)
-        or exists (select 1 from payloads as t where t.app_number = a.number)
-        or exists (select 1 from transcripts as t where t.app_number = a.number)
-        or exists (select 1 from builds as t where t.app_number = a.number)
-        or exists (select 1 from versions as t where t.app_number = a.number)
-      )
+      select number from apps as a where a.deleted_at < ${before} and (${sql.join(exists, sql` or `)})
     `.execute(db);
     return rows.map(({ number }) => number);
   }),
 
-  /** How much is stored; it costs the same however much that is. */
   usage: readUsage,
 
-  /** Removes the oldest runs over all apps that have ended and have no open delivery, or what is kept of them. */
-  removeOldest: write(
-    async (
-      session,
-      { limit, keep }: { readonly limit: number; readonly keep: "record" | "nothing" },
-    ): Promise<number> => {
-      const tables = keep === "record" ? (["payloads", "transcripts"] as const) : (["runs"] as const);
-      const keys = await oldestRuns(session, tables, limit);
-      const { runs, bytes } = await (keep === "record" ? removeContents : removeRecords)(session, keys);
-      await addUsage(session, { runs: -runs, bytes: -bytes });
-      return keys.length;
-    },
-  ),
+  /** Removes the oldest runs over all apps that have ended and have no open delivery, or only their contents. */
+  removeOldest: write(async (session, { limit, keep }: OldestSweep): Promise<number> => {
+    const tables = keep === "record" ? (["payloads", "transcripts"] as const) : (["runs"] as const);
+    const keys = await oldestRuns(session, tables, limit);
+    const { runs, bytes } = await (keep === "record" ? removeContents : removeRecords)(session, keys);
+    await addUsage(session, { runs: -runs, bytes: -bytes });
+    return keys.length;
+  }),
 };
 
-async function expirePayloads(session: Session, { appNumber, cutoff, limit }: Expiry): Promise<Removed[]> {
+/** Removes rows of runs that ended before the cutoff, or that have no record; returns the bytes of each row. */
+async function expireRows(
+  session: Session,
+  table: "payloads" | "transcripts",
+  { appNumber, cutoff, limit }: Expiry,
+): Promise<number[]> {
   const { sql, db } = session;
-  const { rows } = await sql<Removed>`
-    delete from payloads where app_number = ${appNumber} and id in (
-      select t.id from payloads as t left join runs as r on r.app_number = t.app_number and r.id = t.id
-      where t.app_number = ${appNumber} and t.id < ${firstIdAt(cutoff)} and ${hasEnded(session, cutoff)}
-      order by t.id limit ${limit}
+  const key = ["id", ...(table === "transcripts" ? ["first_event"] : [])];
+  const ofRow = sql.join(key.map((name) => sql.ref(`t.${name}`)));
+  const { rows } = await sql<{ size: number }>`
+    delete from ${sql.table(table)} where app_number = ${appNumber} and (${sql.join(key.map((name) => sql.ref(name)))}) in (
+      select ${ofRow}
+      from ${sql.table(table)} as t left join runs as r on r.app_number = t.app_number and r.id = t.id
+      where t.app_number = ${appNumber} and t.id < ${firstIdAt(cutoff)} and (
+        r.id is null or (${isOver(session, "r")} and coalesce(r.completed_at, r.updated_at) < ${cutoff})
+      )
+      order by ${ofRow} limit ${limit}
     )
-    returning ${sql.raw(PAYLOAD_SIZE)} as size
+    returning ${sql.raw(ROW_SIZES[table])} as size
   `.execute(db);
-  return rows;
-}
-
-async function expireTranscripts(session: Session, { appNumber, cutoff, limit }: Expiry): Promise<Removed[]> {
-  const { sql, db } = session;
-  const { rows } = await sql<Removed>`
-    delete from transcripts where app_number = ${appNumber} and (id, first_event) in (
-      select t.id, t.first_event
-      from transcripts as t left join runs as r on r.app_number = t.app_number and r.id = t.id
-      where t.app_number = ${appNumber} and t.id < ${firstIdAt(cutoff)} and ${hasEnded(session, cutoff)}
-      order by t.id, t.first_event limit ${limit}
-    )
-    returning length(bytes) as size
-  `.execute(db);
-  return rows;
+  return rows.map(({ size }) => size);
 }
 
 async function expireBodies({ sql, db }: Session, { appNumber, cutoff, limit }: Expiry): Promise<number> {
@@ -232,18 +206,4 @@ async function expireBodies({ sql, db }: Session, { appNumber, cutoff, limit }: 
     )
   `.execute(db);
   return Number(numAffectedRows);
-}
-
-/** Whether the run `r` ended before that time; one without a record did so long ago, or was never stored. */
-function hasEnded(session: Session, cutoff: number) {
-  return session.sql<boolean>`(
-    r.id is null or (${isOver(session, "r")} and coalesce(r.completed_at, r.updated_at) < ${cutoff})
-  )`;
-}
-
-/** Ids begin with the time of their making. */
-function firstIdAt(atMs: number): Buffer {
-  const id = Buffer.alloc(16);
-  id.writeUIntBE(Math.max(0, Math.floor(atMs)), 0, 6);
-  return id;
 }

@@ -1,3 +1,4 @@
+import type { Row } from "../schema/schema.ts";
 import type { RawBuilder } from "kysely";
 import { RUN_MOVES, RUN_STATES, UNFINISHED, WEBHOOK_STATES } from "../../model/run.ts";
 import type { Run, RunMove, RunState, WebhookState } from "../../model/run.ts";
@@ -5,7 +6,6 @@ import type { Session } from "../operation.ts";
 import { uuidText } from "../../kit/ids.ts";
 import { packColumns } from "../column-batch.ts";
 import type { ColumnBatch, ColumnSources } from "../column-batch.ts";
-import type { RunsTable } from "../schema/schema.ts";
 
 /** The number each state is stored as, its place in the model's list: that may grow at its end, never in between. */
 export const STATE_CODES = Object.fromEntries(RUN_STATES.map((state, code) => [state, code])) as Readonly<
@@ -53,7 +53,7 @@ function codes(sql: Session["sql"]): RawBuilder<unknown> {
 }
 
 /** A run's row without what is the store's own affair. */
-export type RunRow = Omit<RunsTable, "owner" | "fence">;
+export type RunRow = Omit<Row<"runs">, "owner" | "fence">;
 
 // Stored as its place in the model's list, which may grow at its end, never in between.
 const WEBHOOK_CODES = codesOf(WEBHOOK_STATES);

@@ -1,5 +1,6 @@
+import { appsFound } from "../queries.ts";
 import { firstIdAt, uuidText } from "../../kit/ids.ts";
-import { CLASS_RATIO, SpanClasses } from "../../kit/span-classes.ts";
+import { CLASS_RATIO, SpanClasses } from "../../kit/histograms.ts";
 import { RUN_STATES } from "../../model/run.ts";
 import type { RunState } from "../../model/run.ts";
 import { heavyRead } from "../operation.ts";
@@ -7,22 +8,22 @@ import type { Session } from "../operation.ts";
 import { isInState, isQueued } from "./run-columns.ts";
 import { PENDING } from "./deliveries.ts";
 
-/** A span of time, in epoch milliseconds; its end is no part of it. */
+/** A span of time in epoch milliseconds, without its end. */
 type Slice = readonly [fromMs: number, toMs: number];
 
-/** What was counted; before `sinceMs` something is left out. */
+/** What was counted, completely since `sinceMs`. */
 type Counted<Group> = { readonly groups: readonly Group[]; readonly sinceMs: number };
 
 const FIRST_MS = 60_000;
 const LEAST_SLICE_MS = 1_000;
 const GROWTH = 4;
-/** Each costs as much as the whole may cost. */
+/** Each takes as long as the whole may take. */
 const MAX_OVERFLOWS = 2;
 
 /**
- * Counts from the newest back, in slices whose length follows from how much the ones before held, until the whole is
- * counted or as many rows were looked at as may be. Keys are in order of time within each app only: one statement
- * over many apps could not stop at the newest.
+ * Counts from the newest run back, in slices whose length depends on how much the previous ones contained, until all is
+ * counted or `maxRuns` rows were read. Keys are ordered by time only within each app: one statement over many apps could
+ * not stop after the newest.
  */
 export async function countSlices<Group extends { readonly count: number }>(
   whole: { readonly fromMs: number; readonly toMs: number; readonly maxRuns: number },
@@ -41,13 +42,13 @@ export async function countSlices<Group extends { readonly count: number }>(
     if (seen > left) {
       overflows += 1;
       sliceMs = (sinceMs - startMs) / GROWTH ** 2;
-      // Of a minute with more than all that may be read, something is better than nothing.
+      // A part of a minute with more than `maxRuns` runs is better than nothing.
       if (sinceMs === toMs && overflows === MAX_OVERFLOWS) groups.push(...found);
       continue;
     }
     groups.push(...found);
     left -= seen;
-    // Half of what may still be read, if it goes on like this.
+    // Half of the rows that may still be read, at this rate.
     const fittingMs = seen === 0 ? Number.POSITIVE_INFINITY : ((sinceMs - startMs) * left) / seen / 2;
     sliceMs = Math.max(LEAST_SLICE_MS, Math.min(sliceMs * GROWTH, fittingMs));
     sinceMs = startMs;
@@ -294,29 +295,21 @@ export const figures = {
   /** The async runs that wait, by app; apps without any are left out. */
   queuedRuns: heavyRead(async (session): Promise<QueuedRuns[]> => {
     const { db, sql } = session;
-    // From app to app, as the backlog is found; 100,000 rows take 50 ms, and nobody needs to know more exactly.
+    // Counting 100,000 rows takes 50 ms, and a larger count is not needed exactly.
     const { rows } = await sql<QueuedRuns>`
-      with recursive queued (app_number) as (
-        select min(app_number) from runs where ${isQueued(session)}
-        union all
-        select (
-          select min(app_number) from runs
-          where ${isQueued(session)} and app_number > queued.app_number
-        )
-        from queued where queued.app_number is not null
-      )
-      select queued.app_number, (
+      ${appsFound(session, "runs", isQueued(session))}
+      select found.app_number, (
         select count(*) from (
           select 1 from runs as r
-          where r.app_number = queued.app_number and ${isQueued(session, "r")}
+          where r.app_number = found.app_number and ${isQueued(session, "r")}
           limit ${MAX_COUNTED}
         ) as counted
       ) as count, (
         select r.created_at from runs as r
-        where r.app_number = queued.app_number and ${isQueued(session, "r")}
+        where r.app_number = found.app_number and ${isQueued(session, "r")}
         order by r.id limit 1
       ) as oldest_at
-      from queued where queued.app_number is not null
+      from found where found.app_number is not null
     `.execute(db);
     return rows;
   }),

@@ -1,11 +1,10 @@
-import type { RunKey } from "../../model/run.ts";
+import type { RunKey, RunPart, TranscriptPart } from "../../model/run.ts";
+import type { Row } from "../schema/schema.ts";
 import { uuidBytes } from "../../kit/ids.ts";
-import type { RunPart, TranscriptPart } from "../../model/transcript-part.ts";
 import { packColumns } from "../column-batch.ts";
 import type { ColumnBatch } from "../column-batch.ts";
 import { packedWrite, read, write } from "../operation.ts";
 import type { Session } from "../operation.ts";
-import type { TranscriptsTable } from "../schema/schema.ts";
 import { addUsage } from "./removal.ts";
 
 const SOURCES = {
@@ -21,7 +20,7 @@ const SOURCES = {
 
 // Compiles only while every column has a source.
 ({ ...SOURCES.numbers, ...SOURCES.uuids, ...SOURCES.blobs }) satisfies Record<
-  keyof TranscriptsTable,
+  keyof Row<"transcripts">,
   unknown
 >;
 
@@ -33,7 +32,7 @@ export function packParts(parts: readonly RunPart[]): ColumnBatch {
 /** Stores parts; one that is stored already stays as it is. */
 async function insertParts(session: Session, batch: ColumnBatch): Promise<void> {
   const { bytes } = await session.insertColumns("transcripts", batch, ["bytes"]);
-  await addUsage(session, { runs: 0, bytes });
+  await addUsage(session, { bytes });
 }
 
 /** What runs have yielded, part by part. */
@@ -97,7 +96,7 @@ export const transcripts = {
         .where((eb) => eb(eb("firstEvent", "+", eb.ref("eventCount")), "<=", limit))
         .returning(({ fn }) => fn<number>("length", ["bytes"]).as("size"))
         .execute();
-      await addUsage(session, { runs: 0, bytes: -removed.reduce((sum, { size }) => sum + size, 0) });
+      await addUsage(session, { bytes: -removed.reduce((sum, { size }) => sum + size, 0) });
     },
   ),
 };

@@ -1,19 +1,28 @@
 import type { Kysely } from "kysely";
 import { Migrator } from "kysely/migration";
 import type { Migration } from "kysely/migration";
-import { initial } from "./0001-initial.ts";
-import type { ColumnTypes } from "./column-types.ts";
+import { INITIAL_TABLES, initial } from "./0001-initial.ts";
+import type { DatabaseReport } from "../upkeep/report.ts";
+import { objectsOf } from "./tables.ts";
+import type { Dialect } from "./tables.ts";
 import type { Schema } from "./schema.ts";
 import { FIRST_MIGRATION, UnreleasedFormat, isUnreleased } from "./unreleased.ts";
 
 /** Migrations by name, in order. */
-export type Migrations = Readonly<Record<string, (db: Kysely<unknown>, types: ColumnTypes) => Promise<void>>>;
+export type Migrations = Readonly<Record<string, (db: Kysely<unknown>, dialect: Dialect) => Promise<void>>>;
 
 /** In order. A migration that has been released is never edited: the next change is the next number. */
 export const MIGRATIONS: Migrations = { [FIRST_MIGRATION]: initial };
 
 /** The names of all migrations of this release, in order. */
 export const KNOWN_MIGRATIONS: readonly string[] = Object.keys(MIGRATIONS);
+
+/** The columns and indexes of a database of this release. A test compares them with those of a new database. */
+export const SCHEMA_OBJECTS: readonly string[] = objectsOf({
+  ...INITIAL_TABLES,
+  migrations: { columns: { name: "text", timestamp: "text" } },
+  migrationsLock: { columns: { id: "text", isLocked: "integer" } },
+});
 
 /** The database was written by a later release, which this one would damage. */
 class NewerSchemaError extends Error {
@@ -27,7 +36,7 @@ class NewerSchemaError extends Error {
 }
 
 type MigrateOptions = {
-  readonly types: ColumnTypes;
+  readonly dialect: Dialect;
   /** Those of this release; a test adds an example. */
   readonly migrations?: Migrations | undefined;
   /** True where the caller holds a transaction already that Kysely does not know of. */
@@ -40,11 +49,11 @@ type MigrateOptions = {
 
 /** Brings the database to this release's schema, all of it or nothing. One at a time. */
 export async function migrate(db: Kysely<Schema>, options: MigrateOptions): Promise<void> {
-  const { types, disableTransactions = false, mayBeAhead = false, onUpgrade } = options;
+  const { dialect, disableTransactions = false, mayBeAhead = false, onUpgrade } = options;
   const { migrations = MIGRATIONS } = options;
   const migrator = new Migrator({
     db,
-    provider: { getMigrations: () => Promise.resolve(bindTypes(migrations, types)) },
+    provider: { getMigrations: () => Promise.resolve(bound(migrations, dialect)) },
     migrationTableName: "migrations",
     migrationLockTableName: "migrations_lock",
     disableTransactions,
@@ -73,11 +82,11 @@ async function servesRelease(db: Kysely<Schema>, last: string): Promise<boolean>
   return row === undefined || row.value <= last;
 }
 
-function bindTypes(migrations: Migrations, types: ColumnTypes): Record<string, Migration> {
+function bound(migrations: Migrations, dialect: Dialect): Record<string, Migration> {
   return Object.fromEntries(
     Object.entries(migrations).map(([name, up]) => [
       name,
-      { up: async (db: Kysely<unknown>) => await up(db, types) },
+      { up: async (db: Kysely<unknown>) => await up(db, dialect) },
     ]),
   );
 }
@@ -93,4 +102,19 @@ async function appliedMigrations(db: Kysely<Schema>): Promise<string[]> {
     .orderBy("name")
     .execute();
   return rows.map(({ name }) => name);
+}
+
+/** How the schema of a database compares to this release's. */
+export function schemaState({
+  migrations,
+}: Pick<DatabaseReport, "migrations">): "current" | "older" | "newer" {
+  if (migrations.some((name) => !KNOWN_MIGRATIONS.includes(name))) return "newer";
+  return migrations.length < KNOWN_MIGRATIONS.length ? "older" : "current";
+}
+
+/** The columns and indexes that a database of this release lacks; none for a database of another release. */
+export function missingObjects(report: DatabaseReport): string[] {
+  if (schemaState(report) !== "current") return [];
+  const present = new Set(report.objects);
+  return SCHEMA_OBJECTS.filter((name) => !present.has(name));
 }

@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { threadScript } from "../../config/package-files.ts";
 import { systemClock, threadsMs } from "../../kit/clock.ts";
-import { WhileUsed } from "../../kit/while-used.ts";
+import { LazyResource } from "../../kit/lifecycle.ts";
 import { PROBE_BYTES } from "../meta.ts";
 import { lostStorage } from "../upkeep/storage-fault.ts";
 import { HEAVY_READ_MS } from "../operation.ts";
@@ -41,7 +41,7 @@ export async function openSqlite(dataDir: string): Promise<Backend> {
     await Promise.all([reader.terminate(), writer.terminate()]);
     throw error;
   }
-  const heavyReader = new WhileUsed({
+  const heavyReader = new LazyResource({
     clock: systemClock,
     idleMs: HEAVY_IDLE_MS,
     open: another,

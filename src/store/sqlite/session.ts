@@ -6,7 +6,7 @@ import { AppError } from "../../model/errors.ts";
 import type { Schema } from "../schema/schema.ts";
 import { migrate } from "../schema/migrate.ts";
 import type { Migrations } from "../schema/migrate.ts";
-import { SQLITE_TYPES } from "../schema/column-types.ts";
+import { SQLITE_DIALECT } from "../schema/tables.ts";
 import type { Session } from "../operation.ts";
 import {
   findDamage,
@@ -85,7 +85,7 @@ export async function openSession(
     // One transaction by hand: Kysely's own begins as a reader, and may lose the race to become the writer.
     database.exec("begin immediate");
     try {
-      await migrate(db, { types: SQLITE_TYPES, migrations, disableTransactions: true });
+      await migrate(db, { dialect: SQLITE_DIALECT, migrations, disableTransactions: true });
       database.exec("commit");
     } catch (error) {
       database.close();

@@ -1,6 +1,6 @@
 import { parentPort, receiveMessageOnPort } from "node:worker_threads";
 import { systemClock } from "../../kit/clock.ts";
-import { collectWhenIdle } from "../../kit/idle-collector.ts";
+import { collectWhenIdle } from "../../kit/memory.ts";
 import { operationNamed } from "../operations.ts";
 import { lostStorage } from "../upkeep/storage-fault.ts";
 import { toFailure, translateError } from "./messages.ts";

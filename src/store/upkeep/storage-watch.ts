@@ -1,5 +1,5 @@
 import type { Settings } from "../../config/setting-keys.ts";
-import { busyShare, CALM_SHARE } from "../../kit/busy-share.ts";
+import { busyShare, CALM_SHARE } from "../../kit/event-loop.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { DiskReserve } from "../../kit/disk-reserve.ts";
 import type { Lifecycle } from "../../kit/lifecycle.ts";

@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest";
 import { VersionFiles } from "../../../src/apps/artifacts/version-files.ts";
 import type { BlobStore } from "../../../src/blobs/blob-store.ts";
 import { DirectoryBlobs } from "../../../src/blobs/directory-blobs.ts";
-import type { UidRange } from "../../../src/config/uid-range.ts";
+import type { UidRange } from "../../../src/config/service-keys.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { StorageFolders } from "../../../src/host/storage/folders.ts";
 import { systemClock } from "../../../src/kit/clock.ts";

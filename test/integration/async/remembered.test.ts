@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import { WITHOUT_WALLS, testService } from "../../support/service.ts";
 import { openStream } from "../../support/stream-reader.ts";
 import { until } from "../../support/until.ts";
@@ -21,10 +21,10 @@ verifies(
     const service = await testService(APP, { ...FLAGS, ...WITHOUT_WALLS }, gate);
     let accepts = 0;
     let letGo: () => void = () => {};
-    const news = new Bell();
+    const news = new Condition();
     gate.accept = async (write) => {
       accepts += 1;
-      news.ring();
+      news.notify();
       await new Promise<void>((resolve) => (letGo = resolve));
       await write();
     };

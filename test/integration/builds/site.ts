@@ -15,12 +15,12 @@ import { readAppConfig } from "../../../src/config/app-config.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import type { Interpreter } from "../../../src/host/interpreter.ts";
 import { StorageFolders } from "../../../src/host/storage/folders.ts";
-import type { AppWalls, Rung } from "../../../src/host/walls/walls.ts";
+import type { AppWalls, WallLevel } from "../../../src/host/walls/walls.ts";
 import { OPEN_NETWORK } from "../../support/walls/open-network.ts";
 import { ISOLATION } from "../../support/test-settings.ts";
 import { FIRST_USER, offered } from "../../support/walls/walled.ts";
 import { hostReads } from "../../../src/host/walls/host-reads.ts";
-import { highestRung } from "../../../src/host/walls/walls.ts";
+import { highestLevel } from "../../../src/host/walls/walls.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
 import { writeWheels } from "./wheels.ts";
 import type { TestWheel } from "./wheels.ts";
@@ -42,7 +42,7 @@ export type BuildOptions = {
   readonly wheels?: Readonly<Record<string, readonly TestWheel[]>>;
   readonly projectId?: string;
   /** What it lives behind, if that matters. */
-  readonly rung?: Rung;
+  readonly level?: WallLevel;
   readonly python?: Interpreter;
   readonly host?: NodeJS.ProcessEnv;
   readonly signal?: AbortSignal;
@@ -119,7 +119,7 @@ export class BuildPlace {
       host: { cpuCount: availableParallelism() },
     });
     const lines: string[] = [];
-    const walls = await wallsOf(this.dataDir, options.host ?? this.host, options.rung);
+    const walls = await wallsOf(this.dataDir, options.host ?? this.host, options.level);
     return {
       lines,
       buildId,
@@ -131,7 +131,7 @@ export class BuildPlace {
       walls,
       limits: null,
       images: options.images ?? null,
-      storage: new StorageFolders(this.dataDir, walls?.rung === "uid" ? USERS : null),
+      storage: new StorageFolders(this.dataDir, walls?.level === "uid" ? USERS : null),
       say: (text: string) => {
         lines.push(text);
         options.onLine?.(text);
@@ -176,10 +176,14 @@ export async function buildPlace(): Promise<BuildPlace> {
 }
 
 /** What a service with this data directory would have its builds live behind. */
-async function wallsOf(dataDir: string, host: NodeJS.ProcessEnv, wanted?: Rung): Promise<AppWalls | null> {
+async function wallsOf(
+  dataDir: string,
+  host: NodeJS.ProcessEnv,
+  wanted?: WallLevel,
+): Promise<AppWalls | null> {
   const reads = hostReads(host, dataDir);
-  const rung = wanted ?? (ISOLATION === "auto" ? highestRung(await offered()) : null);
-  return rung && { rung, dataDir, reads, network: OPEN_NETWORK };
+  const level = wanted ?? (ISOLATION === "auto" ? highestLevel(await offered()) : null);
+  return level && { level, dataDir, reads, network: OPEN_NETWORK };
 }
 
 let asked: Promise<Interpreter> | null = null;

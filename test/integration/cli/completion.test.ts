@@ -75,17 +75,12 @@ verifies(
     }
     expect(await loadedFiles(["version"])).toEqual([
       "cli/cli.ts",
-      "cli/command-table.ts",
-      "cli/commands/version.ts",
       "cli/failure.ts",
       "cli/options.ts",
-      "cli/output/output.ts",
-      "cli/output/paint.ts",
-      "cli/output/program-name.ts",
+      "cli/output.ts",
+      "cli/program-name.ts",
       "cli/program.ts",
-      "cli/run-command.ts",
       "config/package-files.ts",
-      "config/release.ts",
       "model/visible-text.ts",
     ]);
   },

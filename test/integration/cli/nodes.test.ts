@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { VERSION } from "../../../src/config/release.ts";
+import { VERSION } from "../../../src/config/package-files.ts";
 import { sampleNode } from "../../support/sample-node.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
@@ -10,10 +10,9 @@ const shared = sharedService({}, { nodeName: "self" });
 verifies("nodes.cli", "nodes lists every node, and drains one by its name or id", async () => {
   const client = new Client(shared());
   const { store } = shared().service;
-  const labels = { zone: "a", disk: "fast" };
-  const { owner, url } = await sampleNode(store, { name: "other", runs: 7, labels });
+  const { owner, url } = await sampleNode(store, { name: "other", runs: 7 });
   const [heading, other, self] = (await client.ok("nodes")).split("\n");
-  expect(heading).toMatch(/^ +NAME +NODE +ADDRESS +STATE +APPS +RUNS +SINCE +RELEASE +LABELS$/);
+  expect(heading).toMatch(/^ +NAME +NODE +ADDRESS +STATE +APPS +RUNS +SINCE +RELEASE$/);
   expect(other?.trim().split(/ {2,}/)).toEqual([
     "other",
     owner,
@@ -23,7 +22,6 @@ verifies("nodes.cli", "nodes lists every node, and drains one by its name or id"
     "7",
     expect.any(String),
     "1.2.3",
-    "zone=a,disk=fast",
   ]);
   expect(self).toMatch(new RegExp(`^\\* +self .* - +live +0 +0 .* ${VERSION.replaceAll(".", "\\.")}$`));
   const [drained, listed, back, gone] = await client.runAll([

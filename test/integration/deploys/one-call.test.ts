@@ -7,7 +7,7 @@ import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 import { DeploySite, HELD, answering, bundle } from "./site.ts";
 
-const service = sharedService({}, { maxUpload: "1MB" });
+const service = sharedService({}, { maxUploadBytes: 1_000_000 });
 const here = (): DeploySite => new DeploySite(service());
 
 // oxlint-disable-next-line no-explicit-any

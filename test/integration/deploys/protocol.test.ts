@@ -9,7 +9,7 @@ import { verifies } from "../../verifies.ts";
 import { DeploySite, answering, bundle } from "./site.ts";
 
 const clock = new SkippingClock();
-const service = sharedService({}, { maxUpload: "1MB" }, { clock });
+const service = sharedService({}, { maxUploadBytes: 1_000_000 }, { clock });
 const here = (): DeploySite => new DeploySite(service());
 
 verifies(

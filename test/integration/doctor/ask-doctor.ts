@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import type { Finding } from "../../../src/cli/finding.ts";
+import type { Finding } from "../../../src/cli/operator/doctor/finding.ts";
 import { MILLRACE, run } from "../../support/command-line.ts";
 
 /** What `doctor --json` finds in a data directory, and how it ends. */

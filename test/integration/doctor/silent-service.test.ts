@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import type { Socket } from "node:net";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { SilentServiceError, askService } from "../../../src/cli/ask-service.ts";
+import { askService, SilentServiceError } from "../../../src/cli/ask-service.ts";
 import { runtimeDir } from "../../../src/kit/runtime-dir.ts";
 import {
   KEY_HEADER,

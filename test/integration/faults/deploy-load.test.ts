@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { DeployClient } from "../../support/deploy-client.ts";
 import { KillableService } from "../../support/killable-service.ts";
@@ -94,10 +94,10 @@ class Load {
   oldest = 0;
   /** The version that was deployed last. */
   newest = 0;
-  /** Rings for every answer of a call. */
-  readonly news = new Bell();
-  /** Rings for every piece of the first stream: the calls' measure. */
-  readonly #beat = new Bell();
+  /** Notified for every answer of a call. */
+  readonly news = new Condition();
+  /** Notified for every piece of the first stream: the calls' measure. */
+  readonly #beat = new Condition();
   #isOver = false;
   readonly #service: KillableService;
 
@@ -116,7 +116,7 @@ class Load {
   /** One stream after the other. */
   async stream(isFirst: boolean): Promise<void> {
     const onPiece = (): void => {
-      if (isFirst) this.#beat.ring();
+      if (isFirst) this.#beat.notify();
     };
     while (!this.#isOver) {
       await this.#streamOnce(onPiece).catch((error: unknown) => this.faults.push(String(error)));
@@ -126,7 +126,7 @@ class Load {
   /** No further calls, and no further streams. */
   finish(): void {
     this.#isOver = true;
-    this.#beat.ring();
+    this.#beat.notify();
   }
 
   async #callOnce(): Promise<void> {
@@ -141,7 +141,7 @@ class Load {
       this.faults.push(String(error));
     }
     this.answered += 1;
-    this.news.ring();
+    this.news.notify();
   }
 
   async #streamOnce(onPiece: () => void): Promise<void> {

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect } from "vitest";
-import { ROUND_MS } from "../../../src/engines/heartbeat.ts";
+import { HEARTBEAT_MS } from "../../../src/engines/heartbeat.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { HOLDING_APP } from "../../support/holding-app.ts";
 import { testPool } from "../../support/pool.ts";
@@ -27,7 +27,7 @@ const TWO = "[scaling]\nmax_replicas = 2\ncooldown = 3600\n";
 /** How a call ends while time goes by. */
 async function endOf(clock: HandClock, { call, ended }: TestCall): Promise<unknown> {
   await until("the call has ended", () => {
-    clock.advance(ROUND_MS);
+    clock.advance(HEARTBEAT_MS);
     return call.hasEnded;
   });
   const outcome = await ended;

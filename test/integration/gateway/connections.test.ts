@@ -99,7 +99,7 @@ describe("Expect: 100-continue", () => {
 
 describe("a request that arrives slowly", () => {
   // What is not slow here arrives in one piece, and all of it within a second.
-  const times = { headerTimeout: "1s", bodyTimeout: "1500ms" };
+  const times = { headerTimeoutMs: 1_000, bodyTimeout: "1500ms" };
   const limited = sharedService({ app: { main: ECHO, toml: "[scaling]\nmax_replicas = 1\n" } }, times);
 
   verifies("limits.slow-request", "is 408 and closed while its headers are still coming", async () => {

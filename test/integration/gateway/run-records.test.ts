@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
-import { runRecord } from "../../../src/shapes/run-record.ts";
+import { runRecord } from "../../../src/shapes/runs.ts";
 import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { WAIT_FOR, letGo, runningId } from "../../support/run-apps.ts";

@@ -1,4 +1,4 @@
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
@@ -228,14 +228,14 @@ describe("a reader who stalls", () => {
     const { socket } = await open(requestText("eager", { name: "slow", size, count: 3 }));
     let bytes = 0;
     let tail = "";
-    const news = new Bell();
+    const news = new Condition();
     socket.on("data", (data: Buffer) => {
       bytes += data.length;
       tail = (tail + data.subarray(-64).toString("latin1")).slice(-64);
       socket.pause();
-      news.ring();
+      news.notify();
     });
-    socket.on("close", () => news.ring());
+    socket.on("close", () => news.notify());
     const readUntil = async (isEnough: () => boolean): Promise<void> => {
       const look = (): boolean => {
         const isOver = socket.destroyed || isEnough();

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, onTestFinished } from "vitest";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { WAIT_FOR, WAIT_FOR_ASYNC, letGo } from "../../support/run-apps.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -133,7 +133,7 @@ verifies(
 class Curl {
   text = "";
   readonly exited: Promise<unknown[]>;
-  readonly #news = new Bell();
+  readonly #news = new Condition();
 
   constructor(url: string, body: string) {
     const token = `Authorization: Bearer ${service().service.owner.token}`;
@@ -142,7 +142,7 @@ class Curl {
     this.exited = once(child, "close");
     child.stdout.on("data", (data) => {
       this.text += String(data);
-      this.#news.ring();
+      this.#news.notify();
     });
     onTestFinished(() => void child.kill());
   }

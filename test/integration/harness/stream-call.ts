@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import { Call } from "../../../src/replicas/call.ts";
 import type { Chunk } from "../../../src/replicas/call.ts";
@@ -30,8 +30,8 @@ export class StreamCall {
   outcome: Outcome | null = null;
   readonly call: Call;
   readonly #pool: TestPool;
-  /** Rings for every chunk, and at the end. */
-  readonly #news = new Bell();
+  /** Notified for every chunk, and at the end. */
+  readonly #news = new Condition();
 
   constructor(pool: TestPool, functionName: string, args: object, isEager: boolean) {
     this.#pool = pool;
@@ -41,11 +41,11 @@ export class StreamCall {
         this.chunks.push({ ...chunk, bytes: Buffer.from(chunk.bytes) });
         this.owedBytes += frameBytes(chunk.bytes.length);
         if (isEager && this.owedBytes > INITIAL_CREDIT_BYTES / 4) this.grant(this.owedBytes);
-        this.#news.ring();
+        this.#news.notify();
       },
       onEnd: (outcome) => {
         this.outcome = outcome;
-        this.#news.ring();
+        this.#news.notify();
       },
     });
     pool.pool.slots.submit(this.call);

@@ -1,7 +1,7 @@
 import { rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect } from "vitest";
-import { MAX_PIPELINED } from "../../../src/kit/listener/listening.ts";
+import { MAX_PIPELINED } from "../../../src/kit/listener.ts";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";

@@ -8,16 +8,18 @@ import { afterAll, beforeAll } from "vitest";
 import { WebSocket } from "ws";
 import { LogBook } from "../../../src/apps/logs/log-book.ts";
 import { testSettings } from "../../support/test-settings.ts";
-import { bearerToken } from "../../../src/identity/bearer.ts";
+import { bearerToken } from "../../../src/identity/principal.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
 import { createListener } from "../../../src/management/api/listener.ts";
+import type { ManagementParts } from "../../../src/management/parts.ts";
+import { Audit } from "../../../src/identity/audit.ts";
 import { mount } from "../../../src/management/api/mount.ts";
 import type { Authenticate } from "../../../src/management/api/mount.ts";
-import { logSocket } from "../../../src/management/log-sockets.ts";
-import { logOperations } from "../../../src/management/logs.ts";
-import { attachSockets } from "../../../src/management/sockets.ts";
-import type { Sockets } from "../../../src/management/sockets.ts";
+import { logSocket } from "../../../src/management/apps/log-sockets.ts";
+import { logOperations } from "../../../src/management/apps/logs.ts";
+import { attachSockets } from "../../../src/management/api/sockets.ts";
+import type { Sockets } from "../../../src/management/api/sockets.ts";
 import { appId } from "../../../src/model/names.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { TestDatabase } from "../../support/databases.ts";
@@ -164,8 +166,9 @@ export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}
       if (made.authFault) throw made.authFault;
       return (await service.tokens.admit(bearerToken(authorization))).principal;
     };
-    mount(listener, logOperations({ store, logBook: book }), authenticate);
-    const routes = { "/ws-logs": logSocket({ store, logBook: book }) };
+    const parts = { store, logBook: book } as unknown as ManagementParts;
+    mount(listener, logOperations(parts), { authenticate, audit: new Audit(store, made.clock) });
+    const routes = { "/ws-logs": logSocket(parts) };
     const sockets = attachSockets(listener.server, routes, {
       authenticate,
       connections: listener.connections,

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
-import { maskToken } from "../../../src/management/sockets.ts";
+import { maskToken } from "../../../src/management/api/sockets.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { Tail, logSite } from "./site.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { noteOwnerAccount } from "../../../src/identity/operators.ts";
+import { noteOwnerAccount } from "../../../src/identity/owner.ts";
 import { addressSites } from "../../support/address-site.ts";
 import { triedKinds } from "../../support/databases.ts";
 import { OWN_URL, claimsOf } from "../../support/identity-site.ts";

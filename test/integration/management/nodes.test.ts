@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import path from "node:path";
 import { beforeAll, expect } from "vitest";
-import { VERSION } from "../../../src/config/release.ts";
+import { VERSION } from "../../../src/config/package-files.ts";
 import { HOLDING_APP } from "../../support/holding-app.ts";
 import { ManagementSite } from "../../support/management-site.ts";
 import { sampleNode } from "../../support/sample-node.ts";
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 
 verifies("nodes.alone", "a service alone is the one node, with its apps and what they execute", async () => {
-  const test = await testService({ app: { main: HOLDING_APP } }, { nodeLabels: "zone=a" });
+  const test = await testService({ app: { main: HOLDING_APP } });
   const alone = await ManagementSite.open(test);
   const list = async () => (await alone.call("listNodes", {}, { as: "owner" })).json;
   const call = test.call("app", {}, { functionName: "hold" });
@@ -32,7 +32,7 @@ verifies("nodes.alone", "a service alone is the one node, with its apps and what
     isSelf: true,
     apps: 1,
     release: VERSION,
-    labels: { zone: "a" },
+    labels: {},
   });
   writeFileSync(path.join(test.bundleDir("app"), "go"), "");
   await call;
@@ -46,7 +46,7 @@ verifies(
   "the operator sees the others, drains one, and takes it back",
   async () => {
     const { store } = shared().service;
-    const { owner, url } = await sampleNode(store, { name: "other", runs: 7, labels: { disk: "fast" } });
+    const { owner, url } = await sampleNode(store, { name: "other", runs: 7 });
     const app = await shared().deploy("mine", { main: "def run():\n    return 1\n" });
     await store.appOwners.take({ appNumbers: [app.app.number], owner, dead: [], mayJudge: true });
     const list = async () => (await site.call("listNodes", {}, { as: "owner" })).json;
@@ -57,7 +57,7 @@ verifies(
       isSelf: false,
       apps: 1,
       runs: 7,
-      labels: { disk: "fast" },
+      labels: {},
     };
     expect(await list()).toMatchObject([{ ...other, state: "live" }, { name: "self" }]);
     const ask = { as: "owner", body: { state: "leaving" } } as const;

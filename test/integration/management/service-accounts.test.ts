@@ -1,12 +1,13 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Audit } from "../../../src/identity/audit.ts";
-import { Operators } from "../../../src/identity/operators.ts";
-import { bearerToken } from "../../../src/identity/bearer.ts";
+import { Operators } from "../../../src/identity/owner.ts";
+import { bearerToken } from "../../../src/identity/principal.ts";
 import { Tokens } from "../../../src/identity/tokens.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { createListener } from "../../../src/management/api/listener.ts";
+import type { ManagementParts } from "../../../src/management/parts.ts";
 import { mount } from "../../../src/management/api/mount.ts";
-import { serviceAccountOperations } from "../../../src/management/service-accounts.ts";
+import { serviceAccountOperations } from "../../../src/management/projects/service-accounts.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { testDatabases, triedKinds } from "../../support/databases.ts";
 import { HandClock, SkippingClock } from "../../support/clocks.ts";
@@ -295,9 +296,9 @@ verifies(
     onTestFinished(() => app.close());
     const audit = new Audit(store, clock);
     const operators = new Operators(store);
-    mount(app, serviceAccountOperations({ store, tokens, operators, audit, clock }), async (header) => {
-      return (await tokens.admit(bearerToken(header))).principal;
-    });
+    const parts = { store, tokens, operators, clock } as unknown as ManagementParts;
+    const authenticate = async (header: string | null) => (await tokens.admit(bearerToken(header))).principal;
+    mount(app, serviceAccountOperations(parts), { authenticate, audit });
     const path = `/v2/projects/${owner.projectId}/service-accounts`;
     const ask = async (method: "POST" | "PATCH", url: string, payload: object, authorization = "") =>
       await app.inject({ method, url, headers: { authorization }, payload });

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { Client } from "pg";
 import { pino } from "pino";
 import { expect, onTestFinished } from "vitest";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import type { Clock } from "../../../src/kit/clock.ts";
 import { Changes } from "../../../src/nodes/changes.ts";
@@ -34,17 +34,17 @@ async function connect(databaseUrl: string | null): Promise<Client> {
   return client;
 }
 
-/** Reads changes of a store; rings when somebody was told something. */
+/** Reads changes of a store; notifies when somebody was told something. */
 async function reader(store: Pick<Store, "changes" | "listen">, clock: Clock = systemClock) {
   const changes = await Changes.open({ store, clock, log });
   onTestFinished(() => changes.stop());
-  const bell = new Bell();
+  const condition = new Condition();
   const told: string[] = [];
   const note = (subjects: readonly string[]): void => {
     told.push(...subjects);
-    bell.ring();
+    condition.notify();
   };
-  return { changes, bell, told, note };
+  return { changes, condition, told, note };
 }
 
 verifies(
@@ -187,7 +187,7 @@ const hintedClock: Clock = {
 
 verifies("changes.hint", "a change is told by a hint alone", async () => {
   const { a, b } = await twoStores();
-  const { changes, bell, told, note } = await reader(b, hintedClock);
+  const { changes, condition, told, note } = await reader(b, hintedClock);
   const accounts: string[] = [];
   changes.on("project", note);
   changes.on("account", (subjects) => void accounts.push(...subjects));
@@ -200,19 +200,19 @@ verifies("changes.hint", "a change is told by a hint alone", async () => {
   });
   for (const id of ["p-1", "p-2", "p-3"]) {
     await a.projects.insert({ id, name: "", createdAt: 1 });
-    await until(`${id} is told`, () => told.includes(id), bell);
+    await until(`${id} is told`, () => told.includes(id), condition);
   }
   expect(accounts).toEqual([]);
 });
 
 verifies("changes.poll", "without hints a change is found all the same", async () => {
   const { a, b } = await twoStores();
-  const { changes, bell, told, note } = await reader({ changes: b.changes, listen: () => () => {} });
+  const { changes, condition, told, note } = await reader({ changes: b.changes, listen: () => () => {} });
   changes.on("project", note);
   changes.start();
   for (const id of ["p-1", "p-2"]) {
     await a.projects.insert({ id, name: "", createdAt: 1 });
-    await until(`${id} is told`, () => told.includes(id), bell);
+    await until(`${id} is told`, () => told.includes(id), condition);
   }
   expect(told).toEqual(["p-1", "p-2"]);
 });
@@ -228,7 +228,7 @@ verifies("changes.reset", "who cannot know what has changed is told so", async (
   expect(await isWhole({ server: "another" })).toBe(false);
   // More transactions than there ever were here: this server was told of the last ones by nobody.
   expect(await isWhole({ snapshot: "999999999:999999999:" })).toBe(false);
-  const { changes, bell, told, note } = await reader(
+  const { changes, condition, told, note } = await reader(
     {
       changes: { ...b.changes, since: async (from) => await b.changes.since(from && { ...from, at: 0 }) },
       listen: (onHint) => b.listen(onHint),
@@ -238,7 +238,7 @@ verifies("changes.reset", "who cannot know what has changed is told so", async (
   changes.on("project", note);
   changes.onReset(() => note(["reset"]));
   changes.start();
-  await until("it is told", () => told.includes("reset"), bell);
+  await until("it is told", () => told.includes("reset"), condition);
   // Too many at once.
   const client = await connect(databaseUrl);
   const many =
@@ -250,11 +250,11 @@ verifies("changes.reset", "who cannot know what has changed is told so", async (
 
 verifies("changes.again", "who failed is told again, together with what came meanwhile", async () => {
   const { a, b } = await twoStores();
-  const { changes, bell, told, note } = await reader(b);
+  const { changes, condition, told, note } = await reader(b);
   const tries: (readonly string[])[] = [];
   changes.on("project", (subjects) => {
     tries.push(subjects);
-    bell.ring();
+    condition.notify();
     if (tries.length < 3) throw new Error("not now");
   });
   // This one never gets done: the others go on.
@@ -262,13 +262,13 @@ verifies("changes.again", "who failed is told again, together with what came mea
   changes.on("project", note);
   changes.start();
   await a.projects.insert({ id: "p-1", name: "", createdAt: 1 });
-  await until("it has failed", () => tries.length === 1, bell);
+  await until("it has failed", () => tries.length === 1, condition);
   await a.projects.insert({ id: "p-2", name: "", createdAt: 1 });
-  await until("the other is told", () => told.includes("p-2"), bell);
-  await until("it was tried again", () => tries.length >= 3, bell);
+  await until("the other is told", () => told.includes("p-2"), condition);
+  await until("it was tried again", () => tries.length >= 3, condition);
   expect(tries[0]).toEqual(["p-1"]);
   expect(tries.at(-1)).toContain("p-1");
-  await until("it has all", () => tries.flat().includes("p-2"), bell);
+  await until("it has all", () => tries.flat().includes("p-2"), condition);
 });
 
 verifies("changes.pruned", "what is older than ten minutes goes, a thousand at a time", async () => {
@@ -321,11 +321,11 @@ verifies("changes.line", "a connection that no longer carries a word is given up
   const clock = new HandClock();
   const line = new HintLine(proxy.url, clock);
   onTestFinished(() => line.close());
-  const bell = new Bell();
+  const condition = new Condition();
   let count = 0;
   line.listen(() => {
     count += 1;
-    bell.ring();
+    condition.notify();
   });
   // It has heard its first word.
   await clock.sets(30_000);
@@ -335,7 +335,7 @@ verifies("changes.line", "a connection that no longer carries a word is given up
   clock.advance(5_000);
   proxy.speak();
   clock.advance(1_000);
-  await until("it is connected again", () => count === 2, bell);
+  await until("it is connected again", () => count === 2, condition);
 });
 
 verifies("changes.line", "a connection that carries no word any more does not hold up its end", async () => {

@@ -1,7 +1,7 @@
 import { Client } from "pg";
 import { expect } from "vitest";
-import { checkApps } from "../../../src/cli/check-apps.ts";
-import { repair } from "../../../src/cli/repair.ts";
+import { checkApps } from "../../../src/cli/operator/doctor/data-checks.ts";
+import { repair } from "../../../src/cli/operator/doctor/doctor.ts";
 import { inspectDatabase } from "../../../src/store/upkeep/whole-database.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { testDatabases } from "../../support/databases.ts";

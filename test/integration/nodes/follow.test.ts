@@ -4,11 +4,11 @@ import { expect, onTestFinished } from "vitest";
 import { followSecrets } from "../../../src/apps/follow-secrets.ts";
 import { Secrets } from "../../../src/apps/secrets.ts";
 import { AppSecrets } from "../../../src/apps/versions/app-secrets.ts";
-import { followIdentity } from "../../../src/identity/follow-changes.ts";
+import { followIdentity } from "../../../src/identity/identity-parts.ts";
 import { KeyRing } from "../../../src/identity/key-ring.ts";
 import { Sessions } from "../../../src/identity/sessions.ts";
 import { Tokens } from "../../../src/identity/tokens.ts";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import { systemClock as clock } from "../../../src/kit/clock.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import { Changes } from "../../../src/nodes/changes.ts";
@@ -47,11 +47,11 @@ async function node(database: TestDatabase, seal: Seal) {
         refreshed.push(`${projectId}/${appNumber}`);
     },
   });
-  const bell = new Bell();
+  const condition = new Condition();
   // Behind the others: they have acted by then.
-  for (const topic of ["account", "person"] as const) changes.on(topic, () => bell.ring());
+  for (const topic of ["account", "person"] as const) changes.on(topic, () => condition.notify());
   changes.start();
-  return { store, keys, tokens, sessions, secrets, appSecrets, signing, refreshed, bell };
+  return { store, keys, tokens, sessions, secrets, appSecrets, signing, refreshed, condition };
 }
 
 async function twoNodes() {
@@ -72,11 +72,11 @@ verifies(
     const known = await b.tokens.admit(token);
     expect([b.tokens.isGood(known), known.principal.role]).toEqual([true, "admin"]);
     await a.tokens.update("p-1", accountId, { role: "run" });
-    await until("the old role is forgotten", () => !b.tokens.isGood(known), b.bell);
+    await until("the old role is forgotten", () => !b.tokens.isGood(known), b.condition);
     const demoted = await b.tokens.admit(token);
     expect(demoted.principal.role).toBe("run");
     await a.tokens.revoke("p-1", accountId);
-    await until("it is revoked", () => !b.tokens.isGood(demoted), b.bell);
+    await until("it is revoked", () => !b.tokens.isGood(demoted), b.condition);
     await expect(b.tokens.admit(token)).rejects.toMatchObject({ code: "unauthorized" });
 
     const person = { id: "u-1", email: "a@example.com", provenAt: null, createdAt: 1, updatedAt: 1 };
@@ -85,7 +85,7 @@ verifies(
     const signedIn = await b.tokens.admit(accessToken);
     expect(b.tokens.isGood(signedIn)).toBe(true);
     await a.sessions.endOthers("u-1", null);
-    await until("the session is over", () => !b.tokens.isGood(signedIn), b.bell);
+    await until("the session is over", () => !b.tokens.isGood(signedIn), b.condition);
     await expect(b.tokens.admit(accessToken)).rejects.toMatchObject({ code: "unauthorized" });
   },
 );

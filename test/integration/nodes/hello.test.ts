@@ -17,7 +17,7 @@ function talking({ peers, listener }: TestNode): NodeTalk {
     glances: refuse,
     holdsRun: refuse,
     onDropped: refuse,
-    greet: (node) => talk.greet(node),
+    heartbeat: (node) => talk.heartbeat(node),
   });
   listener.route({ api: refuse, apiUpgrade: refuse, management: refuse, managementUpgrade: refuse, own });
   return talk;

@@ -5,9 +5,9 @@ import { connect, createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { buffer, text } from "node:stream/consumers";
 import { expect, onTestFinished } from "vitest";
-import { CLOSE, payloadOf, readFrameHead } from "../../../src/kit/websocket/frames.ts";
+import { CLOSE, payloadOf, readFrameHead } from "../../../src/kit/websocket/lane.ts";
 import { MOVED_HEADER, MOVED_STATUS } from "../../../src/nodes/forward/hop-head.ts";
-import type { Passed } from "../../../src/nodes/forward/passage.ts";
+import type { ForwardResult } from "../../../src/nodes/forward/forwarded-request.ts";
 import { Peers } from "../../../src/nodes/peers.ts";
 import { HandClock } from "../../support/clocks.ts";
 import {
@@ -105,7 +105,7 @@ verifies("peers.unreached", "a node that is not there, or says nothing, has begu
   const gone = await testNode(authority);
   await gone.listener.close();
   const { port } = silent.address() as AddressInfo;
-  const passed: Passed[] = [];
+  const passed: ForwardResult[] = [];
   const url = await bareServer((request, response) => {
     void (async () => {
       const passage = testPassage(peers, request, response);
@@ -141,7 +141,7 @@ for (const bytes of [5, MIB]) {
         },
       });
       const front = await testNode(authority);
-      const passed: Passed[] = [];
+      const passed: ForwardResult[] = [];
       const url = await bareServer((request, response) => {
         void (async () => {
           const passage = testPassage(front.peers, request, response);

@@ -1,4 +1,4 @@
-import { packHeader } from "../../../src/kit/tar/header.ts";
+import { packHeader } from "../../../src/kit/tar/archive.ts";
 import type { RunRecord } from "../../../src/shapes/runs.ts";
 import { until } from "../../support/until.ts";
 import type { Answer, TestService } from "../../support/service.ts";

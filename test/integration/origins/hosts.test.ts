@@ -3,7 +3,7 @@ import path from "node:path";
 import { once } from "node:events";
 import { expect, test } from "vitest";
 import { WebSocket as Client } from "ws";
-import { hostLabel } from "../../../src/model/app-host.ts";
+import { hostLabel } from "../../../src/model/names.ts";
 import { callAccount } from "../../support/call-tokens.ts";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import type { RawAnswer } from "../../support/raw-http.ts";

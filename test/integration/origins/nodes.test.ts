@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import { WebSocket } from "ws";
-import { hostLabel } from "../../../src/model/app-host.ts";
+import { hostLabel } from "../../../src/model/names.ts";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import type { RawAnswer } from "../../support/raw-http.ts";
 import { serverApp } from "../../support/servers/server-app.ts";

@@ -15,7 +15,7 @@ import { Executor } from "../../../src/runs/execute.ts";
 import { Journal, LightRecorder } from "../../../src/runs/journal.ts";
 import type { LargePayloads } from "../../../src/runs/large-payloads.ts";
 import type { RunRequest } from "../../../src/runs/live-run.ts";
-import type { RunTarget } from "../../../src/replicas/run-target.ts";
+import type { RunTarget } from "../../../src/replicas/pool.ts";
 import { PartReader, PartWriter } from "../../../src/runs/transcript-parts.ts";
 import { Submitter } from "../../../src/runs/submit.ts";
 import { openStore } from "../../../src/store/store.ts";

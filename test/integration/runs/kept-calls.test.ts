@@ -4,7 +4,7 @@ import { PartReader } from "../../../src/runs/transcript-parts.ts";
 import { RunLookup } from "../../../src/runs/lookup.ts";
 import { Journal } from "../../../src/runs/journal.ts";
 import { createLog } from "../../../src/kit/log.ts";
-import type { Payload } from "../../../src/model/payload.ts";
+import type { Payload } from "../../../src/model/run.ts";
 import { until } from "../../support/until.ts";
 import { CLOCK, partsByHand } from "./by-hand.ts";
 import type { ByHand } from "./by-hand.ts";

@@ -52,7 +52,6 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
       maxStorageBytes: 1_000_000_000,
       maxLogBytes: 1_000_000_000,
       recordRetentionMs: 30 * DAY_MS,
-      logRetentionMs: 30 * DAY_MS,
       auditRetentionMs: 365 * DAY_MS,
       apps: () => [],
       ...parts,

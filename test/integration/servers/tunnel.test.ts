@@ -5,7 +5,7 @@ import { expect, onTestFinished } from "vitest";
 import { Tunnel } from "../../../src/kit/websocket/tunnel.ts";
 import type { TunnelLimits } from "../../../src/kit/websocket/tunnel.ts";
 import { Tunnels } from "../../../src/gateway/proxy/socket-route.ts";
-import { payloadOf, readFrameHead } from "../../../src/kit/websocket/frames.ts";
+import { payloadOf, readFrameHead } from "../../../src/kit/websocket/lane.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { frame } from "../../support/socket-frames.ts";
 import { until } from "../../support/until.ts";

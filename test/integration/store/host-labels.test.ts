@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { hostLabel } from "../../../src/model/app-host.ts";
+import { hostLabel } from "../../../src/model/names.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { verifies } from "../../verifies.ts";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { uuidv7 } from "../../support/ids.ts";
-import type { TranscriptPart } from "../../../src/model/transcript-part.ts";
+import type { TranscriptPart } from "../../../src/model/run.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { packEnded } from "../../../src/store/runs/ended-runs.ts";

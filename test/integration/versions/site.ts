@@ -23,7 +23,7 @@ import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { assertNothingLeft, processesIn } from "../../support/leak-check.ts";
-import { CPUS, SERVER_PORTS, writeApp } from "../../support/service.ts";
+import { CPUS, writeApp } from "../../support/service.ts";
 import type { TestApp } from "../../support/service.ts";
 
 /** Every version of it says which it is, and waits for a file where it is asked to. */
@@ -76,10 +76,10 @@ class Ground {
       engine: processEngine({
         python: this.#python,
         dataDir,
-        rung: null,
+        level: null,
         network: OPEN_NETWORK,
         storage,
-        ports: new Ports(SERVER_PORTS),
+        ports: new Ports(),
         clock,
       }),
       home: this.#home,

@@ -3,21 +3,21 @@ import { readdirSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished } from "vitest";
-import { apiOf } from "../../../src/cli/chaos/scratch-service.ts";
-import { ATTACKS } from "../../../src/cli/escape/attacks.ts";
-import { Stage } from "../../../src/cli/escape/stage.ts";
-import { tryAttacks } from "../../../src/cli/escape/try-attacks.ts";
-import type { Tried } from "../../../src/cli/escape/try-attacks.ts";
-import { isSound, judge } from "../../../src/cli/escape/verdict.ts";
+import { apiOf } from "../../../src/cli/client/api.ts";
+import { ATTACKS } from "../../../src/cli/operator/escape/attacks.ts";
+import { Stage } from "../../../src/cli/operator/escape/stage.ts";
+import { tryAttacks } from "../../../src/cli/operator/escape/try-attacks.ts";
+import type { Tried } from "../../../src/cli/operator/escape/try-attacks.ts";
+import { isSound, judge } from "../../../src/cli/operator/escape/verdict.ts";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
-import { RUNGS } from "../../../src/host/walls/walls.ts";
-import { SERVER_PORTS, testService } from "../../support/service.ts";
+import { WALL_LEVELS } from "../../../src/host/walls/walls.ts";
+import { testService } from "../../support/service.ts";
 import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
 import { ATTACKED_LEVELS } from "../../support/walls/tried-rungs.ts";
 import { verifies } from "../../verifies.ts";
 
-const LEVELS = ["none", ...RUNGS] as const;
+const LEVELS = ["none", ...WALL_LEVELS] as const;
 
 for (const level of ATTACKED_LEVELS) {
   verifies(
@@ -39,7 +39,6 @@ for (const level of ATTACKED_LEVELS) {
         python,
         isScratch: false,
         judgesNetwork: false,
-        serverPorts: SERVER_PORTS,
       });
       onTestFinished(async () => {
         await stage.clear();
@@ -52,7 +51,7 @@ for (const level of ATTACKED_LEVELS) {
       expect(verdict.failures).toEqual([]);
       expect([verdict.claimed_rung, verdict.real_rung, isSound(verdict)]).toEqual([level, level, true]);
       // What is said to be an attack on every host has to be one.
-      const next = RUNGS[LEVELS.indexOf(level)];
+      const next = WALL_LEVELS[LEVELS.indexOf(level)];
       const tame = all.filter(
         ({ attack, isStopped }) => attack.isProven && attack.stoppedBy === next && isStopped,
       );
@@ -82,7 +81,7 @@ verifies("walls.attacks", "the table holds at least 120 attacks, each under a na
     .map(({ name }) => name);
   expect(names.length).toBeGreaterThanOrEqual(120);
   expect(new Set(names).size).toBe(names.length);
-  for (const rung of RUNGS)
+  for (const rung of WALL_LEVELS)
     expect(
       Object.values(ATTACKS)
         .flat()

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
-import { probeRungs } from "../../../src/host/walls/probes.ts";
-import { highestRung } from "../../../src/host/walls/walls.ts";
+import { probeLevels } from "../../../src/host/walls/probes.ts";
+import { highestLevel } from "../../../src/host/walls/walls.ts";
 import type { Offer } from "../../../src/host/walls/walls.ts";
 import { testService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
@@ -27,8 +27,8 @@ async function health({ service }: TestService): Promise<any> {
 verifies("walls.auto", "auto is the strongest level that the host gives", async (context) => {
   await requireOffered("process", context);
   const { path: python } = await findInterpreter("python3");
-  const highest = highestRung(
-    await probeRungs({ python, dataDir: "/nonexistent", reads: [], user: FIRST_USER }),
+  const highest = highestLevel(
+    await probeLevels({ python, dataDir: "/nonexistent", reads: [], user: FIRST_USER }),
   );
   expect(await health(await testService({}, { isolation: "auto" }))).toMatchObject({
     status: "ok",
@@ -68,7 +68,7 @@ verifies("walls.interpreter", "a level behind which Python does not run is not g
   symlinkSync(path.join(path.dirname(path.dirname(real)), "lib"), elsewhere);
   const version = path.basename(real).replace(/^python(3\.\d+)$/, "$1");
   symlinkSync(path.join(elsewhere, `python${version}`), path.join(prefix, "lib", `python${version}`));
-  const offer = await probeRungs({ python, dataDir: "/nonexistent", reads: [], user: FIRST_USER });
+  const offer = await probeLevels({ python, dataDir: "/nonexistent", reads: [], user: FIRST_USER });
   expect(offer.process).toBeNull();
   for (const rung of ["landlock", "userns"] as const) expect(offer[rung]).toMatch(/does not run behind it/);
 });

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
-import type { Rung } from "../../../src/host/walls/walls.ts";
+import type { WallLevel } from "../../../src/host/walls/walls.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { runAltered, temporaryFolder } from "../../support/walls/altered-host.ts";
 import type { Altered } from "../../support/walls/altered-host.ts";
@@ -61,7 +61,7 @@ verifies("walls.cuda", "without a network CUDA's calls succeed as well", async (
 });
 
 /** What another program than CUDA's says in its place, as `doctor` would be told. */
-function probed(rung: Rung, attempt: string): unknown {
+function probed(rung: WallLevel, attempt: string): unknown {
   const program = `try:\n    ${attempt}\n    print("started")\nexcept OSError as error:\n    print(error.strerror)`;
   const code = `
 import sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})

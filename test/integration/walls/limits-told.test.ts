@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import { readSettings } from "../../../src/config/settings.ts";
 import { LIMITS } from "../../../src/host/limits/limits.ts";
 import { enforcementOf } from "../../../src/host/limits/host-limits.ts";
-import { checkLimits } from "../../../src/cli/host-checks.ts";
+import { checkLimits } from "../../../src/cli/operator/doctor/host-checks.ts";
 import { MILLRACE, run } from "../../support/command-line.ts";
 import { testService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
@@ -39,7 +39,7 @@ verifies(
     const enforcement = enforcementOf({ hierarchy: null, lacking }, settings, null);
     const { status, message, remedy } = await checkLimits(
       settings,
-      { python: null, offer: null, rung: null },
+      { python: null, offer: null, level: null },
       enforcement,
     );
     expect(status).toBe("warn");

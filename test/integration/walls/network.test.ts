@@ -94,7 +94,7 @@ verifies(
     const folder = mkdtempSync(path.join(tmpdir(), "millrace-probe-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const question = {
-      rung: "process",
+      level: "process",
       folder,
       data_dir: "/nonexistent",
       harness: PYTHON_DIR,
@@ -113,12 +113,12 @@ import socket
 print(socket.getaddrinfo("model.example.test", 443, type=socket.SOCK_STREAM)[0][4][0])
 `;
 
-for (const rung of TRIED_RUNGS) {
+for (const level of TRIED_RUNGS) {
   verifies(
     "walls.egress",
-    `on ${rung} names are found over TCP, at a name server that is otherwise out of reach`,
+    `on ${level} names are found over TCP, at a name server that is otherwise out of reach`,
     async (context) => {
-      await requireJudged(rung, context);
+      await requireJudged(level, context);
       const { path: python } = await findInterpreter("python3");
       if (process.getuid?.() !== 0 || spawnSync("unshare", ["-m", "mount", "--help"]).status !== 0) {
         process.stderr.write(
@@ -128,7 +128,7 @@ for (const rung of TRIED_RUNGS) {
       }
       const directory = mkdtempSync(path.join(tmpdir(), "millrace-names-"));
       onTestFinished(() => rmSync(directory, { recursive: true }));
-      const user = rung === "uid" ? FIRST_USER : null;
+      const user = level === "uid" ? FIRST_USER : null;
       const [bundle, storage, scratch] = ["bundle", "storage", "scratch"].map((name) => {
         const folder = path.join(directory, name);
         mkdirSync(folder);
@@ -147,7 +147,7 @@ for (const rung of TRIED_RUNGS) {
         watched: null,
         server: null,
         walls: {
-          host: { rung, dataDir: directory, user, reads: [] },
+          host: { level, dataDir: directory, user, reads: [] },
           reach: {
             folders: { bundle, environment: null, storage },
             scratch,

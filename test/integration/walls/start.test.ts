@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import { probeRungs } from "../../../src/host/walls/probes.ts";
-import { RUNGS } from "../../../src/host/walls/walls.ts";
+import { probeLevels } from "../../../src/host/walls/probes.ts";
+import { WALL_LEVELS } from "../../../src/host/walls/walls.ts";
 import type { Offer } from "../../../src/host/walls/walls.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { testService } from "../../support/service.ts";
@@ -27,7 +27,7 @@ verifies(
       userns: "no namespaces here",
       uid: "no root here",
     };
-    for (const isolation of RUNGS)
+    for (const isolation of WALL_LEVELS)
       await expect(testService({}, { isolation, python: pythonOffering(none) })).rejects.toThrow(
         none[isolation] ?? "",
       );
@@ -52,13 +52,13 @@ verifies(
   async (context) => {
     await requireOffered("uid", context);
     const offered = async (command: string) => {
-      const offer = await probeRungs({
+      const offer = await probeLevels({
         python: pythonStartedBy(command),
         dataDir: "/nonexistent",
         reads: [],
         user: FIRST_USER,
       });
-      return RUNGS.filter((rung) => offer[rung] === null);
+      return WALL_LEVELS.filter((rung) => offer[rung] === null);
     };
     expect(await offered(`exec setpriv --bounding-set=-setfcap python3 "$@"`)).toEqual([
       "process",

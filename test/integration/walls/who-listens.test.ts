@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import type { Rung } from "../../../src/host/walls/walls.ts";
+import type { WallLevel } from "../../../src/host/walls/walls.ts";
 import { copyHarness, runAltered, temporaryFolder } from "../../support/walls/altered-host.ts";
 import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
 import { requireJudged } from "../../support/walls/walled.ts";
@@ -14,9 +14,9 @@ const SYSTEM_PYTHON = "/usr/bin/python3";
 const IS_ROOT = process.getuid?.() === 0;
 
 /** As an ordinary user, no service has the level `uid`. */
-const RUNGS = new Set<Rung>(TRIED_RUNGS.map((rung) => (rung === "uid" ? "userns" : rung)));
+const WALL_LEVELS = new Set<WallLevel>(TRIED_RUNGS.map((rung) => (rung === "uid" ? "userns" : rung)));
 
-for (const rung of RUNGS)
+for (const rung of WALL_LEVELS)
   verifies(
     "walls.hidden",
     `on ${rung} an app that hides its processes is nobody's server, and keeps no other app from connecting`,

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import { createServer as createTcpServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { AddressRanges } from "../../../src/kit/address-ranges.ts";
+import { AddressRanges } from "../../../src/kit/ip-addresses.ts";
 import { Sender } from "../../../src/runs/webhooks/sender.ts";
 import type { Answer, Resolve } from "../../../src/runs/webhooks/sender.ts";
 import { HandClock } from "../../support/clocks.ts";

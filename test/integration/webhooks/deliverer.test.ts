@@ -3,7 +3,7 @@ import { Webhook } from "standardwebhooks";
 import { describe, expect, test } from "vitest";
 import type { Clock } from "../../../src/kit/clock.ts";
 import { Seal } from "../../../src/kit/seal.ts";
-import { steady } from "../../../src/kit/steady-clock.ts";
+import { steady } from "../../../src/kit/clock.ts";
 import { HOST_LIMITS, Waiting } from "../../../src/runs/webhooks/queueing.ts";
 import { SigningSecrets } from "../../../src/runs/webhooks/signing-secrets.ts";
 import { triedKinds } from "../../support/databases.ts";

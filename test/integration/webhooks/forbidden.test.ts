@@ -1,7 +1,7 @@
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { AddressRanges } from "../../../src/kit/address-ranges.ts";
+import { AddressRanges } from "../../../src/kit/ip-addresses.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { nameResolver, Sender } from "../../../src/runs/webhooks/sender.ts";
 import type { Resolve } from "../../../src/runs/webhooks/sender.ts";

@@ -7,9 +7,9 @@ import { systemClock } from "../../../src/kit/clock.ts";
 import { uuidv7 } from "../../support/ids.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { createListener } from "../../../src/management/api/listener.ts";
+import type { ManagementParts } from "../../../src/management/parts.ts";
 import { mount } from "../../../src/management/api/mount.ts";
-import { deliveryOperations } from "../../../src/management/deliveries.ts";
-import { webhookSecretOperations } from "../../../src/management/webhook-secrets.ts";
+import { deliveryOperations, webhookSecretOperations } from "../../../src/management/projects/webhooks.ts";
 import { outboxes } from "../../support/outbox.ts";
 import type { Outbox } from "../../support/outbox.ts";
 import { MODES, WebhookTarget } from "../../support/webhook-target.ts";
@@ -33,19 +33,19 @@ class Routes {
     const parts = {
       store,
       signingSecrets,
-      audit: this.audit,
       steadyClock: systemClock,
       wake: () => {
         this.wakes += 1;
         wake();
       },
-    };
+    } as unknown as ManagementParts;
     const operations = [...webhookSecretOperations(parts), ...deliveryOperations(parts)];
     // Whoever says so is of the role.
-    mount(this.app, operations, async (role) => {
+    const authenticate = async (role: string | null) => {
       const caller = { accountId: "a", user: null };
       return { accountId: "a", projectId, role: role as Role, limits: null, caller, expiresAt: Infinity };
-    });
+    };
+    mount(this.app, operations, { authenticate, audit: this.audit });
     onTestFinished(() => this.app.close());
   }
 

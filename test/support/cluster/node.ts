@@ -5,7 +5,7 @@ import { runtimeDir } from "../../../src/kit/runtime-dir.ts";
 import { Command, MILLRACE, testProgram } from "../command-line.ts";
 import { assertNothingLeft } from "../leak-check.ts";
 import type { SilentProxy } from "../silent-proxy.ts";
-import { ISOLATION } from "../test-settings.ts";
+import { ISOLATION, internals } from "../test-settings.ts";
 import { until } from "../until.ts";
 
 export type ClusterNodeParts = {
@@ -46,7 +46,7 @@ export class ClusterNode {
       MILLRACE_DATABASE_URL: database.url,
       MILLRACE_ISOLATION: ISOLATION,
       MILLRACE_CONTAINER_ENGINE: "none",
-      MILLRACE_NODE_NAME: name,
+      ...internals({ nodeName: name }),
       ...env,
     };
     mkdirSync(dataDir, { recursive: true });

@@ -1,6 +1,6 @@
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import { Command, scratchDirectory, serviceEnvironment } from "../command-line.ts";
 import { explains } from "../explain.ts";
 import { writeApp } from "../service.ts";
@@ -113,7 +113,7 @@ max_chunk = 524288
 
 /** What the service has said of itself. */
 class Words {
-  readonly news = new Bell();
+  readonly news = new Condition();
   up: Extract<ServiceWord, { up: unknown }>["up"] | null = null;
   cases = 0;
   plans = 0;
@@ -134,11 +134,11 @@ class Words {
       const lines = (rest + String(data)).split("\n");
       rest = lines.pop() ?? "";
       for (const line of lines) this.#hear(JSON.parse(line) as ServiceWord);
-      this.news.ring();
+      this.news.notify();
     });
     const end = (): void => {
       this.isOver = true;
-      this.news.ring();
+      this.news.notify();
     };
     void command.exited.finally(end);
   }

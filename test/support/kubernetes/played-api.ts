@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import type { ClusterAccess } from "../../../src/engines/kubernetes/cluster-access.ts";
 import { MAIL_CERTIFICATE, MAIL_KEY } from "../mail-certificate.ts";
 import { until } from "../until.ts";
@@ -33,7 +33,7 @@ export class PlayedApi {
   readonly access: ClusterAccess;
   readonly #answers: (asked: Asked) => boolean;
   readonly #asked: Asked[] = [];
-  readonly #news = new Bell();
+  readonly #news = new Condition();
 
   private constructor(port: number, answers: (asked: Asked) => boolean) {
     this.#answers = answers;
@@ -88,6 +88,6 @@ export class PlayedApi {
     };
     if (this.#answers(asked)) return;
     this.#asked.push(asked);
-    this.#news.ring();
+    this.#news.notify();
   }
 }

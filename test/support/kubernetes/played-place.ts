@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { onTestFinished } from "vitest";
 import { KubernetesApi } from "../../../src/engines/kubernetes/api.ts";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import { KubernetesPlace } from "../../../src/engines/kubernetes/place.ts";
 import type { PlacedSeat } from "../../../src/engines/agent/seat-place.ts";
 import { SkippingClock } from "../clocks.ts";
@@ -159,7 +159,7 @@ class State {
   preparations = 0;
   #version = 100;
   #watcher: Asked | null = null;
-  readonly #news = new Bell();
+  readonly #news = new Condition();
 
   take(asked: Asked): boolean {
     const { method, path, query } = asked;
@@ -171,7 +171,7 @@ class State {
       // So that whoever asked knows that it has begun.
       asked.tell("BOOKMARK", { metadata: { resourceVersion: String(this.#version) } });
       this.#watcher = asked;
-      this.#news.ring();
+      this.#news.notify();
     } else if (method === "GET" && path.endsWith("/pods")) {
       this.#version += 1;
       asked.answer(200, { metadata: { resourceVersion: String(this.#version) }, items: this.pods });

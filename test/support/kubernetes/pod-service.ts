@@ -2,8 +2,10 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import type { testDatabases } from "../databases.ts";
+import { INTERNALS, envOf } from "../../../src/config/setting-keys.ts";
 import { testService } from "../service.ts";
 import type { TestApp, TestService } from "../service.ts";
+import { internals } from "../test-settings.ts";
 import { TestNamespace } from "./real-cluster.ts";
 
 /** A service whose replicas are pods of a real cluster, in a namespace of the test's own. */
@@ -58,11 +60,15 @@ export async function podEnvironment(namespace: TestNamespace): Promise<Record<s
 
 /** Settings as variables. */
 export function environmentOf(flags: Record<string, string>): Record<string, string> {
-  const named = Object.entries(flags).map(([name, value]) => [
-    `MILLRACE_${name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`,
-    value,
-  ]);
-  return Object.fromEntries(named) as Record<string, string>;
+  const isInternal = (name: string): boolean => Object.hasOwn(INTERNALS, name);
+  const named = Object.entries(flags).filter(([name]) => !isInternal(name));
+  const internal = Object.fromEntries(Object.entries(flags).filter(([name]) => isInternal(name)));
+  return {
+    ...internals({ keepSeats: false, ...internal }),
+    ...Object.fromEntries(
+      named.map(([name, value]) => [envOf(name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`)), value]),
+    ),
+  };
 }
 
 async function freePort(): Promise<number> {

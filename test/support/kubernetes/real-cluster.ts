@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { parseAllDocuments } from "yaml";
 import { inject, onTestFinished } from "vitest";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import { ApiError, KubernetesApi } from "../../../src/engines/kubernetes/api.ts";
 import { readKubeconfig } from "../../../src/engines/kubernetes/cluster-access.ts";
 import { REPOSITORY } from "../source-files.ts";
@@ -239,7 +239,7 @@ export type Caller = {
 export class CallHome {
   readonly address: string;
   readonly #callers: Caller[] = [];
-  readonly #news = new Bell();
+  readonly #news = new Condition();
 
   private constructor(address: string) {
     this.address = address;
@@ -262,7 +262,7 @@ export class CallHome {
         if (rest === undefined) return;
         home.#callers.push({ ticket, seen: JSON.parse(seen ?? "") as Record<string, unknown>, socket });
         text = "";
-        home.#news.ring();
+        home.#news.notify();
       });
     });
     onTestFinished(async () => {

@@ -8,13 +8,12 @@ import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import { Authority } from "../../../src/nodes/authority.ts";
-import { HeldBytes } from "../../../src/nodes/peers.ts";
-import { Passage } from "../../../src/nodes/forward/passage.ts";
-import type { Passed } from "../../../src/nodes/forward/passage.ts";
+import { HeldBytes, Peers } from "../../../src/nodes/peers.ts";
+import { ForwardedRequest } from "../../../src/nodes/forward/forwarded-request.ts";
+import type { ForwardResult } from "../../../src/nodes/forward/forwarded-request.ts";
 import { PeerListener } from "../../../src/nodes/peer-listener.ts";
 import type { FromPeer, PeerRoutes } from "../../../src/nodes/peer-listener.ts";
 import type { Peer } from "../../../src/nodes/peers.ts";
-import { Peers } from "../../../src/nodes/peers.ts";
 
 export type Handler = (request: IncomingMessage, response: ServerResponse, from: FromPeer | null) => void;
 
@@ -88,7 +87,7 @@ export type Hop = {
   readonly front: TestNode;
   readonly owner: TestNode;
   /** What became of the requests that were passed on. */
-  readonly passed: Passed[];
+  readonly passed: ForwardResult[];
 };
 
 /** Two nodes, and requests that go through the first to the second. */
@@ -106,7 +105,7 @@ export async function testHop(
     ...more,
   });
   const front = await testNode(authority, {}, held);
-  const passed: Passed[] = [];
+  const passed: ForwardResult[] = [];
   const directUrl = await bareServer((request, response) => handler(request, response, null));
   const pass = (request: IncomingMessage, response: ServerResponse, first: Buffer | null): void => {
     const passage = testPassage(front.peers, request, response, first);
@@ -137,8 +136,8 @@ export function testPassage(
   request: IncomingMessage,
   response: ServerResponse,
   first: Buffer | null = null,
-): Passage {
-  const passage = new Passage({
+): ForwardedRequest {
+  const passage = new ForwardedRequest({
     request,
     response,
     purpose: "api",

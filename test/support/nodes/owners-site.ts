@@ -5,7 +5,7 @@ import { createLog } from "../../../src/kit/log.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import type { ServiceNode } from "../../../src/model/node.ts";
 import { NodeLease } from "../../../src/nodes/lease.ts";
-import type { Heir } from "../../../src/nodes/moves.ts";
+import type { HandoverPeer } from "../../../src/nodes/handovers.ts";
 import type { AppHost } from "../../../src/nodes/owned-apps.ts";
 import { Owners } from "../../../src/nodes/owners.ts";
 import { winnerOf } from "../../../src/nodes/rendezvous.ts";
@@ -134,14 +134,14 @@ export class OwnersSite {
       onGone: () => {},
     });
     const at = (node: ServiceNode): OwnersNode => this.nodes.find((other) => other.id === node.id)!;
-    const heir: Heir = {
+    const handoverPeer: HandoverPeer = {
       prepare: async (to, appNumber) => {
         this.onPrepare(appNumber);
         if (at(to).host.unloadable.has(appNumber)) throw new Error(MISSING);
       },
       adopt: async (to, appNumber) => await at(to).owners.adopt(appNumber),
     };
-    const owners: Owners = new Owners({ store, clock, log, lease, roster, heir, predecessors: [] });
+    const owners: Owners = new Owners({ store, clock, log, lease, roster, handoverPeer, predecessors: [] });
     return { id, host, lease, roster, owners };
   }
 }

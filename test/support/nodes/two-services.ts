@@ -4,8 +4,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
 import type { Authority } from "../../../src/nodes/authority.ts";
-import type { Elsewhere, Whereabouts } from "../../../src/nodes/forward/whereabouts.ts";
-import type { Passed } from "../../../src/nodes/forward/passage.ts";
+import type { Locator } from "../../../src/nodes/forward/app-locator.ts";
+import type { AppLocation } from "../../../src/nodes/owners.ts";
+import type { ForwardResult } from "../../../src/nodes/forward/forwarded-request.ts";
 import type { Peer } from "../../../src/nodes/peers.ts";
 import { testAuthority, testNode } from "./hop.ts";
 import type { TestNode } from "./hop.ts";
@@ -13,16 +14,16 @@ import { testService } from "../service.ts";
 import type { TestApp, TestService } from "../service.ts";
 
 /** What a service of a test believes about where apps are; the test says so. */
-class Beliefs implements Elsewhere {
-  settle: Elsewhere["settle"] = async () => null;
-  ofRun: Elsewhere["ofRun"] = async () => null;
-  holderOf: Elsewhere["holderOf"] = async () => null;
-  tellDropped: Elsewhere["tellDropped"] = () => {};
+class Beliefs implements Locator {
+  settle: Locator["settle"] = async () => null;
+  ofRun: Locator["ofRun"] = async () => null;
+  holderOf: Locator["holderOf"] = async () => null;
+  tellDropped: Locator["tellDropped"] = () => {};
   /** What is to be found out after a node did not have the app; null for nothing. */
-  later: () => Promise<Whereabouts | null> = async () => null;
-  readonly retries: Passed[] = [];
+  later: () => Promise<AppLocation | null> = async () => null;
+  readonly retries: ForwardResult[] = [];
 
-  async retry(_: unknown, __: Peer, why: Passed): Promise<Whereabouts | null> {
+  async retry(_: unknown, __: Peer, why: ForwardResult): Promise<AppLocation | null> {
     this.retries.push(why);
     return await this.later();
   }
@@ -64,7 +65,7 @@ export async function twoOfOne(
 async function nodeService(authority: Authority, flags: Record<string, unknown>): Promise<NodeService> {
   const node = await testNode(authority);
   const beliefs = new Beliefs();
-  const on = await testService({}, flags, { others: { elsewhere: beliefs, peers: node.peers } });
+  const on = await testService({}, flags, { others: { locator: beliefs, peers: node.peers } });
   node.listener.route({ ...on.service.peerRoutes, own: async () => null });
   return { on, node, beliefs };
 }

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { onTestFinished } from "vitest";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 
 /** A job that was submitted. */
 export type PlayedJob = {
@@ -20,7 +20,7 @@ export class PlayedRay {
   readonly packages = new Map<string, Buffer>();
   /** The tokens that requests showed. */
   readonly tokens: (string | undefined)[] = [];
-  readonly bell = new Bell();
+  readonly condition = new Condition();
   version = "2.60.0";
   /** In place of any answer. */
   answer: ((response: ServerResponse) => void) | null = null;
@@ -62,7 +62,7 @@ export class PlayedRay {
       this.jobs.set(id, { id, body: asked, status: "RUNNING", log: "" });
       say({ submission_id: id });
     } else this.#find(request, response, body);
-    this.bell.ring();
+    this.condition.notify();
   }
 
   #find({ method, url = "" }: IncomingMessage, response: ServerResponse, body: Buffer): void {

@@ -138,7 +138,11 @@ export class SeatSite {
     const source = await writeApp(path.join(directory, "app"), "app", app);
     const database = await databases.fresh("postgres");
     const { databaseUrl } = database;
-    const flags = { databaseUrl, blobs: path.join(directory, "shared"), seatPort: String(await freePort()) };
+    const flags = {
+      databaseUrl,
+      blobs: path.join(directory, "shared"),
+      seatUrl: `https://127.0.0.1:${await freePort()}`,
+    };
     return new SeatSite(directory, database, source, { folder, graceMs, flags });
   }
 
@@ -158,7 +162,7 @@ export class SeatSite {
     const key = path.join("data", "master.key");
     await mkdir(path.join(directory, "data"), { recursive: true });
     await copyFile(path.join(this.#directory, key), path.join(directory, key));
-    const flags = { ...this.#order.flags, seatPort: String(await freePort()) };
+    const flags = { ...this.#order.flags, seatUrl: `https://127.0.0.1:${await freePort()}` };
     return await SeatService.start({ ...this.#order, directory, flags, app: null });
   }
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
-import type { Rung } from "../../../src/host/walls/walls.ts";
+import type { WallLevel } from "../../../src/host/walls/walls.ts";
 import { REPOSITORY } from "../source-files.ts";
 import { FIRST_USER } from "./walled.ts";
 
@@ -12,7 +12,7 @@ const PROGRAM = path.join(REPOSITORY, "test/support/walls/altered-host.py");
 
 /** What of the host is otherwise than it is. */
 export type Altered = {
-  readonly rung: Rung;
+  readonly rung: WallLevel;
   /** The version of the kernel's Landlock. */
   readonly landlock?: number;
   /** There is an NVIDIA GPU. */

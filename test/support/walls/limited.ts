@@ -4,8 +4,8 @@ import type { TestContext } from "vitest";
 import { HostLimits, lookAtLimits } from "../../../src/host/limits/host-limits.ts";
 import { describeEnforced } from "../../../src/host/limits/limits.ts";
 import type { LimitName } from "../../../src/host/limits/limits.ts";
-import { RUNGS } from "../../../src/host/walls/walls.ts";
-import type { Rung } from "../../../src/host/walls/walls.ts";
+import { WALL_LEVELS } from "../../../src/host/walls/walls.ts";
+import type { WallLevel } from "../../../src/host/walls/walls.ts";
 import type { Engine } from "../../../src/engines/engine.ts";
 import { processEngine } from "../../../src/engines/local/engine.ts";
 import type { ProcessHost } from "../../../src/engines/local/host.ts";
@@ -27,7 +27,7 @@ export async function requireCgroups(name: LimitName, context: TestContext): Pro
 /** The usual engine on a host without control groups. */
 export function withoutCgroups(host: ProcessHost): Engine {
   const found = { hierarchy: null, lacking: new Map() };
-  return processEngine({ ...host, limits: new HostLimits(found, SETTINGS, host.rung) });
+  return processEngine({ ...host, limits: new HostLimits(found, SETTINGS, host.level) });
 }
 
 /** The groups that a service has made for its apps, in all hierarchies. */
@@ -41,4 +41,4 @@ export function groupsOf(dataDir: string): string[] {
 }
 
 /** The rungs at which an app cannot write the files of control groups. */
-export const CLOSED_RUNGS: readonly Rung[] = RUNGS.filter((rung) => rung !== "process");
+export const CLOSED_RUNGS: readonly WallLevel[] = WALL_LEVELS.filter((level) => level !== "process");

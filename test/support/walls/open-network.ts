@@ -6,7 +6,6 @@ export const OPEN_NETWORK: NetworkWall = {
   egressAllow: [],
   networkDeny: [],
   networkUnenforced: "refuse",
-  serverPorts: { first: 21_000, last: 24_999 },
   hasWalls: false,
   gap: "nothing is enforced in this test",
   managementPort: () => 0,

@@ -1,5 +1,5 @@
-import { RUNGS } from "../../../src/host/walls/walls.ts";
-import type { Rung } from "../../../src/host/walls/walls.ts";
+import { WALL_LEVELS } from "../../../src/host/walls/walls.ts";
+import type { WallLevel } from "../../../src/host/walls/walls.ts";
 import { WHOSE } from "./kept-storage.ts";
 import type { Whose } from "./kept-storage.ts";
 
@@ -7,10 +7,12 @@ const isWhole = process.env["MILLRACE_WALLS_WHOLE"] === "true";
 const isRoot = process.getuid?.() === 0;
 
 /** All with `npm run test:walls`; else the one that a service has where the host gives all. */
-export const TRIED_RUNGS: readonly Rung[] = isWhole ? RUNGS : [isRoot ? "uid" : "userns"];
+export const TRIED_RUNGS: readonly WallLevel[] = isWhole ? WALL_LEVELS : [isRoot ? "uid" : "userns"];
 
 /** Where the attacks are tried, which take longest. `doctor --escape` tries them on the strongest that there is. */
-export const ATTACKED_LEVELS: readonly (Rung | "none")[] = isWhole ? ["none", ...RUNGS] : ["landlock"];
+export const ATTACKED_LEVELS: readonly (WallLevel | "none")[] = isWhole
+  ? ["none", ...WALL_LEVELS]
+  : ["landlock"];
 
 /** Whose files an app's storage holds: a project's are read by a process of its user, which takes its time. */
 export const TRIED_OWNERS: readonly Whose[] = isWhole ? WHOSE : ["the service"];

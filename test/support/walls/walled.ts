@@ -4,9 +4,9 @@ import path from "node:path";
 import { onTestFinished } from "vitest";
 import type { TestContext } from "vitest";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
-import { probeNetwork, probeRungs } from "../../../src/host/walls/probes.ts";
-import { RUNGS } from "../../../src/host/walls/walls.ts";
-import type { Offer, Rung } from "../../../src/host/walls/walls.ts";
+import { probeNetwork, probeLevels } from "../../../src/host/walls/probes.ts";
+import { WALL_LEVELS } from "../../../src/host/walls/walls.ts";
+import type { Offer, WallLevel } from "../../../src/host/walls/walls.ts";
 import { parentOf } from "../process-tree.ts";
 
 /** One that projects may have. */
@@ -17,13 +17,13 @@ let asked: Promise<Offer> | undefined;
 /** What this host gives to whoever runs the tests. */
 export async function offered(): Promise<Offer> {
   asked ??= findInterpreter("python3").then(({ path: python }) =>
-    probeRungs({ python, dataDir: "/nonexistent", reads: [], user: FIRST_USER }),
+    probeLevels({ python, dataDir: "/nonexistent", reads: [], user: FIRST_USER }),
   );
   return await asked;
 }
 
 /** Skips the test, and says why, where the host does not give a rung. */
-export async function requireOffered(rung: Rung, context: TestContext): Promise<void> {
+export async function requireOffered(rung: WallLevel, context: TestContext): Promise<void> {
   const reason = (await offered())[rung];
   if (reason === null) return;
   process.stderr.write(`\nNOT TESTED: this host gives no rung ${rung}: ${reason}\n`);
@@ -36,19 +36,21 @@ export async function requireOffered(rung: Rung, context: TestContext): Promise<
  * Connections are judged only with `isJudged`, or on the highest.
  */
 export async function onlyUpTo(
-  rung: Rung,
+  rung: WallLevel,
   command = "python3",
   isJudged = false,
-): Promise<{ isolation: Rung; python: string }> {
+): Promise<{ isolation: WallLevel; python: string }> {
   const found = await findInterpreter(command);
-  if (rung === RUNGS.at(-1)) return { isolation: rung, python: found.path };
+  if (rung === WALL_LEVELS.at(-1)) return { isolation: rung, python: found.path };
   // It may be a virtual environment, which has no library of its own.
   const real = realpathSync(found.path);
   const folder = mkdtempSync(path.join(tmpdir(), "millrace-weaker-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const python = path.join(folder, "bin", "python3");
-  const isGiven = (each: Rung): boolean => RUNGS.indexOf(each) <= RUNGS.indexOf(rung);
-  const offer = Object.fromEntries(RUNGS.map((each) => [each, isGiven(each) ? null : "not in this test"]));
+  const isGiven = (each: WallLevel): boolean => WALL_LEVELS.indexOf(each) <= WALL_LEVELS.indexOf(rung);
+  const offer = Object.fromEntries(
+    WALL_LEVELS.map((each) => [each, isGiven(each) ? null : "not in this test"]),
+  );
   const lines = [
     "#!/bin/sh",
     'case "$*" in',
@@ -93,7 +95,7 @@ export function outerKeeperOf(pid: number, service: number): number {
 }
 
 /** Skips the test, and says why, where connections behind a rung cannot be judged. */
-export async function requireJudged(rung: Rung, context: TestContext): Promise<void> {
+export async function requireJudged(rung: WallLevel, context: TestContext): Promise<void> {
   await requireOffered(rung, context);
   const { path: python } = await findInterpreter("python3");
   const reason = await probeNetwork(python, rung, "/nonexistent", FIRST_USER);

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
-import { TarWriter } from "../../../src/kit/tar/write.ts";
+import { TarWriter } from "../../../src/kit/tar/archive.ts";
 import { MILLRACE, installed, run, scratchDirectory } from "../../support/command-line.ts";
 import { testDatabases, triedKinds } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";

@@ -2,7 +2,7 @@ import { createDecipheriv, createHmac, scryptSync } from "node:crypto";
 import { readFileSync, readdirSync, statSync, watch, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import { MILLRACE, installed, run, scratchDirectory } from "../../support/command-line.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { KillableService } from "../../support/killable-service.ts";
@@ -160,10 +160,10 @@ verifies(
   async () => {
     const folder = scratchDirectory();
     const seen = new Set<string | null>();
-    const news = new Bell();
+    const news = new Condition();
     const watcher = watch(folder, (_, name) => {
       seen.add(name);
-      news.ring();
+      news.notify();
     });
     onTestFinished(() => watcher.close());
     const { dataDir } = await sealedFile(folder);

@@ -1,3 +1,4 @@
+import { internals } from "../../support/test-settings.ts";
 import { copyFileSync, existsSync, mkdirSync, statSync, symlinkSync } from "node:fs";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
@@ -37,7 +38,7 @@ class Host {
       MILLRACE_MASTER_KEY_FILE: this.path("/etc/millrace/master.key"),
       MILLRACE_BLOBS: blobs,
       MILLRACE_DATA_DIR: this.path("/var/lib/millrace"),
-      MILLRACE_NODE_NAME: name,
+      ...internals({ nodeName: name }),
       MILLRACE_API_PORT: "0",
       MILLRACE_BASE_PORT: "0",
       MILLRACE_ISOLATION: "none",

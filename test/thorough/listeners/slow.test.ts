@@ -10,7 +10,7 @@ import type { Listener } from "../../integration/listeners/both.ts";
 
 const clock = new SkippingClock();
 // What is not slow here arrives in one piece, and within two seconds on any machine.
-const TIMES = { headerTimeout: "2s", bodyTimeout: "3s", idleTimeout: "4s" };
+const TIMES = { headerTimeoutMs: 2_000, bodyTimeout: "3s", idleTimeout: "4s" };
 const service = sharedService(APPS, TIMES, { clock });
 
 const IDLE_AND_HALF = "an answered request and half another";

@@ -141,7 +141,6 @@ describe.each(triedKinds("sqlite"))("what apps print, on %s", (kind) => {
     const caps = { maxRuns: 1e6, maxStorageBytes: 1e9, maxLogBytes: 500_000 };
     const ages = {
       recordRetentionMs: 30 * 86_400_000,
-      logRetentionMs: 30 * 86_400_000,
       auditRetentionMs: 365 * 86_400_000,
     };
     const clock = { ...systemClock, now: () => new HandClock().now() };

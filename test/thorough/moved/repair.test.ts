@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { readdir, rm, symlink, unlink } from "node:fs/promises";
 import path from "node:path";
 import { expect } from "vitest";
-import type { Finding } from "../../../src/cli/finding.ts";
+import type { Finding } from "../../../src/cli/operator/doctor/finding.ts";
 import { MILLRACE, run, serviceEnvironment } from "../../support/command-line.ts";
 import { writeApp } from "../../support/service.ts";
 import { ISOLATION } from "../../support/test-settings.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import { hostLabel } from "../../../src/model/app-host.ts";
+import { hostLabel } from "../../../src/model/names.ts";
 import { twoServices } from "../../support/nodes/two-services.ts";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import type { RawAnswer } from "../../support/raw-http.ts";

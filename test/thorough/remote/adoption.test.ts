@@ -192,7 +192,7 @@ verifies(
     const service = await site.start(true, flags);
     const before = await bornOf(service);
     await service.kill();
-    const after = await site.start(false, { ...flags, seatPort: String(lasting) });
+    const after = await site.start(false, { ...flags, seatUrl: `https://127.0.0.1:${lasting}` });
     await goesOn(before, after);
     await after.stop();
   },

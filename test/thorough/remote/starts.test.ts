@@ -149,13 +149,11 @@ verifies("seats.port", "a service whose port for seats is taken lets go of their
   const taken = createServer().listen(0, "127.0.0.1");
   onTestFinished(() => void taken.close());
   await once(taken, "listening");
-  const seatPort = String((taken.address() as AddressInfo).port);
+  const seatUrl = `https://127.0.0.1:${(taken.address() as AddressInfo).port}`;
   let isClosed = false;
   const place = Object.assign(new LocalPlace({ folder: tmpdir() }), {
     close: async () => void (isClosed = true),
   });
-  await expect(testService({}, { databaseUrl, seatPort }, { seats: { place } })).rejects.toThrow(
-    "EADDRINUSE",
-  );
+  await expect(testService({}, { databaseUrl, seatUrl }, { seats: { place } })).rejects.toThrow("EADDRINUSE");
   expect(isClosed).toBe(true);
 });

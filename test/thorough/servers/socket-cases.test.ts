@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { expect } from "vitest";
-import { readFrameHead } from "../../../src/kit/websocket/frames.ts";
+import { readFrameHead } from "../../../src/kit/websocket/lane.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { socketApp } from "../../support/servers/socket-app.ts";
 import { SOCKET_CASES } from "../../support/socket-cases.ts";

@@ -2,12 +2,11 @@ import { DatabaseSync } from "node:sqlite";
 import { join } from "node:path";
 import { Client } from "pg";
 import { describe, expect, test } from "vitest";
-import { KNOWN_MIGRATIONS } from "../../../src/store/schema/migrate.ts";
-import { SCHEMA_OBJECTS } from "../../../src/store/schema/schema-objects.ts";
+import { KNOWN_MIGRATIONS, SCHEMA_OBJECTS } from "../../../src/store/schema/migrate.ts";
 import { inspectDatabase } from "../../../src/store/upkeep/whole-database.ts";
-import { checkDatabase } from "../../../src/cli/checks.ts";
+import { checkDatabase } from "../../../src/cli/operator/doctor/data-checks.ts";
 import { openStore } from "../../../src/store/store.ts";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import { until } from "../../support/until.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";
@@ -146,11 +145,11 @@ verifies(
     const database = await databases.fresh("postgres");
     const client = new Client({ connectionString: database.databaseUrl! });
     await client.connect();
-    const bell = new Bell();
+    const condition = new Condition();
     const waits: string[] = [];
     const onUpgradeWait = (reason: string): void => {
       waits.push(reason);
-      bell.ring();
+      condition.notify();
     };
     await client.query("begin");
     // As whoever migrates, of this release or of an earlier one.
@@ -158,10 +157,10 @@ verifies(
     // As a dump does, for hours.
     await client.query("lock table apps in access share mode");
     const upgrading = upgradeToNext(database, { onUpgradeWait });
-    await until("it waits for the other", () => waits.includes("another"), bell);
+    await until("it waits for the other", () => waits.includes("another"), condition);
     await client.query("commit and chain");
     await client.query("lock table apps in access share mode");
-    await until("it has given the table up", () => waits.includes("tables"), bell);
+    await until("it has given the table up", () => waits.includes("tables"), condition);
     // Nobody stands behind it in the line meanwhile.
     await client.query("commit");
     await client.end();

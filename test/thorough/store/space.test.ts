@@ -43,7 +43,6 @@ function sweeper(store: Store): Sweeper {
     maxStorageBytes: 1_000_000_000,
     maxLogBytes: 1_000_000_000,
     recordRetentionMs: 30 * 86_400_000,
-    logRetentionMs: 30 * 86_400_000,
     auditRetentionMs: 365 * 86_400_000,
   };
   return new Sweeper({ ...parts, ...caps });

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { Readable } from "node:stream";
 import { expect, onTestFinished } from "vitest";
-import { Trash } from "../../../src/kit/trash.ts";
+import { Trash } from "../../../src/kit/remove-tree.ts";
 import { Uploads } from "../../../src/apps/volumes/uploads.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { HandClock } from "../../support/clocks.ts";

@@ -69,7 +69,9 @@ function rowOf({ path, command }: Leaf): string {
     return argument.required ? `<${name}>` : `[${name}]`;
   });
   const isRemote = COMMON.every((flag) => command.options.some(({ long }) => long === flag));
-  const own = command.options.filter(({ long }) => !(isRemote && COMMON.includes(long ?? "")));
+  const own = command.options.filter(
+    ({ long, hidden }) => !hidden && !(isRemote && COMMON.includes(long ?? "")),
+  );
   const isServer = own.some(({ long }) => long === "--data-dir") && path !== "dev";
   const options = own
     .filter(({ long }) => !(isServer && settings.has(long ?? "")))

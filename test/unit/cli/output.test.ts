@@ -1,8 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { bytes, duration, relative } from "../../../src/cli/output/amounts.ts";
-import { paint, printable, printableName } from "../../../src/cli/output/paint.ts";
-import { readEnvelope } from "../../../src/cli/output/run-envelope.ts";
-import { fields, table } from "../../../src/cli/output/table.ts";
+import {
+  bytes,
+  duration,
+  fields,
+  paint,
+  printable,
+  printableName,
+  relative,
+  table,
+} from "../../../src/cli/output.ts";
+import { readEnvelope } from "../../../src/cli/client/print-answer.ts";
 import { HIDDEN_SAMPLES, hiddenIn } from "../../support/hidden-characters.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, w
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, expect } from "vitest";
-import { programName, shellWord } from "../../../src/cli/output/program-name.ts";
+import { programName, shellWord } from "../../../src/cli/program-name.ts";
 import { verifies } from "../../verifies.ts";
 
 const folder = realpathSync(mkdtempSync(path.join(tmpdir(), "millrace name-")));

@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 
 import { readDeployRequest } from "../../../src/apps/deploys/deploy-request.ts";
 import { readAppConfig } from "../../../src/config/app-config.ts";
-import { APP_KEYS } from "../../../src/config/app-shape.ts";
 import { ConfigError } from "../../../src/config/problems.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -111,54 +110,24 @@ test.each(["Upper", "under_score", "-a", "a-", "a.b", "x".repeat(64), "a b", "é
   },
 );
 
-const CEILINGS = {
-  maxAppBodyBytes: 64 * 2 ** 20,
-  maxAppResultBytes: 16 * 2 ** 20,
-  maxAppChunkBytes: 1_000_000,
-  maxAppTranscriptBytes: 2 ** 30,
-};
-
-function readUnder(text: string): ReturnType<typeof readAppConfig>["config"] {
-  const host = { cpuCount: 4, ceilings: CEILINGS };
-  return readAppConfig({ toml: { text, fileName: "millrace.toml" }, host }).config;
-}
-
-verifies("ceilings.refused", "what is beyond the operator's ceiling is refused, wherever it is set", () => {
+verifies("ceilings.refused", "a limit beyond its bound is refused, wherever it is set", () => {
   const text = `
-max_body = "64MiB"
+max_body = "256MiB"
 max_result = "1GiB"
-max_chunk = 1000001
+max_chunk = 67108865
 max_transcript = "1025MiB"
 `;
-  const bound = (key: string, max: string, setting: string, got: string): string =>
-    `limits.${key} must be at most ${max}, this service's ${setting}, got ${got}`;
   const problems = [
-    bound("max_result", "16MiB", "max_app_result", '"1GiB"'),
-    bound("max_chunk", "1000000 bytes", "max_app_chunk", "1000001"),
-    bound("max_transcript", "1GiB", "max_app_transcript", '"1025MiB"'),
+    'limits.max_result must be a size from 1KiB to 256MiB, got "1GiB"',
+    "limits.max_chunk must be a size from 1KiB to 64MiB, got 67108865",
+    'limits.max_transcript must be a size from 1KiB to 1GiB, got "1025MiB"',
   ];
-  expect(() => readUnder(`[limits]${text}`)).toThrow(expect.objectContaining({ problems }));
-  const host = { cpuCount: 4, ceilings: CEILINGS };
+  expect(problemsOf(`[limits]${text}`)).toEqual(problems);
   const payload = { name: "app", cerebrium_toml: `[cerebrium.limits]${text}` };
   const details = problems.map((problem) => ({ problem: `cerebrium.${problem}` }));
-  expect(() => readDeployRequest(payload, host)).toThrow(
+  expect(() => readDeployRequest(payload, { cpuCount: 4 })).toThrow(
     expect.objectContaining({ code: "deploy_invalid", detail: expect.objectContaining({ details }) }),
   );
-});
-
-verifies("ceilings.defaults", "a default gives way to the operator's ceiling", () => {
-  expect(readUnder("").limits).toMatchObject({
-    maxBodyBytes: 32 * 2 ** 20,
-    maxResultBytes: 16 * 2 ** 20,
-    maxChunkBytes: 1_000_000,
-  });
-});
-
-test("every size that an app sets has a ceiling of the operator", () => {
-  const sizes = APP_KEYS.filter(({ reader }) => reader.expects.startsWith("a size"));
-  const free = sizes.filter(({ ceiling }) => ceiling === undefined).map(({ path }) => path);
-  // Lines have their room together, in max_logs of the service.
-  expect(free).toEqual(["limits.max_logs"]);
 });
 
 function read(text: string): ReturnType<typeof readAppConfig>["config"] {

@@ -125,7 +125,7 @@ max_attempts = 1
 template_keep = 0
 [limits]
 max_body = 1024
-max_result = "1GiB"
+max_result = "256MiB"
 max_chunk = "4 MB"
 max_transcript = "2KiB"
 result_retention = "30d"
@@ -217,7 +217,7 @@ verifies(
       },
       limits: {
         maxBodyBytes: 1024,
-        maxResultBytes: 2 ** 30,
+        maxResultBytes: 2 ** 28,
         maxChunkBytes: 4_000_000,
         maxTranscriptBytes: 2048,
         resultRetentionSeconds: 2_592_000,
@@ -301,7 +301,7 @@ verifies(
       "cerebrium.scaling.min_replicas must be a whole number from 0 to 2000, got 9223372036854775807",
       "cerebrium.scaling.replica_concurrency must be a whole number from 1 to 1000, got 0",
       'cerebrium.scaling.cooldown must be a duration from 0s to 1h, got "2 days"',
-      'cerebrium.limits.max_body must be a size from 1KiB to 1GiB, got "lots"',
+      'cerebrium.limits.max_body must be a size from 1KiB to 256MiB, got "lots"',
       `cerebrium.dependencies.paths.conda must be a path inside the app's folder, got "../../etc/passwd"`,
       'each name in cerebrium.dependencies.apt must be a package name of at most 256 characters that does not begin with a hyphen, got "-o"',
       "cerebrium.dependencies.apt.ffmpeg must be text of 1 to 256 characters on one line, got 5",

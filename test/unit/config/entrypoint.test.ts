@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { readAppConfig } from "../../../src/config/app-config.ts";
-import { shellWords } from "../../../src/config/shell-words.ts";
+import { shellWords } from "../../../src/config/keys/build.ts";
 import { verifies } from "../../verifies.ts";
 
 const HOST = { cpuCount: 4 };

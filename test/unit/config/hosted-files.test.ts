@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import type { ConfigError } from "../../../src/config/problems.ts";
-import { shellWords } from "../../../src/config/shell-words.ts";
+import { shellWords } from "../../../src/config/keys/build.ts";
 import type { AppConfig } from "../../../src/model/app-config.ts";
 import { verifies } from "../../verifies.ts";
 

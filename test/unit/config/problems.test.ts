@@ -1,8 +1,14 @@
 import { expect, test } from "vitest";
 
-import { editDistance, nearest } from "../../../src/config/nearest.ts";
-import { ConfigError, Problems } from "../../../src/config/problems.ts";
-import { showKey, showSecret, showValue } from "../../../src/config/show.ts";
+import {
+  ConfigError,
+  editDistance,
+  nearest,
+  Problems,
+  showKey,
+  showSecret,
+  showValue,
+} from "../../../src/config/problems.ts";
 
 test("a ConfigError lists every problem in its message", () => {
   const problems = new Problems();

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import * as readers from "../../../src/config/readers.ts";
-import { parseSize } from "../../../src/config/sizes.ts";
+import { parseSize } from "../../../src/kit/units.ts";
 
 test.each([
   ["32MiB", 33_554_432],

@@ -1,12 +1,21 @@
+import * as fc from "fast-check";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { ConfigError } from "../../../src/config/problems.ts";
-import { flagMemberOf, SETTING_KEYS } from "../../../src/config/setting-keys.ts";
+import {
+  DROPPED,
+  envOf,
+  flagMemberOf,
+  flagOf,
+  INTERNALS,
+  SETTING_GROUPS,
+  SETTING_KEYS,
+} from "../../../src/config/setting-keys.ts";
 import { readSettings } from "../../../src/config/settings.ts";
 import { verifies } from "../../verifies.ts";
-import { GIVEN_IMAGE_BUILDS, NO_IMAGE_BUILDS, READ_IMAGE_BUILDS } from "./image-build-settings.ts";
+import { WALL_KEYS } from "../../../src/config/service-keys.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "millrace-settings-"));
 afterAll(() => rmSync(dir, { recursive: true }));
@@ -24,6 +33,7 @@ verifies(
   () => {
     expect(readSettings({ flags: {}, env: {} })).toEqual({
       settings: {
+        ...INTERNALS,
         dataDir: resolve(".millrace"),
         host: "127.0.0.1",
         apiPort: 4000,
@@ -32,13 +42,8 @@ verifies(
         databaseDirectUrl: null,
         masterKeyFile: null,
         nodeUrl: null,
-        nodePort: null,
-        nodeName: null,
-        nodeLabels: {},
         seatUrl: null,
-        seatPort: null,
         seatServiceUrl: null,
-        keepSeats: true,
         blobs: null,
         volumes: null,
         publicApiUrl: null,
@@ -62,38 +67,26 @@ verifies(
         kubernetesConfig: null,
         kubernetesNamespace: null,
         kubernetesImage: null,
-        kubernetesRequestFactor: 0.25,
-        kubernetesBuildWaitMs: 300_000,
         kubernetesStorage: null,
         kubernetesPod: { labels: {}, annotations: {}, spec: {} },
-        ...NO_IMAGE_BUILDS,
+        registry: null,
+        registrySecret: null,
+        buildkitNamespace: null,
         rayAddress: null,
-        rayToken: null,
         rayTokenFile: null,
         rayResources: {},
         shutdownGraceMs: 30_000,
-        authGraceMs: 300_000,
         maxRuns: 10_000_000,
         maxStorageBytes: 10_000_000_000,
         maxLogBytes: 2_000_000_000,
         recordRetentionMs: 2_592_000_000,
-        logRetentionMs: 2_592_000_000,
         auditRetentionMs: 31_536_000_000,
-        environmentRetentionMs: 86_400_000,
         diskReserveBytes: 256_000_000,
-        maxUploadBytes: 2 ** 31,
-        maxAppBodyBytes: 256 * 2 ** 20,
-        maxAppResultBytes: 256 * 2 ** 20,
-        maxAppChunkBytes: 64 * 2 ** 20,
-        maxAppTranscriptBytes: 2 ** 30,
         logLevel: "info",
         python: "python3",
-        serverPorts: { first: 21_000, last: 24_999 },
         corsOrigins: ["*"],
         maxConnections: 10_000,
-        maxConnectionsPerAddress: 2_000,
         trustedProxies: [],
-        headerTimeoutMs: 10_000,
         bodyTimeoutMs: 60_000,
         idleTimeoutMs: 65_000,
       },
@@ -140,13 +133,8 @@ test("each setting is read from its flag, its variable and its key", () => {
     database_direct_url: "postgresql://u:p@direct/db",
     master_key_file: "/run/keys/master.key",
     node_url: "https://10.0.0.5:4200",
-    node_port: "4201",
-    node_name: "left",
-    node_labels: "zone=a,disk=fast",
     seat_url: "https://10.0.0.5:4300",
-    seat_port: "4301",
     seat_service_url: "https://10.0.0.9:4300",
-    keep_seats: "false",
     blobs: "/srv/blobs",
     volumes: "/srv/volumes",
     public_api_url: "https://api.example.com/",
@@ -170,44 +158,33 @@ test("each setting is read from its flag, its variable and its key", () => {
     kubernetes_config: "/srv/kubeconfig",
     kubernetes_namespace: "apps",
     kubernetes_image: "registry/worker:{python}",
-    kubernetes_request_factor: "0.5",
-    kubernetes_build_wait: "2m",
     kubernetes_storage: "volumes",
     kubernetes_pod: '{"priorityClassName":"low","labels":{"team":"a"}}',
-    ...GIVEN_IMAGE_BUILDS,
+    registry: "registry.internal:5000/millrace",
+    registry_secret: "registry-login",
+    buildkit_namespace: "images",
     ray_address: "http://10.0.0.5:8265/",
-    ray_token: "s3cret",
     ray_token_file: "/run/keys/ray",
     ray_resources: "apps=1,ssd=0.5",
     shutdown_grace: "1m30s",
-    auth_grace: "10m",
     max_runs: "5",
     max_storage: "2GiB",
     max_logs: "3MB",
     record_retention: "7d",
-    log_retention: "2d",
     audit_retention: "90d",
-    environment_retention: "1h",
     disk_reserve: "1GB",
-    max_upload: "5MB",
-    max_app_body: "6MB",
-    max_app_result: "7MB",
-    max_app_chunk: "8KiB",
-    max_app_transcript: "9MB",
     log_level: "silent",
     python: "/usr/bin/python3.12",
-    server_ports: "5000-5999",
     cors_origins: "https://a.example,http://localhost:3000",
     max_connections: "7",
-    max_connections_per_address: "3",
     trusted_proxies: "10.0.0.0/8,::1",
-    header_timeout: "500ms",
     body_timeout: "2m",
     idle_timeout: "5s",
   };
   const names = Object.values(SETTING_KEYS).map(({ name }) => name);
-  expect(Object.keys(values)).toEqual(names);
+  expect(Object.keys(values).toSorted()).toEqual(names.toSorted());
   const expected = {
+    ...INTERNALS,
     dataDir: "/srv/data",
     host: "::1",
     apiPort: 0,
@@ -216,13 +193,8 @@ test("each setting is read from its flag, its variable and its key", () => {
     databaseDirectUrl: "postgresql://u:p@direct/db",
     masterKeyFile: "/run/keys/master.key",
     nodeUrl: "https://10.0.0.5:4200",
-    nodePort: 4201,
-    nodeName: "left",
-    nodeLabels: { zone: "a", disk: "fast" },
     seatUrl: "https://10.0.0.5:4300",
-    seatPort: 4301,
     seatServiceUrl: "https://10.0.0.9:4300",
-    keepSeats: false,
     blobs: { kind: "directory", path: "/srv/blobs" },
     volumes: "/srv/volumes",
     publicApiUrl: "https://api.example.com",
@@ -246,38 +218,26 @@ test("each setting is read from its flag, its variable and its key", () => {
     kubernetesConfig: "/srv/kubeconfig",
     kubernetesNamespace: "apps",
     kubernetesImage: "registry/worker:{python}",
-    kubernetesRequestFactor: 0.5,
-    kubernetesBuildWaitMs: 120_000,
     kubernetesStorage: "volumes",
     kubernetesPod: { labels: { team: "a" }, annotations: {}, spec: { priorityClassName: "low" } },
-    ...READ_IMAGE_BUILDS,
+    registry: "registry.internal:5000/millrace",
+    registrySecret: "registry-login",
+    buildkitNamespace: "images",
     rayAddress: "http://10.0.0.5:8265",
-    rayToken: "s3cret",
     rayTokenFile: "/run/keys/ray",
     rayResources: { apps: 1, ssd: 0.5 },
     shutdownGraceMs: 90_000,
-    authGraceMs: 600_000,
     maxRuns: 5,
     maxStorageBytes: 2 ** 31,
     maxLogBytes: 3_000_000,
     recordRetentionMs: 604_800_000,
-    logRetentionMs: 172_800_000,
     auditRetentionMs: 7_776_000_000,
-    environmentRetentionMs: 3_600_000,
     diskReserveBytes: 1_000_000_000,
-    maxUploadBytes: 5_000_000,
-    maxAppBodyBytes: 6_000_000,
-    maxAppResultBytes: 7_000_000,
-    maxAppChunkBytes: 8192,
-    maxAppTranscriptBytes: 9_000_000,
     logLevel: "silent",
     python: "/usr/bin/python3.12",
-    serverPorts: { first: 5000, last: 5999 },
     corsOrigins: ["https://a.example", "http://localhost:3000"],
     maxConnections: 7,
-    maxConnectionsPerAddress: 3,
     trustedProxies: ["10.0.0.0/8", "::1/128"],
-    headerTimeoutMs: 500,
     bodyTimeoutMs: 120_000,
     idleTimeoutMs: 5_000,
   };
@@ -309,11 +269,11 @@ verifies(
     ).toEqual([
       'MILLRACE_HOST must be an IP address or a host name, got "300.1.1.1"',
       "--api-port must be a whole number from 0 to 65535, got 70000",
-      'MILLRACE_WEBHOOK_ALLOW must be a list of address ranges such as 10.0.0.0/8 or fd00::/8, got ["10.0.0.0/33"]',
-      'MILLRACE_SHUTDOWN_GRACE must be a duration from 0s to 1h, got "2 days"',
-      "max_runs must be a whole number from 1 to 1000000000, got 1.5",
-      'log_level must be one of "trace", "debug", "info", "warn", "error", "fatal", "silent", got 5',
       "python must be text of 1 to 4096 characters on one line, got [1]",
+      'log_level must be one of "trace", "debug", "info", "warn", "error", "fatal", "silent", got 5',
+      'MILLRACE_SHUTDOWN_GRACE must be a duration from 0s to 1h, got "2 days"',
+      'MILLRACE_WEBHOOK_ALLOW must be a list of address ranges such as 10.0.0.0/8 or fd00::/8, got ["10.0.0.0/33"]',
+      "max_runs must be a whole number from 1 to 1000000000, got 1.5",
     ]);
   },
 );
@@ -328,6 +288,24 @@ test("unknown variables of ours and unknown keys are warnings with the nearest k
     "api_prot is not a known key; did you mean api_port?",
     "something_else is not a known key",
   ]);
+});
+
+verifies("settings.dropped", "a setting of an earlier release is refused, with what to do instead", () => {
+  for (const [name, instead] of Object.entries(DROPPED)) {
+    const config = file("dropped.toml", `${name} = 1`);
+    const refused = (as: string): string[] => [`${as} is no longer a setting: ${instead}`];
+    expect(problemsOf({ flags: {}, env: { [envOf(name)]: "1" } })).toEqual(refused(envOf(name)));
+    expect(problemsOf({ flags: { [flagMemberOf(name)]: "1" }, env: {} })).toEqual(refused(flagOf(name)));
+    expect(problemsOf({ flags: { config }, env: {} })).toEqual(refused(name));
+    expect(readSettings({ flags: {}, env: { [envOf(name)]: "" } }).warnings).toEqual([]);
+  }
+});
+
+verifies("settings.few", "there are at most 55 settings, each in one group", () => {
+  const grouped = Object.values(SETTING_GROUPS).flatMap((keys) => Object.keys(keys));
+  expect(grouped.toSorted()).toEqual(Object.keys(SETTING_KEYS).toSorted());
+  expect(grouped.length).toBeLessThanOrEqual(55);
+  for (const { name } of Object.values(SETTING_KEYS)) expect(Object.keys(DROPPED)).not.toContain(name);
 });
 
 function file(name: string, text: string): string {
@@ -345,3 +323,97 @@ function problemsOf(sources: Parameters<typeof readSettings>[0]): readonly strin
   }
   throw new Error("the settings were accepted");
 }
+
+verifies(
+  "settings.isolation",
+  "isolation is auto by default and takes each of its levels and no other",
+  () => {
+    expect(readSettings({ flags: {}, env: {} }).settings.isolation).toBe("auto");
+    for (const level of ["auto", "none", "process", "landlock", "userns", "uid"]) {
+      expect(readSettings({ flags: {}, env: { MILLRACE_ISOLATION: level } }).settings.isolation).toBe(level);
+    }
+    for (const level of ["Auto", "docker", "uid,userns"])
+      expect(refused("MILLRACE_ISOLATION", level)).toBe(true);
+  },
+);
+
+verifies("settings.webhook-allow", "webhook_allow takes a list of CIDRs and refuses anything else", () => {
+  const allowed = (text: string): readonly string[] =>
+    readSettings({ flags: {}, env: { MILLRACE_WEBHOOK_ALLOW: text } }).settings.webhookAllow;
+  expect(allowed("")).toEqual([]);
+  expect(allowed("10.0.0.0/8, fd00::/8,127.0.0.1")).toEqual(["10.0.0.0/8", "fd00::/8", "127.0.0.1/32"]);
+  for (const text of ["10.0.0.0/33", "10.0.0.0/8,example.com", "all", "10.0.0.0-10.0.0.9"]) {
+    expect(refused("MILLRACE_WEBHOOK_ALLOW", text)).toBe(true);
+  }
+});
+
+test("a command's own default yields to a flag, a variable and a file alike", () => {
+  const dir = mkdtempSync(join(tmpdir(), "millrace-settings-"));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  const config = join(dir, "millrace.toml");
+  writeFileSync(config, 'log_level = "info"');
+  const level = (flags: object, env: Record<string, string>): string =>
+    readSettings({ flags: { ...flags }, env, defaults: { log_level: "warn" } }).settings.logLevel;
+  expect(level({}, {})).toBe("warn");
+  expect(level({ config }, {})).toBe("info");
+  expect(level({}, { MILLRACE_LOG_LEVEL: "debug" })).toBe("debug");
+  expect(level({ logLevel: "error" }, { MILLRACE_LOG_LEVEL: "debug" })).toBe("error");
+});
+
+function refused(name: string, value: string): boolean {
+  try {
+    readSettings({ flags: {}, env: { [name]: value } });
+    return false;
+  } catch (error) {
+    return error instanceof ConfigError && error.problems.every((problem) => problem.startsWith(name));
+  }
+}
+
+test("an empty variable counts as unset", () => {
+  expect(readSettings({ flags: {}, env: { MILLRACE_API_PORT: "", MILLRACE_DATABASE_URL: "" } })).toEqual(
+    readSettings({ flags: {}, env: {} }),
+  );
+});
+
+test("a range of ids is two numbers, the lower one first, above those of the system", () => {
+  const { read } = WALL_KEYS.uidRange.reader;
+  expect(read("400000-465535")).toEqual({ first: 400_000, last: 465_535 });
+  expect(read("1000-1000")).toEqual({ first: 1000, last: 1000 });
+  const wrong = [
+    "",
+    "5",
+    "1000",
+    "999-2000",
+    "2000-1000",
+    "1000-4294967295",
+    "1e3-2000",
+    "1000 - 2000",
+    "a-b",
+  ];
+  for (const text of wrong) expect([text, read(text)]).toEqual([text, undefined]);
+});
+
+/** Lone surrogates and control characters too. */
+const anyText = fc.array(fc.nat(0xffff), { maxLength: 12 }).map((units) => String.fromCharCode(...units));
+
+test("whatever flags and environment hold, the answer is settings or a ConfigError", () => {
+  const names = Object.values(SETTING_KEYS).map(({ name }) => name);
+  const text = fc.oneof(anyText, fc.constantFrom("1", "0", "-1", "1e99", "NaN", "10GB", "::1", "*"));
+  const some = (rename: (name: string) => string): fc.Arbitrary<Record<string, string>> =>
+    fc.dictionary(fc.constantFrom(...names).map(rename), text);
+  fc.assert(
+    fc.property(
+      some(flagMemberOf),
+      some((name) => `MILLRACE_${name.toUpperCase()}`),
+      (flags, env) => {
+        try {
+          return !Object.values(readSettings({ flags, env }).settings).includes(undefined as never);
+        } catch (error) {
+          if (error instanceof ConfigError) return error.problems.length > 0;
+          throw error;
+        }
+      },
+    ),
+    { numRuns: 300 },
+  );
+});

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ALL_THREADS } from "../../../src/engines/engine.ts";
 import type { ThreadVitals, Vitals } from "../../../src/engines/engine.ts";
-import { Pulse, ROUND_MS, Rounds } from "../../../src/engines/heartbeat.ts";
+import { Heartbeat, HEARTBEAT_MS, HeartbeatTimer } from "../../../src/engines/heartbeat.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -10,17 +10,17 @@ type Thread = ThreadVitals & { readonly id: number };
 
 const THREAD: Thread = { id: 1, usedMs: 300, isRunnable: false };
 
-/** A pulse of a process that a test plays, felt round by round. */
-class PulseByHand {
+/** A heartbeat of a process that a test plays, felt round by round. */
+class HeartbeatByHand {
   readonly told: string[] = [];
   isStopped = false;
   isSeen = true;
   threads: readonly Thread[] = [THREAD];
   /** How far apart two rounds are for the process itself. */
-  roundMs = ROUND_MS;
+  roundMs = HEARTBEAT_MS;
   #atMs = 0;
-  readonly pulse = new Pulse({
-    ask: () => this.told.push("asked"),
+  readonly heartbeat = new Heartbeat({
+    ping: () => this.told.push("asked"),
     look: () => this.#look(),
     onSilence: (isSilent) => this.told.push(isSilent ? "silent" : "awake"),
     onDead: (why) => this.told.push(why),
@@ -31,7 +31,7 @@ class PulseByHand {
     for (let round = 1; round <= rounds; round++) {
       before(round);
       this.#atMs += this.roundMs;
-      this.pulse.feel();
+      this.heartbeat.check();
     }
     return this.told;
   }
@@ -44,8 +44,8 @@ class PulseByHand {
 }
 
 /** One that was asked and has not answered. */
-function asked(): PulseByHand {
-  const hand = new PulseByHand();
+function asked(): HeartbeatByHand {
+  const hand = new HeartbeatByHand();
   expect(hand.pass(2)).toEqual(["asked"]);
   hand.told.length = 0;
   return hand;
@@ -54,20 +54,20 @@ function asked(): PulseByHand {
 const HUNG = "it hung: it did not answer and did nothing for 5 s";
 
 test("one that speaks is never asked, one that is quiet is, and answers", () => {
-  const busy = new PulseByHand();
-  expect(busy.pass(20, () => busy.pulse.hear())).toEqual([]);
-  const idle = new PulseByHand();
+  const busy = new HeartbeatByHand();
+  expect(busy.pass(20, () => busy.heartbeat.hear())).toEqual([]);
+  const idle = new HeartbeatByHand();
   // Heard, asked, heard…
   for (let question = 1; question <= 4; question++) {
     expect(idle.pass(2)).toEqual(Array<string>(question).fill("asked"));
-    idle.pulse.hear();
+    idle.heartbeat.hear();
   }
 });
 
 test("one that does not answer is silent until it says something", () => {
   const hand = asked();
   expect(hand.pass(3)).toEqual(["silent"]);
-  hand.pulse.hear();
+  hand.heartbeat.hear();
   expect(hand.told).toEqual(["silent", "awake"]);
   expect(hand.pass(3)).toEqual(["silent", "awake", "asked", "silent"]);
 });
@@ -80,7 +80,7 @@ verifies("replica.pulse.dead", "silent for 5 s and stopped is dead, and sooner i
   const saved = asked();
   saved.isStopped = true;
   saved.pass(4);
-  saved.pulse.hear();
+  saved.heartbeat.hear();
   expect(saved.pass(6)).toEqual(["silent", "awake", "asked", "silent"]);
 });
 
@@ -145,7 +145,7 @@ verifies(
   async () => {
     const clock = new HandClock();
     let visits = 0;
-    const rounds = new Rounds(clock, () => (visits += 1));
+    const rounds = new HeartbeatTimer(clock, () => (visits += 1));
     rounds.start();
     rounds.start();
     for (let night = 1; night <= 3; night++) {

@@ -3,7 +3,7 @@ import { packPlan } from "../../../src/engines/local/plan.ts";
 import { NO_NETWORK } from "../../../src/host/walls/network.ts";
 import { verifies } from "../../verifies.ts";
 
-const HOST = { rung: "userns", dataDir: "/data", user: null, reads: ["/opt/cuda"] } as const;
+const HOST = { level: "userns", dataDir: "/data", user: null, reads: ["/opt/cuda"] } as const;
 const REACH = {
   folders: { bundle: "/data/bundles/b", environment: "/data/environments/e", storage: "/data/storage/p" },
   scratch: "/data/scratch/s-1",

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { addressKey } from "../../../src/kit/listener/client-address.ts";
+import { addressKey } from "../../../src/kit/ip-addresses.ts";
 import { SignInThrottle } from "../../../src/identity/throttle.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import { HandClock } from "../../support/clocks.ts";

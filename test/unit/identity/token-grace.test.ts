@@ -5,7 +5,7 @@ import { setImmediate } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { KeyRing } from "../../../src/identity/key-ring.ts";
 import { Tokens } from "../../../src/identity/tokens.ts";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import { Seal, loadMasterKey } from "../../../src/kit/seal.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -30,13 +30,13 @@ async function scratch() {
   await store.projects.insert({ id: "p-one", name: "one", createdAt: clock.now() });
   const keys = await KeyRing.open(store, new Seal(loadMasterKey(path.join(dataDir, "master.key"))), clock);
   const database = { mode: "answers" as "answers" | "refuses" | "silent", asked: 0, answered: 0 };
-  const questions = new Bell();
+  const questions = new Condition();
   const asks = async (count: number): Promise<void> =>
     await until(`${count} questions`, () => database.asked >= count, questions);
   let end = Promise.withResolvers<void>();
   const findByJtiHash: Store["tokens"]["findByJtiHash"] = async (hash) => {
     database.asked += 1;
-    questions.ring();
+    questions.notify();
     if (database.mode === "refuses") throw away();
     if (database.mode === "silent") await end.promise;
     const found = await store.tokens.findByJtiHash(hash);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { TokenMemory } from "../../../src/identity/token-memory.ts";
+import { TokenMemory } from "../../../src/identity/tokens.ts";
 
 const remembered = (token: string, holders = 0) => ({ token, holders });
 

@@ -1,16 +1,35 @@
+import path from "node:path";
 import { lookup } from "node:dns/promises";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { rm as removeAsNode } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import path from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { scryptHash } from "../../../src/identity/passwords.ts";
-import { FILE_CALLS_AT_ONCE, fileCall, namesIn, open, rm, writeChunks } from "../../../src/kit/files.ts";
+import {
+  chownTree,
+  FILE_CALLS_AT_ONCE,
+  fileCall,
+  namesIn,
+  open,
+  rm,
+  writeChunks,
+} from "../../../src/kit/files.ts";
 import { LOW_COST } from "../../support/cheap-hashes.ts";
 import { hangFiles } from "../../support/hung-files.ts";
 import { readSources } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
+import { execFileSync } from "node:child_process";
+import { removeTree } from "../../../src/kit/remove-tree.ts";
+import { scratchDirectory } from "../../support/command-line.ts";
 
 function scratch(): string {
   const folder = mkdtempSync(path.join(tmpdir(), "millrace-files-"));
@@ -92,3 +111,24 @@ test("a folder is removed with all below it, whatever the names, and no link is 
   await rm(kept);
   expect(existsSync(kept)).toBe(false);
 });
+
+/** Folders deeper than a path can say. */
+const FILL = `import os, sys
+os.chdir(sys.argv[1])
+for _ in range(100):
+    os.mkdir("d" * 100)
+    os.chdir("d" * 100)
+`;
+
+verifies(
+  "walls.uid-deployed",
+  "folders that lie too deep keep no start from giving the rest",
+  async (context) => {
+    context.skip(process.getuid?.() !== 0, "only root gives files to others");
+    const folder = scratchDirectory();
+    execFileSync("python3", ["-c", FILL, folder]);
+    await chownTree(folder, 1234);
+    expect(lstatSync(path.join(folder, "d".repeat(100))).uid).toBe(1234);
+    await removeTree(folder);
+  },
+);

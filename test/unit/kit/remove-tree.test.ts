@@ -1,13 +1,14 @@
+import path from "node:path";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
-import path from "node:path";
+import { chmodSync, existsSync, lchownSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { expect, onTestFinished } from "vitest";
 import { removeTree } from "../../../src/kit/remove-tree.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { SWAP } from "../../support/swap.ts";
 import { verifies } from "../../verifies.ts";
+import { REPOSITORY } from "../../support/source-files.ts";
 
 const run = async (code: string, ...args: string[]) =>
   await promisify(execFile)("python3", ["-c", code, ...args]);
@@ -59,3 +60,35 @@ verifies("walls.removal", "whoever swaps folders for links meanwhile has nothing
     await removeTree(folder);
   }
 });
+
+const IS_ROOT = process.getuid?.() === 0;
+/** Root that may open no more than an ordinary user does. */
+const ORDINARY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"];
+const EMPTY = `
+import { createLog } from "${REPOSITORY}/src/kit/log.ts";
+import { Trash } from "${REPOSITORY}/src/kit/remove-tree.ts";
+await new Trash(process.argv[1], createLog("silent")).empty();
+`;
+
+verifies(
+  "walls.removal",
+  "an ordinary user's trash is emptied of folders that were closed to all",
+  async () => {
+    const trash = scratchDirectory();
+    for (let index = 0; index < 5; index++) {
+      const closed = path.join(trash, `closed-${index}`);
+      mkdirSync(path.join(closed, "inner", "innermost"), { recursive: true });
+      writeFileSync(path.join(closed, "inner", "file"), "");
+      for (const folder of ["inner/innermost", "inner", ""]) chmodSync(path.join(closed, folder), 0);
+      mkdirSync(path.join(trash, `other-${index}`));
+      if (!IS_ROOT) continue;
+      // Nothing that an app makes is like this, but whatever it is, the rest goes.
+      const stuck = path.join(trash, `stuck-${index}`);
+      mkdirSync(path.join(stuck, "inner"), { recursive: true });
+      lchownSync(stuck, 1234, 1234);
+    }
+    const [program, ...args] = [...(IS_ROOT ? ORDINARY : []), process.execPath];
+    await promisify(execFile)(program, [...args, "--input-type=module", "-e", EMPTY, trash]);
+    expect(readdirSync(trash).filter((name) => !name.startsWith("stuck-"))).toEqual([]);
+  },
+);

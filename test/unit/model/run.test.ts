@@ -1,14 +1,15 @@
 import { expect, test } from "vitest";
 import {
-  NOT_BEGUN,
-  RUN_MOVES,
-  RUN_STATES,
-  UNFINISHED,
-  WEBHOOK_STATES,
   endRun,
   isFinal,
   makeRun,
+  NOT_BEGUN,
   requireMove,
+  RUN_MOVES,
+  RUN_STATES,
+  RunTally,
+  UNFINISHED,
+  WEBHOOK_STATES,
   withoutEnd,
 } from "../../../src/model/run.ts";
 import type { RunMove, RunState } from "../../../src/model/run.ts";
@@ -64,7 +65,7 @@ verifies("design.run-moves", "no statement names a state by a bare number", () =
   expect(
     'where("state", "=", 1) state = 0 state in (0, 1) state: 0 "state", "<>", (eb) => eb.lit(0)'.match(bare),
   ).toHaveLength(5);
-  const store = [...readSources(["src/store"], [".ts"])].filter(([path]) => !path.includes("/migrations/"));
+  const store = [...readSources(["src/store"], [".ts"])].filter(([path]) => !path.includes("/schema/"));
   const found = store.flatMap(([path, text]) =>
     [...withoutCommentLines(text).matchAll(bare)].map(([match]) => `${path}: ${match}`),
   );
@@ -90,4 +91,15 @@ test("a record is as far as its run has come, ended or not", () => {
   expect(ended).toMatchObject({ ...fate, completedAt: 5_000, updatedAt: 5_000, responseMs: 4_000 });
   expect(withoutEnd(ended)).toEqual(begun);
   expect(endRun(begun, fate, 0).responseMs).toBe(0);
+});
+
+test("runs are counted by app and state", () => {
+  const tally = new RunTally();
+  tally.add(1, "success");
+  tally.add(1, "success");
+  tally.add(7, "failure");
+  expect([...tally.byApp]).toEqual([
+    [1, { queued: 0, running: 0, success: 2, failure: 0, cancelled: 0 }],
+    [7, { queued: 0, running: 0, success: 0, failure: 1, cancelled: 0 }],
+  ]);
 });

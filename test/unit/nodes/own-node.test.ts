@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, hostname, tmpdir, totalmem } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { VERSION } from "../../../src/config/release.ts";
+import { VERSION } from "../../../src/config/package-files.ts";
 import { ownDetails } from "../../../src/nodes/own-node.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -10,11 +10,10 @@ verifies("nodes.details", "a node says what it is called, what it has, and where
   const dataDir = mkdtempSync(path.join(tmpdir(), "millrace-details-"));
   onTestFinished(() => rmSync(dataDir, { recursive: true }));
   const later = { reached: {}, managementPort: () => 4100 };
-  const details = ownDetails({ dataDir, nodeName: null, nodeLabels: { zone: "a" } }, 5, later)();
+  const details = ownDetails({ dataDir, nodeName: null }, 5, later)();
   expect(details).toEqual({
     name: hostname(),
     home: expect.stringMatching(/^[\da-f-]{36}$/),
-    labels: { zone: "a" },
     capacity: { cpus: availableParallelism(), memoryBytes: expect.any(Number) },
     release: VERSION,
     startedAt: 5,
@@ -25,6 +24,6 @@ verifies("nodes.details", "a node says what it is called, what it has, and where
   expect(details.capacity.memoryBytes).toBeGreaterThan(0);
   expect(details.capacity.memoryBytes).toBeLessThanOrEqual(totalmem());
   // Another start on the same directory.
-  const again = ownDetails({ dataDir, nodeName: "left", nodeLabels: {} }, 6, later)();
+  const again = ownDetails({ dataDir, nodeName: "left" }, 6, later)();
   expect([again.name, again.home]).toEqual(["left", details.home]);
 });

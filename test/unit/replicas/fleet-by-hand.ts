@@ -4,7 +4,7 @@ import type { Call } from "../../../src/replicas/call.ts";
 import type { Exit, InitFailure } from "../../../src/engines/engine.ts";
 import { Fleet } from "../../../src/replicas/fleet.ts";
 import { newFleetCounts } from "../../../src/replicas/fleet-events.ts";
-import { functionReplicas } from "../../../src/replicas/function-replicas.ts";
+import { functionReplicas } from "../../../src/replicas/replica.ts";
 import type { Replica } from "../../../src/replicas/replica.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";

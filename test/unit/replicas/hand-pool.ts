@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import { readAppConfig } from "../../../src/config/app-config.ts";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import type { ScalingConfig } from "../../../src/model/app-config.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import { Call } from "../../../src/replicas/call.ts";
@@ -23,8 +23,8 @@ export class PoolByHand {
   readonly pool: Pool;
   /** How replicas ended, in order. */
   readonly exits: string[] = [];
-  /** Rings for every call that ends. */
-  readonly #ends = new Bell();
+  /** Notified for every call that ends. */
+  readonly #ends = new Condition();
 
   private constructor(clock: HandClock, seats: HandSeats, makePool: (exits: string[]) => Pool) {
     this.clock = clock;
@@ -75,7 +75,7 @@ export class PoolByHand {
   submit(lane: Lane = "caller"): HandCall {
     const onEnd = (outcome: Outcome): void => {
       made.outcome = outcome;
-      this.#ends.ring();
+      this.#ends.notify();
     };
     const call = new Call(randomUUID(), "run", Buffer.from("{}"), { onEnd }, lane);
     const made: HandCall = { call, outcome: null };

@@ -5,7 +5,7 @@ import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
-import { Bell } from "../../../src/kit/bell.ts";
+import { Condition } from "../../../src/kit/concurrency.ts";
 import type { Call } from "../../../src/replicas/call.ts";
 import type { Exit, ReplicaStart, Started, Usage, Vitals } from "../../../src/engines/engine.ts";
 import { FRAME, FrameReader, HEAD_BYTES } from "../../../src/replicas/frames.ts";
@@ -47,7 +47,7 @@ export class HandReplica implements Started {
   readonly told: `${FrameName} ${number}`[] = [];
   readonly #address: string;
   readonly #ticket: string;
-  readonly #news = new Bell();
+  readonly #news = new Condition();
   readonly #sockets = new Map<ConnectionKind, Socket>();
   readonly #exit: (exit: Exit) => void;
 
@@ -144,7 +144,7 @@ export class HandReplica implements Started {
       onFrame: (type, callId) => {
         this.told.push(`${NAMES.get(type) ?? "CALL"} ${callId}`);
         if (type === FRAME.PING && !this.isDumb) this.pong();
-        this.#news.ring();
+        this.#news.notify();
       },
     });
     socket.on("data", (data: Buffer) => reader.push(data));

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ROUND_MS } from "../../../src/engines/heartbeat.ts";
+import { HEARTBEAT_MS } from "../../../src/engines/heartbeat.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { PoolByHand } from "./hand-pool.ts";
@@ -10,7 +10,7 @@ const STOPPED = { atMs: 0, isStopped: true, threads: new Map() };
 /** Rounds, each after the service has listened to its replicas, until that is so. */
 async function rounds(site: PoolByHand, what: string, holds: () => boolean): Promise<void> {
   await until(what, () => {
-    site.clock.advance(ROUND_MS);
+    site.clock.advance(HEARTBEAT_MS);
     return holds();
   });
 }

@@ -3,7 +3,7 @@ import { readAppConfig } from "../../../src/config/app-config.ts";
 import { UuidSource } from "../../../src/kit/ids.ts";
 import { Executor } from "../../../src/runs/execute.ts";
 import type { LiveRun, RunParts, RunRequest } from "../../../src/runs/live-run.ts";
-import type { RunTarget } from "../../../src/replicas/run-target.ts";
+import type { RunTarget } from "../../../src/replicas/pool.ts";
 import { HandClock } from "../../support/clocks.ts";
 
 const TARGET: RunTarget = {

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { chunksAfter, PartBuilder, PartReader, PartWriter } from "../../../src/runs/transcript-parts.ts";
 import { createLog } from "../../../src/kit/log.ts";
-import type { TranscriptPart } from "../../../src/model/transcript-part.ts";
+import type { TranscriptPart } from "../../../src/model/run.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";

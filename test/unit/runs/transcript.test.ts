@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
-import type { TranscriptPart } from "../../../src/model/transcript-part.ts";
+import type { TranscriptPart } from "../../../src/model/run.ts";
 import { PartReader, PartWriter } from "../../../src/runs/transcript-parts.ts";
 import {
   LiveTranscript,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { RUN_STATES, WEBHOOK_STATES } from "../../../src/model/run.ts";
 import type { Run } from "../../../src/model/run.ts";
-import { runRecord } from "../../../src/shapes/run-record.ts";
+import { runRecord } from "../../../src/shapes/runs.ts";
 import { verifies } from "../../verifies.ts";
 
 const APP = { projectId: "p-1a2b3c4d", name: "hello" };

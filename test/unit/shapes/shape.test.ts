@@ -1,8 +1,7 @@
 import * as z from "zod/mini";
 import { expect, test } from "vitest";
 import { AppError, errorBody } from "../../../src/model/errors.ts";
-import { errorIn } from "../../../src/shapes/errors.ts";
-import { ShapeError, checked } from "../../../src/shapes/shape.ts";
+import { checked, errorIn, ShapeError } from "../../../src/shapes/shape.ts";
 import { verifies } from "../../verifies.ts";
 
 const LIST = z.array(

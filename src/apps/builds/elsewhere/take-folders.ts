@@ -1,14 +1,11 @@
 import path from "node:path";
 import type { StoredBlob } from "../../../blobs/blob-store.ts";
 import { IMAGE_RECORD } from "../../../host/containers/containers.ts";
-import { createFile } from "../../../kit/byte-file.ts";
-import { rename } from "../../../kit/files.ts";
-import { giveTree } from "../../../kit/give-tree.ts";
+import { createFile, chownTree, rename } from "../../../kit/files.ts";
 import { removeTree } from "../../../kit/remove-tree.ts";
-import { BadTar } from "../../../kit/tar/header.ts";
-import { Unpackable } from "../../../kit/tar/pack-folder.ts";
-import { repack } from "../../../kit/tar/repack.ts";
-import type { Repacking } from "../../../kit/tar/repack.ts";
+import { BadTar } from "../../../kit/tar/archive.ts";
+import { repack, Unpackable } from "../../../kit/tar/pack-folder.ts";
+import type { Repacking } from "../../../kit/tar/pack-folder.ts";
 import { NoRoom, unpackFolder } from "../../../kit/tar/unpack-folder.ts";
 import type { Builder } from "../../../engines/build-seats.ts";
 import { LIMITS, roomBytes } from "../../artifacts/fetch-version.ts";
@@ -68,7 +65,7 @@ export async function bringBundleBack(
     await makeFolder(fresh);
     await unpackFolder(packed, fresh, { ...limits, roomBytes: await roomBytes(asideDir) });
   });
-  if (user !== null) await giveTree(fresh, user);
+  if (user !== null) await chownTree(fresh, user);
   await syncTree(fresh, { path: keeperPython, version: pythonVersion });
   await removeTree(packed);
   await removeTree(bundleDir);

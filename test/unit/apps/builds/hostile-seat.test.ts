@@ -6,7 +6,7 @@ import { expect, onTestFinished } from "vitest";
 import { compileBundle } from "../../../../src/apps/builds/compile-bundle.ts";
 import { bringBundleBack } from "../../../../src/apps/builds/elsewhere/take-folders.ts";
 import type { BuildSite, Elsewhere } from "../../../../src/apps/builds/site.ts";
-import { TarWriter } from "../../../../src/kit/tar/write.ts";
+import { TarWriter } from "../../../../src/kit/tar/archive.ts";
 import type { Builder } from "../../../../src/engines/build-seats.ts";
 import { verifies } from "../../../verifies.ts";
 

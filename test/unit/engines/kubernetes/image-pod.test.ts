@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import { INTERNALS } from "../../../../src/config/setting-keys.ts";
 import { podOf, podPartsOf } from "../../../../src/engines/kubernetes/pod-spec.ts";
 import type { Workload } from "../../../../src/engines/engine.ts";
 import { WORKLOAD, kubernetesSettings, orderFor } from "../../../support/kubernetes/sample.ts";
@@ -25,8 +26,6 @@ type Spec = {
 const ENV = {
   MILLRACE_REGISTRY: "registry.example/millrace",
   MILLRACE_REGISTRY_SECRET: "registry-login",
-  MILLRACE_BUILDKIT_IMAGE: "buildkit:rootless",
-  MILLRACE_BUILDKIT_CONFIG: "mirrors",
   MILLRACE_KUBERNETES_POD: '{"hostUsers":false,"imagePullSecrets":[{"name":"all"}]}',
 };
 
@@ -68,7 +67,7 @@ verifies(
     expect([bringer?.securityContext, agent?.securityContext]).toEqual([walls, walls]);
     expect(agent?.image).toBe("worker:3.11");
     expect(buildkitd).toMatchObject({
-      image: "buildkit:rootless",
+      image: INTERNALS.buildkitImage,
       restartPolicy: "Always",
       resources: { limits: { memory: "4000000000" } },
       securityContext: {
@@ -79,6 +78,10 @@ verifies(
       },
     });
     expect(buildkitd?.securityContext).not.toHaveProperty("privileged");
+    expect(volumes).toContainEqual({
+      name: "config",
+      configMap: { name: INTERNALS.buildkitConfig, optional: true },
+    });
     const secret = volumes.filter((each) => each.secret).map(({ name }) => name);
     expect(secret.toSorted()).toEqual(["logins", "order"]);
     for (const each of initContainers)

@@ -65,10 +65,6 @@ verifies("kubernetes.resources", "limits as the app names them, requests a part 
     limits: { cpu: "1500m", memory: "2000000000" },
     requests: { cpu: "375m", memory: "500000000" },
   });
-  const half = { MILLRACE_KUBERNETES_REQUEST_FACTOR: "0.5" };
-  expect(pod(named, half).spec.containers[0]?.resources).toMatchObject({
-    requests: { cpu: "750m", memory: "1000000000" },
-  });
   const two = { MILLRACE_REPLICAS_PER_SEAT: "2" };
   expect(pod(named, two).spec.containers[0]?.resources).toMatchObject({
     limits: { cpu: "3000m", memory: "4000000000" },

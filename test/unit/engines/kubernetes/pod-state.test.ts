@@ -111,7 +111,7 @@ verifies("buildkit.reasons", "what BuildKit said last is why its pod does not st
     initContainerStatuses: [{ name: "buildkitd", state: { waiting }, lastState }],
   });
   expect(crashing).toMatch(
-    /^a container of it ends again and again: …x+ rootlesskit: .*operation not permitted$/,
+    /^a container of its pod crashes repeatedly: …x+ rootlesskit: .*operation not permitted$/,
   );
   expect(crashing?.length).toBeLessThanOrEqual(500);
 });

@@ -1,7 +1,7 @@
 import { expect, onTestFinished } from "vitest";
 import { KubernetesApi, describeTrouble } from "../../../../src/engines/kubernetes/api.ts";
 import { Watch } from "../../../../src/engines/kubernetes/watch.ts";
-import { Bell } from "../../../../src/kit/bell.ts";
+import { Condition } from "../../../../src/kit/concurrency.ts";
 import { SkippingClock } from "../../../support/clocks.ts";
 import { PlayedApi } from "../../../support/kubernetes/played-api.ts";
 import type { Asked } from "../../../support/kubernetes/played-api.ts";
@@ -16,10 +16,10 @@ async function watched() {
   const played = await PlayedApi.open();
   const clock = new SkippingClock();
   const told: string[] = [];
-  const news = new Bell();
+  const news = new Condition();
   const tell = (line: string): void => {
     told.push(line);
-    news.ring();
+    news.notify();
   };
   const api = new KubernetesApi(played.access);
   const watch = new Watch(

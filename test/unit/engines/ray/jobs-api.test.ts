@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { checkRay } from "../../../../src/cli/check-ray.ts";
+import { checkRay } from "../../../../src/cli/operator/doctor/engine-checks.ts";
 import { describeRayTrouble, JobsApi, openJobsApi, whyTooOld } from "../../../../src/engines/ray/jobs-api.ts";
 import { PlayedRay } from "../../../support/ray/played-ray.ts";
 import { testSettings } from "../../../support/test-settings.ts";

@@ -4,7 +4,7 @@ import { connect, createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished } from "vitest";
 import { createLog } from "../../../../src/kit/log.ts";
-import { Bell } from "../../../../src/kit/bell.ts";
+import { Condition } from "../../../../src/kit/concurrency.ts";
 import { RayPlace } from "../../../../src/engines/ray/place.ts";
 import type { Workload } from "../../../../src/engines/engine.ts";
 import { HandClock } from "../../../support/clocks.ts";
@@ -26,7 +26,7 @@ const WORKLOAD = {
 class PlayedSupervisor {
   readonly heard: unknown[] = [];
   readonly socket: Socket;
-  readonly bell = new Bell();
+  readonly condition = new Condition();
 
   constructor(socket: Socket) {
     this.socket = socket;
@@ -38,7 +38,7 @@ class PlayedSupervisor {
           .split("\n")
           .map((line) => JSON.parse(line) as unknown),
       );
-      this.bell.ring();
+      this.condition.notify();
     });
   }
 
@@ -47,7 +47,7 @@ class PlayedSupervisor {
   }
 
   async hears(count: number): Promise<unknown[]> {
-    await until(`${count} messages came`, () => this.heard.length >= count, this.bell);
+    await until(`${count} messages came`, () => this.heard.length >= count, this.condition);
     return this.heard;
   }
 }
@@ -58,7 +58,7 @@ async function open() {
   const settings = testSettings({ engine: "ray", rayAddress: ray.address });
   const place = await RayPlace.open({ settings, clock, log: createLog("silent") });
   place.openAt({ address: "127.0.0.1:4300", authority: "", graceMs: 30_000 });
-  await until("a supervisor is submitted", () => ray.jobs.size === 1, ray.bell);
+  await until("a supervisor is submitted", () => ray.jobs.size === 1, ray.condition);
   ray.job.log = PROOF;
   const server = createServer((socket) => place.usher(`millrace 1 ray ${ray.job.id} ${TOKEN}`, socket));
   server.listen(0, "127.0.0.1");

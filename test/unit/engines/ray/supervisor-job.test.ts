@@ -28,7 +28,7 @@ async function start() {
     for (const { id } of ray.jobs.values()) ray.jobs.delete(id);
     await clock.passDuring(job.stop());
   });
-  await until("a job is submitted", () => ray.jobs.size > 0, ray.bell);
+  await until("a job is submitted", () => ray.jobs.size > 0, ray.condition);
   return { ray, clock, job };
 }
 
@@ -54,21 +54,21 @@ verifies("ray.job", "one that has ended is started again, at once if it had been
   const { ray, job, clock } = await start();
   const first = ray.job;
   expect(job.trouble).toContain("has not started the supervisor");
-  job.setHere(true);
+  job.setConnected(true);
   expect(job.trouble).toBeNull();
   first.log = "ValueError: no such thing\n";
   first.status = "FAILED";
-  job.setHere(false);
-  await until("another is submitted", () => ray.jobs.size === 2, ray.bell);
+  job.setConnected(false);
+  await until("another is submitted", () => ray.jobs.size === 2, ray.condition);
   expect(job.trouble).toBe("the supervisor of this service on Ray has ended: ValueError: no such thing");
   // That one is away, and comes back; its job has not ended.
-  job.setHere(true);
-  job.setHere(false);
-  job.setHere(true);
-  job.setHere(false);
+  job.setConnected(true);
+  job.setConnected(false);
+  job.setConnected(true);
+  job.setConnected(false);
   await clock.passDuring(until("a third is submitted", () => ray.jobs.size === 3));
   const [, second, third] = ray.jobs.values();
-  await until("the one that stayed away is ended", () => second?.status === "STOPPED", ray.bell);
+  await until("the one that stayed away is ended", () => second?.status === "STOPPED", ray.condition);
   expect(third?.status).toBe("RUNNING");
 });
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Piece } from "../../../../src/gateway/event-stream.ts";
 import { FAR_END, Feed } from "../../../../src/gateway/events/feed.ts";
 import type { FeedReader } from "../../../../src/gateway/events/feed.ts";
-import { Turns } from "../../../../src/kit/turns.ts";
+import { TimeSlicer } from "../../../../src/kit/event-loop.ts";
 import type { Run } from "../../../../src/model/run.ts";
 import type { LiveRun } from "../../../../src/runs/live-run.ts";
 import type { KnownRun } from "../../../../src/runs/lookup.ts";
@@ -79,7 +79,7 @@ class PlayedRun {
           return await this.later.promise;
         },
       },
-      turns: new Turns(this.clock),
+      turns: new TimeSlicer(this.clock),
       clock: this.clock,
       app: { projectId: "p-one", name: "app" },
       sse: "auto",
@@ -258,7 +258,7 @@ describe("the end of a run", () => {
     const first = { ...played.known({ state: "success", ...run }, null), transcript: RESULT, ...known };
     const feed = new Feed(first, {
       lookup: { findLater: () => Promise.resolve(null) },
-      turns: new Turns(played.clock),
+      turns: new TimeSlicer(played.clock),
       clock: played.clock,
       app: { projectId: "p-one", name: "app" },
       sse: "auto",

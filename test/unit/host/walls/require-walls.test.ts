@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { complaintAbout, requireRung } from "../../../../src/host/walls/require-walls.ts";
-import { highestRung, RUNGS } from "../../../../src/host/walls/walls.ts";
+import { complaintAbout, requireLevel } from "../../../../src/host/walls/require-walls.ts";
+import { highestLevel, WALL_LEVELS } from "../../../../src/host/walls/walls.ts";
 import type { Offer } from "../../../../src/host/walls/walls.ts";
 import { verifies } from "../../../verifies.ts";
 
@@ -13,19 +13,19 @@ const NONE: Offer = {
 };
 
 test("the highest rung is the last that the host gives", () => {
-  expect(highestRung(ALL)).toBe("uid");
-  expect(highestRung({ ...ALL, uid: "no" })).toBe("userns");
-  expect(highestRung({ ...ALL, uid: "no", userns: "no" })).toBe("landlock");
+  expect(highestLevel(ALL)).toBe("uid");
+  expect(highestLevel({ ...ALL, uid: "no" })).toBe("userns");
+  expect(highestLevel({ ...ALL, uid: "no", userns: "no" })).toBe("landlock");
   // Landlock without scopes: a view of its own makes up for them.
-  expect(highestRung({ ...ALL, landlock: "too old" })).toBe("uid");
-  expect(highestRung(NONE)).toBeNull();
+  expect(highestLevel({ ...ALL, landlock: "too old" })).toBe("uid");
+  expect(highestLevel(NONE)).toBeNull();
 });
 
 verifies(
   "settings.isolation.effect",
   "whatever a host lacks is told with what to do, and with what it gives instead",
   () => {
-    for (const rung of RUNGS) {
+    for (const rung of WALL_LEVELS) {
       expect(complaintAbout(rung, ALL)).toBeNull();
       const complaint = complaintAbout(rung, NONE);
       expect(complaint).toContain(`MILLRACE_ISOLATION=${rung}`);
@@ -41,10 +41,10 @@ verifies(
   async () => {
     const settings = { dataDir: "/nonexistent", uidRange: { first: 1_000_000, last: 1_000_001 } };
     const required = async (isolation: "none" | "auto" | "process" | "uid") =>
-      await requireRung({ ...settings, isolation }, "/nonexistent", []);
-    expect(await required("none")).toEqual({ rung: null, lack: "MILLRACE_ISOLATION=none" });
+      await requireLevel({ ...settings, isolation }, "/nonexistent", []);
+    expect(await required("none")).toEqual({ level: null, lack: "MILLRACE_ISOLATION=none" });
     expect(await required("auto")).toEqual({
-      rung: null,
+      level: null,
       lack: expect.stringMatching(/^this host gives none: .*ENOENT.*seccomp/),
     });
     for (const rung of ["process", "uid"] as const)

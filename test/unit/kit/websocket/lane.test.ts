@@ -1,7 +1,6 @@
 import * as fc from "fast-check";
 import { expect } from "vitest";
-import { closeFrame, payloadOf, pingFrame, readFrameHead } from "../../../../src/kit/websocket/frames.ts";
-import { Lane } from "../../../../src/kit/websocket/lane.ts";
+import { closeFrame, Lane, payloadOf, pingFrame, readFrameHead } from "../../../../src/kit/websocket/lane.ts";
 import { MASK, frame } from "../../../support/socket-frames.ts";
 import { verifies } from "../../../verifies.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { KnownPaths } from "../../../../src/management/api/known-paths.ts";
+import { KnownPaths } from "../../../../src/management/api/listener.ts";
 
 const paths = new KnownPaths();
 paths.add("/", ["GET"]);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { AddressRanges } from "../../../../src/kit/address-ranges.ts";
+import { AddressRanges } from "../../../../src/kit/ip-addresses.ts";
 import { AppError, ERRORS } from "../../../../src/model/errors.ts";
 import { isForbidden, parseWebhookUrl } from "../../../../src/runs/webhooks/target.ts";
 import { FORBIDDEN_URLS } from "../../../support/forbidden-urls.ts";

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { uuidBytes } from "../../../../src/kit/ids.ts";
-import type { Payload } from "../../../../src/model/payload.ts";
+import type { Payload } from "../../../../src/model/run.ts";
 import { packPayloads, payloads } from "../../../../src/store/runs/payloads.ts";
 import { packEnded } from "../../../../src/store/runs/ended-runs.ts";
 import { runs } from "../../../../src/store/runs/runs.ts";

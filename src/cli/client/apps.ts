@@ -1,0 +1,170 @@
+import type { Command } from "commander";
+import { parseDuration } from "../../kit/units.ts";
+import { APP, APPS, CONTAINERS } from "../../shapes/apps.ts";
+import type { AppRecord, Scaling } from "../../shapes/apps.ts";
+import { ID } from "../../shapes/common.ts";
+import { usage } from "../failure.ts";
+import { asking, examples, remote } from "../options.ts";
+import type { Definitions } from "../options.ts";
+import { duration, fields, paintStatus, relative } from "../output.ts";
+import { confirm } from "../terminal.ts";
+import type { Api } from "./api.ts";
+import { findEarlier } from "./builds.ts";
+import { withService } from "./task.ts";
+import type { RemoteFlags, Task, Texts, YesFlags } from "./task.ts";
+
+type ScaleFlags = RemoteFlags & Texts<"min" | "max" | "concurrency" | "cooldown" | "grace">;
+
+/** `millrace apps list|get|scale|rollback|delete`, `millrace restart APP`, `millrace containers list APP` */
+export const COMMANDS: Definitions = {
+  apps: defineApps,
+  restart: defineRestart,
+  containers: defineContainers,
+};
+
+function defineApps(command: Command): void {
+  asking(command, "list", "list the project's apps", "millrace apps list").action(withService(listApps));
+  asking(command, "get", "show an app and its settings", "millrace apps get hello")
+    .argument("<app>", "the app's name")
+    .action(withService(getApp));
+  asking(
+    command,
+    "scale",
+    "change how an app scales, without a new version",
+    "millrace apps scale hello --min 1 --max 4 --grace 1h",
+  )
+    .argument("<app>", "the app's name")
+    .option("--min <count>", "minimum number of replicas")
+    .option("--max <count>", "maximum number of replicas")
+    .option("--concurrency <count>", "how many calls one replica takes at a time")
+    .option("--cooldown <duration>", "how long an idle replica is kept")
+    .option("--grace <duration>", "how long a run may take")
+    .action(withService(scaleApp));
+  asking(command, "rollback", "go back to an earlier version", "millrace apps rollback hello")
+    .argument("<app>", "the app's name")
+    .argument("[build]", "the build to go back to (default: the successful one before the current)")
+    .action(withService(rollBack));
+  asking(command, "delete", "delete an app and all its versions", "millrace apps delete hello --yes")
+    .argument("<app>", "the app's name")
+    .option("--yes", "do not ask for confirmation")
+    .action(withService(deleteApp));
+}
+
+function defineRestart(command: Command): void {
+  examples(remote(command).argument("<app>", "the app's name"), "millrace restart hello").action(
+    withService(async ({ api, out }: Task, app: string) =>
+      out.show(await restartApp(api, app), () => `${app} is restarted.\n`),
+    ),
+  );
+}
+
+function defineContainers(command: Command): void {
+  asking(command, "list", "list an app's current replicas", "millrace containers list hello")
+    .argument("<app>", "the app's name")
+    .action(withService(listContainers));
+}
+
+async function listApps({ api, out }: Task): Promise<void> {
+  const apps = await api.get(APPS, await api.path("apps"));
+  const prefix = `${await api.project()}-`;
+  out.list(apps, {
+    APP: ({ id }) => id.slice(prefix.length),
+    STATUS: ({ status }) => paintStatus(status),
+    UPDATED: ({ updatedAt }) => relative(updatedAt),
+    CREATED: ({ createdAt }) => relative(createdAt),
+  });
+  if (apps.length === 0) out.note("none yet: millrace init, then millrace deploy");
+}
+
+async function getApp({ api, out }: Task, app: string): Promise<void> {
+  const found = await api.get(APP, await api.appPath(app), { about: { app } });
+  const seconds = (text: string): string => duration(Number(text) * 1000);
+  const endpoint = api.site.apiUrl === null ? null : (await api.appUrl(app, "")).slice(0, -1);
+  out.show(found, () =>
+    fields([
+      ["id", found.id],
+      ["status", paintStatus(found.status)],
+      found.startFailure ? ["failure", found.startFailure] : null,
+      endpoint === null ? null : ["endpoint", endpoint],
+      found.host ? ["own host", hostUrl(found.host, api.site.apiUrl)] : null,
+      ["build", `${found.latestBuildId ?? "none"}  ${paintStatus(found.lastBuildStatus ?? "")}`.trim()],
+      ["replicas", `${found.minReplicaCount} to ${found.maxReplicaCount}`],
+      ["hardware", `${found.hardware}, ${found.cpu} cores, ${found.memory} GB`],
+      ["cooldown", seconds(found.cooldownPeriodSeconds)],
+      ["grace", seconds(found.responseGracePeriodSeconds)],
+      ["updated", relative(found.updatedAt)],
+      ["created", relative(found.createdAt)],
+    ]),
+  );
+}
+
+/** The URL of an app host: its protocol and port are those of the app endpoints, if known. */
+function hostUrl(host: string, apiUrl: string | null): string {
+  if (apiUrl === null) return host;
+  const { protocol, port } = new URL(apiUrl);
+  return `${protocol}//${host}${port === "" ? "" : `:${port}`}`;
+}
+
+async function scaleApp({ api, flags, out }: Task<ScaleFlags>, app: string): Promise<void> {
+  const { min, max, concurrency, cooldown, grace } = flags;
+  const body: Partial<Scaling> = {
+    ...(min !== undefined && { minReplicaCount: readCount("--min", min) }),
+    ...(max !== undefined && { maxReplicaCount: readCount("--max", max) }),
+    ...(concurrency !== undefined && { replicaConcurrency: readCount("--concurrency", concurrency) }),
+    ...(cooldown !== undefined && { cooldownPeriodSeconds: readSeconds("--cooldown", cooldown) }),
+    ...(grace !== undefined && { responseGracePeriodSeconds: readSeconds("--grace", grace) }),
+  };
+  if (Object.keys(body).length === 0)
+    throw usage("nothing to change", `millrace apps scale ${app} --min 1 --max 4`);
+  const changed = await api.ask(APP, "PATCH", await api.appPath(app), { body, about: { app } });
+  out.show(changed, () => `${app} is changed.\n`);
+}
+
+async function rollBack({ api, out }: Task, app: string, build?: string): Promise<void> {
+  const buildId = build ?? (await findEarlier(api, app));
+  const path = await api.appPath(app, "/rollback");
+  const answer = await api.ask(APP, "POST", path, { body: { buildId }, about: { app } });
+  out.show(answer, () => `${app} now serves build ${buildId} again.\n`);
+}
+
+async function deleteApp({ api, flags, out, signal }: Task<YesFlags>, app: string): Promise<void> {
+  const path = await api.appPath(app);
+  // Before the question: a mistyped name is found out first.
+  await api.get(APP, path, { about: { app } });
+  await confirm(`Delete ${app} of ${await api.project()} and all its versions?`, flags, signal);
+  const answer = await api.ask(ID, "DELETE", path, { about: { app } });
+  out.show(answer, () => `${app} is deleted.\n`);
+}
+
+/** Has the service replace an app's replicas; resolves once calls go to the new ones. */
+export async function restartApp(api: Api, app: string): Promise<AppRecord> {
+  return await api.ask(APP, "POST", await api.appPath(app, "/restart"), { about: { app } });
+}
+
+async function listContainers({ api, out }: Task, app: string): Promise<void> {
+  const found = await api.get(CONTAINERS, await api.appPath(app, "/containers"), { about: { app } });
+  out.list(found, {
+    CONTAINER: ({ containerId }) => containerId,
+    STATE: ({ isTerminating, containerState }) => (isTerminating ? "stopping" : paintStatus(containerState)),
+    STARTED: ({ containerStartTimestamp }) => relative(containerStartTimestamp),
+    "READY FOR": ({ containerRunningTimeMs }) => duration(containerRunningTimeMs),
+    BUILD: ({ buildId }) => buildId,
+  });
+  for (const { containerId, pendingReason } of found)
+    if (pendingReason) out.note(`${containerId} waits: ${pendingReason}`);
+  if (found.length === 0) out.note("none: the next call starts one");
+}
+
+/** Reads an option that is a whole number. */
+function readCount(option: string, text: string): number {
+  if (!/^\d{1,6}$/.test(text)) throw usage(`${option} takes a number, not ${JSON.stringify(text)}`);
+  return Number(text);
+}
+
+/** Reads an option that is a duration. */
+function readSeconds(option: string, text: string): number {
+  const seconds = parseDuration(text);
+  if (seconds === null)
+    throw usage(`${option} takes a duration such as 90s or 15m, not ${JSON.stringify(text)}`);
+  return seconds;
+}

@@ -1,0 +1,198 @@
+import path from "node:path";
+import type { Command } from "commander";
+import { explainCall, explainError } from "./explain.ts";
+import { ConnectionError, textOf } from "./http.ts";
+import { EXIT, usage } from "../failure.ts";
+import { examples, remote } from "../options.ts";
+import type { Definitions } from "../options.ts";
+import { duration } from "../output.ts";
+import { withProgress } from "../terminal.ts";
+import { withService } from "./task.ts";
+import type { RemoteFlags, Task, Texts } from "./task.ts";
+import { Agent as TlsAgent, request as tlsRequest } from "node:https";
+import { Agent, request } from "../../kit/node-http.ts";
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { PACKAGE_DIR } from "../../config/package-files.ts";
+
+type BenchFlags = RemoteFlags & Required<Texts<"app" | "data" | "seconds" | "connections">>;
+
+const MAX_SECONDS = 600;
+const MAX_CONNECTIONS = 1_000;
+/** From this share of a core on, the client may be what holds the figures down. */
+const BUSY_CLIENT = 0.85;
+
+/** `millrace bench` */
+export const COMMANDS: Definitions = { bench: defineBench };
+
+function defineBench(command: Command): void {
+  remote(command)
+    .argument(
+      "[words...]",
+      "in a clone: sync, cold, stream, async, deploy or walls, then its own options after --",
+    )
+    .option("--app <app>", "the app to call; its function run is used", "hello")
+    .option("--data <json>", "arguments as a JSON object", "{}")
+    .option("--seconds <count>", "how many seconds to measure", "5")
+    .option("--connections <count>", "how many calls to make at a time", "16");
+  examples(command, "millrace bench", "millrace bench --app hello --seconds 10 --connections 64").action(
+    async (words: readonly string[], flags: BenchFlags, self: Command) => {
+      if (words.length === 0) return await withService(bench)(flags, self);
+      process.exitCode = await runRepositoryBench(words, flags.json === true);
+    },
+  );
+}
+
+async function bench({ api, flags, out, signal }: Task<BenchFlags>): Promise<void> {
+  const seconds = readCount("--seconds", flags.seconds, MAX_SECONDS);
+  const connections = readCount("--connections", flags.connections, MAX_CONNECTIONS);
+  const url = await api.appUrl(flags.app, "run");
+  // Starts a replica, and reports errors before the clock runs.
+  const first = await api.open("POST", url, { body: flags.data });
+  const text = await textOf(first);
+  if (first.status !== 200) throw explainCall(api.site, { app: flags.app, functionName: "run" }, first, text);
+  const call = { url, token: api.site.token ?? "", body: flags.data };
+  const figures = await withProgress(`calling ${flags.app}/run for ${seconds} s`, out.isJson, async () => {
+    return await measureCalls(call, connections, seconds, signal).catch((error: unknown) => {
+      throw explainError(error);
+    });
+  });
+  out.show({ app: flags.app, url, ...figures }, () => figuresText(url, figures));
+  if (figures.failures > 0) process.exitCode = EXIT.failure;
+}
+
+function readCount(option: string, text: string, max: number): number {
+  const count = Number(text);
+  if (/^\d+$/.test(text) && count >= 1 && count <= max) return count;
+  throw usage(`${option} takes a whole number from 1 to ${max}, not ${JSON.stringify(text)}`);
+}
+
+function figuresText(url: string, figures: CallFigures): string {
+  const { calls, failures, calls_per_second: rate, seconds, connections } = figures;
+  const share = Math.round(figures.client_cpu * 100);
+  const isClient = figures.client_cpu >= BUSY_CLIENT;
+  return [
+    url,
+    `calls/s     ${rate}   ${calls} calls in ${seconds} s over ${connections} connections`,
+    `p50         ${duration(figures.p50_ms)}`,
+    `p99         ${duration(figures.p99_ms)}`,
+    `failures    ${failures}`,
+    `client CPU  ${share} % of a core${isClient ? ": the client is the bottleneck, the service could do more" : ""}`,
+    "",
+  ].join("\n");
+}
+
+type BenchCall = { readonly url: string; readonly token: string; readonly body: string };
+
+/** What a number of connections achieved in a given time. */
+type CallFigures = {
+  readonly connections: number;
+  readonly seconds: number;
+  readonly calls: number;
+  /** Of them, with another status than 200. */
+  readonly failures: number;
+  readonly calls_per_second: number;
+  readonly p50_ms: number;
+  readonly p99_ms: number;
+  /** Of one core, by this client: near 1 it is the client that is measured. */
+  readonly client_cpu: number;
+};
+
+/** Calls a function over kept connections, one call in flight on each, and measures from the write to the last byte. */
+async function measureCalls(
+  call: BenchCall,
+  connections: number,
+  seconds: number,
+  signal: AbortSignal,
+): Promise<CallFigures> {
+  const isTls = call.url.startsWith("https:");
+  const agent = new (isTls ? TlsAgent : Agent)({ keepAlive: true, maxSockets: connections });
+  const latencies: number[] = [];
+  let failures = 0;
+  const [startedAt, cpuBefore] = [performance.now(), process.cpuUsage()];
+  const until = startedAt + seconds * 1000;
+  const work = async (): Promise<void> => {
+    while (performance.now() < until) {
+      const sentAt = performance.now();
+      if ((await callOnce(call, isTls, agent, signal)) !== 200) failures += 1;
+      latencies.push(performance.now() - sentAt);
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: connections }, work));
+  } finally {
+    agent.destroy();
+  }
+  const took = (performance.now() - startedAt) / 1000;
+  const { user, system } = process.cpuUsage(cpuBefore);
+  const sorted = Float64Array.from(latencies).toSorted();
+  return {
+    connections,
+    seconds: rounded(took, 2),
+    calls: sorted.length,
+    failures,
+    calls_per_second: Math.round(sorted.length / took),
+    p50_ms: rounded(quantile(sorted, 0.5), 3),
+    p99_ms: rounded(quantile(sorted, 0.99), 3),
+    client_cpu: rounded((user + system) / 1e6 / took, 2),
+  };
+}
+
+/** The smallest value that at least this share (0 to 1) of the sorted values does not exceed; 0 when there is none. */
+function quantile(sorted: Float64Array, share: number): number {
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
+}
+
+async function callOnce(
+  { url, token, body }: BenchCall,
+  isTls: boolean,
+  agent: Agent,
+  signal: AbortSignal,
+): Promise<number> {
+  return await new Promise((resolve, reject) => {
+    const headers = {
+      authorization: `Bearer ${token}`,
+      "content-type": "application/json",
+      "content-length": Buffer.byteLength(body),
+    };
+    const sent = (isTls ? tlsRequest : request)(url, { method: "POST", agent, headers, signal }, (answer) => {
+      answer.resume();
+      answer.on("end", () => resolve(answer.statusCode ?? 0));
+      answer.on("error", reject);
+    });
+    sent.on("error", (error) => reject(signal.aborted ? error : new ConnectionError(url, error.message)));
+    sent.end(body);
+  });
+}
+
+function rounded(value: number, digits: number): number {
+  return Number(value.toFixed(digits));
+}
+
+const BENCH = path.join(PACKAGE_DIR, "bench", "bench.ts");
+
+/** Runs one of the repository's own benches, which are in a clone alone; resolves with its exit code. */
+async function runRepositoryBench(words: readonly string[], isJson: boolean): Promise<number> {
+  if (!existsSync(BENCH)) {
+    throw usage(
+      `the bench ${JSON.stringify(words[0])} only works in a clone of the repository`,
+      "millrace bench without an argument measures the running service",
+    );
+  }
+  const args = [...process.execArgv, BENCH, ...words, ...(isJson ? ["--json"] : [])];
+  const child = spawn(process.execPath, args, { stdio: "inherit" });
+  // Ctrl-C reaches it as well; it clears up, and we wait for that.
+  const ignore = (): void => {};
+  process.on("SIGINT", ignore);
+  const forward = (): boolean => child.kill("SIGTERM");
+  process.on("SIGTERM", forward);
+  try {
+    return await new Promise((resolve, reject) => {
+      child.once("error", reject);
+      child.once("exit", (code) => resolve(code ?? 1));
+    });
+  } finally {
+    process.off("SIGINT", ignore);
+    process.off("SIGTERM", forward);
+  }
+}

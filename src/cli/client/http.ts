@@ -1,0 +1,101 @@
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { request as tlsRequest } from "node:https";
+import { Transform } from "node:stream";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { request as plainRequest } from "../../kit/node-http.ts";
+import { SseParser } from "../../client/sse.ts";
+import type { Message } from "../../client/sse.ts";
+
+type Sending = {
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Buffer | Readable;
+  readonly signal?: AbortSignal;
+};
+
+/** An answer whose body has yet to be read. */
+export type Answer = {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: IncomingMessage;
+};
+
+/** No answer came, or the connection was lost on the way. */
+export class ConnectionError extends Error {
+  readonly url: string;
+
+  constructor(url: string, reason: string) {
+    super(reason);
+    this.name = "ConnectionError";
+    this.url = url;
+  }
+}
+
+/**
+ * Sends one request and resolves with the head of its answer. On `node:http`, because `fetch` gives up after five
+ * minutes without a head and a run may take hours.
+ */
+export async function send(url: string, { method = "GET", headers, body, signal }: Sending): Promise<Answer> {
+  const request = url.startsWith("https:") ? tlsRequest : plainRequest;
+  return await new Promise((resolve, reject) => {
+    const sent = request(url, { method, headers, ...(signal && { signal }) }, (answer) => {
+      resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: answer });
+    });
+    sent.on("error", (error: NodeJS.ErrnoException) => {
+      reject(signal?.aborted ? error : new ConnectionError(url, reasonOf(error)));
+    });
+    if (body === undefined || typeof body === "string" || Buffer.isBuffer(body)) sent.end(body);
+    // A server may answer before it has read everything; the answer says why.
+    else pipeline(body, sent).catch((error: Error) => (sent.destroyed ? undefined : sent.destroy(error)));
+  });
+}
+
+/** A stream that passes bytes through and reports how many. */
+export function countBytes(onBytes: (count: number) => void): Transform {
+  return new Transform({
+    transform(chunk: Buffer, _, done) {
+      onBytes(chunk.length);
+      done(null, chunk);
+    },
+  });
+}
+
+/** All of a body. */
+export async function bytesOf({ body }: Answer): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  for await (const piece of body) pieces.push(piece as Buffer);
+  return Buffer.concat(pieces);
+}
+
+/** All of a body as text. */
+export async function textOf(answer: Answer): Promise<string> {
+  return (await bytesOf(answer)).toString();
+}
+
+const REASONS: Record<string, string> = {
+  ECONNREFUSED: "connection refused",
+  ENOTFOUND: "no such host",
+  EAI_AGAIN: "its name cannot be resolved right now",
+  ECONNRESET: "the connection was lost",
+  EPIPE: "the connection was lost",
+  ETIMEDOUT: "it did not answer in time",
+  EHOSTUNREACH: "the host cannot be reached",
+  ENETUNREACH: "the network cannot be reached",
+  EPROTO: "it does not speak TLS",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is self-signed",
+  CERT_HAS_EXPIRED: "its certificate has expired",
+};
+
+function reasonOf(error: NodeJS.ErrnoException): string {
+  // A host with several addresses gives one error for all; the first tells enough.
+  const [first] = error instanceof AggregateError ? (error.errors as NodeJS.ErrnoException[]) : [error];
+  const { code = "", message } = first ?? error;
+  return REASONS[code] ?? message;
+}
+
+/** The messages of a stream of server-sent events, as they come; one that was cut off is left out. */
+export async function* readMessages(body: AsyncIterable<Uint8Array>): AsyncGenerator<Message> {
+  const parser = new SseParser();
+  for await (const bytes of body) yield* parser.feed(bytes);
+}

@@ -1,0 +1,49 @@
+import type { Command } from "commander";
+import { NEW_PROJECT, PROJECTS } from "../../shapes/people.ts";
+import { asking, examples, remote } from "../options.ts";
+import type { Definitions } from "../options.ts";
+import { printableName } from "../output.ts";
+import { changeProfile } from "./site.ts";
+import { theOne, withService } from "./task.ts";
+import type { Task } from "./task.ts";
+
+/** `millrace projects [list|create|use]` */
+export const COMMANDS: Definitions = { projects: defineProjects };
+
+function defineProjects(command: Command): void {
+  examples(remote(command.command("list", { isDefault: true })), "millrace projects")
+    .description("list your projects")
+    .action(withService(listProjects));
+  asking(command, "create", "create a project; you become its owner", "millrace projects create models")
+    .argument("<name>", "the project's name")
+    .action(withService(createProject));
+  asking(command, "use", "use this project from now on", "millrace projects use p-1a2b3c4d")
+    .argument("<project>", "the project's id or name")
+    .action(withService(useProject));
+}
+
+async function listProjects({ api, out }: Task): Promise<void> {
+  const projects = await api.get(PROJECTS, "/v2/projects");
+  const current = await api.project().catch(() => null);
+  out.list(projects, {
+    "": ({ id }) => (id === current ? "*" : " "),
+    PROJECT: ({ id }) => id,
+    NAME: ({ name }) => printableName(name),
+  });
+}
+
+async function createProject({ api, out }: Task, name: string): Promise<void> {
+  const made = await api.ask(NEW_PROJECT, "POST", "/v2/projects", { body: { name } });
+  out.show(made, () => `${made.id}\n`);
+  out.note(`millrace projects use ${made.id}`);
+}
+
+async function useProject({ api, out }: Task, wanted: string): Promise<void> {
+  const found = theOne(await api.get(PROJECTS, "/v2/projects"), wanted, ({ name }) => name === wanted, {
+    none: "you have no project",
+    several: "several of your projects have the name",
+    hint: "millrace projects list",
+  });
+  changeProfile(api.site.baseUrl, { project: found.id }, true);
+  out.show(found, () => `Now using project ${found.id} (${printableName(found.name)}).\n`);
+}

@@ -1,0 +1,187 @@
+import type { Command } from "commander";
+import { indentedJson } from "../../model/json-layout.ts";
+import { RUN_STATES } from "../../model/run.ts";
+import { ACCEPTED_RUN, RUN, RUNS } from "../../shapes/runs.ts";
+import type { RunRecord } from "../../shapes/runs.ts";
+import { firstOf, readLimit } from "./api.ts";
+import { explain, readJson } from "./explain.ts";
+import { ConnectionError, readMessages, textOf } from "./http.ts";
+import { CliFailure, usage } from "../failure.ts";
+import { asking } from "../options.ts";
+import type { Definitions } from "../options.ts";
+import { answerText, duration, fields, paintStatus, printable, relative } from "../output.ts";
+import { readChoice, withService } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { errorIn } from "../../shapes/shape.ts";
+
+type ListFlags = RemoteFlags & Texts<"status"> & Switches<"async"> & { readonly limit: string };
+
+const RESULT = ',"result":';
+
+/** `millrace runs list|get|tail|cancel` */
+export const COMMANDS: Definitions = { runs: defineRuns };
+
+function defineRuns(command: Command): void {
+  const sample = "019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa";
+  asking(
+    command,
+    "list",
+    "list runs, newest first",
+    "millrace runs list",
+    "millrace runs list hello --status failure",
+  )
+    .argument("[app]", "the app's name (default: all apps of the project)")
+    .option("--limit <count>", "how many to show at most", "20")
+    .option("--status <status>", `only those: ${RUN_STATES.join(", ")}`)
+    .option("--async", "only async runs")
+    .action(withService(listRuns));
+  asking(command, "get", "show a run, and its result once it has ended", `millrace runs get hello ${sample}`)
+    .argument("<app>", "the app's name")
+    .argument("<run>", "the run's id")
+    .action(withService(getRun));
+  const tail = "print what a run yields, from the beginning to the end";
+  asking(command, "tail", tail, `millrace runs tail counter ${sample}`)
+    .argument("<app>", "the app's name")
+    .argument("<run>", "the run's id")
+    .option("--after <number>", "skip this many messages", "0")
+    .action(withService(tailRun));
+  asking(command, "cancel", "cancel a queued or running run", `millrace runs cancel hello ${sample}`)
+    .argument("<app>", "the app's name")
+    .argument("<run>", "the run's id")
+    .action(withService(cancelRun));
+}
+
+async function listRuns({ api, flags, out }: Task<ListFlags>, app?: string): Promise<void> {
+  const { async: asyncOnly } = flags;
+  const status = readChoice("--status", RUN_STATES, flags.status);
+  const path = await (app === undefined ? api.path("runs") : api.appPath(app, "/runs"));
+  const asked = { query: { status, asyncOnly }, about: app === undefined ? {} : { app } };
+  out.list(await firstOf(api, RUNS, path, readLimit(flags.limit), asked), {
+    RUN: ({ id }) => id,
+    ...(app === undefined && {
+      APP: ({ modelId, projectId }: RunRecord) => modelId.slice(projectId.length + 1),
+    }),
+    CALLED: (run) => calledText(run),
+    STATUS: ({ status }) => paintStatus(status),
+    CODE: ({ statusCode }) => String(statusCode ?? "–"),
+    TOOK: ({ runtimeMs }) => duration(runtimeMs),
+    CREATED: ({ createdAt }) => relative(createdAt),
+    ERROR: ({ error }) => printable(error?.message.split("\n")[0] ?? ""),
+  });
+}
+
+async function getRun({ api, out }: Task, app: string, id: string): Promise<void> {
+  const answer = await api.open("GET", await api.appUrl(app, `runs/${encodeURIComponent(id)}`));
+  const text = await textOf(answer);
+  if (answer.status !== 200) throw explain(answer, text, api.site, { app });
+  if (out.isJson) {
+    process.stdout.write(`${text}\n`);
+    return;
+  }
+  process.stdout.write(describe(readJson(RUN, text, api.site.baseUrl)));
+  // Cut out of the text: read and written again, long numbers would lose digits.
+  const index = text.indexOf(RESULT);
+  if (index !== -1)
+    process.stdout.write(`\n${answerText(indentedJson(text.slice(index + RESULT.length, -1)))}\n`);
+}
+
+function describe(run: RunRecord): string {
+  const { error, statusCode, webhookEndpoint, webhookStatus } = run;
+  return fields([
+    ["run", run.id],
+    ["called", calledText(run)],
+    ["status", `${paintStatus(run.status)}${statusCode === null ? "" : `  ${statusCode}`}`],
+    error && ["error", printable(`${error.code}: ${error.message}`)],
+    ["created", `${relative(run.createdAt)}  ${run.createdAt}`],
+    ["waited", duration(run.queueTimeMs)],
+    ["took", duration(run.runtimeMs)],
+    ["container", run.containerId ?? "–"],
+    webhookEndpoint === null
+      ? null
+      : ["webhook", `${paintStatus(webhookStatus)}  ${printable(webhookEndpoint)}`],
+  ]);
+}
+
+function calledText(run: RunRecord): string {
+  return printable(`${calledName(run)}${run.async ? " (async)" : ""}`);
+}
+
+async function cancelRun({ api, out }: Task, app: string, id: string): Promise<void> {
+  const url = await api.appUrl(app, `runs/${encodeURIComponent(id)}/cancel`);
+  const answer = await api.ask(ACCEPTED_RUN, "POST", url, { about: { app } });
+  out.show(answer, () => `run ${id} is cancelled.\n`);
+}
+
+const MAX_GAP_MS = 5_000;
+const MAX_LOSSES = 20;
+
+/** Prints everything that a run yields, live or later; a connection that is lost is resumed where it broke. */
+async function tailRun(
+  task: Task<RemoteFlags & { readonly after: string }>,
+  app: string,
+  id: string,
+): Promise<void> {
+  const { flags, out, signal } = task;
+  if (!/^\d{1,15}$/.test(flags.after)) {
+    throw usage(`--after takes a number, not ${JSON.stringify(flags.after)}`);
+  }
+  const position = { after: flags.after };
+  for (let losses = 0; ; losses += 1) {
+    const end = await readOn(task, app, id, position);
+    if (end) {
+      if (end.status !== "success") throw failed(end);
+      out.note(`run ${id}: ${end.status}, ${duration(end.runtimeMs)}`);
+      return;
+    }
+    if (losses === MAX_LOSSES) throw new CliFailure("the connection was lost too often");
+    await sleep(Math.min(100 * 2 ** losses, MAX_GAP_MS), undefined, { signal });
+  }
+}
+
+/** Prints from a position on; gives the run's record at its end, null when the connection was lost before. */
+async function readOn(
+  { api, out }: Task,
+  app: string,
+  id: string,
+  position: { after: string },
+): Promise<RunRecord | null> {
+  const url = await api.appUrl(app, `runs/${encodeURIComponent(id)}/events`);
+  const answer = await api.open("GET", url, { headers: { "last-event-id": position.after } });
+  // Everything was read before: only the record is missing.
+  if (answer.status === 204) return await api.get(RUN, await api.appUrl(app, `runs/${id}`));
+  if (answer.status !== 200) throw explain(answer, await textOf(answer), api.site, { app });
+  try {
+    for await (const { id: number, event, data } of readMessages(answer.body)) {
+      if (event === "end") return readJson(RUN, data, api.site.baseUrl);
+      // The service gives up on this answer; the next one says why, if the reason lasts.
+      if (event === "error" && requestOf(data) === answer.headers["x-request-id"]) return null;
+      if (event === "truncated") out.warn("some of what the run yielded is not stored");
+      else out.line({ id: Number(number), ...(event !== null && { event }), data }, answerText(data));
+      position.after = number ?? position.after;
+    }
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? "";
+    if (api.signal.aborted || !(error instanceof ConnectionError || code.startsWith("ECONN"))) throw error;
+  }
+  return null;
+}
+
+/** The request that an error of the service is about; null for another text. */
+function requestOf(data: string): string | null {
+  try {
+    return errorIn(JSON.parse(data))?.request_id ?? null;
+  } catch {
+    return null;
+  }
+}
+
+function failed({ id, status, error }: RunRecord): CliFailure {
+  const message = error ? `${error.code}: ${error.message}` : `the run ended as ${status}`;
+  return new CliFailure(message, { requestId: id, ...(error && { code: error.code }) });
+}
+
+/** What a run has called: a function by its name, a server by method and path. */
+export function calledName(run: { readonly functionName: string; readonly method: string }): string {
+  return run.functionName.startsWith("/") ? `${run.method} ${run.functionName}` : run.functionName;
+}

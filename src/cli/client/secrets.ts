@@ -1,0 +1,186 @@
+import type { Command } from "commander";
+import { readFileSync } from "node:fs";
+import { parseEnv } from "node:util";
+import { SECRET_MAP, SECRET_NAME } from "../../shapes/projects.ts";
+import type { SecretMap } from "../../model/app.ts";
+import { APPS } from "../../shapes/apps.ts";
+import type { AppStatus } from "../../shapes/apps.ts";
+import { CliFailure, usage } from "../failure.ts";
+import { asking } from "../options.ts";
+import type { Definitions } from "../options.ts";
+import { pastable } from "../program-name.ts";
+import { readStdin } from "../terminal.ts";
+import { withService } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
+import { restartApp } from "./apps.ts";
+
+type SecretFlags = RemoteFlags & Texts<"app" | "envFile" | "stdin"> & Switches<"show" | "restart">;
+
+/** The states of an app whose next replica is a new one anyway. */
+const WITHOUT_REPLICAS: readonly AppStatus[] = ["cold", "pending", "deploying"];
+const RESTART = "then restart the replicas that would keep the old values";
+
+const HIDDEN = "••••••••";
+
+/** `millrace secrets list|set|unset` */
+export const COMMANDS: Definitions = { secrets: defineSecrets };
+
+function defineSecrets(command: Command): void {
+  scoped(asking(command, "list", "list secrets by name", "millrace secrets list --app hello"))
+    .option("--show", "show the values as well")
+    .action(withService(listSecrets));
+  scoped(
+    asking(
+      command,
+      "set",
+      "add or change secrets",
+      "millrace secrets set API_KEY=s3cret",
+      "pass show api | millrace secrets set --stdin API_KEY",
+    ),
+  )
+    .argument("[pairs...]", "NAME=value")
+    .option("--env-file <file>", "read NAME=value lines from a file")
+    .option("--stdin <name>", "read one value from stdin, to keep it out of your shell's history")
+    .option("--restart", RESTART)
+    .action(withService(setSecrets));
+  scoped(asking(command, "unset", "remove secrets", "millrace secrets unset API_KEY"))
+    .argument("<names...>", "their names")
+    .option("--restart", RESTART)
+    .action(withService(unsetSecrets));
+}
+
+function scoped(command: Command): Command {
+  return command.option("--app <app>", "use this app's secrets instead of the project's");
+}
+
+async function listSecrets(task: Task<SecretFlags>): Promise<void> {
+  const { flags, out } = task;
+  const entries = Object.entries(await read(task)).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const shown = entries.map(([name, value]) => ({ name, value: flags.show ? value : undefined }));
+  out.list(shown, {
+    NAME: ({ name }) => name,
+    VALUE: ({ value }) => (value === undefined ? HIDDEN : JSON.stringify(value)),
+  });
+}
+
+async function setSecrets(task: Task<SecretFlags>, pairs: readonly string[]): Promise<void> {
+  const { flags } = task;
+  const given: Record<string, string> = flags.envFile === undefined ? {} : readEnvFile(flags.envFile);
+  for (const pair of pairs) {
+    const index = pair.indexOf("=");
+    if (index < 1) throw usage(`${JSON.stringify(pair)} is not NAME=value`);
+    given[pair.slice(0, index)] = pair.slice(index + 1);
+  }
+  // The last line break is echo's or an editor's, and no part of a key.
+  if (flags.stdin !== undefined)
+    given[flags.stdin] = String(await readStdin("--stdin")).replace(/\r?\n$/, "");
+  const names = Object.keys(given);
+  if (names.length === 0) throw usage("nothing to set", "millrace secrets set NAME=value");
+  const bad = names.find((name) => !SECRET_NAME.test(name));
+  if (bad !== undefined) throw usage(`${JSON.stringify(bad)} cannot be the name of a secret`);
+  await write(task, { ...(await read(task)), ...given });
+  await finish(task, "set", names, `${names.join(", ")} set`, `Set ${names.join(", ")}.`);
+}
+
+async function unsetSecrets(task: Task<SecretFlags>, names: readonly string[]): Promise<void> {
+  const before = await read(task);
+  const unknown = names.filter((name) => !Object.hasOwn(before, name));
+  if (unknown.length > 0) {
+    throw new CliFailure(`there is no secret ${unknown.join(", ")}`, { hint: "millrace secrets list" });
+  }
+  const after = Object.entries(before).filter(([name]) => !names.includes(name));
+  await write(task, Object.fromEntries(after));
+  await finish(task, "unset", names, `${names.join(", ")} removed`, `Removed ${names.join(", ")}.`);
+}
+
+/** Restarts apps if `--restart` was given, and prints what was done; `done` is for the failure of a restart. */
+async function finish(
+  task: Task<SecretFlags>,
+  member: "set" | "unset",
+  names: readonly string[],
+  done: string,
+  said: string,
+): Promise<void> {
+  const { flags, out } = task;
+  const restarted = flags.restart ? await restartAffected(task, done) : null;
+  const then = restarted === null ? seenLater(flags) : sentence(restartedText(restarted));
+  out.show({ [member]: names, ...(restarted && { restarted }) }, () => `${said} ${then}\n`);
+}
+
+/**
+ * Restarts the app whose secrets have changed, or every app of the project that has replicas. One that cannot be
+ * restarted does not keep the others from it; the failure then says what was done.
+ */
+async function restartAffected(task: Task<SecretFlags>, done: string): Promise<string[]> {
+  const { api, flags } = task;
+  const restarted: string[] = [];
+  const failures: (readonly [app: string, failure: CliFailure])[] = [];
+  for (const name of flags.app === undefined ? await appsWithReplicas(task) : [flags.app]) {
+    try {
+      await restartApp(api, name);
+      restarted.push(name);
+    } catch (error) {
+      if (!(error instanceof CliFailure)) throw error;
+      // Of a whole project: its first deploy failed, so there is nothing to restart.
+      const isNew = error.detail.code === "build_not_found" && flags.app === undefined;
+      if (!isNew) failures.push([name, error]);
+    }
+  }
+  const [first] = failures;
+  if (!first) return restarted;
+  const [name, { detail }] = first;
+  const which = failures.map(([app, { message }]) => `${app} could not be restarted: ${message}`);
+  throw new CliFailure(
+    [done, ...(restarted.length > 0 ? [restartedText(restarted)] : []), ...which].join("; "),
+    {
+      ...detail,
+      hint: `fix the app or the secret (millrace logs ${name} shows why), then millrace restart ${name}`,
+    },
+  );
+}
+
+async function appsWithReplicas({ api }: Task): Promise<string[]> {
+  const prefix = `${await api.project()}-`;
+  const apps = await api.get(APPS, await api.path("apps"));
+  return apps
+    .filter(({ status }) => !WITHOUT_REPLICAS.includes(status))
+    .map(({ id }) => id.slice(prefix.length));
+}
+
+function restartedText(apps: readonly string[]): string {
+  return apps.length === 0 ? "no replicas are running" : `restarted ${apps.join(", ")}`;
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}
+
+function seenLater({ app }: SecretFlags): string {
+  const command = app === undefined ? "millrace restart APP" : `millrace restart ${app}`;
+  return `Replicas that start from now on see the change; ${pastable(command)} restarts those that run.`;
+}
+
+async function pathOf({ api, flags }: Task<SecretFlags>): Promise<string> {
+  return await (flags.app === undefined ? api.path("secrets") : api.appPath(flags.app, "/secrets"));
+}
+
+async function read(task: Task<SecretFlags>): Promise<SecretMap> {
+  return await task.api.get(SECRET_MAP, await pathOf(task), { about: about(task) });
+}
+
+/** Puts the map in the place of the one that is there: the service knows only whole ones. */
+async function write(task: Task<SecretFlags>, body: SecretMap): Promise<void> {
+  await task.api.ask(SECRET_MAP, "PATCH", await pathOf(task), { body, about: about(task) });
+}
+
+function about({ flags }: Task<SecretFlags>): { app?: string } {
+  return flags.app === undefined ? {} : { app: flags.app };
+}
+
+function readEnvFile(file: string): Record<string, string> {
+  try {
+    return { ...parseEnv(readFileSync(file, "utf8")) } as Record<string, string>;
+  } catch (error) {
+    throw usage(`${file} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
+  }
+}

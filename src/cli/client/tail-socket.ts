@@ -1,0 +1,91 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { WebSocket } from "ws";
+import type { Infer, Shape } from "../../shapes/shape.ts";
+import { CliFailure } from "../failure.ts";
+import type { Api, Query } from "./api.ts";
+import { explain, explainConnection, readJson } from "./explain.ts";
+import { ConnectionError } from "./http.ts";
+
+/** How a socket was closed: 1000 when there was no more to tell. */
+export type SocketEnd = { readonly code: number; readonly reason: string };
+
+/** Frames that one WebSocket of the management plane sends, and others after it. */
+type Source<S extends Shape> = {
+  readonly shape: S;
+  readonly path: string;
+  /** Asked for each connection: it says after which frame to go on. */
+  readonly query: () => Query;
+  /** Whether this is the end; otherwise the connection was lost, and is made again. */
+  readonly isOver: (end: SocketEnd) => boolean;
+  /** So many connections in a row may end without a frame. */
+  readonly maxLosses: number;
+  /** The wait before the next connection. */
+  readonly gapMs: number;
+};
+
+/** Reads frames to their end; false if the connection was lost too often. */
+export async function followFrames<S extends Shape>(
+  api: Api,
+  { shape, path, query, isOver, maxLosses, gapMs }: Source<S>,
+  onFrame: (frame: Infer<S>) => void,
+): Promise<boolean> {
+  for (let losses = 0; losses < maxLosses; losses += 1) {
+    const end = await readFrames(api, shape, path, query(), (frame) => {
+      losses = 0;
+      onFrame(frame);
+    });
+    if (isOver(end)) return true;
+    if (end.code === 1008)
+      throw new CliFailure(
+        `the service ended the connection: ${end.reason || "the token is no longer valid"}`,
+      );
+    await sleep(gapMs, undefined, { signal: api.signal });
+  }
+  return false;
+}
+
+/** Reads the frames of one WebSocket until it ends; the token travels in a header. */
+async function readFrames<S extends Shape>(
+  { site, signal }: Api,
+  shape: S,
+  path: string,
+  query: Query,
+  onFrame: (frame: Infer<S>) => void,
+): Promise<SocketEnd> {
+  const url = new URL(`${site.baseUrl}${path}`);
+  url.protocol = url.protocol.replace("http", "ws");
+  for (const [name, value] of Object.entries(query))
+    if (value !== undefined) url.searchParams.set(name, String(value));
+  signal.throwIfAborted();
+  const socket = new WebSocket(url, { headers: { authorization: `Bearer ${site.token}` } });
+  const onAbort = (): void => socket.terminate();
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    const end = await new Promise<SocketEnd>((resolve, reject) => {
+      let isOpen = false;
+      socket.on("open", () => (isOpen = true));
+      socket.on("message", (data: Buffer) => {
+        try {
+          onFrame(readJson(shape, data.toString(), site.baseUrl));
+        } catch (error) {
+          reject(error);
+          socket.terminate();
+        }
+      });
+      socket.on("close", (code, reason) => resolve({ code, reason: reason.toString() }));
+      socket.on("unexpected-response", (_, answer) => {
+        let text = "";
+        answer.on("data", (part: Buffer) => (text += part.toString()));
+        answer.on("end", () => reject(explain({ status: answer.statusCode ?? 0 }, text, site)));
+      });
+      socket.on("error", (error) => {
+        // After the opening, the close event that follows says what happened.
+        if (!isOpen) reject(explainConnection(new ConnectionError(site.baseUrl, error.message)));
+      });
+    });
+    signal.throwIfAborted();
+    return end;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}

@@ -1,0 +1,61 @@
+import { interruptible, usage } from "../failure.ts";
+import { Output } from "../output.ts";
+import { Api } from "./api.ts";
+import { findSite } from "./site.ts";
+import type { SiteFlags } from "./site.ts";
+
+/** The options of every command that asks a service. */
+export type RemoteFlags = SiteFlags & { readonly json?: boolean };
+/** Options with a text, and options without, that may be missing. */
+export type Texts<Names extends string> = { readonly [Name in Names]?: string };
+export type Switches<Names extends string> = { readonly [Name in Names]?: boolean };
+/** The options of a command that asks for confirmation. */
+export type YesFlags = RemoteFlags & Switches<"yes">;
+
+/** What a command works with. */
+export type Task<Flags extends RemoteFlags = RemoteFlags> = {
+  readonly api: Api;
+  readonly flags: Flags;
+  readonly out: Output;
+  /** Aborts at Ctrl-C. */
+  readonly signal: AbortSignal;
+};
+
+/** Makes an action of work that asks a service; the words that were typed follow the task. */
+export function withService<Flags extends RemoteFlags>(
+  work: (task: Task<Flags>, ...words: never[]) => Promise<void> | void,
+): (...given: unknown[]) => Promise<void> {
+  return async (...given) => {
+    // The parser gives the words, then the flags, then itself.
+    const words = given.slice(0, -2) as never[];
+    const flags = given.at(-2) as Flags;
+    await interruptible(async (signal) => {
+      const api = new Api(await findSite(flags), signal);
+      await work({ api, flags, out: new Output(flags), signal }, ...words);
+    });
+  };
+}
+
+/** The entry that a word names: by its id, or by a name that no other entry has; throws if there is not one. */
+export function theOne<Entry extends { readonly id: string }>(
+  entries: readonly Entry[],
+  wanted: string,
+  isNamed: (entry: Entry) => boolean,
+  problems: { readonly none: string; readonly several: string; readonly hint: string },
+): Entry {
+  const named = entries.filter(isNamed);
+  const found = entries.find(({ id }) => id === wanted) ?? (named.length === 1 ? named[0] : undefined);
+  if (found) return found;
+  const { none, several, hint } = problems;
+  throw usage(`${named.length > 1 ? several : none} ${JSON.stringify(wanted)}`, hint);
+}
+
+/** Reads an option that takes one of some words. */
+export function readChoice(
+  option: string,
+  choices: readonly string[],
+  text: string | undefined,
+): string | undefined {
+  if (text === undefined || choices.includes(text)) return text;
+  throw usage(`${option} takes one of ${choices.join(", ")}, not ${JSON.stringify(text)}`);
+}

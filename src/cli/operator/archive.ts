@@ -1,0 +1,255 @@
+import { constants } from "node:fs";
+import { lstat, mkdtemp, open, readdir, readlink, rm } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
+import { MASTER_KEY } from "../../identity/master-key.ts";
+import { isPlain, isTooLong, staysInside } from "../../kit/tar/unpack-folder.ts";
+import type { TarWriter } from "../../kit/tar/archive.ts";
+import { DATABASE_FILE } from "../../store/upkeep/whole-database.ts";
+import type { Readable } from "node:stream";
+import { z } from "zod";
+import { findInterpreter } from "../../host/interpreter.ts";
+import { storageFolder } from "../../host/data-folders.ts";
+import { ownerOf, StorageFolders } from "../../host/storage/folders.ts";
+import { readBytes, readLine, StorageHelper } from "../../engines/programs/storage-helper.ts";
+import { systemClock } from "../../kit/clock.ts";
+import type { Settings } from "../../config/setting-keys.ts";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { Home } from "../../engines/home.ts";
+
+const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
+
+/** The first entry of an archive. */
+export type Manifest = {
+  readonly format: typeof FORMAT;
+  /** Of the release that wrote it. */
+  readonly version: string;
+  readonly created_at: string;
+  readonly store: "sqlite" | "postgres";
+  /** The data directory that it was made of. */
+  readonly data_dir: string;
+};
+
+/** The format that this release writes and reads; 1 was that of versions before the first release. */
+export const FORMAT = 2;
+export const MANIFEST_NAME = "manifest.json";
+
+/** Entries of the data directory that are not in an archive, or in another form. */
+const LEFT_OUT = new RegExp(
+  `^(?:${MASTER_KEY}|${DATABASE_FILE}(?:-wal|-shm|-journal)?|lock\\.db(?:-journal)?|lock\\.pid|directory-id|caches|pythons|scratch|storage/\\.staging|uploads|work|fetching|images)$`,
+);
+/** A link may point to anything of its project, which is two levels down. */
+const ROOT_DEPTH = 2;
+
+/** An app's packages come with a link to the interpreter they are for, which is the machine's. */
+const INTERPRETER = /^environments\/[\w-]+\/bin\/python[\d.]*$/;
+
+/** Where a project's storage is. */
+const STORAGE = /^storage\/(p-[a-z0-9]+)$/;
+/** The entry is gone, or something else is in its place. */
+const GONE = new Set(["ENOENT", "ENOTDIR", "ELOOP", "ENXIO", "EINVAL"]);
+
+/** Entries that are not in the archive, or not as they were. */
+export type Oddities = {
+  readonly leftOut: string[];
+  /** Changed while they were read. */
+  readonly changed: string[];
+};
+
+/** The entries of a data directory in an archive. */
+export type Added = {
+  readonly count: number;
+  /** The entries of the directory itself. */
+  readonly names: readonly string[];
+};
+
+/** Adds the storage of a project whose files belong to a user of its own; gives how many entries that made. */
+type AddStorage = (tar: TarWriter, projectId: string, odd: Oddities) => Promise<number>;
+
+/**
+ * Puts all of a data directory into an archive, except its database, its key and its locks. Apps may be changing it: each
+ * folder is read by its descriptor, and nothing that replaces an entry meanwhile is followed or waited for.
+ */
+export async function addDataDirectory(
+  tar: TarWriter,
+  dataDir: string,
+  odd: Oddities,
+  addStorage: AddStorage,
+): Promise<Added> {
+  let count = 0;
+  const names = new Set<string>();
+  const add = async (name: string, source: string): Promise<void> => {
+    if (isTooLong(name)) {
+      odd.leftOut.push(name);
+      return;
+    }
+    const found = await lstat(source);
+    const modifiedAt = found.mtimeMs / 1000;
+    if (found.isDirectory()) {
+      const folder = await open(source, O_DIRECTORY | O_NOFOLLOW);
+      try {
+        await tar.addDirectory(name, found.mode, modifiedAt);
+        const projectId = STORAGE.exec(name)?.[1];
+        const isOthers = projectId !== undefined && found.uid !== process.getuid?.();
+        if (isOthers) count += await addStorage(tar, projectId, odd);
+        else await addAll(name, folder);
+      } finally {
+        await folder.close();
+      }
+    } else if (found.isFile()) {
+      const state = await addFile(tar, name, source);
+      if (state === "odd") {
+        odd.leftOut.push(name);
+        return;
+      }
+      if (state === "changed") odd.changed.push(name);
+    } else if (found.isSymbolicLink()) {
+      const target = await readlink(source);
+      if (!mayLead(name, target)) {
+        odd.leftOut.push(name);
+        return;
+      }
+      await tar.addLink(name, target, modifiedAt);
+    } else {
+      odd.leftOut.push(name);
+      return;
+    }
+    count += 1;
+    names.add(name.split("/", 1)[0] ?? name);
+  };
+  const addAll = async (folder: string, { fd }: FileHandle): Promise<void> => {
+    const here = `/proc/self/fd/${fd}`;
+    for (const entry of (await readdir(here)).toSorted()) {
+      const name = path.join(folder, entry);
+      if (LEFT_OUT.test(name)) continue;
+      await add(name, `${here}/${entry}`).catch((error: unknown) => {
+        // Apps remove and replace files meanwhile.
+        if (!GONE.has((error as NodeJS.ErrnoException).code ?? "")) throw error;
+      });
+    }
+  };
+  const top = await open(dataDir, O_DIRECTORY);
+  try {
+    await addAll("", top);
+  } finally {
+    await top.close();
+  }
+  return { count, names: [...names] };
+}
+
+/** Adds one file, whole or as it changed while it was read; nothing if it is no file any more. */
+async function addFile(tar: TarWriter, name: string, source: string): Promise<"whole" | "changed" | "odd"> {
+  // Never through a link, nor from a pipe, that has just taken the file's place.
+  const file = await open(source, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  try {
+    if (!(await file.stat()).isFile()) return "odd";
+    return (await tar.addFile(name, file)) ? "whole" : "changed";
+  } catch (error) {
+    throw new SpoiltArchive(name, error);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Half an entry spoils the archive, whatever the reason. */
+class SpoiltArchive extends Error {
+  constructor(name: string, cause: unknown) {
+    super(`${name} could not be read: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    this.name = "SpoiltArchive";
+  }
+}
+
+/** Whether an archive may hold that link. */
+export function mayLead(name: string, target: string): boolean {
+  return INTERPRETER.test(name) || staysInside(name, target, ROOT_DEPTH);
+}
+
+const MAX_LINE_BYTES = 128 * 1024;
+const NAME = z.string().min(1).max(8_192);
+const HEAD = { name: NAME, mode: z.int().min(0).max(0o7777), modified: z.number() };
+
+/** A line of the helper about one entry of a volume. */
+const RECORD = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("directory"), ...HEAD }),
+  z.strictObject({ kind: z.literal("file"), ...HEAD, size: z.int().min(0) }),
+  z.strictObject({ kind: z.literal("link"), ...HEAD, target: z.string().max(8_192) }),
+  z.strictObject({ kind: z.literal("odd"), name: NAME }),
+  z.strictObject({ kind: z.literal("over") }),
+]);
+const FILE_END = z.strictObject({ kind: z.literal("end"), changed: z.boolean() });
+
+/** Adds the storage of projects that have users of their own, each read by a helper that is that user. */
+export function storageArchiver(settings: Pick<Settings, "dataDir" | "uidRange" | "python">): AddStorage {
+  return async (tar, projectId, odd) => {
+    const { dataDir, uidRange } = settings;
+    const python = (await findInterpreter(settings.python)).path;
+    const { user } = ownerOf(storageFolder(projectId, dataDir));
+    const folders = new StorageFolders(dataDir, uidRange, new Map([[projectId, user]]));
+    const own = await mkdtemp(path.join(tmpdir(), "millrace-archive-"));
+    const home = await Home.open(own);
+    const helper = new StorageHelper({ python, dataDir, folders, home, clock: systemClock });
+    try {
+      const { rest } = await helper.stream(projectId, { operation: "archive" });
+      return await copy(rest, tar, `storage/${projectId}`, odd);
+    } finally {
+      await helper.stop();
+      await home.close();
+      await rm(own, { recursive: true, force: true });
+    }
+  };
+}
+
+async function copy(source: Readable, tar: TarWriter, folder: string, odd: Oddities): Promise<number> {
+  let count = 0;
+  for (;;) {
+    const record = RECORD.parse(await next(source));
+    if (record.kind === "over") return count;
+    const name = placed(folder, record.name);
+    if (isTooLong(name)) {
+      if (record.kind === "file") await pass(source, record.size);
+      odd.leftOut.push(name);
+      continue;
+    }
+    switch (record.kind) {
+      case "directory":
+        await tar.addDirectory(name, record.mode, record.modified);
+        break;
+      case "file": {
+        const head = { mode: record.mode, sizeBytes: record.size, modifiedAt: record.modified };
+        await tar.addPieces(name, head, readBytes(source, record.size));
+        if (FILE_END.parse(await next(source)).changed) odd.changed.push(name);
+        break;
+      }
+      case "link":
+        if (mayLead(name, record.target)) {
+          await tar.addLink(name, record.target, record.modified);
+          break;
+        }
+        odd.leftOut.push(name);
+        continue;
+      case "odd":
+        odd.leftOut.push(name);
+        continue;
+    }
+    count += 1;
+  }
+}
+
+/** Reads past a file. */
+async function pass(source: Readable, sizeBytes: number): Promise<void> {
+  const pieces = readBytes(source, sizeBytes);
+  while (!(await pieces.next()).done);
+  FILE_END.parse(await next(source));
+}
+
+async function next(source: Readable): Promise<unknown> {
+  const line = await readLine(source, MAX_LINE_BYTES);
+  if (line === null) throw new Error("the helper that reads a project's storage ended too early");
+  return JSON.parse(line);
+}
+
+/** A name below a folder. Throws if it would be anywhere else. */
+function placed(folder: string, name: string): string {
+  if (!isPlain(name)) throw new Error(`invalid name: ${JSON.stringify(name)}`);
+  return `${folder}/${name}`;
+}

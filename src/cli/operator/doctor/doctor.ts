@@ -1,0 +1,193 @@
+import path from "node:path";
+import { existsSync } from "node:fs";
+import type { StorageLimits } from "../../../apps/storage-report.ts";
+import { readSettings } from "../../../config/settings.ts";
+import type { Settings } from "../../../config/setting-keys.ts";
+import type { Enforcement } from "../../../host/limits/limits.ts";
+import type { StandingWalls } from "../../../host/walls/walls.ts";
+import { DirectoryInUseError, lockDirectory, lockHolder } from "../../../store/upkeep/directory-lock.ts";
+import type { DirectoryLock } from "../../../store/upkeep/directory-lock.ts";
+import { DATABASE_FILE, inspectDatabase } from "../../../store/upkeep/whole-database.ts";
+import type { DatabaseReport } from "../../../store/upkeep/report.ts";
+import { askService, SilentServiceError } from "../../ask-service.ts";
+import { checkAppHosts, checkMasterKey, checkNodes } from "./node-checks.ts";
+import {
+  checkApps,
+  checkAudit,
+  checkClock,
+  checkDatabase,
+  checkDirectory,
+  checkDisk,
+  checkLock,
+  checkPermissions,
+  checkPorts,
+  checkStorage,
+} from "./data-checks.ts";
+import { checkKubernetes, checkRay } from "./engine-checks.ts";
+import type { Holder } from "./data-checks.ts";
+import type { Finding } from "./finding.ts";
+import {
+  checkCuda,
+  checkImages,
+  checkLimits,
+  checkNetwork,
+  checkNode,
+  checkPythons,
+  checkSandbox,
+  lookAtWalls,
+} from "./host-checks.ts";
+import { printable } from "../../output.ts";
+import type { OperatorFlags } from "../../options.ts";
+import { repairEnvironments } from "../../../apps/repair-environments.ts";
+import type { Repaired } from "../../../apps/repair-environments.ts";
+import { Containers } from "../../../host/containers/containers.ts";
+import { findInterpreter } from "../../../host/interpreter.ts";
+import { settleStorage } from "../../../host/storage/settle.ts";
+import { hostReads } from "../../../host/walls/host-reads.ts";
+import { requireNetwork, requireLevel } from "../../../host/walls/require-walls.ts";
+import { createLog } from "../../../kit/log.ts";
+import { openStore } from "../../../store/store.ts";
+import { fail, ok } from "./finding.ts";
+
+/** `millrace doctor`: checks everything that a start depends on, and says what to do; exit code 1 if a check fails. */
+export async function doctor(flags: OperatorFlags): Promise<void> {
+  const { settings } = readSettings({ flags, env: process.env });
+  const say = flags["json"] ? () => {} : (text: string) => void process.stderr.write(`${printable(text)}\n`);
+  // First: the checks show the state after the repair.
+  const repaired = flags["repair"] ? await repair(settings, say) : [];
+  const findings = [...repaired, ...(await examine(settings))];
+  if (flags["json"]) process.stdout.write(`${JSON.stringify(findings)}\n`);
+  else for (const finding of findings) process.stdout.write(line(finding));
+  if (findings.some(({ status }) => status === "fail")) process.exitCode = 1;
+}
+
+async function examine(settings: Settings): Promise<Finding[]> {
+  const { dataDir } = settings;
+  const directory = checkDirectory(dataDir);
+  // Before we take the lock ourselves.
+  const lockedBy = lockHolder(dataDir);
+  const { holder, report, lock, limits, enforcement, seatWalls = null } = await look(settings);
+  // The settings of the service if one runs: those of this command may differ.
+  const bounds = { ...settings, ...limits };
+  const walls = await lookAtWalls(settings, process.env);
+  const findings = [
+    directory,
+    checkPermissions(dataDir),
+    checkMasterKey(settings),
+    checkLock(holder, lockedBy),
+    ...checkDatabase(report),
+    ...checkAudit(report),
+    ...(await checkApps(report, settings)),
+    await checkDisk(bounds, report),
+    ...(await checkStorage(report, bounds)),
+    checkNode(process.versions.node),
+    ...(await checkPythons(settings, process.env)),
+    checkSandbox(settings, walls),
+    await checkLimits(settings, walls, enforcement),
+    await checkNetwork(settings, walls),
+    await checkCuda(settings, walls, process.env),
+    await checkImages(settings, process.env),
+    ...(await checkKubernetes(settings, process.env)),
+    await checkRay(settings, seatWalls),
+    await checkPorts(settings, holder),
+    await checkAppHosts(settings),
+    ...(await checkNodes(settings, report)),
+    checkClock(report, Date.now()),
+  ];
+  lock?.release();
+  return findings;
+}
+
+type Seen = {
+  readonly holder: Holder;
+  readonly report: DatabaseReport | Error | null;
+  readonly lock: DirectoryLock | null;
+  readonly limits?: StorageLimits;
+  readonly enforcement?: Enforcement;
+  readonly seatWalls?: StandingWalls | null;
+};
+
+/** Asks the service for its database if one runs; else looks itself, with the directory locked. */
+async function look(settings: Settings): Promise<Seen> {
+  const { dataDir, databaseUrl } = settings;
+  try {
+    const asked = await askService(dataDir, "inspectDatabase");
+    if (asked)
+      return {
+        holder: "service",
+        lock: null,
+        ...(asked.result as Pick<Seen, "report" | "limits" | "enforcement" | "seatWalls">),
+      };
+  } catch (error) {
+    const holder = error instanceof SilentServiceError ? "silent" : "service";
+    return { holder, report: error as Error, lock: null };
+  }
+  if (!existsSync(dataDir)) return { holder: "none", report: null, lock: null };
+  let lock: DirectoryLock;
+  try {
+    lock = lockDirectory(dataDir);
+  } catch (error) {
+    const isHeld = error instanceof DirectoryInUseError;
+    return { holder: isHeld ? "silent" : "none", report: error as Error, lock: null };
+  }
+  const hasDatabase = databaseUrl !== null || existsSync(path.join(dataDir, DATABASE_FILE));
+  const report = hasDatabase ? await inspectDatabase(settings, true).catch((error: Error) => error) : null;
+  return { holder: "none", report, lock };
+}
+
+function line({ check, status, message, remedy }: Finding): string {
+  return `${status.padEnd(6)}${check.padEnd(17)}${message}\n${remedy === null ? "" : `${"".padEnd(23)}→ ${remedy}\n`}`;
+}
+
+/** `millrace doctor --repair`: the service does it if one runs, else we do if we can, with the directory locked. */
+export async function repair(settings: Settings, say: (text: string) => void): Promise<Finding[]> {
+  const asked = await askService(settings.dataDir, "repairEnvironments");
+  if (!asked && settings.engine !== "process")
+    return [
+      fail(
+        "repair",
+        "packages are installed where apps run, by a running service",
+        "start the service, and run the repair again",
+      ),
+    ];
+  const repaired = asked ? (asked.result as Repaired[]) : await repairAlone(settings, say);
+  if (repaired.length === 0) return [ok("repair", "nothing needed repair")];
+  return repaired.map(({ app, version, problem }) => {
+    const name = `${app}, version ${version}`;
+    if (problem === null) return ok("repair", `${name}: reinstalled its packages`);
+    return fail(
+      "repair",
+      `${name}: ${problem}`,
+      "fix the cause and run the repair again, or deploy the app again",
+    );
+  });
+}
+
+async function repairAlone(settings: Settings, say: (text: string) => void): Promise<Repaired[]> {
+  const { dataDir } = settings;
+  const python = await findInterpreter(settings.python);
+  const reads = hostReads(process.env, dataDir);
+  const { level } = await requireLevel(settings, python.path, reads);
+  const network = await requireNetwork(settings, level, python.path, () => settings.basePort);
+  const walls = level && { level, python: python.path, dataDir, reads, network };
+  const lock = lockDirectory(dataDir);
+  try {
+    const storage = await settleStorage({
+      ...settings,
+      level,
+      python: python.path,
+      log: createLog(settings.logLevel),
+    });
+    const store = await openStore(settings);
+    const { signal } = new AbortController();
+    try {
+      const images = { containers: new Containers(settings), baseImage: settings.baseImage };
+      const host = { dataDir, python, walls, limits: null, storage, images };
+      return await repairEnvironments({ ...host, store, say, signal });
+    } finally {
+      await store.close();
+    }
+  } finally {
+    lock.release();
+  }
+}

@@ -1,0 +1,107 @@
+import { WALL_LEVELS } from "../../../host/walls/walls.ts";
+import type { WallLevel } from "../../../host/walls/walls.ts";
+import type { Level } from "../../../shapes/installation.ts";
+import type { Wall } from "./attack.ts";
+import type { Tried } from "./try-attacks.ts";
+import { paint, printableName, table } from "../../output.ts";
+
+/** The result for a service's walls, as `--json` prints it. */
+export type Verdict = {
+  /** The level that the service claims for its apps. */
+  readonly claimed_rung: Level;
+  /** The highest level of which everything holds, with all below it. */
+  readonly real_rung: Level;
+  readonly tried: number;
+  readonly stopped: number;
+  /** Attacks that should have been stopped and were not. */
+  readonly failures: readonly string[];
+  readonly seconds: number;
+  readonly attacks: readonly AttackRow[];
+};
+
+/** One attack in the table. */
+type AttackRow = {
+  readonly kind: string;
+  readonly attack: string;
+  /** What has to stop it. */
+  readonly wall: Wall;
+  readonly result: string;
+  readonly is_stopped: boolean;
+  /** The service says that it is. */
+  readonly is_promised: boolean;
+};
+
+/** Compares the results of attacks with the service's claims: its level, and the names of rules that are in force. */
+export function judge(
+  claimed: Level,
+  enforced: ReadonlySet<string>,
+  all: readonly Tried[],
+  seconds: number,
+): Verdict {
+  const attacks = all.map(({ kind, attack, result, isStopped }) => ({
+    kind,
+    attack: attack.name,
+    wall: attack.stoppedBy,
+    result,
+    is_stopped: isStopped,
+    is_promised: isPromised(attack.stoppedBy, claimed, enforced),
+  }));
+  return {
+    claimed_rung: claimed,
+    real_rung: realRung(all),
+    tried: attacks.length,
+    stopped: attacks.filter(({ is_stopped }) => is_stopped).length,
+    failures: attacks
+      .filter(({ is_stopped, is_promised }) => is_promised && !is_stopped)
+      .map(({ attack }) => attack),
+    seconds: Math.round(seconds * 10) / 10,
+    attacks,
+  };
+}
+
+/** The claimed level is the real one, and every promise holds. */
+export function isSound({ claimed_rung, real_rung, failures }: Verdict): boolean {
+  return claimed_rung === real_rung && failures.length === 0;
+}
+
+function isPromised(wall: Wall, claimed: Level, enforced: ReadonlySet<string>): boolean {
+  if (wall === "service" || enforced.has(wall)) return true;
+  return isRung(wall) && claimed !== "none" && WALL_LEVELS.indexOf(wall) <= WALL_LEVELS.indexOf(claimed);
+}
+
+function isRung(wall: Wall): wall is WallLevel {
+  return (WALL_LEVELS as readonly Wall[]).includes(wall);
+}
+
+function realRung(all: readonly Tried[]): Level {
+  let real: Level = "none";
+  for (const rung of WALL_LEVELS) {
+    if (all.some(({ attack, isStopped }) => attack.stoppedBy === rung && !isStopped)) return real;
+    real = rung;
+  }
+  return real;
+}
+
+/** The result of every attack, for people: a table, and a summary below it. */
+export function verdictText(verdict: Verdict): string {
+  const { claimed_rung: claimed, real_rung: real, tried, stopped, failures, seconds } = verdict;
+  const rows = verdict.attacks.map((row) => [row.kind, row.attack, outcomeOf(row), row.wall]);
+  const isSame = claimed === real;
+  return [
+    table(["KIND", "ATTACK", "WHAT STOPPED IT", "RUNG"], rows),
+    `tried         ${tried} in ${seconds} s`,
+    `stopped       ${stopped}`,
+    `claimed rung  ${claimed}`,
+    `real rung     ${paint(isSame ? "green" : "red", real)}`,
+    `failures      ${paint(failures.length === 0 ? "green" : "red", String(failures.length))}`,
+    ...failures.map((name) => `  - ${printableName(name)}`),
+    "",
+  ].join("\n");
+}
+
+function outcomeOf({ result, is_stopped, is_promised }: AttackRow): string {
+  // Part of it was said by an app.
+  const said = printableName(result);
+  if (is_stopped) return said;
+  return is_promised ? paint("red", `NOT STOPPED: ${said}`) : paint("dim", "not stopped: not promised here");
+}

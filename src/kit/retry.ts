@@ -1,0 +1,41 @@
+import type { Clock } from "./clock.ts";
+import { pause } from "./clock.ts";
+
+type RetryOptions = {
+  readonly clock: Pick<Clock, "after">;
+  /** How long to wait after so many failures. */
+  readonly delayMs: (failures: number) => number;
+  /** Hears of each failure, and says whether to go on. */
+  readonly shouldRetry: (error: unknown) => boolean;
+  /** Cuts a wait short: the last try, if that fails too and it does not go on then. */
+  readonly signal?: AbortSignal;
+};
+
+/** Does it until it works, and resolves with what it gave; null when it was given up. */
+export async function retry<Result>(
+  work: () => Promise<Result>,
+  { clock, delayMs, shouldRetry, signal }: RetryOptions,
+): Promise<Result | null> {
+  for (let failures = 1; ; failures += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!shouldRetry(error)) return null;
+    }
+    await pause(clock, delayMs(failures), signal);
+  }
+}
+
+const SPREAD = 0.2;
+
+/** The wait before try number `attempt` (from 1): doubling from `baseMs`, spread by ±20 %, never over `maxMs`. */
+export function backoffMs(
+  attempt: number,
+  baseMs: number,
+  maxMs: number,
+  random: () => number = Math.random,
+): number {
+  // The ceiling leaves room for the spread: a hard cut would line up everyone who waits longest.
+  const plain = Math.min(maxMs / (1 + SPREAD), baseMs * 2 ** (attempt - 1));
+  return Math.round(plain * (1 - SPREAD + 2 * SPREAD * random()));
+}

@@ -1,0 +1,145 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { FastifyReply } from "fastify";
+import type { Clock } from "../../kit/clock.ts";
+import { checkJson } from "../../kit/json/check-json.ts";
+import { KeptBody } from "../../kit/bytes.ts";
+import { AppError } from "../../model/errors.ts";
+
+/** How many objects and arrays may stand inside each other, the body itself counted. */
+const MAX_DEPTH = 32;
+const UTF8 = /^\s*"?utf-?8"?\s*$/i;
+const CHARSET = /;\s*charset=([^;]*)/i;
+
+type BodyHeaders = {
+  readonly "content-type"?: string | undefined;
+  readonly "content-encoding"?: string | undefined;
+};
+
+/**
+ * The JSON object of a body, of at most so many values; undefined for an empty body. Throws `unsupported_media_type`
+ * and `invalid_json`. Scanned before it is parsed: what is too deep, or no object, is not built first.
+ */
+export function readJson(bytes: Buffer, headers: BodyHeaders, maxValues: number): unknown {
+  refuseEncodings(headers);
+  if (bytes.length === 0) return undefined;
+  const fault = checkJson(bytes, MAX_DEPTH);
+  if (fault) throw new AppError("invalid_json", { message: fault.message });
+  const value: unknown = JSON.parse(bytes.toString());
+  refuseOddities(value, { left: maxValues, maxValues });
+  return value;
+}
+
+/** Throws for what no part of the service could store or print (see `isPlainText`), and for more than is looked at. */
+function refuseOddities(value: unknown, count: { left: number; readonly maxValues: number }): void {
+  count.left -= 1;
+  if (count.left < 0) {
+    const message = `The body has more than ${count.maxValues} values.`;
+    throw new AppError("invalid_json", { message });
+  }
+  if (typeof value === "string") {
+    if (!isPlainText(value)) throw new AppError("invalid_json");
+  } else if (typeof value === "object" && value !== null) {
+    for (const [name, member] of Object.entries(value)) {
+      if (!isPlainText(name)) throw new AppError("invalid_json");
+      refuseOddities(member, count);
+    }
+  }
+}
+
+/** Whether a text has no lone surrogates, which have no UTF-8, and no NUL, which Postgres does not take. */
+export function isPlainText(text: string): boolean {
+  return text.isWellFormed() && !text.includes("\0");
+}
+
+/** Only UTF-8 as it is; throws `unsupported_media_type`. */
+function refuseEncodings(headers: BodyHeaders): void {
+  const charset = CHARSET.exec(headers["content-type"] ?? "")?.[1];
+  const encoding = headers["content-encoding"] ?? "identity";
+  if ((charset === undefined || UTF8.test(charset)) && encoding.toLowerCase() === "identity") return;
+  throw new AppError("unsupported_media_type");
+}
+
+/** How a body comes. */
+export type Arrival = {
+  readonly clock: Clock;
+  /** How long it may take. */
+  readonly timeoutMs: number;
+  /** Tells a sender who waits for a word that it is wanted. */
+  ask(): void;
+};
+
+/** How the body of a request will come. */
+export function arrivalOf(
+  { headers, httpVersion }: IncomingMessage,
+  response: ServerResponse,
+  times: Pick<Arrival, "clock" | "timeoutMs">,
+): Arrival {
+  return {
+    ...times,
+    ask: () => {
+      // In HTTP/1.0 there is no such word.
+      const isHeldBack = headers.expect !== undefined && httpVersion === "1.1";
+      if (isHeldBack && !response.headersSent) response.writeContinue();
+    },
+  };
+}
+
+/** Reads a body whole; throws `body_too_large` as soon as that is certain, and `request_timeout`. */
+export function readBody(from: IncomingMessage, maxBytes: number, arrival: Arrival): Promise<Buffer> {
+  const { timeoutMs, clock } = arrival;
+  if (Number(from.headers["content-length"] ?? 0) > maxBytes) return Promise.reject(tooLarge(maxBytes));
+  arrival.ask();
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  const kept = new KeptBody(maxBytes);
+  const onData = (piece: Buffer): void => {
+    kept.add(piece);
+    if (kept.isTooLarge) reject(tooLarge(maxBytes));
+  };
+  const onEnd = (): void => {
+    const body = kept.whole();
+    if (body) resolve(body);
+  };
+  // It broke off, and nobody hears the answer.
+  const onGone = (): void => reject(new AppError("bad_request"));
+  const timer = clock.after(timeoutMs, () => reject(new AppError("request_timeout")));
+  from.on("data", onData).once("end", onEnd).once("error", onGone).once("close", onGone);
+  return promise.finally(() => {
+    timer.cancel();
+    from.off("data", onData).off("end", onEnd).off("error", onGone).off("close", onGone);
+  });
+}
+
+function tooLarge(maxBytes: number): AppError {
+  return new AppError("body_too_large", { message: `The body is larger than ${maxBytes} bytes.` });
+}
+
+/** Less than this within the body's time is no upload that anybody waits for. */
+const LEAST_BYTES = 64 * 1024;
+
+/** Has the bytes of a request read, for as long as they come: a sender who all but stops is given up. */
+export async function takeBytes<T>(
+  reply: FastifyReply,
+  take: (from: IncomingMessage) => Promise<T>,
+  maxBytes = Number.POSITIVE_INFINITY,
+): Promise<T> {
+  const { raw, arrival } = reply.request;
+  // Who takes the bytes counts them; a length that is told can be answered, bytes that go on coming cannot.
+  if (Number(raw.headers["content-length"] ?? 0) > maxBytes) throw new AppError("body_too_large");
+  if (!arrival) throw new Error("bytes were taken before their request was received");
+  const { clock, timeoutMs } = arrival;
+  let seen = raw.socket.bytesRead;
+  const timer = clock.every(timeoutMs, () => {
+    const { bytesRead } = raw.socket;
+    if (bytesRead - seen < LEAST_BYTES && !raw.complete) raw.destroy();
+    seen = bytesRead;
+  });
+  arrival.ask();
+  try {
+    return await take(raw);
+  } catch (error) {
+    // The sender has gone, and nobody hears the answer.
+    throw raw.destroyed && !raw.complete ? new AppError("bad_request") : error;
+  } finally {
+    timer.cancel();
+  }
+}

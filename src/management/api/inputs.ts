@@ -1,0 +1,81 @@
+import { z } from "zod";
+import type { App } from "../../model/app.ts";
+import { AppError } from "../../model/errors.ts";
+import { appId, RUN_ID } from "../../model/names.ts";
+import { MEMBER_ROLES } from "../../model/roles.ts";
+import { MAX_TOKEN_CHARS } from "../../shapes/common.ts";
+import type { Store } from "../../store/store.ts";
+
+export const PROJECT_PATH = z.object({ project_id: z.string().min(1).max(100) });
+export const APP_PATH = PROJECT_PATH.extend({ app_id: z.string().min(1).max(200) });
+
+/** What a person is in a project. */
+export const MEMBER_ROLE = z.enum(MEMBER_ROLES);
+
+/** Where a list is to go on, as it was told; empty at the start. */
+export const NEXT_TOKEN = z.string().max(MAX_TOKEN_CHARS);
+
+/** How many entries a page has. */
+export function pageSize(byDefault: number, max: number): z.ZodDefault<z.ZodCoercedNumber> {
+  return z.coerce.number().int().min(1).max(max).default(byDefault);
+}
+
+/** One line of text somebody gives a thing as its name. */
+export function line(maxChars: number): z.ZodString {
+  return z
+    .string()
+    .trim()
+    .min(1)
+    .max(maxChars)
+    .regex(/^[^\p{Cc}\p{Cs}]*$/u, "has control characters");
+}
+
+/** Text somebody writes about a thing; line breaks and tabs are part of it. */
+export function prose(maxChars: number): z.ZodString {
+  return z
+    .string()
+    .max(maxChars)
+    .regex(/^(?:[^\p{Cc}\p{Cs}]|[\t\n\r])*$/u, "has control characters");
+}
+
+/** The token of a list that goes by id, as the id of the last entry of the page before; empty at the start. */
+export const ID_TOKEN = NEXT_TOKEN.refine(
+  (token) => token === "" || RUN_ID.test(idOf(token)),
+  "does not belong to this list",
+).transform(idOf);
+
+/** A page of what was found, one entry more than it may hold, and the token of the next one. */
+export function cutPage<Entry extends { readonly id: string }>(
+  found: readonly Entry[],
+  limit: number,
+): { readonly page: readonly Entry[]; readonly nextToken: string } {
+  const page = found.slice(0, limit);
+  const last = found.length > limit ? page.at(-1) : undefined;
+  return { page, nextToken: tokenOf(last?.id ?? null) };
+}
+
+/** The token of a list that goes on after that id; empty at its end. */
+export function tokenOf(id: string | null): string {
+  return id === null ? "" : Buffer.from(id).toString("base64url");
+}
+
+function idOf(token: string): string {
+  return Buffer.from(token, "base64url").toString();
+}
+
+/** The app of the path; throws `app_not_found`. */
+export async function findApp(
+  store: Store,
+  { project_id: projectId, app_id: id }: { readonly project_id: string; readonly app_id: string },
+): Promise<App> {
+  const name = nameIn(projectId, id);
+  const app = name === null ? null : await store.apps.find({ projectId, name });
+  if (!app) throw new AppError("app_not_found");
+  return app;
+}
+
+/** The name in the id of an app of that project; null for an id of another form. */
+export function nameIn(projectId: string, id: string): string | null {
+  const prefix = appId(projectId, "");
+  return id.startsWith(prefix) ? id.slice(prefix.length) : null;
+}

@@ -1,0 +1,113 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { isHost, isPlainlyChunked, labelBelow } from "../../kit/http/fields.ts";
+import { MAX_PIPELINED } from "../../kit/listener.ts";
+import { AppError } from "../../model/errors.ts";
+import type { ErrorCode } from "../../model/errors.ts";
+
+const MAX_HEADERS = 100;
+/** Of these Node would keep one, and a proxy in front perhaps another. */
+const SINGLE: ReadonlySet<string> = new Set([
+  "host",
+  "authorization",
+  "content-type",
+  "origin",
+  "transfer-encoding",
+]);
+
+/**
+ * Refuses a request whose head leaves open where it goes, whose it is or where its body ends. The connection is
+ * closed with the answer: what follows on it could be anybody's.
+ */
+export function requireClearHead({ rawHeaders, url = "", httpVersion }: IncomingMessage): void {
+  if (!url.startsWith("/")) throw closing("bad_request", "The request target must be a path.");
+  if (rawHeaders.length > MAX_HEADERS * 2) throw closing("headers_too_large");
+  const seen = new Map<string, string>();
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]?.toLowerCase() ?? "";
+    if (!SINGLE.has(name)) continue;
+    if (seen.has(name)) throw closing("bad_request", `The ${name} header may be given only once.`);
+    seen.set(name, rawHeaders[at + 1] ?? "");
+  }
+  if (!isHost(seen.get("host") ?? "")) throw closing("bad_request", "The Host header must name a host.");
+  const encoding = seen.get("transfer-encoding");
+  if (encoding !== undefined && !isPlainlyChunked(encoding, httpVersion)) {
+    throw closing("bad_request", "The only transfer encoding accepted is chunked, over HTTP/1.1.");
+  }
+}
+
+/** Refuses requests to app hosts: there, the dashboard would share its cookies with an app. */
+export function refuseAppHost({ headers }: IncomingMessage, appHosts: string | null): void {
+  if (appHosts === null || labelBelow(headers.host ?? "", appHosts) === null) return;
+  const message = "This host belongs to apps (MILLRACE_APP_HOSTS). Use another host for the management API.";
+  throw new AppError("misdirected", { message });
+}
+
+/** A refusal that ends its connection. */
+function closing(code: ErrorCode, message?: string): AppError {
+  return new AppError(code, { ...(message !== undefined && { message }), headers: { connection: "close" } });
+}
+
+type Pending = { readonly request: IncomingMessage; readonly response: ServerResponse };
+
+/**
+ * Requests that a caller sends without waiting for answers: those are given in the order of the requests, and
+ * nothing is done of what stands behind one that could not be read.
+ */
+export class Pipelines {
+  readonly #pending = new WeakMap<Socket, Pending[]>();
+  readonly #refused = new WeakSet<Socket>();
+  readonly #unmet = new WeakSet<IncomingMessage>();
+
+  /** A request expects what nobody here can do: it is refused in its turn, like any other. */
+  noteUnmet(request: IncomingMessage): void {
+    this.#unmet.add(request);
+  }
+
+  /** Counts a request; false for one too many, with which its connection ends. */
+  take(request: IncomingMessage, response: ServerResponse): boolean {
+    const { socket } = request;
+    const pending = this.#pending.get(socket) ?? [];
+    if (pending.length >= MAX_PIPELINED) {
+      this.#refused.add(socket);
+      socket.destroy();
+    }
+    // What else came in the same packet is still told of.
+    if (socket.destroyed) return false;
+    const own = { request, response };
+    pending.push(own);
+    this.#pending.set(socket, pending);
+    response.once("close", () => pending.splice(pending.indexOf(own), 1));
+    return true;
+  }
+
+  /** Throws when the head of a request, or of one before it, is refused. */
+  check(request: IncomingMessage): void {
+    const { socket } = request;
+    // Its answer never leaves: the one before closes the connection.
+    if (this.#refused.has(socket)) throw new AppError("bad_request");
+    try {
+      requireClearHead(request);
+      if (this.#unmet.has(request)) throw closing("expectation_failed");
+    } catch (error) {
+      this.#refused.add(socket);
+      throw error;
+    }
+  }
+
+  /** Calls `answer` when all that was asked before on that connection is answered. */
+  afterOthers(socket: Socket, answer: () => void): void {
+    this.#refused.add(socket);
+    // One whose body is what could not be read gets this answer itself.
+    const before = this.#pending.get(socket)?.findLast(({ request }) => request.complete);
+    if (before) before.response.once("finish", answer);
+    else answer();
+  }
+
+  /** Resolves when all that was asked before on that connection is answered, or the connection has ended. */
+  async othersAnswered(socket: Socket): Promise<void> {
+    const before = this.#pending.get(socket)?.at(-1);
+    if (!before) return;
+    await new Promise<void>((resolve) => before.response.once("close", () => resolve()));
+  }
+}

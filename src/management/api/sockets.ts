@@ -1,0 +1,300 @@
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage, Server } from "node:http";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { WebSocketServer } from "ws";
+import type { WebSocket } from "ws";
+import { requireRole } from "../../identity/principal.ts";
+import type { Role } from "../../model/roles.ts";
+import type { Clock, Timer } from "../../kit/clock.ts";
+import type { Log } from "../../kit/log.ts";
+import { withTimeout } from "../../kit/clock.ts";
+import { AppError, rawRefusal } from "../../model/errors.ts";
+import type { ManagementConnections } from "./connections.ts";
+import type { Authenticate } from "./mount.ts";
+import type { AppKey } from "../../nodes/forward/app-locator.ts";
+import type { Pipelines } from "./pipelines.ts";
+import { refuseAppHost, requireClearHead } from "./pipelines.ts";
+import type { ManagementForwarding } from "./forwarding.ts";
+
+/** What a WebSocket path serves. */
+export type SocketRoute = {
+  /** The role it takes in the project that the query names. */
+  readonly access: Role;
+  /** Which app it is about; null if there is no such thing. */
+  appOf(query: URLSearchParams): Promise<AppKey | null>;
+  /** Gets what it needs before the upgrade; throws an `AppError` if it cannot be served. */
+  open(query: URLSearchParams): Promise<Frames>;
+};
+
+/** Texts to send, a few at a time; the next are asked for when these have left. Ends at the signal. */
+type Frames = (signal: AbortSignal) => AsyncIterable<readonly string[]>;
+
+export type SocketParts = {
+  readonly authenticate: Authenticate;
+  /** Those of the listener. */
+  readonly connections: Pick<ManagementConnections, "receive">;
+  readonly pipelines: Pick<Pipelines, "othersAnswered">;
+  /** Null for a service alone. */
+  readonly forwarding?: ManagementForwarding | null;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** The domain of app hosts; null if the setting is unset. */
+  readonly appHosts?: string | null;
+  /** How many of one project may be open. */
+  readonly maxOfProject?: number;
+};
+
+/** Open WebSockets, to be closed when the listener is. */
+export type Sockets = { readonly openCount: number; close(): Promise<void> };
+
+const MAX_SOCKETS = 1_000;
+/** A quarter of them. */
+const MAX_SOCKETS_OF_PROJECT = 250;
+/** Readers have nothing to say. */
+const MAX_MESSAGE_BYTES = 4_096;
+/** How long a reader may take nothing before it is dropped. */
+const STALL_MS = 60_000;
+/**
+ * How often a socket's token is looked at. What is known of a token is at most 2.5 s old while it is, so a socket ends
+ * within the 5 s in which a token stops. Every so many looks the peer has to show that it lives.
+ */
+const CHECK_MS = 1_000;
+const CHECKS_PER_PING = 30;
+const CLOSE_MS = 2_000;
+
+const TOO_MANY = {
+  message: "The project has too many open log sockets.",
+  headers: { "retry-after": "5" },
+};
+
+const CLOSE = { ended: 1000, policy: 1008, failed: 1011, restart: 1012, later: 1013 } as const;
+
+/**
+ * Serves WebSockets on a listener. These paths alone take the token in the query: a browser cannot send a header
+ * with a WebSocket.
+ */
+export function attachSockets(
+  server: Server,
+  routes: Readonly<Record<string, SocketRoute>>,
+  parts: SocketParts,
+): Sockets {
+  const upgrader = new WebSocketServer({
+    noServer: true,
+    maxPayload: MAX_MESSAGE_BYTES,
+    perMessageDeflate: false,
+  });
+  const closing = new AbortController();
+  const shares = new SocketShares(MAX_SOCKETS, parts.maxOfProject ?? MAX_SOCKETS_OF_PROJECT);
+  const routeOf = ({ url }: IncomingMessage): SocketRoute | undefined => {
+    const path = addressOf(url).pathname;
+    return Object.hasOwn(routes, path) ? routes[path] : undefined;
+  };
+  // Else a client that offers HTTP/2 with its request would be taken for one of ours.
+  Object.assign(server, { shouldUpgradeCallback: (request: IncomingMessage) => Boolean(routeOf(request)) });
+
+  const onUpgrade = async (request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
+    // It may break while we look: the upgrade then comes to nothing.
+    socket.on("error", () => socket.destroy());
+    try {
+      // It leaves HTTP, so all that was asked in it comes first.
+      await parts.pipelines.othersAnswered(request.socket);
+      if (socket.destroyed) return;
+      requireClearHead(request);
+      refuseAppHost(request, parts.appHosts ?? null);
+      const { onKnown } = parts.connections.receive(request, socket);
+      const route = routeOf(request);
+      if (!route) throw new AppError("not_found");
+      const { searchParams: query } = addressOf(request.url);
+      const requireAccess = async (): Promise<void> => {
+        const token = query.get("token");
+        const principal = await parts.authenticate(
+          token === null ? (request.headers.authorization ?? null) : `Bearer ${token}`,
+        );
+        requireRole(principal, query.get("projectID") ?? "", route.access);
+      };
+      await requireAccess();
+      const projectId = query.get("projectID") ?? "";
+      onKnown(projectId);
+      const { forwarding = null } = parts;
+      const app = forwarding && (await route.appOf(query));
+      const first = app ? await forwarding?.forwardSocket(request, socket as Socket, head, app) : head;
+      if (!first) return;
+      // Before anything is read: who is refused comes again, and again.
+      if (!shares.hasRoom(projectId)) throw new AppError("too_many_requests", TOO_MANY);
+      const frames = await route.open(query);
+      // It has left while we looked: no end of it would be told.
+      if (socket.destroyed) return;
+      const permit = shares.enter(projectId);
+      if (!permit) throw new AppError("too_many_requests", TOO_MANY);
+      // Whatever becomes of it.
+      socket.once("close", () => shares.leave(permit));
+      upgrader.handleUpgrade(request, socket, first, (webSocket) => {
+        permit.onTaken = () => webSocket.close(CLOSE.later, "another project needs the connection");
+        void serve(webSocket, frames, requireAccess, closing.signal, parts);
+      });
+    } catch (error) {
+      if (!(error instanceof AppError))
+        parts.log.error(
+          { err: error, url: maskToken(request.url) },
+          "a WebSocket upgrade failed with an internal error",
+        );
+      refuse(socket, error instanceof AppError ? error : new AppError("internal"));
+    }
+  };
+  server.on("upgrade", (request, socket, head) => void onUpgrade(request, socket, head));
+
+  return {
+    get openCount() {
+      return upgrader.clients.size;
+    },
+    close: async () => {
+      closing.abort();
+      await Promise.all([...upgrader.clients].map(async (webSocket) => await end(webSocket, parts.clock)));
+    },
+  };
+}
+
+/** Sends frames as fast as they are taken, until one side ends it. */
+async function serve(
+  webSocket: WebSocket,
+  frames: Frames,
+  requireAccess: () => Promise<void>,
+  closing: AbortSignal,
+  { log, clock }: SocketParts,
+): Promise<void> {
+  const gone = new AbortController();
+  webSocket.on("close", () => gone.abort());
+  webSocket.on("error", () => webSocket.terminate());
+  const watch = watchOver(webSocket, requireAccess, clock);
+  try {
+    for await (const texts of frames(AbortSignal.any([gone.signal, closing]))) {
+      if (await send(webSocket, texts, clock)) continue;
+      webSocket.close(CLOSE.later, "the reader is too slow");
+      return;
+    }
+    webSocket.close(closing.aborted ? CLOSE.restart : CLOSE.ended);
+  } catch (error) {
+    if (!(error instanceof AppError)) log.error({ err: error }, "a WebSocket failed with an internal error");
+    const code = error instanceof AppError ? error.code : "internal";
+    webSocket.close(code === "app_moved" ? CLOSE.restart : CLOSE.failed, code);
+  } finally {
+    watch.cancel();
+    await end(webSocket, clock);
+  }
+}
+
+/** Resolves with whether the texts have left within the time, or nobody is there to take them. */
+async function send(webSocket: WebSocket, texts: readonly string[], clock: Clock): Promise<boolean> {
+  const left = texts.map((text) => new Promise<true>((resolve) => webSocket.send(text, () => resolve(true))));
+  return (await withTimeout(STALL_MS, Promise.all(left), clock)) !== null;
+}
+
+/** Ends the socket of a token that is no longer good, and of a peer that has vanished. */
+function watchOver(webSocket: WebSocket, requireAccess: () => Promise<void>, clock: Clock): Timer {
+  let checks = 0;
+  let isAlive = true;
+  webSocket.on("pong", () => (isAlive = true));
+  const look = async (): Promise<void> => {
+    checks += 1;
+    // While it has something to take, whether it does so in time shows that it lives.
+    if (checks % CHECKS_PER_PING === 0 && webSocket.bufferedAmount === 0) {
+      if (!isAlive) webSocket.terminate();
+      isAlive = false;
+      webSocket.ping();
+    }
+    try {
+      await requireAccess();
+    } catch (error) {
+      // While the database is away nobody can tell: what was good stays good.
+      const isRefused = error instanceof AppError && error.status < 500;
+      if (!isRefused || webSocket.readyState !== webSocket.OPEN) return;
+      webSocket.close(CLOSE.policy, error.code);
+      // Whoever does not answer is cut off.
+      await end(webSocket, clock);
+    }
+  };
+  return clock.every(CHECK_MS, () => void look());
+}
+
+/** Waits for the closing handshake, not for long. */
+async function end(webSocket: WebSocket, clock: Clock): Promise<void> {
+  const closed = new Promise<true>((resolve) => {
+    if (webSocket.readyState === webSocket.CLOSED) resolve(true);
+    else webSocket.once("close", () => resolve(true));
+  });
+  if (!(await withTimeout(CLOSE_MS, closed, clock))) webSocket.terminate();
+}
+
+function refuse(socket: Duplex, error: AppError): void {
+  socket.end(rawRefusal(error, randomUUID()), () => socket.destroy());
+}
+
+function addressOf(url = "/"): URL {
+  return URL.parse(url, "http://localhost") ?? new URL("http://localhost/");
+}
+
+/** The address as it may stand in a log. */
+export function maskToken(url = ""): string {
+  return url.replaceAll(/([?&]token=)[^&#]*/gi, "$1***");
+}
+
+/** A permit that was given: it is held until it is left. */
+export type Permit = {
+  readonly owner: string;
+  /** Called when somebody with fewer permits takes it. */
+  onTaken: () => void;
+};
+
+/**
+ * Places for open sockets. Each owner may have so many; when all are taken, an owner with fewer takes the newest of
+ * the one with most: nobody can keep another out.
+ */
+export class SocketShares {
+  readonly #max: number;
+  readonly #maxOfOwner: number;
+  /** Of each owner, the oldest first. */
+  readonly #permits = new Map<string, Set<Permit>>();
+  #count = 0;
+
+  constructor(max: number, maxOfOwner: number) {
+    this.#max = max;
+    this.#maxOfOwner = maxOfOwner;
+  }
+
+  /** Whether an owner has less than its share. */
+  hasRoom(owner: string): boolean {
+    return (this.#permits.get(owner)?.size ?? 0) < this.#maxOfOwner;
+  }
+
+  /** A permit, or null where the owner has its share. */
+  enter(owner: string): Permit | null {
+    const own = this.#permits.get(owner) ?? new Set();
+    if (!this.hasRoom(owner)) return null;
+    if (this.#count >= this.#max && !this.#makeRoom(own.size)) return null;
+    const permit = { owner, onTaken: () => {} };
+    own.add(permit);
+    this.#permits.set(owner, own);
+    this.#count += 1;
+    return permit;
+  }
+
+  /** Gives a permit back; twice is once. */
+  leave(permit: Permit): void {
+    const own = this.#permits.get(permit.owner);
+    if (!own?.delete(permit)) return;
+    this.#count -= 1;
+    if (own.size === 0) this.#permits.delete(permit.owner);
+  }
+
+  /** Takes a permit from the owner who has most, if that leaves them no worse off than who asks. */
+  #makeRoom(ownCount: number): boolean {
+    let most: Set<Permit> | null = null;
+    for (const permits of this.#permits.values()) if (permits.size > (most?.size ?? 0)) most = permits;
+    const newest = most && most.size > ownCount + 1 ? [...most].at(-1) : undefined;
+    if (!newest) return false;
+    this.leave(newest);
+    newest.onTaken();
+    return true;
+  }
+}

@@ -1,0 +1,269 @@
+import { z } from "zod";
+import type { LiveApp } from "../../apps/catalog.ts";
+import { glanceOf } from "../../apps/glance.ts";
+import type { AppKey } from "../../config/readers.ts";
+import { SCALING_KEYS } from "../../config/keys/scaling.ts";
+import { appId, hostLabel } from "../../model/names.ts";
+import type { App, Glance, ScalingOverrides } from "../../model/app.ts";
+import { isFinalBuild } from "../../model/build.ts";
+import type { Build } from "../../model/build.ts";
+import { AppError } from "../../model/errors.ts";
+import { APP, APPS, CONTAINERS } from "../../shapes/apps.ts";
+import type { AppRecord, AppStatus, ContainerRecord, Scaling } from "../../shapes/apps.ts";
+import { ID, timestamp } from "../../shapes/common.ts";
+import { APP_PATH, findApp, PROJECT_PATH } from "../api/inputs.ts";
+import { tagged } from "../api/operation.ts";
+import type { Operation } from "../api/operation.ts";
+import type { ManagementParts } from "../parts.ts";
+
+const operation = tagged("Apps");
+const PATH = "/v2/projects/{project_id}/apps";
+const APP_URL = `${PATH}/{app_id}`;
+/** A project's apps and their replicas. */
+export function appOperations(parts: ManagementParts): Operation[] {
+  const { store, catalog, glances } = parts;
+  return [
+    operation("GET", PATH, {
+      id: "listApps",
+      summary: "List a project's apps",
+      access: "run",
+      params: PROJECT_PATH,
+      response: APPS,
+      handle: async ({ params }) => {
+        const { project_id: projectId } = params;
+        const [apps, live] = await Promise.all([store.apps.list(projectId), glances(projectId)]);
+        return await Promise.all(
+          apps.map(async (app) => {
+            const state = live.get(app.number)?.state;
+            return brief(app, state, state ? null : await store.builds.latest(app.number));
+          }),
+        );
+      },
+    }),
+    operation("GET", APP_URL, {
+      id: "getApp",
+      summary: "Get an app",
+      access: "run",
+      params: APP_PATH,
+      response: APP,
+      errors: ["app_not_found"],
+      handle: async ({ params }) => await appRecord(parts, await findApp(store, params)),
+    }),
+    operation("GET", `${APP_URL}/containers`, {
+      id: "listContainers",
+      summary: "List an app's replicas",
+      access: "run",
+      params: APP_PATH,
+      response: CONTAINERS,
+      errors: ["app_not_found"],
+      handle: async ({ params }) => {
+        const { number } = await findApp(store, params);
+        return catalog.versions(number).flatMap((live) => containersOf(live, params.app_id));
+      },
+    }),
+  ];
+}
+
+/** An app with the settings of the version that serves, and how its last deploy went. */
+async function appRecord(
+  { store, catalog, appHosts }: Omit<ManagementParts, "glances">,
+  app: App,
+): Promise<AppRecord> {
+  const live = catalog.byNumber(app.number);
+  const state = glanceOf(catalog.versions(app.number))?.state;
+  const latest = await store.builds.latest(app.number);
+  const { hardware, scaling } = live?.version.config ?? {};
+  return {
+    ...brief(app, state, latest),
+    startFailure: live?.pool.startFailure?.message ?? null,
+    hardware: hardware?.compute.join(",") ?? "CPU",
+    cpu: String(hardware?.cpu ?? 0),
+    memory: String(hardware?.memoryGb ?? 0),
+    gpuCount: String(hardware?.gpuCount ?? 0),
+    cooldownPeriodSeconds: String(scaling?.cooldownSeconds ?? 0),
+    minReplicaCount: String(scaling?.minReplicas ?? 0),
+    maxReplicaCount: String(scaling?.maxReplicas ?? 0),
+    responseGracePeriodSeconds: String(scaling?.responseGracePeriodSeconds ?? 0),
+    lastBuildStatus: latest?.status ?? null,
+    latestBuildId: latest?.id ?? null,
+    host: hostOf(app, appHosts),
+  };
+}
+
+function brief(app: App, state: Glance["state"] | undefined, latest: Build | null) {
+  return {
+    id: appId(app.projectId, app.name),
+    status: state ?? statusBefore(app, latest),
+    createdAt: timestamp(app.createdAt),
+    updatedAt: timestamp(app.updatedAt),
+  };
+}
+
+/** The app's own host; null if it has none. */
+function hostOf({ projectId, name }: App, appHosts: string | null): string | null {
+  const label = hostLabel({ projectId, appName: name });
+  return appHosts === null || label === null ? null : `${label}.${appHosts}`;
+}
+
+/** Of an app that has no version yet, or that no node serves just now. */
+function statusBefore(app: App, latest: Build | null): AppStatus {
+  if (app.currentVersionId !== null) return "cold";
+  if (!latest || latest.status === "pending" || latest.status === "cancelled") return "pending";
+  return isFinalBuild(latest.status) ? "error" : "deploying";
+}
+
+function containersOf({ app, version, pool }: LiveApp, id: string): ContainerRecord[] {
+  const now = Date.now();
+  return [...pool.replicas].map((replica) => ({
+    appId: id,
+    projectId: app.projectId,
+    containerId: replica.id,
+    containerState: replica.state === "starting" ? "PENDING" : "RUNNING",
+    pendingReason: replica.obstacle(),
+    timestamp: timestamp(now),
+    containerStartTimestamp: timestamp(replica.startedAt),
+    containerTerminationTimestamp: null,
+    containerRunningTimeMs: replica.readyAt === 0 ? 0 : Math.max(0, now - replica.readyAt),
+    containerRestartCount: 0,
+    hostIp: null,
+    containerIp: null,
+    hardwareProvider: version.config.hardware.provider,
+    region: version.config.hardware.region,
+    buildId: version.id,
+    isTerminating: replica.state === "draining",
+  }));
+}
+
+/** How the apps of a project do, wherever they are served, by number; nothing of a node that does not answer. */
+export type Glances = (projectId: string) => Promise<ReadonlyMap<number, Glance>>;
+
+type Glancing = { glances(projectId: string): readonly Glance[] | Promise<readonly Glance[]> };
+
+/** Asks those who serve apps: this service, and the other nodes if there are any. */
+export function glancesBy(...served: readonly (Glancing | null)[]): Glances {
+  return async (projectId) => {
+    const parts = await Promise.all(served.map(async (each) => (await each?.glances(projectId)) ?? []));
+    return new Map(parts.flat().map((glance) => [glance.appNumber, glance]));
+  };
+}
+
+const NUMERAL = /^\d+(\.\d+)?$/;
+
+const SETTINGS = z.object({
+  cooldownPeriodSeconds: setting(SCALING_KEYS.cooldownSeconds),
+  minReplicaCount: setting(SCALING_KEYS.minReplicas),
+  maxReplicaCount: setting(SCALING_KEYS.maxReplicas),
+  responseGracePeriodSeconds: setting(SCALING_KEYS.responseGracePeriodSeconds),
+  replicaConcurrency: setting(SCALING_KEYS.replicaConcurrency),
+} satisfies Record<keyof Scaling, z.ZodType>);
+
+/** A number, or one as `GET` shows it, within the bounds that the app's configuration has. */
+function setting({ reader }: AppKey<number>) {
+  return z
+    .union([z.number(), z.string().max(20)])
+    .transform((value) => (typeof value === "string" && !NUMERAL.test(value) ? Number.NaN : Number(value)))
+    .refine((value) => reader.read(value) !== undefined, `must be ${reader.expects}`)
+    .nullish();
+}
+
+/** What can be changed of an app without a new version. */
+export function appChangeOperations(parts: ManagementParts): Operation[] {
+  const { store, catalog, deployer } = parts;
+  return [
+    operation("PATCH", APP_URL, {
+      id: "changeApp",
+      summary: "Change an app's scaling now; the next deploy resets it",
+      access: "deploy",
+      params: APP_PATH,
+      body: SETTINGS,
+      response: APP,
+      errors: ["app_not_found", "build_not_found"],
+      handle: async (call) => {
+        const app = await findApp(store, call.params);
+        const live = catalog.byNumber(app.number);
+        if (!live) throw noVersion();
+        const { config, overrides: before } = live.version;
+        const overrides = { ...before, ...overridesOf(call.body) };
+        const { minReplicas, maxReplicas } = { ...config.scaling, ...overrides };
+        if (maxReplicas < minReplicas) {
+          const problem = `must be at least minReplicaCount, which is ${minReplicas}`;
+          const details = [{ field: "maxReplicaCount", problem }];
+          throw new AppError("bad_request", { message: `maxReplicaCount: ${problem}`, details });
+        }
+        await catalog.changeScaling(app, overrides);
+        const target = call.params.app_id;
+        await call.record({ action: "app.scale", target, before, after: overrides });
+        return await appRecord(parts, await findApp(store, call.params));
+      },
+    }),
+    operation("POST", `${APP_URL}/rollback`, {
+      id: "rollBackApp",
+      summary: "Roll back to an earlier version; it is started before it gets calls",
+      access: "deploy",
+      params: APP_PATH,
+      body: z.object({ buildId: z.uuid() }),
+      response: APP,
+      errors: ["app_not_found", "build_not_found", "app_not_ready"],
+      handle: async (call) => {
+        const app = await findApp(store, call.params);
+        const buildId = call.body.buildId.toLowerCase();
+        const version = await store.versions.find(buildId);
+        if (version?.appNumber !== app.number) throw new AppError("build_not_found");
+        await catalog.rollBack(app, buildId);
+        const before = { buildId: app.currentVersionId };
+        const target = call.params.app_id;
+        await call.record({ action: "app.rollback", target, before, after: { buildId } });
+        return await appRecord(parts, await findApp(store, call.params));
+      },
+    }),
+    operation("POST", `${APP_URL}/restart`, {
+      id: "restartApp",
+      summary: "Replace an app's replicas, so that they see changed secrets; no call fails",
+      access: "deploy",
+      params: APP_PATH,
+      response: APP,
+      errors: ["app_not_found", "build_not_found", "app_not_ready"],
+      handle: async (call) => {
+        const app = await findApp(store, call.params);
+        if (!catalog.byNumber(app.number)) throw noVersion();
+        await catalog.restart(app);
+        const target = call.params.app_id;
+        await call.record({ action: "app.restart", target });
+        return await appRecord(parts, await findApp(store, call.params));
+      },
+    }),
+    operation("DELETE", APP_URL, {
+      id: "deleteApp",
+      summary: "Delete an app; runs in progress finish, and its name becomes free",
+      access: "admin",
+      params: APP_PATH,
+      response: ID,
+      errors: ["app_not_found"],
+      handle: async (call) => {
+        const app = await findApp(store, call.params);
+        await deployer.cancelAll(app);
+        await catalog.remove(app);
+        const target = call.params.app_id;
+        const before = { buildId: app.currentVersionId };
+        await call.record({ action: "app.delete", target, before });
+        return { id: target };
+      },
+    }),
+  ];
+}
+
+function noVersion(): AppError {
+  return new AppError("build_not_found", { message: "The app has no version yet; deploy it first." });
+}
+
+function overridesOf(body: z.output<typeof SETTINGS>): ScalingOverrides {
+  const overrides: Record<keyof Required<ScalingOverrides>, number | null | undefined> = {
+    cooldownSeconds: body.cooldownPeriodSeconds,
+    minReplicas: body.minReplicaCount,
+    maxReplicas: body.maxReplicaCount,
+    responseGracePeriodSeconds: body.responseGracePeriodSeconds,
+    replicaConcurrency: body.replicaConcurrency,
+  };
+  const given = Object.entries(overrides).filter(([, value]) => value !== undefined && value !== null);
+  return Object.fromEntries(given);
+}

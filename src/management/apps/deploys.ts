@@ -1,0 +1,199 @@
+import { Readable } from "node:stream";
+import type { FastifyReply } from "fastify";
+import { z } from "zod";
+import { APP_KEYS, partnerOf, partnerRefusal } from "../../config/app-shape.ts";
+import { SYNTAX_MEMBER } from "../../apps/deploys/deploy-request.ts";
+import type { App } from "../../model/app.ts";
+import type { Build } from "../../model/build.ts";
+import { AppError } from "../../model/errors.ts";
+import { appId } from "../../model/names.ts";
+import { BEGUN_DEPLOY, DEPLOY_LINE, DRY_RUN, UPLOADED_BUNDLE } from "../../shapes/builds.ts";
+import type { DeployLine } from "../../shapes/builds.ts";
+import { apiUrlOf, baseUrlOf } from "../api/addresses.ts";
+import type { Call, Operation } from "../api/operation.ts";
+import { PROJECT_PATH } from "../api/inputs.ts";
+import { takeBytes } from "../api/bodies.ts";
+import { buildRecord, lineRecord } from "./builds.ts";
+import { tagged } from "../api/operation.ts";
+import type { ManagementParts } from "../parts.ts";
+
+const operation = tagged("Deploys");
+/** Where a bundle is sent. */
+const UPLOAD_PATH = "/v2/builds/upload";
+
+/** Every member is read by the app's configuration, which tells all that is wrong at once. */
+const PAYLOAD = z.looseObject({
+  ...Object.fromEntries(
+    APP_KEYS.flatMap(({ payload, meaning }) =>
+      payload === undefined ? [] : [[payload, z.unknown().optional().describe(meaning)]],
+    ),
+  ),
+  runtime: z.unknown().optional().describe('"cortex", or "custom" for a server of the app\'s own.'),
+  [SYNTAX_MEMBER]: z
+    .boolean()
+    .optional()
+    .describe("`false`: refuse a bundle with a Python file that does not parse, before it is built."),
+  cerebrium_toml: z.unknown().optional().describe("The text of a configuration file."),
+});
+
+/** Deploys: in two calls as existing clients make them, and in one. */
+export function deployOperations(parts: ManagementParts): Operation[] {
+  const { deployer } = parts;
+  return [
+    operation("POST", "/v2/projects/{project_id}/apps", {
+      id: "beginDeploy",
+      summary: "Start a deploy; PUT the bundle to its uploadUrl to have it built",
+      access: "deploy",
+      params: PROJECT_PATH,
+      body: PAYLOAD,
+      // With the text of a configuration file, and commands.
+      maxBodyBytes: 256 * 1024,
+      maxValues: 5_000,
+      appOfBody: ({ project_id: projectId }, body) => ({ projectId, appName: deployer.nameOf(body) }),
+      response: BEGUN_DEPLOY,
+      errors: ["deploy_invalid", "draining"],
+      handle: async (call) => {
+        const { build, app, grant } = await deployer.begin(call.params.project_id, call.body);
+        await recordDeploy(call, app, build);
+        const { request } = call.reply;
+        const base = baseUrlOf(request, parts.publicBaseUrl);
+        call.reply.header("cache-control", "no-store");
+        return {
+          buildId: build.id,
+          status: build.status,
+          uploadUrl: `${base}${UPLOAD_PATH}?grant=${grant}`,
+          keyName: `${app.projectId}/${app.name}/${build.id}.zip`,
+          internalEndpoint: endpointOf(parts, call.reply, app),
+          dashboardUrl: `${base}/projects/${app.projectId}/apps/${app.name}/builds/${build.id}`,
+        };
+      },
+    }),
+    operation("POST", "/v2/projects/{project_id}/partner-apps", {
+      id: "beginPartnerDeploy",
+      summary: "Always refused: partner services run on the hosted platform alone",
+      access: "deploy",
+      params: PROJECT_PATH,
+      body: z.looseObject({ runtime: z.unknown().optional() }),
+      maxBodyBytes: 256 * 1024,
+      maxValues: 5_000,
+      response: BEGUN_DEPLOY,
+      errors: ["deploy_invalid"],
+      handle: async ({ body }) => await Promise.reject(partnerRefused(body.runtime)),
+    }),
+    operation("PUT", UPLOAD_PATH, {
+      id: "putBundle",
+      summary: "Upload a deploy's bundle as a zip; safe to repeat, it is built once",
+      access: null,
+      query: z.object({ grant: z.string().min(1).max(10_000) }),
+      takesBytes: true,
+      appOfQuery: async (_, { grant }) => {
+        const app = await deployer.appOfGrant(grant);
+        return app && { projectId: app.projectId, appName: app.name };
+      },
+      response: UPLOADED_BUNDLE,
+      errors: ["forbidden", "build_not_found", "build_finished", "body_too_large"],
+      handle: async ({ query, reply }) => {
+        const build = await takeBytes(reply, (from) => deployer.upload(query.grant, from));
+        return { buildId: build.id };
+      },
+    }),
+    operation("POST", "/v2/projects/{project_id}/deploys/dry-run", {
+      id: "dryRunDeploy",
+      summary: "Check a zip as a deploy would, and say what it would do; nothing is built or changed",
+      access: "deploy",
+      params: PROJECT_PATH,
+      query: z.object({
+        name: z.string().min(1).max(200),
+        [SYNTAX_MEMBER]: z.stringbool().optional(),
+      }),
+      takesBytes: true,
+      response: DRY_RUN,
+      errors: ["deploy_invalid", "draining", "body_too_large"],
+      handle: async ({ params, query, reply }) => {
+        const { name, [SYNTAX_MEMBER]: isUnchecked = false } = query;
+        const request = { projectId: params.project_id, name, checksSyntax: !isUnchecked };
+        const { plan, warnings, problems, isNew } = await takeBytes(reply, (from) =>
+          deployer.dryRun(request, from),
+        );
+        return {
+          app: name,
+          isNew,
+          plan: [...plan],
+          warnings: [...warnings],
+          problems: [...problems],
+        };
+      },
+    }),
+    operation("POST", "/v2/projects/{project_id}/deploys", {
+      id: "deploy",
+      summary: "Deploy a zip in one call; streams the build's log, then its outcome",
+      access: "deploy",
+      params: PROJECT_PATH,
+      query: z.object({ name: z.string().min(1).max(200) }),
+      takesBytes: true,
+      givesLines: true,
+      appOfQuery: async ({ project_id: projectId }, { name }) => ({ projectId, appName: name }),
+      response: DEPLOY_LINE,
+      errors: ["deploy_invalid", "draining", "body_too_large"],
+      handle: async (call) => {
+        const { params, query, reply } = call;
+        const { build, app } = await takeBytes(reply, (from) =>
+          deployer.deployUpload(params.project_id, query.name, from),
+        );
+        await recordDeploy(call, app, build);
+        const gone = new AbortController();
+        reply.raw.once("close", () => gone.abort());
+        const endpoint = endpointOf(parts, reply, app);
+        return reply
+          .type("application/x-ndjson")
+          .headers({ "cache-control": "no-store", "x-accel-buffering": "no" })
+          .send(Readable.from(tell(parts, build, endpoint, gone.signal), { objectMode: false }));
+      },
+    }),
+  ];
+}
+
+/** The build's lines, then its end. Who reads them leaves without a consequence. */
+async function* tell(
+  { deployer, store }: ManagementParts,
+  { id }: Build,
+  endpoint: string,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  for await (const lines of deployer.follow(id, null, signal)) {
+    yield lines.map((line) => `${JSON.stringify(oneCallLine(id, line))}\n`).join("");
+  }
+  const build = await store.builds.find(id);
+  if (!build || signal.aborted) return;
+  const end: DeployLine = { build: buildRecord(build), endpoint, message: build.message };
+  yield `${JSON.stringify(end)}\n`;
+}
+
+function oneCallLine(id: string, line: Parameters<typeof lineRecord>[1]): DeployLine {
+  const { log, createdAt } = lineRecord(id, line);
+  return { log, stream: line.stream, stage: line.stage, createdAt };
+}
+
+function endpointOf({ publicApiUrl, apiPort }: ManagementParts, { request }: FastifyReply, app: App): string {
+  return `${apiUrlOf(request, publicApiUrl, apiPort())}/v4/${app.projectId}/${app.name}`;
+}
+
+function partnerRefused(runtime: unknown): AppError {
+  const partner = partnerOf(runtime);
+  const message = partnerRefusal(partner === undefined ? "partner-apps" : `runtime = "${partner}"`);
+  return new AppError("deploy_invalid", { message, details: [{ problem: message }] });
+}
+
+/** Without the payload: its commands may hold a secret. */
+async function recordDeploy(
+  call: Call,
+  { projectId, name, currentVersionId }: App,
+  { id }: Build,
+): Promise<void> {
+  await call.record({
+    action: "app.deploy",
+    target: appId(projectId, name),
+    before: { buildId: currentVersionId },
+    after: { buildId: id },
+  });
+}

@@ -1,0 +1,94 @@
+import type { Catalog } from "../apps/catalog.ts";
+import type { Deployer } from "../apps/deploys/deployer.ts";
+import type { LogBook } from "../apps/logs/log-book.ts";
+import type { BaseImages } from "../apps/once/base-images.ts";
+import type { Secrets } from "../apps/secrets.ts";
+import type { Volumes } from "../apps/volumes/volumes.ts";
+import type { Enforcement } from "../host/limits/limits.ts";
+import type { networkReport } from "../host/walls/network.ts";
+import type { Isolated } from "../host/walls/require-walls.ts";
+import type { StandingWalls } from "../host/walls/walls.ts";
+import type { identityParts } from "../identity/identity-parts.ts";
+import type { KeyRing } from "../identity/key-ring.ts";
+import type { Tokens } from "../identity/tokens.ts";
+import type { Clock } from "../kit/clock.ts";
+import type { DiskReserve } from "../kit/disk-reserve.ts";
+import type { ExecutableCheck } from "../kit/files.ts";
+import type { SpanCounts } from "../kit/histograms.ts";
+import type { DeliveryState } from "../model/delivery.ts";
+import type { Glance } from "../model/app.ts";
+import type { NodeDetails } from "../model/node.ts";
+import type { RunTally } from "../model/run.ts";
+import type { Owners } from "../nodes/owners.ts";
+import type { FileRuns } from "../runs/files/file-runs.ts";
+import type { SigningSecrets } from "../runs/webhooks/signing-secrets.ts";
+import type { Store } from "../store/store.ts";
+
+/** This service as a node. */
+export type OwnNode = {
+  readonly id: string;
+  /** Null for a service that is alone. */
+  readonly url: string | null;
+  readonly details: Omit<NodeDetails, "runs">;
+  /** How many apps it owns, and how many runs their replicas execute. */
+  readonly apps: number;
+  readonly runs: number;
+};
+
+/** What the management API shows and changes. */
+export type ManagementParts = Omit<ReturnType<typeof identityParts>, "setupLink"> & {
+  readonly store: Store;
+  readonly tokens: Tokens;
+  readonly keys: KeyRing;
+  readonly clock: Clock;
+  /** The clock that deliveries are written with. */
+  readonly steadyClock: Clock;
+  readonly build: { readonly version: string; readonly python: string };
+  /** The default project: its accounts and members are the operator's, and its audit log has what the operator does. */
+  readonly projectId: string;
+  readonly dataDir: string;
+  readonly publicApiUrl: string | null;
+  readonly publicBaseUrl: string | null;
+  /** The gateway's port. */
+  readonly apiPort: () => number;
+  /** The domain of app hosts; null if the setting is unset. */
+  readonly appHosts: string | null;
+  /** Where the built dashboard and the built guide are; by default beside the code. */
+  readonly webDir?: string;
+  readonly guideDir?: string;
+
+  readonly catalog: Catalog;
+  readonly deployer: Deployer;
+  readonly logBook: LogBook;
+  readonly secrets: Secrets;
+  readonly volumes: Volumes;
+  readonly baseImages: BaseImages;
+  readonly fileRuns: FileRuns;
+  readonly signingSecrets: SigningSecrets;
+  /** Tells the deliverer that a delivery is due. */
+  readonly wake: () => void;
+  /** The status of a project's apps on all nodes, by the app's number; without those of nodes that do not answer. */
+  readonly glances: (projectId: string) => Promise<ReadonlyMap<number, Glance>>;
+
+  readonly ownNode: () => OwnNode;
+  /** Which apps this node owns; null for a service that does not share its database. */
+  readonly owners: Pick<Owners, "isSure"> | null;
+  readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage">;
+  /** The Python that apps start with. */
+  readonly interpreter: Pick<ExecutableCheck, "path" | "isMissing">;
+  /** The walls around apps. */
+  readonly isolated: Isolated;
+  /** The weakest walls that a remote seat has raised around an app; null if there is none. */
+  readonly seatWalls: () => StandingWalls | null;
+  /** How each limit of an app is enforced. */
+  readonly enforcement: Enforcement;
+  /** How much of an app's `network` setting is enforced. */
+  readonly network: ReturnType<typeof networkReport>;
+
+  readonly journal: { readonly ended: RunTally; readonly waiting: number; readonly lost: number };
+  /** The counters of the other recorders that end runs. */
+  readonly tallies: readonly RunTally[];
+  readonly deliverer: { readonly attempts: Readonly<Record<DeliveryState, number>> };
+  /** How long remote seats took to reach each phase of their start. */
+  readonly seatStarts: ReadonlyMap<string, SpanCounts>;
+};

@@ -1,0 +1,165 @@
+import type { FastifyReply } from "fastify";
+import { z } from "zod";
+import { CHALLENGE } from "../../identity/principal.ts";
+import type { SignedIn } from "../../identity/sessions.ts";
+import { AppError } from "../../model/errors.ts";
+import type { ErrorCode } from "../../model/errors.ts";
+import { DONE, timestamp } from "../../shapes/common.ts";
+import { PASSWORD_LINK, SIGNED_IN } from "../../shapes/people.ts";
+import type { SignedInRecord } from "../../shapes/people.ts";
+import { baseUrlOf } from "../api/addresses.ts";
+import { tagged } from "../api/operation.ts";
+import type { Call, Operation } from "../api/operation.ts";
+import type { ManagementParts } from "../parts.ts";
+import { readRefreshCookie, refuseOtherSites, setRefreshCookie } from "./refresh-cookie.ts";
+
+const operation = tagged("Sign-in");
+const ERRORS: readonly ErrorCode[] = ["unauthorized", "forbidden", "too_many_requests"];
+
+/** Sign-in by a set-up link, a password, a reset link or the cookie; and sign-out. */
+export function signInOperations(parts: ManagementParts): Operation[] {
+  const { people, sessions, addresses, publicBaseUrl } = parts;
+  const answer = ({ reply }: Pick<Call, "reply">, signedIn: SignedIn) =>
+    answerSignedIn(reply, signedIn, publicBaseUrl);
+  return [
+    operation("POST", "/v2/setup", {
+      id: "setUp",
+      summary: "Create the first account, with the link printed at the first start",
+      access: null,
+      body: z.object({ link: LINK, email: EMAIL, password: NEW_PASSWORD }),
+      response: SIGNED_IN,
+      errors: ERRORS,
+      handle: async (call) => {
+        const { link, email, password } = call.body;
+        const signedIn = await people.setUp(link, { email, password, ip: call.ip });
+        await call.record({ action: "person.create", target: signedIn.personId, after: { email } });
+        return answer(call, signedIn);
+      },
+    }),
+    operation("POST", "/v2/session", {
+      id: "signIn",
+      summary: "Sign in with e-mail and password; sets the refresh token as a cookie",
+      access: null,
+      body: z.object({ email: z.string().max(254), password: PASSWORD }),
+      response: SIGNED_IN,
+      errors: ERRORS,
+      handle: async (call) => {
+        const signedIn = await people.signIn({ ...call.body, ip: call.ip });
+        await call.record({ action: "session.create", target: signedIn.personId });
+        return answer(call, signedIn);
+      },
+    }),
+    operation("POST", "/v2/session/refresh", {
+      id: "refreshSession",
+      summary: "Get a new access token with the refresh cookie",
+      access: null,
+      response: SIGNED_IN,
+      errors: ERRORS,
+      handle: async (call) => {
+        refuseOtherSites(call.reply.request, publicBaseUrl);
+        const cookie = readRefreshCookie(call.reply, publicBaseUrl);
+        const signedIn = cookie === null ? null : await sessions.refresh(cookie, "browser");
+        if (!signedIn) {
+          const message = "The session has ended: sign in again.";
+          throw new AppError("unauthorized", { message, headers: CHALLENGE });
+        }
+        return answer(call, signedIn);
+      },
+    }),
+    operation("DELETE", "/v2/session", {
+      id: "signOut",
+      summary: "Sign out: end the cookie's session",
+      access: null,
+      response: DONE,
+      errors: ["unauthorized", "forbidden"],
+      handle: async (call) => {
+        refuseOtherSites(call.reply.request, publicBaseUrl);
+        const cookie = readRefreshCookie(call.reply, publicBaseUrl);
+        const ended = cookie === null ? null : await sessions.endByToken(cookie);
+        if (ended) await call.record({ action: "session.delete", target: ended.personId });
+        setRefreshCookie(call.reply, null, publicBaseUrl);
+        return {};
+      },
+    }),
+    operation("POST", "/v2/password", {
+      id: "acceptPasswordLink",
+      summary: "Set a new password with a reset link, and sign in",
+      access: null,
+      body: z.object({ link: LINK, password: NEW_PASSWORD }),
+      response: SIGNED_IN,
+      errors: ERRORS,
+      handle: async (call) => {
+        const { link, password } = call.body;
+        const signedIn = await people.acceptLink(link, { password, ip: call.ip });
+        await call.record({ action: "password.update", target: signedIn.personId });
+        return answer(call, signedIn);
+      },
+    }),
+    operation("POST", "/v2/password/forgotten", {
+      id: "forgotPassword",
+      summary: "Mail a password-reset link, if the address is verified; the answer never says whether it is",
+      access: null,
+      body: z.object({ email: EMAIL }),
+      response: DONE,
+      errors: ["not_found", "too_many_requests"],
+      handle: ({ body, ip }) => {
+        addresses.forgotten(body.email, ip);
+        return {};
+      },
+    }),
+  ];
+}
+
+/** The address that a person signs in with. */
+export const EMAIL = z.email().max(254);
+/** A new password. */
+export const NEW_PASSWORD = z.string().min(10).max(200);
+/** A password to check: its length is not limited to that of new ones. */
+export const PASSWORD = z.string().max(1000);
+/** The secret part of a link. */
+export const LINK = z.string().min(1).max(1000);
+
+/** Answers a sign-in of any kind. */
+export function answerSignedIn(
+  reply: FastifyReply,
+  { personId, accessToken, expiresAt, refreshToken }: SignedIn,
+  publicBaseUrl: string | null,
+): SignedInRecord {
+  if (refreshToken !== null) setRefreshCookie(reply, refreshToken, publicBaseUrl);
+  reply.header("cache-control", "no-store");
+  return { personId, accessToken, expiresAt: timestamp(expiresAt) };
+}
+
+const MEANT = z.union([z.object({ personId: z.string().min(1).max(100) }), z.object({ email: EMAIL })]);
+
+/** Links that set a password, made by the operator. */
+export function passwordLinkOperations(parts: ManagementParts): Operation[] {
+  return [
+    operation("POST", "/v2/password-links", {
+      id: "makePasswordLink",
+      summary: "Create a password-reset link for a person; the only way to reset a password without mail",
+      access: "operator",
+      body: MEANT,
+      response: PASSWORD_LINK,
+      handle: async ({ body, reply, record }) => {
+        const { makePasswordLink, publicBaseUrl, projectId } = parts;
+        const { link, people } = await makePasswordLink(body);
+        const [only] = people;
+        if (link !== null && only)
+          await record({ projectId, action: "person.password-link", target: only.id });
+        reply.header("cache-control", "no-store");
+        const base = baseUrlOf(reply.request, publicBaseUrl);
+        return {
+          url: link === null ? null : `${base}/password#${link}`,
+          people: people.map(({ id: personId, email, provenAt, createdAt, projectIds }) => ({
+            personId,
+            email,
+            isProven: provenAt !== null,
+            createdAt: timestamp(createdAt),
+            projectIds: [...projectIds],
+          })),
+        };
+      },
+    }),
+  ];
+}

@@ -1,0 +1,112 @@
+import { z } from "zod";
+import { POLL_SECONDS } from "../../identity/devices.ts";
+import { requirePerson } from "../../identity/principal.ts";
+import { AppError } from "../../model/errors.ts";
+import { DONE } from "../../shapes/common.ts";
+import { DEVICE_CODES, TOKEN_REFUSAL, TOKENS } from "../../shapes/people.ts";
+import { baseUrlOf } from "../api/addresses.ts";
+import { tagged } from "../api/operation.ts";
+import type { Operation } from "../api/operation.ts";
+import type { ManagementParts } from "../parts.ts";
+
+const operation = tagged("Sign-in");
+
+const SECRET = z.string().min(1).max(1000);
+const TOKEN_REQUEST = z.union([
+  z.object({ device_code: SECRET }),
+  z.object({
+    grant_type: z.literal("refresh_token"),
+    client_id: z.string().max(1000).optional(),
+    refresh_token: SECRET,
+  }),
+]);
+
+/** A public key. It verifies a token's signature, but does not show whether the token was revoked. */
+const KEY = z.object({
+  kty: z.string(),
+  crv: z.string(),
+  x: z.string(),
+  kid: z.string(),
+  use: z.literal("sig"),
+  alg: z.literal("EdDSA"),
+});
+
+/**
+ * The tokens of a device, such as the command line: it shows a code, a signed-in person approves the code, and the device
+ * gets its tokens. And the public keys of all tokens.
+ */
+export function tokenOperations({ devices, sessions, keys, publicBaseUrl }: ManagementParts): Operation[] {
+  return [
+    operation("POST", "/device-authorization", {
+      id: "askForDevice",
+      summary: "Request a device code for a person to approve",
+      access: null,
+      response: DEVICE_CODES,
+      errors: ["too_many_requests"],
+      handle: async ({ ip, reply }) => {
+        const { deviceCode, userCode, expiresInSeconds } = await devices.ask(ip);
+        const page = `${baseUrlOf(reply.request, publicBaseUrl)}/device`;
+        reply.header("cache-control", "no-store");
+        return {
+          deviceAuthResponsePayload: {
+            device_code: deviceCode,
+            user_code: userCode,
+            verification_uri: page,
+            verification_uri_complete: `${page}?user_code=${userCode}`,
+            expires_in: expiresInSeconds,
+            interval: POLL_SECONDS,
+          },
+        };
+      },
+    }),
+    operation("POST", "/device/approve", {
+      id: "approveDevice",
+      summary: "Approve a device code; the device is signed in as you",
+      access: "person",
+      body: z.object({ user_code: z.string().min(1).max(50) }),
+      response: DONE,
+      errors: ["not_found", "too_many_requests"],
+      handle: async ({ body, principal, record }) => {
+        const { personId } = requirePerson(principal);
+        if (!(await devices.approve(body.user_code, personId))) {
+          throw new AppError("not_found", {
+            message: "No device is waiting with this code; it may have expired.",
+          });
+        }
+        await record({ action: "device.approve", target: personId });
+        return {};
+      },
+    }),
+    operation("POST", "/token", {
+      id: "redeemToken",
+      summary: "Get tokens for an approved device, or a new access token for its refresh token",
+      access: null,
+      body: TOKEN_REQUEST,
+      takesForm: true,
+      response: TOKENS,
+      refusal: TOKEN_REFUSAL,
+      handle: async ({ body, reply }) => {
+        reply.header("cache-control", "no-store");
+        if ("device_code" in body) {
+          const redeemed = await devices.redeem(body.device_code);
+          if (typeof redeemed === "string") return reply.code(400).send({ error: redeemed });
+          const { accessToken, refreshToken } = redeemed;
+          return { accessToken, refreshToken };
+        }
+        const refreshed = await sessions.refresh(body.refresh_token, "device");
+        if (!refreshed) return reply.code(400).send({ error: "invalid_grant" });
+        return { access_token: refreshed.accessToken };
+      },
+    }),
+    operation("GET", "/.well-known/jwks.json", {
+      id: "getPublicKeys",
+      summary: "Get the public keys that verify tokens, as a JWK set",
+      access: null,
+      response: z.object({ keys: z.array(KEY) }),
+      handle: ({ reply }) => {
+        reply.header("cache-control", "public, max-age=300");
+        return { keys: keys.publicKeys() };
+      },
+    }),
+  ];
+}

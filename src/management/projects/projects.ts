@@ -1,0 +1,89 @@
+import { z } from "zod";
+import { requirePerson } from "../../identity/principal.ts";
+import type { Principal } from "../../identity/principal.ts";
+import { randomName } from "../../kit/ids.ts";
+import { AUDIT } from "../../shapes/projects.ts";
+import { NEW_PROJECT, PROJECTS } from "../../shapes/people.ts";
+import { timestamp } from "../../shapes/common.ts";
+import { line, NEXT_TOKEN, pageSize, PROJECT_PATH } from "../api/inputs.ts";
+import { tagged } from "../api/operation.ts";
+import type { Operation } from "../api/operation.ts";
+import type { ManagementParts } from "../parts.ts";
+
+const operation = tagged("Projects");
+const PATH = "/v2/projects";
+
+/** The projects of whoever asks. */
+export function projectOperations({ store, people }: ManagementParts): Operation[] {
+  const projectsOf = async (principal: Principal | null) => {
+    if (!principal) return [];
+    if (principal.projectId === null) return await store.memberships.projectsOf(principal.personId);
+    const own = await store.projects.find(principal.projectId);
+    return own ? [own] : [];
+  };
+  const create = async (personId: string, name: string): Promise<string> => {
+    for (;;) {
+      const id = `p-${randomName(8)}`;
+      if (await people.createProject(personId, { id, name })) return id;
+    }
+  };
+
+  return [
+    operation("GET", PATH, {
+      id: "listProjects",
+      summary: "List your projects; for a service account, its own",
+      access: "any",
+      response: PROJECTS,
+      handle: async ({ principal }) => (await projectsOf(principal)).map(({ id, name }) => ({ id, name })),
+    }),
+    operation("POST", PATH, {
+      id: "createProject",
+      summary: "Create a project; you become its owner",
+      access: "person",
+      body: z.object({ name: line(100) }),
+      response: NEW_PROJECT,
+      handle: async (call) => {
+        const { name } = call.body;
+        const { personId } = requirePerson(call.principal);
+        const id = await create(personId, name);
+        await call.record({ projectId: id, action: "project.create", target: id, after: { name } });
+        return { id, name };
+      },
+    }),
+  ];
+}
+
+/** What was changed in a project, and by whom. */
+export function auditOperations({ audit }: ManagementParts): Operation[] {
+  return [
+    operation("GET", "/v2/projects/{project_id}/audit", {
+      id: "listAudit",
+      summary: "List every change in a project, newest first",
+      access: "admin",
+      params: PROJECT_PATH,
+      query: z.object({
+        pageSize: pageSize(50, 1000),
+        nextToken: NEXT_TOKEN.regex(/^\d{0,15}$/, "does not belong to this list").optional(),
+      }),
+      response: AUDIT,
+      handle: async ({ params, query }) => {
+        const { pageSize: limit, nextToken = "" } = query;
+        const found = await audit.list({
+          projectId: params.project_id,
+          limit: limit + 1,
+          ...(nextToken !== "" && { before: Number(nextToken) }),
+        });
+        const page = found.slice(0, limit);
+        const last = found.length > limit ? page.at(-1)?.number : undefined;
+        return {
+          items: page.map(({ number, createdAt, ...rest }) => ({
+            ...rest,
+            id: String(number),
+            createdAt: timestamp(createdAt),
+          })),
+          nextToken: last === undefined ? "" : String(last),
+        };
+      },
+    }),
+  ];
+}

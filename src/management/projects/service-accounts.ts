@@ -1,0 +1,254 @@
+import { z } from "zod";
+import { storedLimits } from "../../identity/token-judge.ts";
+import type { CallLimits } from "../../model/roles.ts";
+import { AppError } from "../../model/errors.ts";
+import { ROLES } from "../../model/roles.ts";
+import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
+import type { AccountRecord, ListedAccount } from "../../shapes/projects.ts";
+import { timestamp } from "../../shapes/common.ts";
+import type { ServiceAccount } from "../../store/accounts/accounts.ts";
+import { line, PROJECT_PATH, prose } from "../api/inputs.ts";
+import {
+  EXPIRY_MEMBERS,
+  expiryOf,
+  LIMIT_MEMBERS,
+  limitsOf,
+  refusal,
+  requireSameRole,
+} from "./service-account-body.ts";
+import { tagged } from "../api/operation.ts";
+import type { Operation } from "../api/operation.ts";
+import type { ManagementParts } from "../parts.ts";
+
+const operation = tagged("Service accounts");
+const PATH = "/v2/projects/{project_id}/service-accounts";
+const ACCOUNT_PATH = PROJECT_PATH.extend({ id: z.string().min(1).max(100) });
+const LIFE_MS = 90 * 86_400_000;
+const MAX_OVERLAP_SECONDS = 30 * 86_400;
+const USER_TOKEN_SECONDS = 3_600;
+const MAX_USER_TOKEN_SECONDS = 86_400;
+
+const NAME = line(100);
+const DESCRIPTION = prose(1000).nullable();
+const ROLE = z.enum(ROLES);
+
+const NEW_ACCOUNT = z.object({
+  name: NAME,
+  description: DESCRIPTION.optional(),
+  role: ROLE.nullish(),
+  ...LIMIT_MEMBERS,
+  ...EXPIRY_MEMBERS,
+});
+const CHANGE = z.object({
+  name: NAME.optional(),
+  description: DESCRIPTION.optional(),
+  role: ROLE.optional(),
+  ...LIMIT_MEMBERS,
+  ...EXPIRY_MEMBERS,
+});
+const NEW_USER_TOKEN = z.object({
+  // Taken as it is: two spellings are two users.
+  user: z
+    .string()
+    .min(1)
+    .max(200)
+    .regex(/^[^\p{Cc}\p{Cs}]*$/u, "has control characters"),
+  expiresInSeconds: z.int().min(1).max(MAX_USER_TOKEN_SECONDS).default(USER_TOKEN_SECONDS),
+});
+/** Of a change of limits that meets others. */
+const TRIES = 5;
+const ROTATION = z
+  .object({ ...EXPIRY_MEMBERS, overlapSeconds: z.int().min(0).max(MAX_OVERLAP_SECONDS).default(0) })
+  .prefault({});
+
+/** A project's service accounts. Their tokens are shown where they are made, and never again. */
+export function serviceAccountOperations({ store, tokens, operators, clock }: ManagementParts): Operation[] {
+  const find = async ({ project_id: projectId, id }: z.infer<typeof ACCOUNT_PATH>) => {
+    const found = await store.accounts.find({ id, projectId });
+    if (!found) throw notFound();
+    return found.account;
+  };
+
+  return [
+    operation("POST", PATH, {
+      id: "createServiceAccount",
+      summary: "Create a new service account for the project",
+      access: "admin",
+      params: PROJECT_PATH,
+      body: NEW_ACCOUNT,
+      response: ACCOUNT_WITH_TOKEN,
+      handle: async (call) => {
+        const { project_id: projectId } = call.params;
+        const { name, description = null } = call.body;
+        const role = call.body.role ?? "admin";
+        const limits = limitsOf(call.body, role, null);
+        const now = clock.now();
+        const expiresAt = expiryOf(call.body, now) ?? now + LIFE_MS;
+        const given = { projectId, name, description, role, limits, expiresAt };
+        const { accountId: id, token, createdAt } = await tokens.issue(given);
+        const after = shown({ ...given, id, createdAt });
+        await call.record({ action: "service-account.create", target: id, after });
+        call.reply.header("cache-control", "no-store");
+        return { ...after, token };
+      },
+    }),
+    operation("GET", PATH, {
+      id: "listServiceAccounts",
+      summary: "List a project's service accounts, including revoked ones",
+      access: "admin",
+      params: PROJECT_PATH,
+      response: ACCOUNTS,
+      handle: async ({ params }) => (await store.accounts.list(params.project_id)).map(listed),
+    }),
+    operation("PATCH", `${PATH}/{id}`, {
+      id: "updateServiceAccount",
+      summary: "Change a service account; its expiry can only move earlier",
+      access: "admin",
+      params: ACCOUNT_PATH,
+      body: CHANGE,
+      response: LISTED_ACCOUNT,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { project_id: projectId, id } = call.params;
+        const { name, description, role } = call.body;
+        // Again if the limits that a change builds on were changed at the same time.
+        for (let tries = 0; tries < TRIES; tries++) {
+          const before = await find(call.params);
+          requireSameRole(before.role, role);
+          const limits = limitsOf(call.body, role ?? before.role, storedLimits(before));
+          // Written only if the request changes them: a rename must not undo a change of the limits at the same time.
+          const callLimits = limits && JSON.stringify(limits);
+          const expiresAt = expiryOf(call.body, clock.now());
+          if (expiresAt !== null && expiresAt > before.expiresAt)
+            throw refusal("expiresAt", "can only become earlier");
+          const change = {
+            ...(name !== undefined && { name }),
+            ...(description !== undefined && { description }),
+            ...(role !== undefined && { role }),
+            ...(callLimits && callLimits !== before.callLimits && { callLimits }),
+            ...(expiresAt !== null && { expiresAt }),
+          };
+          const limitsBefore = "callLimits" in change ? (before.callLimits ?? undefined) : undefined;
+          if (!(await tokens.update(projectId, id, change, limitsBefore))) continue;
+          const after = { ...before, ...change };
+          await call.record({
+            action: "service-account.update",
+            target: id,
+            before: shownRow(before),
+            after: shownRow(after),
+          });
+          return listed(after);
+        }
+        throw notFound();
+      },
+    }),
+    operation("POST", `${PATH}/{id}/rotate`, {
+      id: "rotateServiceAccount",
+      summary: "Rotate a service account's token; the old one expires after the overlap",
+      access: "admin",
+      params: ACCOUNT_PATH,
+      body: ROTATION,
+      response: ACCOUNT_WITH_TOKEN,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { project_id: projectId, id } = call.params;
+        const before = await find(call.params);
+        // Its token runs the installation: no other admin of the project may have one made.
+        if (call.principal && (await operators.isOwnerAccount(id))) await operators.require(call.principal);
+        const rotated = await tokens.rotate(projectId, id, {
+          expiresAt: expiryOf(call.body, clock.now()),
+          overlapMs: call.body.overlapSeconds * 1000,
+        });
+        if (!rotated) throw notFound();
+        const { token, expiresAt } = rotated;
+        const after = shownRow({ ...before, expiresAt });
+        await call.record({ action: "service-account.rotate", target: id, before: shownRow(before), after });
+        call.reply.header("cache-control", "no-store");
+        return { ...after, token };
+      },
+    }),
+    operation("POST", `${PATH}/{id}/tokens`, {
+      id: "createUserToken",
+      summary: "Create a token for one end user of an account of role call",
+      access: "run",
+      params: ACCOUNT_PATH,
+      body: NEW_USER_TOKEN,
+      response: USER_TOKEN,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { project_id: projectId, id } = call.params;
+        const { user, expiresInSeconds } = call.body;
+        const { role } = await find(call.params);
+        if (role !== "call") {
+          const message = `Only an account of role call has end users; this one has the role ${role}.`;
+          throw new AppError("bad_request", { message });
+        }
+        const issued = await tokens.issueForUser(projectId, id, { user, lifeMs: expiresInSeconds * 1000 });
+        if (!issued) throw notFound();
+        const expiresAt = timestamp(issued.expiresAt);
+        const after = { user, expiresAt };
+        await call.record({ action: "service-account.user-token", target: id, after });
+        call.reply.header("cache-control", "no-store");
+        return { token: issued.token, expiresAt };
+      },
+    }),
+    operation("DELETE", `${PATH}/{id}`, {
+      id: "deleteServiceAccount",
+      summary: "Revoke a service account; its tokens stop working within 5 seconds",
+      access: "admin",
+      params: ACCOUNT_PATH,
+      response: LISTED_ACCOUNT,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { project_id: projectId, id } = call.params;
+        const before = await find(call.params);
+        // A second time it is gone already, which is what was asked for.
+        if (await tokens.revoke(projectId, id)) {
+          await call.record({ action: "service-account.delete", target: id, before: shownRow(before) });
+        }
+        return listed(await find(call.params));
+      },
+    }),
+  ];
+}
+
+type Shown = Pick<
+  ServiceAccount,
+  "id" | "name" | "description" | "role" | "projectId" | "createdAt" | "expiresAt"
+>;
+
+function shown(account: Shown & { readonly limits: CallLimits | null }): AccountRecord {
+  const { id, name, description, role, projectId, createdAt, expiresAt, limits } = account;
+  return {
+    id,
+    name,
+    description,
+    role,
+    projectId: projectId ?? "",
+    createdAt: timestamp(createdAt),
+    expiresAt: timestamp(expiresAt),
+    ...(limits && {
+      apps: [...limits.apps],
+      functions: limits.functions && [...limits.functions],
+      origins: limits.origins && [...limits.origins],
+      callsPerMinute: limits.callsPerMinute,
+    }),
+  };
+}
+
+function shownRow(account: Shown & Pick<ServiceAccount, "callLimits">): AccountRecord {
+  return shown({ ...account, limits: account.role === "call" ? storedLimits(account) : null });
+}
+
+function listed(account: ServiceAccount): ListedAccount {
+  const { lastUsedAt, revokedAt } = account;
+  return {
+    ...shownRow(account),
+    lastUsedAt: lastUsedAt === null ? null : timestamp(lastUsedAt),
+    revokedAt: revokedAt === null ? null : timestamp(revokedAt),
+  };
+}
+
+function notFound(): AppError {
+  return new AppError("not_found", { message: "The project has no such service account." });
+}

@@ -1,0 +1,181 @@
+import { Readable } from "node:stream";
+import type { FastifyReply } from "fastify";
+import { z } from "zod";
+import type { VolumeEntry } from "../../apps/volumes/volume-files.ts";
+import { systemClock } from "../../kit/clock.ts";
+import type { Clock } from "../../kit/clock.ts";
+import { FairLane } from "../../kit/concurrency.ts";
+import { AppError } from "../../model/errors.ts";
+import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, OFFERED_FILE, REMOVED_FILE } from "../../shapes/projects.ts";
+import type { FileEntry } from "../../shapes/projects.ts";
+import { timestamp } from "../../shapes/common.ts";
+import { baseUrlOf } from "../api/addresses.ts";
+import { PROJECT_PATH } from "../api/inputs.ts";
+import { tagged } from "../api/operation.ts";
+import type { Call, Operation } from "../api/operation.ts";
+import type { ManagementParts } from "../parts.ts";
+import { DOWNLOAD_PATH, PART_PATH } from "./volume-files.ts";
+
+/** One at a time of each project: a list may take megabytes until it is read. */
+const LIMITS = { total: Number.POSITIVE_INFINITY, perKey: 1, waiting: 32, waitMs: 10_000 } as const;
+/** Entries that are written in one go: a fraction of a millisecond. */
+const PER_PIECE = 500;
+
+/** Answers with lists that may be long: one of a project at a time, written piece by piece. */
+export class LongLists {
+  readonly #lane: FairLane;
+
+  constructor(clock: Clock = systemClock) {
+    this.#lane = new FairLane(LIMITS, clock);
+  }
+
+  /** Sends what `read` gives, when it is the project's turn; that lasts until the answer has left. */
+  async send<Entry>(
+    reply: FastifyReply,
+    projectId: string,
+    read: () => Promise<readonly Entry[]>,
+  ): Promise<FastifyReply> {
+    const leave = await this.#lane.enter(projectId);
+    if (!leave) throw new AppError("too_many_in_flight", { headers: { "retry-after": "1" } });
+    reply.raw.once("close", leave);
+    // It may have closed while it waited.
+    if (reply.raw.destroyed) leave();
+    const pieces = Readable.from(jsonPieces(await read()), { objectMode: false });
+    return reply.type("application/json").send(pieces);
+  }
+}
+
+/** A JSON list as text, a few entries at a time. */
+export function* jsonPieces(entries: readonly unknown[], perPiece = PER_PIECE): Generator<string> {
+  let open = "[";
+  for (let first = 0; first < entries.length; first += perPiece) {
+    yield open + JSON.stringify(entries.slice(first, first + perPiece)).slice(1, -1);
+    open = ",";
+  }
+  yield entries.length === 0 ? "[]" : "]";
+}
+
+const operation = tagged("Volumes");
+const PATH = "/v2/projects/{project_id}/volumes/default";
+const MAX_PARTS = 2_000;
+const FILE_PATH = z.string().min(1).max(4_000);
+/** Clients name one; there is one. */
+const REGION = z.string().max(100).nullish();
+
+const UPLOAD = z.object({ file_path: FILE_PATH, part_count: z.int().min(0).max(MAX_PARTS), region: REGION });
+const COMPLETED = z.object({
+  upload_id: z.string().min(1).max(10_000),
+  file_path: FILE_PATH,
+  parts: z
+    .array(z.object({ part_number: z.int().min(1).max(MAX_PARTS), etag: z.string().max(200) }))
+    .max(MAX_PARTS),
+  region: REGION,
+});
+
+/** A project's files: what its apps see as their persistent storage. */
+export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): Operation[] {
+  const lists = new LongLists();
+  const recordFile = async (
+    call: Call<{ readonly project_id: string }, unknown, unknown>,
+    action: "write" | "remove",
+    target: string,
+    { before, after }: { readonly before: number | null; readonly after: number | null },
+  ): Promise<void> => {
+    const [was, is] = [before, after].map((sizeBytes) => (sizeBytes === null ? null : { sizeBytes }));
+    await call.record({ action: `volume.${action}`, target, before: was, after: is });
+  };
+
+  return [
+    operation("GET", `${PATH}/ls`, {
+      id: "listFiles",
+      summary: "List a folder; a folder that does not exist is empty",
+      access: "deploy",
+      params: PROJECT_PATH,
+      query: z.object({ dir: z.string().max(4_000).default("/") }),
+      response: FILES,
+      handle: async ({ params, query, reply }) =>
+        await lists.send(reply, params.project_id, async () =>
+          (await volumes.list(params.project_id, query.dir)).map(shown),
+        ),
+    }),
+    operation("POST", `${PATH}/cp/initialize`, {
+      id: "beginUpload",
+      summary: "Start an upload; PUT each part to its own URL",
+      access: "admin",
+      params: PROJECT_PATH,
+      body: UPLOAD,
+      response: BEGUN_UPLOAD,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { file_path: filePath, part_count: partCount } = call.body;
+        const uploadId = await volumes.begin(call.params.project_id, filePath, partCount);
+        // An empty file has no parts, and clients do not complete it: it is there now.
+        if (partCount === 0) await recordFile(call, "write", filePath, { before: null, after: 0 });
+        const base = baseUrlOf(call.reply.request, publicBaseUrl);
+        call.reply.header("cache-control", "no-store");
+        return {
+          upload_id: uploadId,
+          parts: Array.from({ length: partCount }, (_, index) => ({
+            part_number: index + 1,
+            url: `${base}${PART_PATH.replace("{part_number}", String(index + 1))}?grant=${uploadId}`,
+          })),
+        };
+      },
+    }),
+    operation("POST", `${PATH}/cp/complete`, {
+      id: "completeUpload",
+      summary: "Finish an upload: join its parts into one file",
+      access: "admin",
+      params: PROJECT_PATH,
+      body: COMPLETED,
+      maxBodyBytes: 512 * 1024,
+      maxValues: 3 * MAX_PARTS + 100,
+      response: COMPLETED_FILE,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { upload_id: uploadId, file_path: filePath, parts } = call.body;
+        const tags = parts.map(({ part_number: partNumber, etag }) => ({ partNumber, etag }));
+        const change = { uploadId, filePath, tags };
+        const { beforeBytes: before, afterBytes: after } = await volumes.complete(
+          call.params.project_id,
+          change,
+        );
+        await recordFile(call, "write", filePath, { before, after });
+        return { file_path: filePath, size_bytes: after };
+      },
+    }),
+    operation("GET", `${PATH}/download`, {
+      id: "offerFile",
+      summary: "Create a download URL for a file; it works for an hour, without a token",
+      access: "deploy",
+      params: PROJECT_PATH,
+      query: z.object({ file_path: FILE_PATH }),
+      response: OFFERED_FILE,
+      errors: ["not_found"],
+      handle: async ({ params, query, reply }) => {
+        const grant = await volumes.offer(params.project_id, query.file_path);
+        reply.header("cache-control", "no-store");
+        return { url: `${baseUrlOf(reply.request, publicBaseUrl)}${DOWNLOAD_PATH}?grant=${grant}` };
+      },
+    }),
+    operation("DELETE", `${PATH}/rm`, {
+      id: "removeFile",
+      summary: "Remove a file, or a folder if the path ends with /",
+      access: "admin",
+      params: PROJECT_PATH,
+      query: z.object({ file_path: FILE_PATH }),
+      response: REMOVED_FILE,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { file_path: filePath } = call.query;
+        const { beforeBytes: before } = await volumes.remove(call.params.project_id, filePath);
+        await recordFile(call, "remove", filePath, { before, after: null });
+        return { file_path: filePath };
+      },
+    }),
+  ];
+}
+
+function shown({ name, isFolder, sizeBytes, modifiedAt }: VolumeEntry): FileEntry {
+  return { name, is_folder: isFolder, size_bytes: sizeBytes, last_modified: timestamp(modifiedAt) };
+}

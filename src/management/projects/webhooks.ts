@@ -1,0 +1,215 @@
+import { z } from "zod";
+import { DELIVERY_STATES } from "../../model/delivery.ts";
+import type { Delivery, DeliveryAttempt } from "../../model/delivery.ts";
+import { AppError } from "../../model/errors.ts";
+import { appId, RUN_ID } from "../../model/names.ts";
+import { ID, timestamp } from "../../shapes/common.ts";
+import {
+  DELIVERIES,
+  NEW_SIGNING_SECRET,
+  ONE_DELIVERY,
+  REDELIVERED,
+  SIGNING_SECRETS,
+} from "../../shapes/deliveries.ts";
+import type { AttemptRecord, DeliveryRecord } from "../../shapes/deliveries.ts";
+import { cutPage, ID_TOKEN, pageSize, PROJECT_PATH } from "../api/inputs.ts";
+import { tagged } from "../api/operation.ts";
+import type { Operation } from "../api/operation.ts";
+import type { ManagementParts } from "../parts.ts";
+
+/** Each delivery carries a signature of every one. */
+const MAX_ACTIVE = 10;
+const operation = tagged("Webhooks");
+const SECRETS_PATH = "/v2/projects/{project_id}/webhook-secrets";
+
+/** The secrets that a project's webhooks are signed with: list, make, remove. */
+export function webhookSecretOperations({ store, signingSecrets }: ManagementParts): Operation[] {
+  const active = async (projectId: string) =>
+    (await store.webhookSecrets.list(projectId)).filter(({ retiredAt }) => retiredAt === null);
+
+  return [
+    operation("GET", SECRETS_PATH, {
+      id: "listWebhookSecrets",
+      summary: "List the webhook secrets in use, without their values",
+      access: "deploy",
+      params: PROJECT_PATH,
+      response: SIGNING_SECRETS,
+      handle: async ({ params }) =>
+        (await active(params.project_id)).map(({ id, createdAt }) => ({
+          id,
+          createdAt: timestamp(createdAt),
+        })),
+    }),
+    operation("POST", SECRETS_PATH, {
+      id: "createWebhookSecret",
+      summary: "Create a webhook secret; its value is shown only once",
+      access: "admin",
+      params: PROJECT_PATH,
+      response: NEW_SIGNING_SECRET,
+      handle: async (call) => {
+        const { project_id: projectId } = call.params;
+        if ((await active(projectId)).length >= MAX_ACTIVE) {
+          const message = `A project has at most ${MAX_ACTIVE} webhook secrets.`;
+          throw new AppError("bad_request", { message });
+        }
+        const { id, createdAt, secret } = await signingSecrets.make(projectId);
+        await call.record({ action: "webhook-secret.create", target: id, after: { id } });
+        call.reply.header("cache-control", "no-store");
+        return { id, createdAt: timestamp(createdAt), secret };
+      },
+    }),
+    operation("DELETE", `${SECRETS_PATH}/{id}`, {
+      id: "deleteWebhookSecret",
+      summary: "Remove a webhook secret",
+      access: "admin",
+      params: PROJECT_PATH.extend({ id: z.string().min(1).max(100) }),
+      response: ID,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { project_id: projectId, id } = call.params;
+        if (!(await signingSecrets.retire(projectId, id))) throw new AppError("not_found");
+        await call.record({ action: "webhook-secret.delete", target: id, before: { id } });
+        return { id };
+      },
+    }),
+  ];
+}
+
+const DELIVERIES_PATH = "/v2/projects/{project_id}/deliveries";
+const DELIVERY_PATH = PROJECT_PATH.extend({ id: z.string().min(1).max(100) });
+
+const LIST = z.object({
+  state: z.enum(DELIVERY_STATES).optional(),
+  pageSize: pageSize(50, 100),
+  nextToken: ID_TOKEN.optional(),
+});
+
+const TIME = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
+/** With `countOnly` nothing is sent: the answer says what would be. */
+const RANGE = z.object({ from: TIME, to: TIME, countOnly: z.boolean().default(false) });
+
+/** A project's deliveries and their attempts; sending one or many again. */
+export function deliveryOperations({ store, steadyClock, wake }: ManagementParts): Operation[] {
+  const appNames = async (projectId: string): Promise<Map<number, string>> =>
+    new Map((await store.apps.list(projectId)).map(({ number, name }) => [number, name]));
+
+  const find = async ({ project_id: projectId, id }: z.infer<typeof DELIVERY_PATH>) => {
+    const delivery = RUN_ID.test(id) ? await store.deliveries.find({ projectId, id }) : null;
+    if (!delivery) throw new AppError("not_found", { message: "The project has no such delivery." });
+    return delivery;
+  };
+
+  return [
+    operation("GET", DELIVERIES_PATH, {
+      id: "listDeliveries",
+      summary: "List a project's webhook deliveries, newest first",
+      access: "run",
+      params: PROJECT_PATH,
+      query: LIST,
+      response: DELIVERIES,
+      handle: async ({ params, query }) => {
+        const { project_id: projectId } = params;
+        const { state, pageSize: limit, nextToken: before } = query;
+        const found = await store.deliveries.list({
+          projectId,
+          limit: limit + 1,
+          ...(state && { state }),
+          ...(before && { before }),
+        });
+        const { page, nextToken } = cutPage(found, limit);
+        const names = await appNames(projectId);
+        return { items: page.map((delivery) => deliveryRecord(delivery, projectId, names)), nextToken };
+      },
+    }),
+    operation("GET", `${DELIVERIES_PATH}/{id}`, {
+      id: "getDelivery",
+      summary: "Get a delivery with its attempts",
+      access: "run",
+      params: DELIVERY_PATH,
+      response: ONE_DELIVERY,
+      errors: ["not_found"],
+      handle: async ({ params }) => {
+        const { project_id: projectId, id } = params;
+        const delivery = await find(params);
+        const attempts = await store.deliveries.attempts(id);
+        const item = deliveryRecord(delivery, projectId, await appNames(projectId));
+        return { item: { ...item, attempts: attempts.map(attemptRecord) } };
+      },
+    }),
+    operation("POST", `${DELIVERIES_PATH}/{id}/redeliver`, {
+      id: "redeliverOne",
+      summary: "Send a delivery again",
+      access: "run",
+      params: DELIVERY_PATH,
+      response: REDELIVERED,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { project_id: projectId, id } = call.params;
+        const { body, bodyBlob, state } = await find(call.params);
+        const redelivered = await store.deliveries.redeliver({
+          projectId,
+          ids: [id],
+          now: steadyClock.now(),
+        });
+        if (redelivered === 0 && body === null && !bodyBlob) {
+          throw new AppError("not_found", { message: "The delivery's body is no longer stored." });
+        }
+        const [before, after] = [{ state }, { redelivered }];
+        await call.record({ action: "delivery.redeliver", target: id, before, after });
+        wake();
+        return { redelivered };
+      },
+    }),
+    operation("POST", `${DELIVERIES_PATH}/redeliver`, {
+      id: "redeliverMany",
+      summary: "Send all deliveries of a time span again",
+      access: "run",
+      params: PROJECT_PATH,
+      body: RANGE,
+      response: REDELIVERED,
+      handle: async (call) => {
+        const { project_id: projectId } = call.params;
+        const { from, to, countOnly } = call.body;
+        if (countOnly)
+          return { redelivered: await store.deliveries.countRedeliverable({ projectId, from, to }) };
+        const redelivered = await store.deliveries.redeliver({ projectId, from, to, now: steadyClock.now() });
+        const after = { from, to, redelivered };
+        await call.record({ action: "delivery.redeliver", target: projectId, after });
+        wake();
+        return { redelivered };
+      },
+    }),
+  ];
+}
+
+/** A delivery as the management API shows it. */
+function deliveryRecord(
+  delivery: Delivery,
+  projectId: string,
+  appNames: ReadonlyMap<number, string>,
+): DeliveryRecord {
+  const { id, appNumber, url, contentType, runStatus, state, nextAt, createdAt, updatedAt } = delivery;
+  const name = appNames.get(appNumber);
+  return {
+    id,
+    projectId,
+    modelId: name === undefined ? null : appId(projectId, name),
+    url,
+    contentType,
+    runStatusCode: runStatus,
+    state,
+    attemptCount: delivery.attempts,
+    nextAt: nextAt === null ? null : timestamp(nextAt),
+    createdAt: timestamp(createdAt),
+    updatedAt: timestamp(updatedAt),
+  };
+}
+
+/** One try at it. */
+function attemptRecord({ startedAt, nextAt, ...rest }: DeliveryAttempt): AttemptRecord {
+  return {
+    ...rest,
+    startedAt: timestamp(startedAt),
+    nextAt: nextAt === null ? null : timestamp(nextAt),
+  };
+}

@@ -1,0 +1,108 @@
+import { z } from "zod";
+import type { App } from "../../model/app.ts";
+import { AppError } from "../../model/errors.ts";
+import { RUN_STATES } from "../../model/run.ts";
+import { ONE_RUN, runRecord, RUNS } from "../../shapes/runs.ts";
+import { isLongPage } from "../../store/runs/run-pages.ts";
+import type { RunFilter } from "../../store/runs/run-pages.ts";
+import { APP_PATH, findApp, ID_TOKEN, pageSize, PROJECT_PATH, tokenOf } from "../api/inputs.ts";
+import { tagged } from "../api/operation.ts";
+import type { Operation } from "../api/operation.ts";
+import type { ManagementParts } from "../parts.ts";
+
+const operation = tagged("Runs");
+const PROJECT = "/v2/projects/{project_id}/runs";
+const PATH = "/v2/projects/{project_id}/apps/{app_id}/runs";
+
+const TIME = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
+
+const LIST = z.object({
+  asyncOnly: z.stringbool().optional(),
+  mode: z.enum(["sync", "async"]).optional(),
+  status: z.enum(RUN_STATES).optional(),
+  functionName: z.string().max(200).optional(),
+  /** Accepted at that time or later. */
+  from: TIME.optional(),
+  /** Accepted before that time. */
+  to: TIME.optional(),
+  pageSize: pageSize(50, 1000),
+  nextToken: ID_TOKEN.optional(),
+});
+const PROJECT_LIST = LIST.extend({
+  app_id: z.string().max(200).optional(),
+  // Over many apps a page is merged from all of them.
+  pageSize: pageSize(50, 200),
+});
+
+/** The runs of an app, or of all apps of a project. */
+export function runOperations({ store }: Pick<ManagementParts, "store">): Operation[] {
+  const listOf = async (app: App, query: z.output<typeof LIST>) => {
+    const { runs, next } = await store.runs.pageOfApp({ appNumber: app.number, ...filterOf(query) });
+    return { items: runs.map((run) => runRecord(run, app)), nextToken: tokenOf(next) };
+  };
+
+  return [
+    operation("GET", PROJECT, {
+      id: "listProjectRuns",
+      summary: "List the runs of all apps in a project, newest first",
+      access: "run",
+      params: PROJECT_PATH,
+      query: PROJECT_LIST,
+      isHeavy: ({ app_id, ...query }) => !app_id || isLongPage(filterOf(query)),
+      response: RUNS,
+      errors: ["app_not_found"],
+      handle: async ({ params, query }) => {
+        const { project_id: projectId } = params;
+        const { app_id } = query;
+        if (app_id) return await listOf(await findApp(store, { ...params, app_id }), query);
+        const { runs, next } = await store.runs.pageOfProject({ projectId, ...filterOf(query) });
+        const apps = new Map((await store.apps.list(projectId)).map((app) => [app.number, app]));
+        const items = runs.flatMap((run) => {
+          const app = apps.get(run.appNumber);
+          // Deleted a moment ago.
+          return app ? runRecord(run, app) : [];
+        });
+        return { items, nextToken: tokenOf(next) };
+      },
+    }),
+    operation("GET", PATH, {
+      id: "listRuns",
+      summary: "List an app's runs, newest first",
+      access: "run",
+      params: APP_PATH,
+      query: LIST,
+      isHeavy: (query) => isLongPage(filterOf(query)),
+      response: RUNS,
+      errors: ["app_not_found"],
+      handle: async ({ params, query }) => await listOf(await findApp(store, params), query),
+    }),
+    operation("GET", `${PATH}/{run_id}`, {
+      id: "getRun",
+      summary: "Get a run",
+      access: "run",
+      params: APP_PATH.extend({ run_id: z.uuid() }),
+      response: ONE_RUN,
+      errors: ["app_not_found", "run_not_found"],
+      handle: async ({ params }) => {
+        const app = await findApp(store, params);
+        const run = await store.runs.find({ appNumber: app.number, id: params.run_id.toLowerCase() });
+        if (!run) throw new AppError("run_not_found");
+        return { item: runRecord(run, app) };
+      },
+    }),
+  ];
+}
+
+function filterOf(query: z.output<typeof LIST>): RunFilter {
+  const { asyncOnly, mode, status: state, functionName, from: fromMs, to: toMs, nextToken: before } = query;
+  return {
+    limit: query.pageSize,
+    asyncOnly: asyncOnly === true || mode === "async",
+    syncOnly: mode === "sync",
+    ...(state && { state }),
+    ...(functionName && { functionName }),
+    ...(fromMs !== undefined && { fromMs }),
+    ...(toMs !== undefined && { toMs }),
+    ...(before && { before }),
+  };
+}

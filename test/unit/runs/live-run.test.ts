@@ -1,0 +1,44 @@
+import { expect, test, vi } from "vitest";
+import { readAppConfig } from "../../../src/config/app-config.ts";
+import { systemClock } from "../../../src/kit/clock.ts";
+import { createLog } from "../../../src/kit/log.ts";
+import { LiveRun } from "../../../src/runs/live-run.ts";
+import type { RunParts, RunRequest } from "../../../src/runs/live-run.ts";
+import { PartWriter } from "../../../src/runs/transcript-parts.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { until } from "../../support/until.ts";
+
+const CHUNK = { isText: true, bytes: Buffer.from("x"), wireBytes: 9 };
+const REQUEST = {
+  id: "a",
+  target: {
+    appNumber: 1,
+    config: readAppConfig({ host: { cpuCount: 2 } }).config,
+    hidden: { input: false, result: false },
+  },
+  functionName: "run",
+  body: Buffer.alloc(0),
+  webhook: null,
+} as unknown as RunRequest;
+
+test("without a reader, chunks are granted at once, or when a store that is behind has caught up", async () => {
+  const { promise: written, resolve: write } = Promise.withResolvers<void>();
+  const store = { transcripts: { write: () => written } } as unknown as Store;
+  const partWriter = new PartWriter(store, createLog("silent"), systemClock);
+  const parts = { clock: systemClock, store, partWriter } as unknown as RunParts;
+  const run = new LiveRun(REQUEST, parts, null, { record: () => {} }, null, () => {});
+  let granted = 0;
+  vi.spyOn(run, "grant").mockImplementation((bytes) => void (granted += bytes));
+  run.onStream();
+  run.onChunk(CHUNK);
+  expect(granted).toBe(9);
+  const part = { firstEvent: 1, eventCount: 1, bytes: Buffer.alloc(20 * 1024 * 1024) };
+  const stored = partWriter.write({ appNumber: 1, id: "a" }, part);
+  expect(partWriter.isFull).toBe(true);
+  run.onChunk(CHUNK);
+  run.onChunk(CHUNK);
+  expect(granted).toBe(9);
+  write();
+  expect(await stored).toBe(true);
+  await until("both are granted", () => granted === 27);
+});
