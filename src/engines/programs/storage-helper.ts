@@ -133,12 +133,15 @@ export class StorageHelper {
     if (this.#helpers.size >= MAX_HELPERS) [...this.#helpers.values()].find(({ isIdle }) => isIdle)?.end();
     const helper = new ProjectHelper(this.#parts, projectId, storage);
     this.#helpers.set(projectId, helper);
-    const over = helper.exited.then(() => {
-      this.#ending.delete(over);
-      if (this.#helpers.get(projectId) === helper) this.#helpers.delete(projectId);
-    });
-    this.#ending.add(over);
+    void this.#forgetAtEnd(projectId, helper);
     return helper;
+  }
+
+  async #forgetAtEnd(projectId: string, helper: ProjectHelper): Promise<void> {
+    this.#ending.add(helper.exited);
+    await helper.exited;
+    this.#ending.delete(helper.exited);
+    if (this.#helpers.get(projectId) === helper) this.#helpers.delete(projectId);
   }
 }
 
@@ -183,14 +186,19 @@ class ProjectHelper {
       () => null,
       () => null, // An operation that does not begin tells of it.
     );
-    this.exited = this.#gone.then(async () => {
-      this.#isEnding = true;
-      this.#idle?.cancel();
+    this.exited = this.#clear(() => {
       home.forget(ticket);
       connected.resolve(null);
-      await removeScratch(this.#scratch);
     });
     this.#idle = clock.after(HELPER_IDLE_MS, () => this.end());
+  }
+
+  async #clear(forget: () => void): Promise<void> {
+    await this.#gone;
+    this.#isEnding = true;
+    this.#idle?.cancel();
+    forget();
+    await removeScratch(this.#scratch);
   }
 
   get isIdle(): boolean {
