@@ -10,19 +10,19 @@ type ChangesParts = {
   readonly log: Log;
 };
 
-/** With the time to look, a change by another node is known here within a second, also where no hint comes. */
+/** With the time for the query, changes are known within a second even without notifications. */
 const LOOK_EVERY_MS = 900;
-/** Not at the same moment as all the others. */
+/** Spreads the queries of many nodes. */
 const SPREAD_MS = 200;
-/** Hints make it look at most this often: many nodes may hint at the same changes. */
+/** Minimum gap between queries, since many nodes may notify about the same change. */
 const MIN_GAP_MS = 20;
-/** While the database cannot be asked. */
+/** While the database is away. */
 const LONGEST_GAP_MS = 5_000;
 const PRUNE_EVERY_MS = 60_000;
 
 /**
- * What other nodes have changed, told here within a second: it looks into the table of changes again and again, and at
- * once when it is hinted to. Everybody hears of each change at least once, of those that this node has made too.
+ * Tells listeners what other nodes have changed, within a second: polls the table of changes, and queries it at once
+ * when notified. Each change, also of this node, is told at least once.
  */
 export class Changes {
   readonly #parts: ChangesParts;
@@ -43,19 +43,19 @@ export class Changes {
     this.#position = position;
   }
 
-  /** Whatever is changed from now on is told once it has started: who reads something later misses nothing. */
+  /** All changes from now on are told once it has started. */
   static async open(parts: ChangesParts): Promise<Changes> {
     const { position } = await parts.store.changes.since(null);
     return new Changes(parts, position);
   }
 
-  /** Has changes of a topic told, each perhaps more than once. If that fails it is told of them again a second later. */
+  /** Calls `hear` with the changes of a topic, at least once each; after a failure again a second later. */
   on(topic: Topic, hear: (subjects: readonly string[]) => void | Promise<void>): void {
     const listeners = this.#byTopic.get(topic) ?? [];
     this.#byTopic.set(topic, [...listeners, this.#listener(topic, hear)]);
   }
 
-  /** Has it told that anything may have changed: what was remembered counts no more. */
+  /** Calls `hear` when anything may have changed and caches must be dropped. */
   onReset(hear: () => void | Promise<void>): void {
     this.#ofAll.push(this.#listener("reset", hear));
   }
@@ -76,7 +76,7 @@ export class Changes {
 
   #listener(topic: string, hear: (subjects: readonly string[]) => void | Promise<void>): ChangeListener {
     return new ChangeListener(hear, (error) =>
-      this.#parts.log.warn({ err: error, detail: topic }, "could not act on a change yet; it is tried again"),
+      this.#parts.log.warn({ err: error, detail: topic }, "could not handle a change; retrying"),
     );
   }
 
@@ -112,7 +112,7 @@ export class Changes {
       if (this.#isStopped) return true;
       this.#position = position;
       if (!isWhole) {
-        log.info("too much has changed elsewhere to tell what; everything remembered is read again");
+        log.info("too many changes by other services to list; clearing all caches");
         for (const listener of this.#ofAll) listener.tell([""]);
       }
       const byTopic = Map.groupBy(changes, ({ topic }) => topic);
@@ -139,11 +139,11 @@ export class Changes {
   }
 }
 
-/** Somebody who acts on changes, once at a time, and until it works: what comes meanwhile, or failed, is told together. */
+/** A listener that is called one at a time until it succeeds; changes that come meanwhile are told together. */
 class ChangeListener {
   readonly #hear: (subjects: readonly string[]) => void | Promise<void>;
   readonly #onFailure: (error: unknown) => void;
-  /** What it has not acted on yet. */
+  /** Changes that it has not handled yet. */
   readonly #owed = new Set<string>();
   #isBusy = false;
 
@@ -155,7 +155,7 @@ class ChangeListener {
     this.#onFailure = onFailure;
   }
 
-  /** Tells of these, and of what failed before; nobody waits for it. */
+  /** Tells these changes, and those that failed before. */
   tell(subjects: readonly string[]): void {
     for (const subject of subjects) this.#owed.add(subject);
     if (!this.#isBusy) void this.#work();

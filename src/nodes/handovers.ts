@@ -5,11 +5,11 @@ import type { OwnedApp } from "../store/nodes/app-owners.ts";
 import type { Store } from "../store/store.ts";
 import type { NodeLease } from "./lease.ts";
 
-/** Another node, which is told what it is about to get. */
+/** The messages to the next owner of an app. */
 export type HandoverPeer = {
-  /** Makes the app ready there, with as many replicas; rejects when it cannot. */
+  /** Starts that many replicas there; rejects if it cannot. */
   prepare(node: ServiceNode, appNumber: number, replicas: number): Promise<void>;
-  /** The app is its own now. */
+  /** Tells it that it owns the app now. */
   adopt(node: ServiceNode, appNumber: number): Promise<void>;
 };
 
@@ -21,15 +21,15 @@ type HandoverParts = {
   readonly handoverPeer: HandoverPeer;
 };
 
-/** So long an app stays that its next node could not get ready: others move first. */
+/** How long an app stays after its next owner could not get ready. */
 const UNMOVED_MS = 60_000;
 
-/** Gives apps of this node to others, each ready there before it goes. */
+/** Hands apps over to other nodes, each ready there first. */
 export class Handovers {
   readonly #parts: HandoverParts;
-  /** Apps that could not be moved, with until when that is not tried again. */
+  /** Apps that could not be moved, and when to retry. */
   readonly #unmoved = new Map<number, number>();
-  /** Nodes that could not get an app ready while this one leaves: they are not waited for again. */
+  /** Nodes that failed to get an app ready while this one stops; they are not asked again. */
   readonly #unready = new Set<string>();
   #isHurried = false;
 
@@ -37,12 +37,12 @@ export class Handovers {
     this.#parts = parts;
   }
 
-  /** From now on apps go even if the next node cannot get them ready: this one stops. */
+  /** The node is stopping: apps move even if the next owner is not ready. */
   hurry(): void {
     this.#isHurried = true;
   }
 
-  /** Whether there is no reason against moving an app. */
+  /** Whether moving the app may be tried now. */
   mayTry(appNumber: number): boolean {
     const until = this.#unmoved.get(appNumber);
     if (until === undefined) return true;
@@ -51,23 +51,22 @@ export class Handovers {
     return true;
   }
 
-  /** Has the other node get ready; false when the app has to stay. */
+  /** Gets the other node ready; false if the app has to stay. */
   async prepare(appNumber: number, to: ServiceNode, replicas: number): Promise<boolean> {
     return (await this.#prepare(appNumber, to, replicas)) || this.#isHurried;
   }
 
-  /** Gives it the app; false when only the database knows whose that is. */
+  /** Changes the owner; false if the database has another owner by now. */
   async give(app: OwnedApp, to: ServiceNode): Promise<boolean> {
     const { store, lease } = this.#parts;
     return (await store.appOwners.handOver({ ...app, from: lease.id, to: to.id })) !== null;
   }
 
-  /** Tells the other node that the app is its own now; it finds out by itself within a second. */
+  /** Tells the new owner, which would otherwise notice within a second. */
   async tell(to: ServiceNode, appNumber: number): Promise<void> {
     await this.#parts.handoverPeer.adopt(to, appNumber).catch(() => undefined);
   }
 
-  /** False when the other node cannot get the app ready. */
   async #prepare(appNumber: number, to: ServiceNode, replicas: number): Promise<boolean> {
     const { handoverPeer, log, clock } = this.#parts;
     if (this.#unready.has(to.id)) return false;

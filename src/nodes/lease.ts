@@ -9,17 +9,17 @@ export type NodeLeaseParts = {
   readonly log: Log;
   /** This process, among those that share the database. */
   readonly id: string;
-  /** Where the others reach it, and what they are to know of it; null for a service alone. */
+  /** Its address and details for the other nodes; null for a service alone. */
   readonly self: { readonly url: string; readonly details: () => NodeDetails } | null;
 };
 
-/** How long a node counts as alive after a sign of life; what it holds is its own for that long. */
+/** How long a lease lasts; until then no other node takes what the node owns. */
 export const LEASE_MS = 6_000;
 export const RENEW_MS = 2_000;
-/** The database's clock was set if it went so differently from ours between two signs of life. */
+/** A larger difference between two renewals means that the database's clock was set. */
 const CLOCK_JUMP_MS = 2_000;
 
-/** The one lease of this node: says that it lives, and knows for how long the others believe it. */
+/** The lease of this node: renews it, and knows how long it is valid. */
 export class NodeLease {
   readonly #parts: NodeLeaseParts;
   #timer: Timer | null = null;
@@ -27,12 +27,12 @@ export class NodeLease {
   #isLeaving = false;
   #isOver = false;
   #renewing: Promise<void> | null = null;
-  /** By how much the database's clock differs from our monotonic one; null before the first sign of life. */
+  /** The offset of the database's clock to the monotonic one; null before the first renewal. */
   #offsetMs: number | null = null;
-  /** Monotonic; when the latest sign of life that the database took was given. */
+  /** When the latest successful renewal was sent; monotonic. */
   #givenAt = Number.NEGATIVE_INFINITY;
   #heldSince = Number.POSITIVE_INFINITY;
-  /** Monotonic; until then no other node counts as dead. */
+  /** Until then no other node counts as dead; monotonic. */
   #judgesFrom = Number.POSITIVE_INFINITY;
 
   constructor(parts: NodeLeaseParts) {
@@ -43,55 +43,55 @@ export class NodeLease {
     return this.#parts.id;
   }
 
-  /** Whether the others believe that this node lives, as far as it can know. */
+  /** Whether the lease is valid, as far as this node can know. */
   get isHeld(): boolean {
     return this.#parts.clock.monotonic() < this.#givenAt + LEASE_MS;
   }
 
-  /** Monotonic; from then on it has been held without a gap. */
+  /** Since when it has been held without a gap; monotonic. */
   get heldSince(): number {
     return this.#heldSince;
   }
 
-  /** Whether it is about to stop, and takes no more apps. */
+  /** Whether the node is stopping and takes no more apps. */
   get isLeaving(): boolean {
     return this.#isLeaving;
   }
 
   /**
-   * Whether another node may be taken for dead because its lease has passed. Not for a while after the start, after a
-   * time in which our own could not be renewed, and after somebody has set the database's clock: the others' may look
-   * old without being so, and they get time to renew theirs.
+   * Whether another node with an expired lease may be taken for dead. Not shortly after the start, after a gap in this
+   * node's own renewals, or after the database's clock was set: other leases may only look expired, and get time to be
+   * renewed.
    */
   get mayJudge(): boolean {
     return this.isHeld && this.#parts.clock.monotonic() >= this.#judgesFrom;
   }
 
-  /** Gives the first sign of life. */
+  /** Renews the lease for the first time. */
   async begin(): Promise<void> {
     await this.#renew();
   }
 
-  /** Gives one again and again from now on. */
+  /** Renews it regularly from now on. */
   start(): void {
     this.#timer = this.#parts.clock.every(RENEW_MS, () => void this.#renewSafely());
   }
 
-  /** The others know of it from now on, and send it requests. */
+  /** Makes the node known to the others, which send it requests from now on. */
   async announce(): Promise<void> {
     this.#isAnnounced = true;
     await this.#renewing;
     await this.#renew();
   }
 
-  /** The others take over what it has, and give it nothing more. */
+  /** The others take over its apps and give it no more. */
   async startLeaving(): Promise<void> {
     this.#isLeaving = true;
     await this.#renewing;
     await this.#renewSafely();
   }
 
-  /** It has let go of everything. */
+  /** Gives up the lease. */
   async leave(): Promise<void> {
     this.#isOver = true;
     this.#timer?.cancel();
@@ -102,7 +102,7 @@ export class NodeLease {
       .catch((error: unknown) => log.warn({ err: error }, "could not give up this node's lease; it lapses"));
   }
 
-  /** One at a time; a failure is told, and the next one is tried when it is due. */
+  /** One at a time; after a failure, the next one comes when it is due. */
   #renewSafely(): Promise<void> {
     this.#renewing ??= this.#renew()
       .catch((error: unknown) =>

@@ -21,7 +21,7 @@ export type OwnersParts = {
   readonly lease: NodeLease;
   readonly roster: Roster;
   readonly handoverPeer: HandoverPeer;
-  /** Nodes that ran on this data directory, and are dead. */
+  /** Dead nodes that ran on this data directory. */
   readonly predecessors: readonly string[];
 };
 
@@ -29,21 +29,21 @@ export type OwnersParts = {
 export type AppLocation = { readonly kind: "here" } | { readonly kind: "there"; readonly peer: Peer };
 
 const SYNC_MS = 1_000;
-/** How often a node looks for apps that nobody has, and for those that would better be another's. */
+/** How often a node looks for apps without an owner, and for its own that belong on another node. */
 const REVIEW_MS = 5_000;
 const PAGE = 1_000;
-/** Of these, each so many-th looks through all apps, unless nodes have come or gone. */
+/** Every n-th review sweeps all apps, unless nodes have come or gone. */
 const SWEEP_EVERY = 12;
-/** So many apps move after another before the node looks again, and so many at a time when it stops. */
+/** Apps moved in one review; at a time when the node stops. */
 const MAX_MOVES = 32;
 const FAREWELLS_AT_A_TIME = 8;
 const MENDED_AT_A_TIME = 4;
-/** So many other nodes are asked for an app that cannot be loaded here, and the next time the next ones. */
+/** Other nodes that are asked to take an app that cannot be loaded here; then the next ones. */
 const ASKED_AT_A_TIME = 2;
 
 /**
- * Which apps are this node's, and which become so. An app is taken when it is first needed, and lives by the
- * node's lease. What the database says is looked up every second, so that whatever was missed is made good.
+ * Which apps this node owns. It takes an app when it is first needed, and owns it for as long as its lease lives. It
+ * compares itself with the database every second, to repair whatever was missed.
  */
 export class Owners {
   readonly #parts: OwnersParts;
@@ -52,14 +52,14 @@ export class Owners {
   #timers: Timer[] = [];
   #reviewing: Promise<void> | null = null;
   #syncing: Promise<void> | null = null;
-  /** Monotonic; when the database was last asked which apps are ours, and answered. */
+  /** When the owned apps were last compared with the database; monotonic. */
   #comparedAt = Number.NEGATIVE_INFINITY;
   #mending: Promise<void> | null = null;
-  /** Apps that are being given away just now. */
+  /** Apps that are being handed over. */
   readonly #giving = new Map<number, Promise<boolean>>();
   #hasStarted = false;
   #isLeaving = false;
-  /** Whether all apps were looked through since nodes came or went. */
+  /** Whether all apps were swept since nodes came or went. */
   #isSwept = false;
   #nodeChanges = 0;
   #reviews = 0;
@@ -70,12 +70,12 @@ export class Owners {
     this.#handovers = new Handovers(parts);
   }
 
-  /** What is ours is served by that, from now on. */
+  /** Sets what serves the owned apps. */
   serveBy(host: AppHost): void {
     this.#apps.serveBy(host);
   }
 
-  /** Begins to serve what is ours; from now on it takes what nobody has. */
+  /** Starts to serve owned apps and to take apps without an owner. */
   async start(): Promise<void> {
     const { clock } = this.#parts;
     this.#hasStarted = true;
@@ -90,12 +90,12 @@ export class Owners {
     ];
   }
 
-  /** Moves nothing more. */
+  /** Stops moving apps. */
   stop(): void {
     for (const timer of this.#timers) timer.cancel();
   }
 
-  /** By which this node may write about the app: about one that is not ours, by a fence that no app has. */
+  /** The fence for writes about an app; one that never matches if this node does not own the app. */
   holderOf(appNumber: number): AppHolder {
     return this.#apps.holderOf(appNumber);
   }
@@ -104,32 +104,32 @@ export class Owners {
     return this.#apps.has(appNumber);
   }
 
-  /** Whether the app is ours and the others believe that this node lives, as far as it can know without asking. */
+  /** Whether this node owns the app and holds its lease, as far as it knows without asking. */
   mayClaim(appNumber: number): boolean {
     return this.#apps.has(appNumber) && this.#parts.lease.isHeld;
   }
 
-  /** Why an app that is ours cannot be loaded; null if nothing is known against it. */
+  /** Why an owned app cannot be loaded; null if unknown. */
   whyUnserved(appNumber: number): AppError | null {
     return this.#apps.whyUnserved(appNumber);
   }
 
-  /** Whether it knows which apps are its own. After a time without its lease, others may have some of them. */
+  /** Whether its list of owned apps is current. After a gap in its lease, others may have taken some. */
   get isSure(): boolean {
     const { lease } = this.#parts;
     return lease.isHeld && this.#comparedAt >= lease.heldSince;
   }
 
-  /** Whether it is for this node to do what one node does for all. */
+  /** Whether this node does the work that one node does for all. */
   get isFirst(): boolean {
     const { roster, lease } = this.#parts;
-    // Also while all of them leave.
+    // Also if all of them are leaving.
     return winnerOf(0, roster.takers.length > 0 ? roster.takers : roster.all)?.id === lease.id;
   }
 
   /**
-   * Who has the app, after this node has taken it if it is to have it; null when what was read of it is not true any
-   * more. `isSent`: a node has sent the caller here.
+   * The app's owner, after this node has taken it if it should; null if `place` is out of date. `isSent`: another node
+   * forwarded the request here.
    */
   async settle(place: AppPlace, isSent: boolean): Promise<AppLocation | null> {
     const { lease, roster } = this.#parts;
@@ -145,12 +145,12 @@ export class Owners {
       await this.#apps.serve([{ appNumber, fence }]);
       return found;
     }
-    // No node is left to have it: the caller is told that this one stops.
+    // No node is left; the caller is told that this one is stopping.
     if (this.#isLeaving && !winnerOf(appNumber, roster.takers)) return found;
     return (await this.#take([appNumber])).length > 0 ? found : null;
   }
 
-  /** The same without taking it: who has the app, or is to take it. */
+  /** The app's owner, or the node that should take it. Changes nothing. */
   async locate({ appNumber, owner, isAlive }: AppPlace, isSent: boolean): Promise<AppLocation | null> {
     const { lease, roster, predecessors } = this.#parts;
     if (owner === lease.id) return { kind: "here" };
@@ -164,26 +164,26 @@ export class Owners {
     return isOurs ? { kind: "here" } : { kind: "there", peer: winner };
   }
 
-  /** Takes those of the apps that nobody has and that are for us to take. */
+  /** Takes those of the apps that have no owner and belong here. */
   async lookAfter(appNumbers: readonly number[]): Promise<void> {
     const { store } = this.#parts;
     const places = await store.appOwners.list(appNumbers);
     await Promise.all(places.map((place) => this.settle(place, false)));
   }
 
-  /** Takes a new app, which nobody else can know, unless it is ours already; false when somebody has it. */
+  /** Takes a new app; false if another node owns it. */
   async takeNew(appNumber: number): Promise<boolean> {
     if (await this.#giving.get(appNumber)?.catch(() => false)) return false;
     if (this.#apps.has(appNumber)) return true;
     return (await this.#take([appNumber])).length > 0;
   }
 
-  /** Another node has given us the app. */
+  /** Another node has handed the app over to this one. */
   async adopt(appNumber: number): Promise<void> {
     await this.lookAfter([appNumber]);
   }
 
-  /** Compares what the database says is ours with what is served. */
+  /** Compares the owned apps with the database. */
   sync(): Promise<void> {
     this.#syncing ??= this.#safely("compare the apps of this node", () => this.#sync()).finally(
       () => (this.#syncing = null),
@@ -191,16 +191,16 @@ export class Owners {
     return this.#syncing;
   }
 
-  /** Nodes have come or gone: apps may be without one. */
+  /** Nodes have come or gone, so apps may lack an owner. */
   onNodesChanged(): void {
     this.#isSwept = false;
     this.#nodeChanges += 1;
-    // One that has come may be able to load them.
+    // A new node may be able to load them.
     this.#apps.wake();
     void this.review();
   }
 
-  /** Takes what nobody has, and gives away what is better kept by another. */
+  /** Takes apps without an owner, and hands over apps that belong on another node. */
   review(): Promise<void> {
     this.#reviewing ??= this.#safely("look for apps without a node", () => this.#review()).finally(
       () => (this.#reviewing = null),
@@ -208,7 +208,7 @@ export class Owners {
     return this.#reviewing;
   }
 
-  /** Gives every app to another node, each ready there before it goes; without another nobody has them. */
+  /** Hands every app over, each ready on the other node first; without other nodes, apps stay without an owner. */
   async leave(): Promise<void> {
     this.#isLeaving = true;
     this.#handovers.hurry();
@@ -227,22 +227,22 @@ export class Owners {
   async #giveAway(app: OwnedApp): Promise<void> {
     const winner = winnerOf(app.appNumber, this.#others());
     if (winner) await this.#handOver(app.appNumber, winner);
-    // It is served here to the last call; whoever starts next may take it at once.
+    // Its calls end here; the next node to start may take it at once.
     if (this.#apps.has(app.appNumber)) await this.#giveUp(app);
   }
 
-  /** Nobody has the app, unless it is another's already. */
+  /** Releases the app, unless another node owns it by now. */
   async #giveUp(app: OwnedApp): Promise<void> {
     const { store, lease } = this.#parts;
     await store.appOwners.handOver({ ...app, from: lease.id, to: null });
   }
 
-  /** Nodes beside this one that may be given apps. */
+  /** Other nodes that may take apps. */
   #others(): ServiceNode[] {
     return this.#parts.roster.takers.filter(({ id }) => id !== this.#parts.lease.id);
   }
 
-  /** Of apps that nobody has, those that are ours now. */
+  /** Takes apps without an owner; returns those it got. */
   async #take(appNumbers: readonly number[]): Promise<readonly OwnedApp[]> {
     const { store, lease, predecessors } = this.#parts;
     if (this.#isLeaving || !this.#hasStarted || appNumbers.length === 0) return [];
@@ -259,7 +259,7 @@ export class Owners {
   async #sync(): Promise<void> {
     const { store, lease, clock } = this.#parts;
     const comparedAt = clock.monotonic();
-    // What is taken meanwhile may not be in the answer.
+    // Apps taken meanwhile may be missing in the answer.
     const before = this.#apps.list();
     const owned = await store.appOwners.owned(lease.id);
     const numbers = new Set(owned.map(({ appNumber }) => appNumber));
@@ -267,7 +267,7 @@ export class Owners {
     const gone = before.filter(
       ({ appNumber, fence }) => !numbers.has(appNumber) && this.#apps.fenceOf(appNumber) === fence,
     );
-    // First what others have by now. Neither is waited for: opening may take minutes, in which more may be lost.
+    // Lost apps first. Neither is awaited: opening may take minutes, in which more may be lost.
     for (const { appNumber } of gone)
       void this.#safely("let go of an app", () => this.#apps.loosen(appNumber));
     this.#comparedAt = comparedAt;
@@ -289,10 +289,10 @@ export class Owners {
     }
   }
 
-  /** Takes of the apps that nobody has those that are for us. */
+  /** Takes all apps without an owner that belong here. */
   async #sweep(): Promise<void> {
     const { store, lease, roster, predecessors } = this.#parts;
-    // While it may not judge, the dead keep what they had. Nodes that come or go meanwhile have it done again.
+    // Without `mayJudge`, dead nodes keep their apps. Node changes during the sweep repeat it.
     const { mayJudge } = lease;
     const changes = this.#nodeChanges;
     for (let after = 0; ;) {
@@ -304,7 +304,7 @@ export class Owners {
     this.#isSwept = mayJudge && changes === this.#nodeChanges;
   }
 
-  /** Tries again to load what this node could not; what it cannot goes to a node that can. */
+  /** Retries apps that could not be loaded; on failure hands them to a node that can load them. */
   #mendSoon(): Promise<void> {
     this.#mending ??= forEachConcurrently(this.#apps.due(), MENDED_AT_A_TIME, (appNumber) =>
       this.#safely("have an app served", () => this.#mend(appNumber)),
@@ -316,7 +316,7 @@ export class Owners {
     const failures = await this.#apps.retry(appNumber);
     if (failures === 0 || this.#isLeaving || !this.#apps.isFree(appNumber)) return;
     const others = ranked(appNumber, this.#others());
-    // It failed before this try, and now again.
+    // This is at least the second failure.
     const first = others.length > 0 ? ((failures - 2) * ASKED_AT_A_TIME) % others.length : 0;
     for (const node of others.slice(first, first + ASKED_AT_A_TIME)) {
       await this.#handOver(appNumber, node);
@@ -327,14 +327,14 @@ export class Owners {
   async #handOver(appNumber: number, to: ServiceNode): Promise<void> {
     if (!(await this.#handovers.prepare(appNumber, to, this.#apps.readyCount(appNumber)))) return;
     const fence = this.#apps.fenceOf(appNumber);
-    // A deploy may have begun while the other got ready.
+    // A deploy may have begun during the preparation.
     if (fence === undefined || (!this.#isLeaving && !this.#apps.isFree(appNumber))) return;
     const giving = this.#handovers.give({ appNumber, fence }, to);
     this.#giving.set(appNumber, giving);
     const isGiven = await giving.finally(() => this.#giving.delete(appNumber));
-    // It is another's already, or the new owner is gone: the database knows which.
+    // Another node owns it already, or the new owner is gone; the database knows which.
     if (!isGiven) return await this.#sync();
-    // Its calls go there from now on; those that have begun end here.
+    // New calls go there; calls in progress end here.
     await Promise.all([this.#apps.loosen(appNumber), this.#handovers.tell(to, appNumber)]);
   }
 

@@ -9,9 +9,8 @@ const OWNER_ID = /^[0-9a-f-]{36}$/;
 type Kept = { readonly place: string; readonly owners: readonly string[] };
 
 /**
- * The name of this service among those that share a database, new at each start. The data directory remembers the
- * names of those that ended there without letting go: whoever holds the directory's lock knows that they are dead,
- * and, since that start of the machine, need not wait until their leases run out.
+ * The id of this service, new at each start. The data directory keeps the ids of services that died on it: while this
+ * one holds the directory's lock they are certainly dead, so it need not wait for their leases.
  */
 export class Ownership {
   readonly owner = randomUUID();
@@ -21,7 +20,7 @@ export class Ownership {
 
   readonly #bootId: string | null;
 
-  /** Only for who holds the lock of the directory. */
+  /** Requires the lock of the directory. */
   constructor(dataDir: string, bootId: string | null = readBootId()) {
     this.#dataDir = dataDir;
     this.#bootId = bootId;
@@ -29,7 +28,7 @@ export class Ownership {
     this.#keep([...this.predecessors, this.owner]);
   }
 
-  /** What the predecessors had is taken over: nobody needs their names any more. */
+  /** Forgets the predecessors, whose runs and apps have been taken over. */
   settle(): void {
     this.#keep([this.owner]);
   }
@@ -46,7 +45,7 @@ export class Ownership {
 function readKept(dataDir: string, bootId: string | null): readonly string[] {
   try {
     const { place, owners } = JSON.parse(readFileSync(fileIn(dataDir), "utf8")) as Kept;
-    // A copy of the directory says nothing about the service that runs on the original.
+    // A copy of the directory does not identify the service that runs on the original.
     return bootId !== null && place === placeOf(dataDir, bootId)
       ? owners.filter((owner) => OWNER_ID.test(owner))
       : [];
@@ -56,8 +55,8 @@ function readKept(dataDir: string, bootId: string | null): readonly string[] {
 }
 
 /**
- * Of a disk that was cloned, devices and inodes are the same on another machine; what names the start of the kernel is
- * not. After a restart of the machine leases tell, a little later.
+ * A cloned disk has the same device and inode numbers, so the kernel's boot id is included. After a reboot, leases
+ * decide.
  */
 function placeOf(dataDir: string, bootId: string | null): string {
   const { dev, ino } = statSync(dataDir);

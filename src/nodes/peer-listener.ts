@@ -12,47 +12,47 @@ import type { Hop } from "./forward/hop-head.ts";
 import { nodeOf } from "./authority.ts";
 import { readWhole } from "./forward/forwarded-request.ts";
 
-/** A request that another node has passed on. */
+/** A request that another node has forwarded. */
 export type FromPeer = Hop & {
   /** The node that sent it. */
   readonly from: string;
 };
 
-/** Who takes what other nodes send. */
+/** The handlers of requests from other nodes. */
 export type PeerRoutes = {
   api(request: IncomingMessage, response: ServerResponse, from: FromPeer): void;
   apiUpgrade(request: IncomingMessage, socket: Socket, first: Buffer, from: FromPeer): void;
   management(request: IncomingMessage, response: ServerResponse, from: FromPeer): void;
   managementUpgrade(request: IncomingMessage, socket: Socket, first: Buffer, from: FromPeer): void;
-  /** What nodes say to each other: a path, and a value as JSON. Throws `AppError` for what it does not take. */
+  /** Messages between nodes, a path and a JSON value. Throws `AppError` for unknown ones. */
   own(from: string, path: string, value: unknown): Promise<unknown>;
 };
 
 type PeerListenerOptions = {
   readonly identity: Identity;
   readonly host: string;
-  /** 0: a free one. */
+  /** 0 for any free port. */
   readonly port: number;
   readonly log: Log;
 };
 
-/** As large as a caller's may be, and what a node says of it. */
+/** A caller's limit plus what a node adds. */
 const MAX_HEADER_BYTES = 20 * 1024;
 const HANDSHAKE_MS = 5_000;
-/** Connections that have not shown who they are: more than these are a stranger's. */
+/** Limit of connections that are not authenticated yet. */
 const MAX_STRANGERS = 256;
 const KEEP_ALIVE_MS = 5_000;
 const MAX_OWN_BYTES = 1024 * 1024;
 
 /**
- * Where other nodes of the installation reach this one. Whoever has no certificate of its authority gets no answer.
- * Connections are never closed for being idle: a request could be on its way.
+ * The listener for other nodes. A client without a certificate of the installation gets no answer. Idle connections are
+ * never closed: a request could be on its way.
  */
 export class PeerListener {
   readonly #server: Server;
   readonly #log: Log;
   readonly #strangers = new UnauthenticatedConnections<string>(MAX_STRANGERS);
-  /** Which node each connection is from. */
+  /** The node of each connection. */
   readonly #nodes = new Map<Socket, string>();
   #routes: PeerRoutes | null = null;
   #isClosing = false;
@@ -72,7 +72,7 @@ export class PeerListener {
       keepAlive: true,
       keepAliveInitialDelay: KEEP_ALIVE_MS,
       maxHeaderSize: MAX_HEADER_BYTES,
-      // The node before has looked at all of these.
+      // The forwarding node enforces these limits.
       requestTimeout: 0,
       keepAliveTimeout: 0,
       requireHostHeader: false,
@@ -86,7 +86,7 @@ export class PeerListener {
       this.#receive(request, response);
     this.#server.on("request", onRequest);
     this.#server.on("checkContinue", onRequest);
-    // The node before has refused what HTTP/1.1 callers expect; to HTTP/1.0 the header means nothing.
+    // The forwarding node has refused unknown expectations of HTTP/1.1; in HTTP/1.0 the header has no meaning.
     this.#server.on("checkExpectation", onRequest);
     this.#server.on("upgrade", (request: IncomingMessage, socket: Socket, first: Buffer) =>
       this.#upgrade(request, socket, first),
@@ -106,12 +106,12 @@ export class PeerListener {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** What is not routed yet is not answered either. */
+  /** Sets the handlers; before, requests are not answered. */
   route(routes: PeerRoutes): void {
     this.#routes = routes;
   }
 
-  /** From now on every answer is the last of its connection: no further request comes on one that is about to end. */
+  /** Every further answer closes its connection, so that no request arrives on one that is about to end. */
   startClosing(): void {
     this.#isClosing = true;
   }
@@ -125,7 +125,7 @@ export class PeerListener {
     await closed;
   }
 
-  /** Before any request on it: this listener was added last, and Node's own reads later. */
+  /** Runs before any request on the connection, because Node's own handler reads later. */
   #know(socket: TLSSocket): void {
     this.#strangers.release(connectionKey(socket));
     const nodeId = socket.authorized ? nodeOf(socket.getPeerCertificate()) : null;
@@ -187,7 +187,7 @@ export class PeerListener {
   }
 }
 
-/** Says which setting has that port. */
+/** Names the setting of a port that is taken. */
 function explained(error: NodeJS.ErrnoException): Error {
   if (error.code !== "EADDRINUSE") return error;
   const remedy = "choose another port with MILLRACE_NODE_URL";
@@ -208,7 +208,7 @@ async function readValue(request: IncomingMessage): Promise<unknown> {
   }
 }
 
-/** Where a node listens: for this machine alone where only that is told to others, else at every address it has. */
+/** Where a node listens: on loopback if its URL is a loopback address, else on all addresses. */
 export function listenAt(
   url: string | null,
   own: number | null = null,

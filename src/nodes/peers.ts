@@ -7,35 +7,35 @@ import type { ServiceNode } from "../model/node.ts";
 import type { Identity } from "./authority.ts";
 import { hostOf } from "./authority.ts";
 
-/** Another node, as far as one has to know it to reach it. */
+/** The id and address of another node. */
 export type Peer = Pick<ServiceNode, "id" | "url">;
 
 /** For a connection and its handshake. */
 const CONNECT_MS = 2_000;
-/** Of those that have nothing to do, to one peer. */
+/** Idle connections per peer. */
 const MAX_IDLE = 256;
-/** Finds out that a machine is gone while nothing is under way; ten more questions follow, a second apart. */
+/** Detects dead machines on idle connections; ten more probes follow, a second apart. */
 const KEEP_ALIVE_MS = 5_000;
 
-/** So many that other nodes have dropped are remembered, for answers that are still being read from the connection. */
+/** How many dropped answers are remembered, for those that are still being read. */
 const MAX_REMEMBERED = 10_000;
-/** Of callers' bodies. */
+/** Bytes of callers' bodies. */
 const MAX_HELD_BYTES = 64 * 1024 * 1024;
 
-/** What is kept of one peer. */
+/** The state of one peer. */
 type Known = {
   readonly peer: Peer;
-  /** The one used last comes first. */
+  /** The most recently used one is last. */
   readonly idle: Connection[];
-  /** Makes the next handshake a short one. */
+  /** For TLS session resumption. */
   session: Buffer | undefined;
 };
 
-/** Connections to other nodes, kept from one request to the next. A peer is who its certificate says. */
+/** Keep-alive connections to other nodes. A peer is identified by its certificate. */
 export class Peers {
   readonly held: HeldBytes;
   readonly dropped = new Dropped();
-  /** Of all connections: to read certificates and key anew costs more than a resumed handshake. */
+  /** Shared: parsing certificates and key costs more than a resumed handshake. */
   readonly #context: SecureContext;
   readonly #clock: Clock;
   readonly #known = new Map<string, Known>();
@@ -47,7 +47,7 @@ export class Peers {
     this.#clock = clock;
   }
 
-  /** A connection that is open and has nothing to do; null if there is none. */
+  /** An idle connection; null if there is none. */
   take(peer: Peer, user: ConnectionUser): Connection | null {
     const idle = this.#known.get(peer.id)?.idle;
     for (let connection = idle?.pop(); connection; connection = idle?.pop()) {
@@ -58,7 +58,7 @@ export class Peers {
     return null;
   }
 
-  /** A new one; its user learns when it can be used, or that it cannot. `allowHalfOpen`: its ends are not ended for us. */
+  /** A new connection; its user is told when it opens or fails. */
   open(peer: Peer, user: ConnectionUser, allowHalfOpen = false): Connection {
     const known = this.#of(peer);
     const { hostname, port } = new URL(peer.url);
@@ -90,7 +90,7 @@ export class Peers {
     return connection;
   }
 
-  /** Its exchange is over, and it may carry another. */
+  /** Returns a connection after its exchange, for reuse. */
   release(peer: Peer, connection: Connection): void {
     const known = this.#known.get(peer.id);
     connection.user = null;
@@ -100,12 +100,12 @@ export class Peers {
       connection.socket.destroy();
       return;
     }
-    // The last piece of its response may have filled its reader.
+    // Its reader may still be paused.
     connection.socket.resume();
     known.idle.push(connection);
   }
 
-  /** Those that something is under way with. */
+  /** Peers with requests in progress. */
   busy(): Peer[] {
     const idle = new Set([...this.#known.values()].flatMap((known) => known.idle));
     const found = new Map<string, Peer>();
@@ -113,19 +113,18 @@ export class Peers {
     return [...found.values()];
   }
 
-  /** The node has left: what is under way goes on, and nothing else is kept. */
+  /** The node has left: requests in progress go on, nothing else is kept. */
   forget(nodeId: string): void {
     for (const { socket } of this.#known.get(nodeId)?.idle ?? []) socket.destroy();
     this.#known.delete(nodeId);
   }
 
-  /** The node is gone: nobody waits for it any more. */
+  /** The node is dead: closes all its connections. */
   abandon(nodeId: string): void {
     for (const [{ socket }, known] of this.#all) if (known.peer.id === nodeId) socket.destroy();
     this.#known.delete(nodeId);
   }
 
-  /** Ends all of them. */
   close(): void {
     for (const { socket } of this.#all.keys()) socket.destroy();
     this.#known.clear();
@@ -141,8 +140,8 @@ export class Peers {
 }
 
 /**
- * How much of callers' bodies is held here on its way to other nodes. Callers have shown no token yet, and may be many:
- * when there is no room left, a body is read only when its node asks for it.
+ * Memory for callers' bodies on their way to other nodes. Unauthenticated callers may be many: without room, a body is
+ * read only when the owner asks for it.
  */
 export class HeldBytes {
   readonly #maxBytes: number;
@@ -160,24 +159,23 @@ export class HeldBytes {
     return this.#bytes < this.#maxBytes;
   }
 
-  /** Holds so many more, or less. */
   add(bytes: number): void {
     this.#bytes += bytes;
   }
 }
 
-/** What this node passes on, and can end on its own. */
+/** A forwarded answer that can be ended. */
 export type Droppable = { abandon(): void };
 
 /**
- * Answers of other nodes whose callers do not read. While nothing is taken from the connection to that node, nobody sees
- * that it was closed there: because the caller may read no more, or has not read for too long. So the other node says it.
+ * Forwarded answers whose callers do not read. While reading is paused, a connection that the owner closes is not
+ * noticed here, so the owner sends a message.
  */
 class Dropped {
   readonly #stalled = new Map<string, Set<Droppable>>();
   readonly #dropped = new Set<string>();
 
-  /** Nothing is taken of that answer for now. `requestId`: its `X-Request-Id`. */
+  /** Reading of that answer is paused. */
   add(nodeId: string, requestId: string, answer: Droppable): void {
     const key = keyOf(nodeId, requestId);
     if (this.#dropped.has(key)) return answer.abandon();
@@ -193,7 +191,7 @@ class Dropped {
     if (stalled?.size === 0) this.#stalled.delete(key);
   }
 
-  /** The other node has closed that answer's connection. */
+  /** The owner has closed that answer. */
   drop(nodeId: string, requestId: string): void {
     const key = keyOf(nodeId, requestId);
     const [oldest] = this.#dropped;

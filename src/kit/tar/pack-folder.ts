@@ -50,7 +50,7 @@ export async function* packFolder(
   });
 }
 
-/** Adds what is in a folder, and closes that. */
+/** Adds the content of an open folder, and closes the folder. */
 async function addAll(packing: Packing, folder: string, held: FileHandle): Promise<void> {
   try {
     const here = `/proc/self/fd/${held.fd}`;
@@ -120,7 +120,7 @@ function textOf(bytes: Buffer): string | null {
   return Buffer.from(text).equals(bytes) ? text : null;
 }
 
-/** An archive, compressed, in pieces: `fill` adds what is in it. What that throws ends the pieces. */
+/** A compressed archive, in pieces; `fill` adds its entries. If `fill` throws, the stream ends with that error. */
 async function* compressed(fill: (tar: TarWriter) => Promise<void>): AsyncGenerator<Buffer, void, void> {
   const packed = createZstdCompress();
   const write = async (bytes: Buffer): Promise<void> => {
@@ -152,7 +152,7 @@ const MAX_NAME_CHARS = 64 * 1024 * 1024;
 const MAX_HEAD_BYTES = 8 * 1024;
 
 /**
- * Takes an archive from whoever sends it, not compressed, and gives it as `packFolder` would: every entry is judged and
+ * Takes an uncompressed archive from an untrusted sender and writes it as `packFolder` would: every entry is judged and
  * written anew, so that whoever unpacks it finds nothing that we would not have packed. Throws `BadTar` for what is no
  * archive, is not whole or holds too much, and `Unpackable` for a link that leads outside.
  */

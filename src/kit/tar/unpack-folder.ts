@@ -17,7 +17,7 @@ export type UnpackLimits = {
   readonly roomBytes?: number;
 };
 
-/** The disk has no room for what is to be unpacked. */
+/** The disk has too little space for the archive's content. */
 export class NoRoom extends Error {
   constructor(neededBytes: number, roomBytes: number) {
     super(`${neededBytes} bytes or more are needed on the disk, and ${Math.max(0, roomBytes)} are free`);
@@ -38,7 +38,7 @@ export async function unpackFolder(
 ): Promise<Buffer | null> {
   const unpacked = createZstdDecompress();
   const flowing = pipeline((await open(file)).createReadStream(), unpacked);
-  // Told by whoever reads.
+  // The reader gets the error.
   flowing.catch(() => undefined);
   const tar = new TarReader(readerOf(unpacked));
   const names = new Set<string>();
@@ -50,7 +50,7 @@ export async function unpackFolder(
     for await (const entry of tar.entries()) {
       bytes += entry.sizeBytes;
       if (names.size >= maxEntries || bytes > maxBytes) throw new BadTar("it holds too much");
-      // Before it is written: a full disk would be everybody's.
+      // Checked before writing: a full disk would affect all apps.
       if (bytes > roomBytes) throw new NoRoom(bytes, roomBytes);
       const name = checkedName(entry, names);
       if (name === given) answer = await wholeOf(entry);
@@ -152,7 +152,7 @@ export function readerOf(stream: Readable): ConstructorParameters<typeof TarRead
 const MAX_NAME_BYTES = 3_000;
 const MAX_DEPTH = 500;
 
-/** Whether nobody could unpack something of that name. */
+/** Whether a name is too long to be unpacked anywhere. */
 export function isTooLong(name: string): boolean {
   return Buffer.byteLength(name) > MAX_NAME_BYTES || name.split("/").length > MAX_DEPTH;
 }

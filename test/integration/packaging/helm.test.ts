@@ -55,7 +55,7 @@ describe.skipIf(!hasHelm())("the chart", () => {
     ]);
     for (const { metadata } of objects.values()) expect(metadata.name).toMatch(/^mill(?:-seats)?$/);
     const { spec, container, variables } = podOf(objects);
-    expect(container.image).toBe("registry.test/millrace:0.1.0");
+    expect(container.image).toBe("registry.test/millrace:0.3.0");
     expect(spec.terminationGracePeriodSeconds).toBe(50);
     expect(variables).toMatchObject({
       MILLRACE_NODE_URL: "https://$(POD_IP):4200",
