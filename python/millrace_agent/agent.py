@@ -13,18 +13,18 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from millrace_worker import keeper
 
 from . import looks
-from .app import start_app
+from .app import Files, start_app
 from .build import Build, Home
 from .channel import trust
 from .child import Child, EarlyLines
-from .files import Blobs, Files, bring, describe, why_not
-from .handover import Estate, Pipe
+from .files import Blobs, bring, describe, why_not
+from .handover import Pipe
 from .held import Held
 from .line import Addresses, Line
 from .listening import OwnServer
 from .loop import Loop
 from .order import SeatOrder, Session, read_address, read_addresses, read_ticket
-from .relay import Relays
+from .relay import Estate, Relays
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

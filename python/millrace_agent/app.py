@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from millrace_walls.connects import Connects
 
-    from .files import Files
     from .order import Walls
 
 _PATH = "import sys; sys.path.insert(0, %s); " % json.dumps(PYTHON_DIR)
@@ -62,6 +61,21 @@ class Around:
     def told(self) -> dict[str, str | None]:
         """For the service."""
         return {"level": self.rung or "none", "gap": self.gap and self.gap[:_MAX_CHARS]}
+
+
+class Files:
+    """Where they are."""
+
+    def __init__(self, bundle: str, python: str, environment: str | None) -> None:
+        #: The seat's own, which holds them all.
+        self.folder = os.path.dirname(bundle)
+        self.bundle = bundle
+        #: The app's interpreter.
+        self.python = python
+        #: Its packages; None when there are none.
+        self.environment = environment
+        #: What the app will live behind; None where nothing was asked for.
+        self.around: Around | None = None
 
 
 class Probing:

@@ -12,7 +12,7 @@ import stat
 import sys
 import time
 
-from .app import Around, NoWalls, Probing
+from .app import Files, NoWalls, Probing
 from .archive import BadArchive, Unpackable, unpack
 from .channel import SERVER_NAME
 from .child import PYTHON
@@ -170,21 +170,6 @@ def _replace(file: str, text: str) -> None:
         opened.write(text.encode())
         os.fchmod(descriptor, mode)
     os.rename(other, file)
-
-
-class Files:
-    """Where they are."""
-
-    def __init__(self, bundle: str, python: str, environment: str | None) -> None:
-        #: The seat's own, which holds them all.
-        self.folder = os.path.dirname(bundle)
-        self.bundle = bundle
-        #: The app's interpreter.
-        self.python = python
-        #: Its packages; None when there are none.
-        self.environment = environment
-        #: What the app will live behind; None where nothing was asked for.
-        self.around: Around | None = None
 
 
 class Blobs:
