@@ -13,10 +13,11 @@ import sys
 import time
 
 from .app import Files, NoWalls, Probing
-from .archive import BadArchive, Unpackable, unpack
 from .channel import SERVER_NAME
 from .child import PYTHON
 from .order import SeatOrder, Sitting
+from .pack import Unpackable
+from .unpack import BadArchive, unpack
 
 _PIECE_BYTES = 256 * 1024
 _SEAL_BYTES = 32
