@@ -251,7 +251,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       images,
       owners,
       catalog,
-      elsewhere: apps.elsewhere,
+      remote: apps.remote,
       files: apps.files,
       onLog: apps.onLog,
       helper,

@@ -17,8 +17,7 @@ import { AppError } from "../../model/errors.ts";
 import { PROJECT_ID } from "../../model/names.ts";
 import type { Store } from "../../store/store.ts";
 import type { EnvironmentBlob } from "../../store/apps/versions.ts";
-import { readBlobRecord, writeBlobRecord } from "../builds/blob-record.ts";
-import { hasEnvironment, knownStandIn } from "../builds/environments.ts";
+import { hasEnvironment, knownStandIn, readBlobRecord, writeBlobRecord } from "../builds/environments.ts";
 import type { BuildHost } from "../builds/site.ts";
 import { sizeText } from "../deploys/size-text.ts";
 import { rebuildVersion } from "../rebuild-version.ts";
@@ -108,7 +107,7 @@ export class VersionFiles {
 
   /** What was built for other machines is no use where apps run on this one. */
   #hasEnvironment(folder: string): boolean {
-    return hasEnvironment(folder, Boolean(this.#parts.elsewhere));
+    return hasEnvironment(folder, Boolean(this.#parts.remote));
   }
 
   async #fetch(version: Version): Promise<"fetched"> {
@@ -138,12 +137,12 @@ export class VersionFiles {
   }
 
   async #fetchEnvironment(version: Version): Promise<void> {
-    const { dataDir, python, storage, log, elsewhere } = this.#parts;
+    const { dataDir, python, storage, log, remote } = this.#parts;
     const { environment: folder } = artifactFolders(version, dataDir);
     if (folder === null || this.#hasEnvironment(folder)) return;
     const { environmentBlob: hash, environmentBytes: bytes, environmentTag: tag } = version;
     // Whoever runs it fetches it from its blob.
-    if (elsewhere && hash !== null) {
+    if (remote && hash !== null) {
       const record = { environmentBlob: hash, environmentBytes: bytes, environmentTag: tag, putAt: 0 };
       return await knownStandIn(folder, (to) => writeBlobRecord(to, record));
     }
