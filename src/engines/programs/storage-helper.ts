@@ -67,6 +67,7 @@ export class StorageHelper {
   readonly #lane: FairLane;
   readonly #helpers = new Map<string, ProjectHelper>();
   readonly #ending = new Set<Promise<void>>();
+  #isStopped = false;
 
   constructor(parts: HelperParts) {
     this.#parts = parts;
@@ -89,8 +90,12 @@ export class StorageHelper {
     return { rest: socket, end: () => void socket.destroy() };
   }
 
-  /** Ends all helpers, with what they are doing: what is left to remove is removed by a later operation. */
+  /**
+   * Ends all helpers, with what they are doing: what is left to remove is removed by a later operation. Operations that
+   * have not begun are refused.
+   */
   async stop(): Promise<void> {
+    this.#isStopped = true;
     for (const helper of this.#helpers.values()) helper.end();
     await Promise.all(this.#ending);
   }
@@ -126,6 +131,7 @@ export class StorageHelper {
   }
 
   #helperOf(projectId: string): ProjectHelper {
+    if (this.#isStopped) throw new AppError("draining");
     const storage = this.#parts.folders.make(projectId);
     const found = this.#helpers.get(projectId);
     if (found?.isFor(storage)) return found;

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { Readable } from "node:stream";
 import { expect } from "vitest";
@@ -102,5 +102,20 @@ verifies(
     clock.skip(BEGIN_MS);
     expect(await listed).toEqual([]);
     await until("the first has ended", () => processesIn(dataDir).every(({ pid }) => pid !== agent?.pid));
+  },
+);
+
+verifies(
+  "walls.storage",
+  "no helper starts after a stop, whose operations are refused that have not begun",
+  async (context) => {
+    const { volumes, dataDir } = await openVolumes("the project", context);
+    const begun = Promise.allSettled([0, 1, 2].map(() => volumes.list(PROJECT, "/")));
+    await until("its agent is there", () => processesIn(dataDir).length > 0);
+    await volumes.stop();
+    await begun;
+    await expect(volumes.list(PROJECT, "/")).rejects.toMatchObject({ code: "draining" });
+    expect(processesIn(dataDir)).toEqual([]);
+    expect(readdirSync(path.join(dataDir, "scratch"))).toEqual([]);
   },
 );
