@@ -73,7 +73,7 @@ export type Service = {
   settle(): Promise<void>;
   /** Orderly: readiness off, no new work, a grace for what runs (the one in the settings if none is given), then everything ends. */
   stop(graceMs?: number): Promise<void>;
-  /** What other nodes pass on. */
+  /** Handles requests that other nodes forward. */
   readonly peerRoutes: Omit<PeerRoutes, "own">;
   /** Requests that had no answer when everything had ended: a fault of ours, which tests look for. */
   unanswered(): number;
@@ -91,7 +91,7 @@ export type ServiceOptions = {
   readonly aroundStore?: (store: Store) => Store;
   /** Runs apps in place of the usual engine; a test that plays their processes uses it. */
   readonly engine?: (host: ProcessHost) => Engine;
-  /** Where replicas run that are not on this machine. */
+  /** Where remote replicas run. */
   readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number };
   /** The other nodes; a test that plays them uses it. */
   readonly others?: Others;
@@ -251,7 +251,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       images,
       owners,
       catalog,
-      elsewhere: apps.elsewhere,
+      remote: apps.remote,
       files: apps.files,
       onLog: apps.onLog,
       helper,
@@ -260,7 +260,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     life,
   );
   const { deployer } = deploys;
-  // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
+  // From the settings or the listener, never from a request: a caller must not choose where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, managementPort.value);
   const mailer = await life.start(
     "mail",

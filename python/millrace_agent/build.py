@@ -19,12 +19,13 @@ from . import looks
 from .bring import Blobs, bring_environment, describe
 from .child import ALLOWED, PYTHON, Child, name_python
 from .fetch import NotFetched, connect
+from .fit import READY
 from .harness import program_arguments
 from .line import Line
 from .lines import Lines
 from .loop import Loop
 from .order import read_hash, read_ticket
-from .pack import pack
+from .pack import Unpackable, pack
 from .relay import Relays
 
 TYPE_CHECKING = False
@@ -118,9 +119,10 @@ class Build:
             environment = os.path.join(self._folder, "environment")
             self._aside(order_id, lambda: self._home.bring(blob, environment))
         else:
-            folder = os.path.join(self._folder, {"bundle": "bundle", "environment": "environment"}[value["what"]])
+            what = str(value["what"])
+            marker = {"bundle": None, "environment": READY}[what]
             ticket = read_ticket(value["ticket"])
-            self._aside(order_id, lambda: self._give(folder, ticket))
+            self._aside(order_id, lambda: self._give(what, marker, ticket))
 
     def tick(self) -> None:
         if self._step is not None:
@@ -167,9 +169,12 @@ class Build:
         found["PATH"] = given["PATH"] + os.pathsep + own_path if "PATH" in given else own_path
         return found
 
-    def _give(self, folder: str, ticket: str) -> None:
+    def _give(self, what: str, marker: str | None, ticket: str) -> None:
         with self._home.connect(ticket) as home:
-            pack(folder, home.sendall)
+            try:
+                pack(os.path.join(self._folder, what), home.sendall, marker)
+            except Unpackable as error:
+                raise Unpackable("the %s could not be taken from where it was built: %s" % (what, error)) from None
             _say_goodbye(home)
 
     def _aside(self, order_id: int, work: Callable[[], object]) -> None:
@@ -204,7 +209,7 @@ def _say_goodbye(home: ssl.SSLSocket) -> None:
     try:
         home.unwrap()
     except OSError:
-        pass  # The service knows by the seal whether it is whole.
+        pass  # The service knows by the hash behind it whether it is whole.
 
 
 class _Step:

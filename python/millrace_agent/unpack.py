@@ -1,21 +1,35 @@
-"""Unpacks the archives that services make of bundles and environments: nothing is written outside the folder."""
+"""Unpacks the archives of bundles and environments. Their content is not trusted: a build may have sent anything.
+
+Nothing is written outside the folder. Only what `pack.py` and the service's packer make is read: files, folders and
+links, each with at most one extended header before it. `tarfile` reads more than that, some of it into memory without
+limit.
+"""
 
 from __future__ import annotations
 
 import os
-import tarfile
+import zlib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import BinaryIO
 
-_MAX_ENTRIES = 2_000_000
-_MAX_BYTES = 256 * 1024**3
+MAX_ENTRIES = 2_000_000
+MAX_BYTES = 32 * 1024**3
+#: Of all names and links together, which stay in memory until the end.
+_MAX_NAME_CHARS = 64 * 1024**2
 _MAX_NAME_BYTES = 3_000
 _MAX_DEPTH = 500
 _MAX_GIVEN_BYTES = 64 * 1024
+_MAX_PAX_BYTES = 64 * 1024
+#: Left free on the disk for everything else on the machine.
+_SPARED_BYTES = 64 * 1024**2
 _PIECE_BYTES = 1024 * 1024
-#: The last entry: the hash of every byte before it, which whoever fetched the archive has compared already.
+_BLOCK_BYTES = 512
+_GZIP = b"\x1f\x8b"
+_FILE, _LINK, _FOLDER, _PAX = b"0", b"2", b"5", b"x"
+#: The last entry holds the hash of every byte before it. The whole archive was compared with its own hash already.
 _SEAL_NAME = "sha256"
 _SEAL_BYTES = 64
 
@@ -24,51 +38,195 @@ class BadArchive(Exception):
     """It is not one of ours."""
 
 
+class _Entry:
+    def __init__(self, kind: bytes, name: str, target: str, size: int, mode: int, mtime: int) -> None:
+        self.kind = kind
+        self.name = name
+        self.target = target
+        self.size = size
+        self.mode = mode
+        self.mtime = mtime
+        #: The content, if it was read already.
+        self.held: bytes | None = None
+
+
+class _Source:
+    """The bytes of an archive, which may be compressed with gzip."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        first = file.read(_PIECE_BYTES)
+        self._gzip = zlib.decompressobj(31) if first.startswith(_GZIP) else None
+        #: What is not decompressed yet.
+        self._packed = first if self._gzip is not None else b""
+        self._piece = memoryview(b"" if self._gzip is not None else first)
+
+    def take(self, count: int) -> bytes:
+        """Exactly so many bytes."""
+        return b"".join(self.pieces(count))
+
+    def pieces(self, count: int) -> Iterator[memoryview]:
+        """Exactly so many bytes, in pieces."""
+        while count > 0:
+            if not self._piece:
+                self._piece = memoryview(self._next())
+            piece, self._piece = self._piece[:count], self._piece[count:]
+            count -= len(piece)
+            yield piece
+
+    def _next(self) -> bytes:
+        data = b""
+        if self._gzip is None:
+            data = self._file.read(_PIECE_BYTES)
+        while self._gzip is not None and not data and not self._gzip.eof:
+            self._packed = self._packed or self._file.read(_PIECE_BYTES)
+            if not self._packed:
+                break
+            try:
+                data = self._gzip.decompress(self._packed, _PIECE_BYTES)
+            except zlib.error:
+                raise BadArchive("it is not compressed as it should be") from None
+            self._packed = self._gzip.unconsumed_tail
+        if not data:
+            raise BadArchive("it ends too early")
+        return data
+
+
 def unpack(file: str, into: str, given: str | None = None) -> bytes | None:
     """Unpacks a file into a folder that is there and empty. The entry named `given` is not written, but the answer."""
     answer: bytes | None = None
     #: Of folders with a slash.
     names: set[str] = set()
-    links: list[tuple[str, str]] = []
-    folders: list[tuple[str, tarfile.TarInfo]] = []
-    left = _MAX_BYTES
-    with tarfile.open(file, "r:", encoding="utf-8", errors="surrogateescape") as archive:
-        for entry in _before_seal(archive):
-            name = _checked_name(entry, names)
+    links: list[_Entry] = []
+    folders: list[_Entry] = []
+    left, left_chars = _room(into), _MAX_NAME_CHARS
+    with open(file, "rb", buffering=0) as opened:
+        source = _Source(opened)
+        for entry in _before_seal(source):
+            _check_name(entry, names)
             left -= entry.size
-            if left < 0 or len(names) > _MAX_ENTRIES:
+            left_chars -= len(entry.name) + len(entry.target)
+            if left < 0 or left_chars < 0 or len(names) > MAX_ENTRIES:
                 raise BadArchive("it holds too much")
-            if name == given:
-                answer = _whole_of(archive, entry)
-            elif entry.isreg():
-                _write(archive, entry, os.path.join(into, name))
-            elif entry.issym():
-                links.append((name, entry.linkname))
+            if entry.name == given:
+                answer = _small_content(source, entry)
+            elif entry.kind == _FILE:
+                _write(source, entry, os.path.join(into, entry.name))
+            elif entry.kind == _LINK:
+                links.append(entry)
             else:
-                os.mkdir(os.path.join(into, name), 0o700)
-                folders.append((os.path.join(into, name), entry))
+                os.mkdir(os.path.join(into, entry.name), 0o700)
+                folders.append(entry)
     # Links come last, so that no file is written through one; folders get their rights when they are full.
-    for name, target in links:
-        if not stays_inside(name, target):
-            raise BadArchive("the link %r leads outside" % name)
-        os.symlink(target, os.path.join(into, name))
-    for folder, entry in reversed(folders):
-        os.chmod(folder, entry.mode & 0o777)
-        os.utime(folder, (entry.mtime, entry.mtime))
+    for link in links:
+        if not stays_inside(link.name, link.target) or is_too_long(link.target):
+            raise BadArchive("the link %r leads outside" % link.name[:200])
+        os.symlink(link.target, os.path.join(into, link.name))
+    for folder in reversed(folders):
+        os.chmod(os.path.join(into, folder.name), folder.mode)
+        os.utime(os.path.join(into, folder.name), (folder.mtime, folder.mtime))
     return answer
 
 
-def _before_seal(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+def _room(folder: str) -> int:
+    """How much may be written: a full disk would be a problem for everything else on the machine."""
+    disk = os.statvfs(folder)
+    # Some file systems do not tell their size.
+    return MAX_BYTES if disk.f_blocks == 0 else min(MAX_BYTES, disk.f_bavail * disk.f_frsize - _SPARED_BYTES)
+
+
+def _before_seal(source: _Source) -> Iterator[_Entry]:
     """All entries but the last, which is the seal. An app may have a file of that name, too."""
-    last: tarfile.TarInfo | None = None
-    for entry in archive:
-        # Else it remembers each of them.
-        archive.members = []  # pyright: ignore[reportAttributeAccessIssue] - every Python has it
+    last: _Entry | None = None
+    while (entry := _next_entry(source)) is not None:
         if last is not None:
             yield last
-        last = entry
-    if last is None or last.name != _SEAL_NAME or not last.isreg() or last.size != _SEAL_BYTES:
+            last = None
+        if entry.name == _SEAL_NAME and entry.kind == _FILE and entry.size == _SEAL_BYTES:
+            entry.held = b"".join(_content(source, entry))
+            last = entry
+        else:
+            yield entry
+    if last is None:
         raise BadArchive("its end is missing")
+
+
+def _next_entry(source: _Source) -> _Entry | None:
+    """The next header, with what the extended header before it says; None at the end. The content comes next."""
+    entry = _read_header(source.take(_BLOCK_BYTES))
+    if entry is None or entry.kind != _PAX:
+        return entry
+    if entry.size > _MAX_PAX_BYTES:
+        raise BadArchive("a header is too large")
+    records = _read_pax(b"".join(_content(source, entry)))
+    entry = _read_header(source.take(_BLOCK_BYTES))
+    if entry is None or entry.kind == _PAX:
+        raise BadArchive("an extended header has no entry")
+    entry.name = _text(records.get(b"path"), entry.name)
+    entry.target = _text(records.get(b"linkpath"), entry.target)
+    if b"size" in records:
+        entry.size = _number(records[b"size"], 10)
+    return entry
+
+
+def _read_header(block: bytes) -> _Entry | None:
+    if not any(block):
+        return None
+    if _number(block[148:156], 8) != sum(block) - sum(block[148:156]) + 8 * 0x20:
+        raise BadArchive("a header's checksum is wrong")
+    prefix, name = _field(block[345:500]), _field(block[:100])
+    entry = _Entry(
+        kind=block[156:157],
+        name=prefix + "/" + name if prefix else name,
+        target=_field(block[157:257]),
+        size=_number(block[124:136], 8),
+        mode=_number(block[100:108], 8) & 0o777,
+        mtime=_number(block[136:148], 8),
+    )
+    is_sized = entry.kind in (_FILE, _PAX) or entry.size == 0
+    if entry.kind not in (_FILE, _LINK, _FOLDER, _PAX) or not is_sized:
+        raise BadArchive("an entry of a kind that is not allowed")
+    return entry
+
+
+def _read_pax(data: bytes) -> dict[bytes, bytes]:
+    """Records of the form `LENGTH KEY=VALUE`, each with a newline; the length counts the whole record."""
+    records: dict[bytes, bytes] = {}
+    while data:
+        length = _number(data.split(b" ", 1)[0], 10)
+        record, data = data[:length], data[length:]
+        key, equals, value = record[:-1].partition(b" ")[2].partition(b"=")
+        if not equals or len(record) != length:
+            raise BadArchive("a broken extended header")
+        records[key] = value
+    return records
+
+
+def _number(digits: bytes, base: int) -> int:
+    text = digits.strip(b" \0")
+    if not text.isdigit() or len(text) > 20:
+        raise BadArchive("a header has an invalid number")
+    try:
+        return int(text, base)
+    except ValueError:
+        raise BadArchive("a header has an invalid number") from None
+
+
+def _field(data: bytes) -> str:
+    # A name that was cut in the middle of a character is whole in the extended header before it.
+    return data.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+
+
+def _text(value: bytes | None, default: str) -> str:
+    return default if value is None else value.decode("utf-8", "surrogateescape")
+
+
+def _content(source: _Source, entry: _Entry) -> Iterator[bytes | memoryview]:
+    if entry.held is not None:
+        yield entry.held
+        return
+    yield from source.pieces(entry.size)
+    source.take(-entry.size % _BLOCK_BYTES)
 
 
 def stays_inside(name: str, target: str) -> bool:
@@ -82,45 +240,37 @@ def stays_inside(name: str, target: str) -> bool:
     return name.count("/") >= ups and ".." not in steps[ups:]
 
 
-def _checked_name(entry: tarfile.TarInfo, names: set[str]) -> str:
-    if not (entry.isreg() or entry.isdir() or entry.issym()) or entry.issparse():
-        raise BadArchive("an entry of a kind that is not allowed")
-    name = entry.name
-    steps = name.split("/")
-    is_plain = "\0" not in name and not any(step in ("", ".", "..") for step in steps)
-    # A name that was cut in its header, in the middle of a character, stands whole in the entry before it.
-    is_text = not any("\ud800" <= character <= "\udfff" for character in name)
-    is_short = is_text and len(name.encode()) <= _MAX_NAME_BYTES and len(steps) <= _MAX_DEPTH
-    # Below a link it could lie anywhere, and the next link below that, too.
+def _check_name(entry: _Entry, names: set[str]) -> None:
+    """Refuses a name that is not plain text, comes twice, or is not in a folder that came before it."""
+    is_folder = entry.kind == _FOLDER
+    name = entry.name = entry.name[:-1] if is_folder and entry.name.endswith("/") else entry.name
+    is_plain = "\0" not in name and not any(step in ("", ".", "..") for step in name.split("/"))
+    # Below a link it could be anywhere, and the next link below that, too.
     above = name[: name.rfind("/") + 1]
     is_in_folder = above == "" or above in names
-    if not is_plain or not is_short or not is_in_folder or not names.isdisjoint((name, name + "/")):
+    if not is_plain or is_too_long(name) or not is_in_folder or not names.isdisjoint((name, name + "/")):
         raise BadArchive("an entry has the invalid name %r" % name[:200])
-    names.add(name + "/" if entry.isdir() else name)
-    return name
+    names.add(name + "/" if is_folder else name)
 
 
-def _write(archive: tarfile.TarFile, entry: tarfile.TarInfo, target: str) -> None:
-    mode = entry.mode & 0o777
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode | 0o600)
+def is_too_long(name: str) -> bool:
+    """Whether a name, or a link's target, could not be written below a folder, or is not UTF-8."""
+    is_text = not any("\ud800" <= character <= "\udfff" for character in name)
+    return not is_text or len(name.encode()) > _MAX_NAME_BYTES or name.count("/") >= _MAX_DEPTH
+
+
+def _write(source: _Source, entry: _Entry, target: str) -> None:
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, entry.mode | 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        content = archive.extractfile(entry)
-        if content is None:
-            raise BadArchive("an entry has no content")
-        count = 0
-        while piece := content.read(_PIECE_BYTES):
-            count += len(piece)
+        for piece in _content(source, entry):
             file.write(piece)
-        if count != entry.size:
-            raise BadArchive("it ends too early")
         file.flush()
-        os.fchmod(descriptor, mode)
+        os.fchmod(descriptor, entry.mode)
         # Python compares it with what its compiled code says.
         os.utime(descriptor, (entry.mtime, entry.mtime))
 
 
-def _whole_of(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
-    content = archive.extractfile(entry) if entry.isreg() and entry.size <= _MAX_GIVEN_BYTES else None
-    if content is None:
+def _small_content(source: _Source, entry: _Entry) -> bytes:
+    if entry.kind != _FILE or entry.size > _MAX_GIVEN_BYTES:
         raise BadArchive("it holds too much")
-    return content.read()
+    return b"".join(_content(source, entry))

@@ -36,7 +36,7 @@ export type AppsParts = Omit<CatalogParts, "secrets" | "onLog" | "files"> &
 export async function startApps(parts: AppsParts, life: Lifecycle) {
   const { store, seal, clock, log, reserve, onAppLog, blobs, builds } = parts;
   const known = (environment: string) => store.versionBlobs.ofEnvironment(environment);
-  const elsewhere = builds && blobs && { seats: builds, blobs, known, maxFolderBytes: parts.maxScratchBytes };
+  const remote = builds && blobs && { seats: builds, blobs, known, maxFolderBytes: parts.maxScratchBytes };
   const share = new LogShare({ store, maxBytes: parts.maxLogBytes, reserve });
   const logBook = await life.start(
     "apps' logs",
@@ -51,7 +51,7 @@ export async function startApps(parts: AppsParts, life: Lifecycle) {
   const files = await life.start(
     "files of versions",
     async () => {
-      const opened = blobs && new VersionFiles({ ...parts, blobs, elsewhere });
+      const opened = blobs && new VersionFiles({ ...parts, blobs, remote });
       await opened?.start();
       return opened;
     },
@@ -65,7 +65,7 @@ export async function startApps(parts: AppsParts, life: Lifecycle) {
   share.limitApps((appNumber) => catalog.maxLogBytes(appNumber));
   const repairs = await life.start(
     "repairs",
-    () => new Repairs({ ...parts, elsewhere, onRebuilt: (version) => catalog.rebuilt(version) }),
+    () => new Repairs({ ...parts, remote, onRebuilt: (version) => catalog.rebuilt(version) }),
     (started) => started.stop(),
   );
   return {
@@ -73,7 +73,7 @@ export async function startApps(parts: AppsParts, life: Lifecycle) {
     onLog,
     secrets,
     files,
-    elsewhere,
+    remote,
     catalog,
     repairs,
     fileContext: fileContext({ catalog, secrets, onLog }),

@@ -1,11 +1,11 @@
 import { connect } from "node:net";
 import type { Socket } from "node:net";
+import type { Settings } from "../config/setting-keys.ts";
+import type { OperatorRequests } from "../identity/operator-requests.ts";
 import { request } from "../kit/node-http.ts";
 import { findRuntimeDir, runtimeDir } from "../kit/runtime-dir.ts";
 import { controlKey, controlSocketPath, KEY_HEADER, SILENCE_MS } from "../management/control-socket.ts";
 import type { ControlRequests } from "../management/control-socket.ts";
-import type { Settings } from "../config/setting-keys.ts";
-import type { OperatorRequests } from "../identity/operator-requests.ts";
 
 /** A service has the data directory and does not answer. */
 export class SilentServiceError extends Error {

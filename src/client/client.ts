@@ -1,5 +1,4 @@
-import type { RunResult } from "./answer.ts";
-import { Call } from "./call.ts";
+import { prepareCall } from "./call.ts";
 import type { Arguments, CallOptions } from "./call.ts";
 import { MillraceError } from "./errors.ts";
 import { LONG_WAIT_SECONDS, Run, patient } from "./run.ts";
@@ -7,9 +6,9 @@ import type { WaitOptions } from "./run.ts";
 import { RunStream } from "./stream.ts";
 import type { ReadOptions } from "./stream.ts";
 import { Transport, refusalIn } from "./transport.ts";
-import type { TransportOptions } from "./transport.ts";
+import type { RunResult, TransportOptions } from "./transport.ts";
 
-export type { RunResult } from "./answer.ts";
+export type { RunResult } from "./transport.ts";
 export type { Arguments, CallOptions } from "./call.ts";
 export {
   AppFailed,
@@ -39,7 +38,7 @@ export class Millrace {
     this.#transport = new Transport(options);
   }
 
-  /** One app, whether or not it is there. */
+  /** One app, whether or not it exists. */
   app(name: string): App {
     return new App(this.#transport, name);
   }
@@ -58,7 +57,7 @@ export class Millrace {
     return await this.app(app).runAsync<T>(args, options);
   }
 
-  /** Calls a function and gives what it yields as it comes. Nothing is sent before the stream is read. */
+  /** Calls a function and yields its chunks as they come. Nothing is sent before the stream is read. */
   stream(app: string, args: Arguments = {}, options: CallOptions & ReadOptions = {}): RunStream {
     return this.app(app).stream(args, options);
   }
@@ -93,8 +92,8 @@ export class App {
       prefer: hasToken ? `wait=${waitSeconds}` : null,
       "x-disconnect": signal && !isRepeatable ? "cancel" : null,
     };
-    const call = new Call(this.#transport, this.name, args, options, { headers });
-    const answer = await call.perform<T>(() => (hasToken ? patient(waitSeconds, signal) : signal), signal);
+    const perform = prepareCall(this.#transport, this.name, args, options, { headers });
+    const answer = await perform<T>(() => (hasToken ? patient(waitSeconds, signal) : signal), signal);
     if (answer.kind === "result") return answer.result;
     if (answer.kind === "stream") {
       await answer.response.body?.cancel();
@@ -108,7 +107,7 @@ export class App {
     try {
       return await run.wait({ ...options, timeoutSeconds: (deadline - performance.now()) / 1000 });
     } catch (error) {
-      // One with a key or retries goes on, as it does while the first request waits: it may be asked for again.
+      // A run with a key or retries continues, as during the first request: it may be asked for again.
       if (signal?.aborted && !isRepeatable) await run.cancel().catch(() => undefined);
       throw error;
     }
@@ -117,24 +116,24 @@ export class App {
   /** Has a function run in the background: when this resolves, the service has it on disk. */
   async runAsync<T = unknown>(args: Arguments = {}, options: CallOptions = {}): Promise<Run<T>> {
     const { signal } = options;
-    const call = new Call(this.#transport, this.name, args, options, { isAsync: true, headers: {} });
-    const answer = await call.perform(() => patient(0, signal), signal);
+    const perform = prepareCall(this.#transport, this.name, args, options, { isAsync: true, headers: {} });
+    const answer = await perform(() => patient(0, signal), signal);
     if (answer.kind !== "run") throw new Error("the service did not answer an async call with 202");
     return this.find<T>(answer.runId);
   }
 
-  /** Calls a function and gives what it yields as it comes. Nothing is sent before the stream is read. */
+  /** Calls a function and yields its chunks as they come. Nothing is sent before the stream is read. */
   stream(args: Arguments = {}, options: CallOptions & ReadOptions = {}): RunStream {
     const { hasToken } = this.#transport;
     const headers = { accept: "text/event-stream", "x-disconnect": hasToken ? "continue" : null };
-    const call = new Call(this.#transport, this.name, args, options, { headers });
-    const open = (signal: AbortSignal) => call.perform(() => signal, options.signal);
+    const perform = prepareCall(this.#transport, this.name, args, options, { headers });
+    const open = (signal: AbortSignal) => perform(() => signal, options.signal);
     return new RunStream(this.#transport, this.name, open, { ...options, isOwner: true });
   }
 
   /**
    * Calls a path of an app that is a server, as the global `fetch` would: every status the server answers with is a
-   * response. Throws what the service itself refuses.
+   * response. Throws if the service itself refuses the request.
    */
   async fetch(path: string, init: RequestInit = {}): Promise<Response> {
     const response = await this.#transport.fetch(this.name, path.replace(/^\//, ""), init);

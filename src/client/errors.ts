@@ -1,4 +1,4 @@
-/** What is known of a failure. */
+/** The facts of a failure. */
 export type ErrorFacts = {
   readonly code: string;
   readonly message: string;
@@ -30,22 +30,22 @@ export class MillraceError extends Error {
   }
 }
 
-/** The token is missing, void, or has no right to do that. */
+/** The token is missing, invalid, or not allowed to do that. */
 export class Unauthorized extends MillraceError {}
 
-/** There is no such app, function or run, or what it gave is not kept. */
+/** There is no such app, function or run, or its result is not stored. */
 export class NotFound extends MillraceError {}
 
 /** The arguments do not fit the function; `details` names each one. */
 export class InvalidArguments extends MillraceError {}
 
-/** The function raised, died, or gave what cannot be sent. */
+/** The function raised, died, or returned a value that cannot be sent. */
 export class AppFailed extends MillraceError {}
 
 /** The app's own code failed when it was loaded. */
 export class NotReady extends MillraceError {}
 
-/** The service cannot take the call now; `retryAfterSeconds` says when to come again. */
+/** The service cannot take the call now; `retryAfterSeconds` says when to retry. */
 export class Busy extends MillraceError {}
 
 /** The run passed its `response_grace_period`. */
@@ -55,47 +55,36 @@ export class TimedOut extends MillraceError {}
 export class Cancelled extends MillraceError {}
 
 /**
- * The connection broke before the whole answer was there. Code `connection_lost`: what became of the call is not
- * known; `stream_lost`: the rest of a stream is not to be had any more.
+ * The connection broke before the whole answer was there. Code `connection_lost`: the outcome of the call is unknown;
+ * `stream_lost`: the rest of a stream is no longer available.
  */
 export class ConnectionLost extends MillraceError {}
 
-const KINDS: Readonly<Record<string, typeof MillraceError>> = {
-  unauthorized: Unauthorized,
-  forbidden: Unauthorized,
-  not_found: NotFound,
-  app_not_found: NotFound,
-  function_not_found: NotFound,
-  run_not_found: NotFound,
-  payload_not_kept: NotFound,
-  invalid_arguments: InvalidArguments,
-  app_error: AppFailed,
-  result_not_json: AppFailed,
-  result_too_large: AppFailed,
-  app_crashed: AppFailed,
-  bad_app_response: AppFailed,
-  out_of_memory: AppFailed,
-  app_not_ready: NotReady,
-  too_many_requests: Busy,
-  queue_full: Busy,
-  queue_timeout: Busy,
-  draining: Busy,
-  interrupted: Busy,
-  storage_unavailable: Busy,
-  timed_out: TimedOut,
-  cancelled: Cancelled,
-};
+/** The classes with their codes. */
+const CODES: readonly (readonly [Kind: typeof MillraceError, ...codes: readonly string[]])[] = [
+  [Unauthorized, "unauthorized", "forbidden"],
+  [NotFound, "not_found", "app_not_found", "function_not_found", "run_not_found", "payload_not_kept"],
+  [InvalidArguments, "invalid_arguments"],
+  [AppFailed, "app_error", "result_not_json", "result_too_large", "app_crashed", "bad_app_response"],
+  [AppFailed, "out_of_memory"],
+  [NotReady, "app_not_ready"],
+  [Busy, "too_many_requests", "queue_full", "queue_timeout", "draining", "interrupted"],
+  [Busy, "storage_unavailable"],
+  [TimedOut, "timed_out"],
+  [Cancelled, "cancelled"],
+];
+const KINDS = new Map(CODES.flatMap(([Kind, ...codes]) => codes.map((code) => [code, Kind] as const)));
 
-/** The codes that have a class of their own. */
-export const CLASSED_CODES: readonly string[] = Object.keys(KINDS);
+/** All codes that have a class of their own. */
+export const CLASSED_CODES: readonly string[] = [...KINDS.keys()];
 
-/** The error of the class that stands for its code. */
+/** The error, of the class for its code. */
 export function errorOf(facts: ErrorFacts): MillraceError {
-  const Kind = KINDS[facts.code] ?? MillraceError;
+  const Kind = KINDS.get(facts.code) ?? MillraceError;
   return new Kind(facts);
 }
 
-/** The error that a body holds; null if it is not one of the service's. */
+/** The error in a body; null if it is not one of the service's. */
 export function errorIn(body: unknown, response: Response | null): MillraceError | null {
   if (typeof body !== "object" || body === null) return null;
   const { code, message, request_id: requestId, error, details } = body as Record<string, unknown>;
@@ -110,7 +99,7 @@ export function errorIn(body: unknown, response: Response | null): MillraceError
   });
 }
 
-/** The error for an answer that is not the service's own, as a proxy before it gives. */
+/** The error for an answer that is not the service's own, such as a proxy's. */
 export function foreignError(response: Response, text: string): MillraceError {
   return new MillraceError({
     code: "unexpected_answer",
@@ -121,8 +110,8 @@ export function foreignError(response: Response, text: string): MillraceError {
   });
 }
 
-/** Whether the same request may do better a little later. */
-export function isPassing(error: unknown): error is MillraceError {
+/** Whether a retry of the same request may succeed. */
+export function isTransient(error: unknown): error is MillraceError {
   if (!(error instanceof MillraceError)) return false;
   if (error.code === "unexpected_answer") return [429, 502, 503, 504].includes(error.status ?? 0);
   return error instanceof Busy || error.code === "connection_lost";

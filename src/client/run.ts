@@ -1,14 +1,12 @@
-import { storedAnswerOf } from "./answer.ts";
-import type { RunResult } from "./answer.ts";
 import { MillraceError } from "./errors.ts";
 import { RunStream } from "./stream.ts";
 import type { ReadOptions } from "./stream.ts";
-import { jsonOf } from "./transport.ts";
-import type { Transport } from "./transport.ts";
+import { jsonOf, storedAnswerOf } from "./transport.ts";
+import type { RunResult, Transport } from "./transport.ts";
 
 export type WaitOptions = {
   readonly signal?: AbortSignal;
-  /** Then `StillRunning` is thrown; without it the wait has no end of its own. */
+  /** After it, `StillRunning` is thrown; without it the wait is unlimited. */
   readonly timeoutSeconds?: number;
 };
 
@@ -28,21 +26,21 @@ export type RunRecord = {
   readonly completedAt: string | null;
   readonly webhookStatus: "none" | "pending" | "delivered" | "failed";
   readonly error: { readonly code: string; readonly message: string } | null;
-  /** What a server app got and sent: of bodies, or of a WebSocket's frames. Null for a function. */
+  /** What a server app received and sent, in bodies or WebSocket frames. Null for a function. */
   readonly requestBytes: number | null;
   readonly responseBytes: number | null;
-  /** Once it is over. */
+  /** Once it has ended. */
   readonly result?: unknown;
 };
 
 /** Shorter than most proxies keep a silent connection. */
 export const LONG_WAIT_SECONDS = 50;
-/** Beyond the time that was asked for: then the connection is as good as broken. */
+/** Beyond the time that was asked for: then the connection counts as broken. */
 const GRACE_SECONDS = 30;
-/** Asking again does no harm, so it is done without being told to. */
+/** Asking again is harmless, so it needs no option. */
 const RETRIES = 8;
 
-/** A run of an app, under way or over. */
+/** A run of an app, in progress or ended. */
 export class Run<T = unknown> {
   readonly id: string;
   readonly app: string;
@@ -54,7 +52,7 @@ export class Run<T = unknown> {
     this.id = id;
   }
 
-  /** What the function returned, when it has; throws what it ended with, or `StillRunning`. */
+  /** Waits for what the function returned; throws the error that it ended with, or `StillRunning`. */
   async wait({ signal, timeoutSeconds = Infinity }: WaitOptions = {}): Promise<RunResult<T>> {
     const deadline = performance.now() + timeoutSeconds * 1000;
     for (;;) {
@@ -63,17 +61,17 @@ export class Run<T = unknown> {
       const result = await this.#ask(waitSeconds, signal);
       if (result) return result;
       if (performance.now() >= deadline) throw new StillRunning(this);
-      // Where a proxy keeps `Prefer` from the service, asking again at once would be a busy loop.
+      // If a proxy drops `Prefer`, asking again at once would be a busy loop.
       if (performance.now() - askedAt < 1000) await this.#transport.pause(1, null, signal);
     }
   }
 
-  /** The same without waiting; null while the run is not over. */
+  /** The same without waiting; null while the run is in progress. */
   async result(options: Pick<WaitOptions, "signal"> = {}): Promise<RunResult<T> | null> {
     return await this.#ask(0, options.signal);
   }
 
-  /** How it stands. */
+  /** Its current state. */
   async record(options: Pick<WaitOptions, "signal"> = {}): Promise<RunRecord> {
     const { signal } = options;
     return await this.#transport.retrying(RETRIES, signal, async () => {
@@ -81,12 +79,12 @@ export class Run<T = unknown> {
     });
   }
 
-  /** Stops it; false if it was over already. */
+  /** Stops it; false if it had already ended. */
   async cancel(): Promise<boolean> {
     return await this.#transport.cancel(this.app, this.id);
   }
 
-  /** All it yielded and will yield, from the beginning. To leave this stream does not cancel the run. */
+  /** Everything that it yields, from the beginning. Leaving this stream does not cancel the run. */
   stream(options: ReadOptions = {}): RunStream {
     const open = async () => await Promise.resolve({ kind: "run" as const, runId: this.id });
     return new RunStream(this.#transport, this.app, open, { ...options, isOwner: false });
@@ -109,7 +107,7 @@ export class Run<T = unknown> {
   }
 }
 
-/** The wait is over, the run is not: it goes on, and `run` is the way back to it. */
+/** The wait is over, the run is not: it continues, and `run` gives access to it. */
 export class StillRunning<T = unknown> extends MillraceError {
   readonly run: Run<T>;
 
@@ -119,7 +117,7 @@ export class StillRunning<T = unknown> extends MillraceError {
   }
 }
 
-/** Aborts when the reader does, or when an answer that may take so long has not come. */
+/** Aborts with the reader, or when an answer that may take so long has not come. */
 export function patient(waitSeconds: number, signal?: AbortSignal): AbortSignal {
   const limit = AbortSignal.timeout((waitSeconds + GRACE_SECONDS) * 1000);
   return signal ? AbortSignal.any([signal, limit]) : limit;

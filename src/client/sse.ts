@@ -7,7 +7,7 @@ export type Message = {
   readonly data: string;
 };
 
-/** Reads server-sent events piece by piece, wherever the pieces are cut. What is not complete is not given. */
+/** Reads server-sent events piece by piece, wherever the pieces are cut. Only complete messages are given. */
 export class SseParser {
   readonly #decoder = new TextDecoder();
   /** Pieces of a line whose end has not come. */

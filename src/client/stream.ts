@@ -1,23 +1,65 @@
-import type { Answer } from "./answer.ts";
-import { ConnectionLost, NotFound, errorIn, errorOf, foreignError, isPassing } from "./errors.ts";
+import { ConnectionLost, errorIn, errorOf, foreignError, isTransient, NotFound } from "./errors.ts";
 import type { MillraceError } from "./errors.ts";
-import { Position } from "./position.ts";
 import { SseParser } from "./sse.ts";
 import type { Message } from "./sse.ts";
 import { jsonOf, lost } from "./transport.ts";
-import type { Transport } from "./transport.ts";
+import type { Answer, Transport } from "./transport.ts";
+
+/**
+ * How far a reader of a stream has come, so that it can resume.
+ *
+ * `…/events` numbers what the function yielded. A live stream has no such numbers, and one yield may be several messages
+ * (text that is SSE already), of which `…/events` numbers the last. So a position is a number and the messages received
+ * since; a reader resumes after the number and skips those.
+ */
+export class Position {
+  #event = 0;
+  #messages = 0;
+  #toSkip = 0;
+
+  /** The last yield that was received whole; 0 for none. */
+  get event(): number {
+    return this.#event;
+  }
+
+  /** Messages received after that one. */
+  get messages(): number {
+    return this.#messages;
+  }
+
+  /** A message of the live stream was received. */
+  takeLive(): void {
+    this.#messages += 1;
+  }
+
+  /** `…/events` is read from here on. */
+  goOn(): void {
+    this.#toSkip = this.#messages;
+  }
+
+  /** Takes a message of `…/events` with its number, if it has one; returns whether it is new. */
+  take(event: number | null): boolean {
+    const isNew = this.#toSkip === 0;
+    if (!isNew) this.#toSkip -= 1;
+    if (event !== null) {
+      this.#event = event;
+      this.#messages = this.#toSkip;
+    } else if (isNew) this.#messages += 1;
+    return isNew;
+  }
+}
 
 export type ReadOptions = {
-  /** To abort is to leave: the run that the stream began is cancelled. */
+  /** Aborting it leaves the stream: the run that the stream began is cancelled. */
   readonly signal?: AbortSignal;
-  /** How often in a row a broken stream is taken up again without any progress. */
+  /** How often in a row a broken stream is resumed without any progress. */
   readonly reattachTries?: number;
-  /** A connection that is silent for longer counts as broken; the service says something every 15 s. */
+  /** A connection that is silent for longer counts as broken; the service sends a heartbeat every 15 s. */
   readonly idleSeconds?: number;
 };
 
 type StreamOptions = ReadOptions & {
-  /** Whether to leave the stream is to cancel the run. */
+  /** Whether leaving the stream cancels the run. */
   readonly isOwner: boolean;
 };
 
@@ -32,8 +74,8 @@ type End = {
 type Sifted = { fresh: Message[]; end: End | null; error: MillraceError | null };
 
 /**
- * What a function yields, as texts, in order, each once. A connection that breaks is taken up again where it
- * broke. The loop ends when the run has; it throws what the run ended with, or `ConnectionLost`.
+ * The chunks that a function yields, as texts, in order, each once. A connection that breaks is resumed where it broke.
+ * The loop ends with the run; it throws the error that the run ended with, or `ConnectionLost`.
  */
 export class RunStream implements AsyncIterable<string> {
   /** Known from the first message on. */
@@ -91,7 +133,7 @@ export class RunStream implements AsyncIterable<string> {
     }
   }
 
-  /** Until the head is there nobody knows which run to cancel: who leaves before leaves that behind. */
+  /** The run to cancel is known only from the head: after an abort before it, the run is cancelled once it comes. */
   async #begin(): Promise<Answer> {
     const signal = this.#signal;
     signal?.throwIfAborted();
@@ -139,9 +181,9 @@ export class RunStream implements AsyncIterable<string> {
     yield* this.#attached();
   }
 
-  /** The answer to the call itself; gives how it broke off, null if it came to its end. */
+  /** The answer to the call itself; returns how it broke off, null if it came to its end. */
   async *#live(response: Response): AsyncGenerator<Message[], ConnectionLost | null, void> {
-    // An app may pass such a message on from elsewhere: the service's is the one after which nothing comes.
+    // An app may forward such a message of another service: the service's own is the last one.
     let last: Message | null = null;
     let broken: ConnectionLost | null = null;
     try {
@@ -157,21 +199,21 @@ export class RunStream implements AsyncIterable<string> {
     }
     const error = this.#errorIn(last);
     if (!error) return broken;
-    // The run may go on elsewhere, or it has ended: it is asked.
+    // The run may continue on another node, or have ended: it is asked.
     if (error.code === "node_lost") return this.#lost("connection_lost", error.message, error);
     this.#isOver = true;
     throw error;
   }
 
-  /** The error that the service tells by a message: of this run, or of the request with that id. */
+  /** The error in a message of the service: of this run, or of the request with that id. */
   #errorIn(message: Message | null | undefined, requestId = this.runId): MillraceError | null {
     const error = message?.event === "error" ? errorIn(parsed(message.data), null) : null;
     return error?.requestId === requestId ? error : null;
   }
 
   /**
-   * What is missing of an answer that came to an end. A proxy may make a proper end of a broken connection, so the run
-   * itself is asked what came after the last message. Unknown where a yield was several messages: then the number of
+   * What is missing of an answer that ended. A proxy may turn a broken connection into a proper end, so the run itself
+   * is asked for the messages after the last. Unknown where a yield was several messages: then the number of
    * messages may be larger than that of the last yield.
    */
   async #rest(): Promise<"none" | "more" | "unknown"> {
@@ -180,7 +222,7 @@ export class RunStream implements AsyncIterable<string> {
       const response = await this.#attach(messages);
       if (response.status === 204) return null;
       for await (const batch of this.#read(response)) {
-        // Where nothing is stored, the end alone can be asked for.
+        // If nothing is stored, only the end can be asked for.
         const message = batch.find((one) => truncationIn(one)?.lastEvent !== null);
         if (!message) continue;
         const error = this.#failureIn(message, response);
@@ -195,7 +237,7 @@ export class RunStream implements AsyncIterable<string> {
     return end ? "none" : "more";
   }
 
-  /** What is missing of an answer that came to an end, looked for from the beginning. */
+  /** What is missing of an answer that ended, found by reading from the beginning. */
   async *#searched(): AsyncGenerator<Message[], void, void> {
     let isFound = false;
     try {
@@ -211,7 +253,7 @@ export class RunStream implements AsyncIterable<string> {
     }
   }
 
-  /** The rest, from where it was had, however often the connection breaks. */
+  /** The rest, from the current position, however often the connection breaks. */
   async *#attached(): AsyncGenerator<Message[], void, void> {
     let failures = 0;
     for (;;) {
@@ -219,7 +261,7 @@ export class RunStream implements AsyncIterable<string> {
       let broken = this.#lost("connection_lost", "The event stream broke off.");
       try {
         const response = await this.#attach(this.#position.event);
-        // It has no end to tell: what comes after this place is not kept.
+        // There is no end message: the rest is not stored.
         if (response.status === 204) throw this.#notKept();
         this.#position.goOn();
         for await (const batch of this.#read(response)) {
@@ -229,7 +271,7 @@ export class RunStream implements AsyncIterable<string> {
           if (error) throw error;
         }
       } catch (error) {
-        if (this.#isOver || !isPassing(error)) throw error;
+        if (this.#isOver || !isTransient(error)) throw error;
         broken = error;
       }
       failures = this.#progress === progress ? failures + 1 : 1;
@@ -242,7 +284,7 @@ export class RunStream implements AsyncIterable<string> {
     return `${this.#position.event}+${this.#position.messages}`;
   }
 
-  /** The messages that are new, up to the end, or to what the service says instead of it. */
+  /** The messages that are new, up to the end, or to an error in its place. */
   #sift(batch: readonly Message[], response: Response): Sifted {
     const fresh: Message[] = [];
     for (const message of batch) {
@@ -254,19 +296,19 @@ export class RunStream implements AsyncIterable<string> {
     return { fresh, end: null, error: null };
   }
 
-  /** The error with which the service ends an answer of `…/events`, if that is what the message tells. */
+  /** The error with which the service ends an answer of `…/events`, if the message is one. */
   #failureIn(message: Message, response: Response): MillraceError | null {
     const error = this.#errorIn(message, response.headers.get("x-request-id"));
     return error?.code === "node_lost" ? this.#lost("connection_lost", error.message, error) : error;
   }
 
-  /** The end of this run, if that is what the message tells. */
+  /** The end of this run, if the message is one. */
   #endIn({ event, data }: Message): End | null {
     const end = event === "end" ? (parsed(data) as End | null | undefined) : null;
     return end && end.id === this.runId ? end : null;
   }
 
-  /** Throws what the run ended with, if that was an error. */
+  /** Throws the error that the run ended with, if any. */
   #finish({ id: requestId, status: state, statusCode: status, error }: End): void {
     this.#isOver = true;
     if (state === "cancelled") {
@@ -317,7 +359,7 @@ export class RunStream implements AsyncIterable<string> {
     } catch (error) {
       throw lost(error, this.#signal, this.runId);
     } finally {
-      // What the service has sent since is not wanted any more.
+      // Later bytes are not needed.
       connection.abort();
     }
   }
@@ -331,7 +373,7 @@ export class RunStream implements AsyncIterable<string> {
   }
 }
 
-/** Says that the service does not store what came here, and after which event nothing is stored; else null. */
+/** If chunks are no longer stored here: after which event nothing is stored; else null. */
 function truncationIn({ id, event, data }: Message): { readonly lastEvent: number | null } | null {
   const body = event === "truncated" && id === null ? parsed(data) : undefined;
   if (typeof body !== "object" || body === null || !("firstEvent" in body)) return null;

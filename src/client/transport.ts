@@ -1,20 +1,21 @@
-import { ConnectionLost, MillraceError, errorIn, foreignError, isPassing } from "./errors.ts";
+import { ConnectionLost, errorIn, foreignError, isTransient, MillraceError } from "./errors.ts";
+import { SseParser } from "./sse.ts";
 
-/** Where a service is, and how to speak to it. */
+/** The address of a service, and how to talk to it. */
 export type TransportOptions = {
   /** The address of the app endpoints, such as `http://127.0.0.1:4000`. */
   readonly url: string;
   /** The project's id, `p-…`. */
   readonly project: string;
-  /** Without one only public apps can be called, and a stream that breaks cannot be taken up again. */
+  /** Without one only public apps can be called, and a stream that breaks cannot be resumed. */
   readonly token?: string;
   /** In place of the global `fetch`. */
   readonly fetch?: typeof fetch;
-  /** The first wait before a request is tried again is up to this, the next up to twice that, and so on. */
+  /** The first wait before a retry is up to this, the next up to twice that, and so on. */
   readonly backoffMs?: number;
 };
 
-export type Sending = {
+type Sending = {
   readonly method?: "GET" | "POST";
   readonly headers?: Readonly<Record<string, string | null>>;
   readonly body?: string;
@@ -23,12 +24,12 @@ export type Sending = {
 
 const MAX_BACKOFF_MS = 10_000;
 const CANCEL_MS = 5_000;
-/** More than any refusal of the service takes. */
+/** Refusals of the service are smaller. */
 const MAX_REFUSAL_BYTES = 64 * 1024;
-/** A service that says "later" is believed up to here. */
+/** A longer `Retry-After` is cut to this. */
 const MAX_RETRY_AFTER_SECONDS = 60;
 
-/** Requests to one project's apps. What fails below HTTP is `ConnectionLost`, or the reason of the signal. */
+/** Requests to one project's apps. Failures below HTTP are `ConnectionLost`, or the reason of the signal. */
 export class Transport {
   readonly hasToken: boolean;
   readonly #base: string;
@@ -40,7 +41,7 @@ export class Transport {
     this.#base = `${url.replace(/\/+$/, "")}/v4/${encodeURIComponent(project)}`;
     this.#token = token;
     this.hasToken = token !== undefined;
-    // Called without an object: browsers refuse it with another than their own.
+    // Called without an object: browsers accept no other than their own.
     this.#fetch = own ?? ((input, init) => fetch(input, init));
     this.#backoffMs = backoffMs;
   }
@@ -75,7 +76,7 @@ export class Transport {
     await sleep(askedMs + Math.random() * limitMs, signal);
   }
 
-  /** Has a run cancelled; false if it has ended already. */
+  /** Cancels a run; false if it has already ended. */
   async cancel(app: string, runId: string): Promise<boolean> {
     const signal = AbortSignal.timeout(CANCEL_MS);
     try {
@@ -89,13 +90,13 @@ export class Transport {
     }
   }
 
-  /** Tries again what failed in a way that passes, so often more. */
+  /** Retries work that failed with a transient error, up to this often. */
   async retrying<T>(retries: number, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
         return await work();
       } catch (error) {
-        if (tries > retries || !isPassing(error)) throw error;
+        if (tries > retries || !isTransient(error)) throw error;
         await this.pause(tries, error, signal);
       }
     }
@@ -103,7 +104,7 @@ export class Transport {
 }
 
 /** The whole body as text. */
-export async function textOf(response: Response, signal?: AbortSignal): Promise<string> {
+async function textOf(response: Response, signal?: AbortSignal): Promise<string> {
   try {
     return await response.text();
   } catch (error) {
@@ -141,7 +142,7 @@ export async function refusalIn(response: Response): Promise<MillraceError | nul
   return error?.requestId === headers.get("x-request-id") ? error : null;
 }
 
-/** What a broken connection is thrown as: the reader's own reason, if it was the reader who broke it. */
+/** The error for a broken connection: the reason of the signal, if the reader ended it. */
 export function lost(error: unknown, signal: AbortSignal | undefined, requestId: string | null): unknown {
   if (signal?.aborted) return signal.reason;
   if (error instanceof MillraceError) return error;
@@ -162,4 +163,59 @@ async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
     }, ms);
     signal?.addEventListener("abort", onAbort, { once: true });
   });
+}
+
+/** What a function returned. */
+export type RunResult<T = unknown> = {
+  readonly runId: string;
+  /** The value; for a function that streams, a list of the texts that it yielded. */
+  readonly result: T;
+  /** Inside the function; null if the answer does not say. */
+  readonly runTimeMs: number | null;
+  /** 200, or the `status_code` that the function set, which is no error here. */
+  readonly status: number;
+};
+
+/** The answer to a call: a stream that begins, a result, or a run that continues. */
+export type Answer<T = unknown> =
+  | { readonly kind: "stream"; readonly runId: string | null; readonly response: Response }
+  | { readonly kind: "result"; readonly result: RunResult<T> }
+  | { readonly kind: "run"; readonly runId: string };
+
+/** Reads an answer; throws if it is an error. */
+export async function answerOf<T>(response: Response, signal?: AbortSignal): Promise<Answer<T>> {
+  const runId = response.headers.get("x-request-id");
+  if (isEventStream(response)) return { kind: "stream", runId, response };
+  return await plainAnswerOf(response, signal);
+}
+
+/** The same for a stored answer: a stream is read to its end. */
+export async function storedAnswerOf<T>(response: Response, signal?: AbortSignal): Promise<Answer<T>> {
+  if (!isEventStream(response)) return await plainAnswerOf(response, signal);
+  const text = await textOf(response, signal);
+  const messages = new SseParser().feed(new TextEncoder().encode(text));
+  return { kind: "result", result: resultOf(response, messages.map(({ data }) => data) as T) };
+}
+
+async function plainAnswerOf<T>(response: Response, signal?: AbortSignal): Promise<Answer<T>> {
+  const { status } = response;
+  if ([204, 205, 304].includes(status)) return { kind: "result", result: resultOf(response, null as T) };
+  const body = await jsonOf(response, signal);
+  if (typeof body !== "object" || body === null || !("run_id" in body)) {
+    throw foreignError(response, JSON.stringify(body));
+  }
+  const runId = String(body.run_id);
+  if (!("result" in body)) return { kind: "run", runId };
+  const runTimeMs = "run_time_ms" in body ? Number(body.run_time_ms) : null;
+  return { kind: "result", result: { runId, result: body.result as T, runTimeMs, status } };
+}
+
+function resultOf<T>({ headers, status }: Response, result: T): RunResult<T> {
+  const [, runMs] = /\brun;dur=([\d.]+)/.exec(headers.get("server-timing") ?? "") ?? [];
+  const runTimeMs = runMs === undefined ? null : Number(runMs);
+  return { runId: headers.get("x-request-id") ?? "", result, runTimeMs, status };
+}
+
+function isEventStream({ headers }: Response): boolean {
+  return headers.get("content-type")?.startsWith("text/event-stream") ?? false;
 }

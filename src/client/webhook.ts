@@ -1,13 +1,13 @@
 import { MillraceError } from "./errors.ts";
 
-/** A request as a receiver of webhooks gets it. */
+/** A request as a webhook receiver gets it. */
 export type ReceivedWebhook = {
   /** The project's `whsec_…`, the `X-Webhook-Secret` of your call, or several of them while they change. */
   readonly secret: string | readonly string[];
   readonly headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
   /** The body as it came, before anything read it as JSON. */
   readonly body: string | Uint8Array;
-  /** How far the sender's clock and yours may be apart; 300 if nothing is said. */
+  /** How far the sender's clock and yours may be apart (default: 300). */
   readonly toleranceSeconds?: number;
   /** Epoch milliseconds. */
   readonly now?: number;
@@ -22,7 +22,7 @@ export type Delivery = {
   readonly sentAt: Date;
 };
 
-/** A request that no holder of the secret has sent, or an old one sent again. */
+/** A request that was not signed with the secret, or an old one sent again. */
 export class InvalidWebhook extends MillraceError {}
 
 const PREFIX = "whsec_";
@@ -33,7 +33,7 @@ const ALGORITHM = { name: "HMAC", hash: "SHA-256" };
 type Form = {
   readonly timestamp: string;
   readonly signatures: string;
-  /** The key that a secret stands for; null if it has no part in this form. */
+  /** The key of a secret; null if the secret is not for this form. */
   key(secret: string): Uint8Array<ArrayBuffer> | null;
   decode(signature: string): Uint8Array<ArrayBuffer> | null;
 };
@@ -53,7 +53,7 @@ const FORMS: readonly Form[] = [
   },
 ];
 
-/** Resolves if one of the secrets has signed the request, and lately; throws `InvalidWebhook` if not. */
+/** Resolves if the request was signed recently with one of the secrets; throws `InvalidWebhook` if not. */
 export async function verifyWebhook(received: ReceivedWebhook): Promise<Delivery> {
   const { secret, headers, toleranceSeconds = 300, now = Date.now() } = received;
   const secrets = typeof secret === "string" ? [secret] : secret;

@@ -58,7 +58,7 @@ type Shape = "value" | "open" | Map<string, Shape>;
 
 const SHAPE = shapeOf(APP_KEYS.map(({ path }) => path));
 
-/** Reports tables that are none and warns of every key that nobody reads. */
+/** Reports values that should be tables, and warns of unknown keys. */
 function checkShape(file: RawTable, problems: Problems): void {
   const root = file[ROOT_TABLE];
   if (root === undefined) return checkTable(file, SHAPE, "", "", problems);

@@ -25,7 +25,7 @@ type LimitsOfListeners = { readonly api: ListenerLimits; readonly management: Li
 
 /** Of what the process has descriptors for: people and deploys need few connections, calls and streams many. */
 const MANAGEMENT_SHARE = 1 / 8;
-/** Below this many connections somebody will miss them. */
+/** Fewer connections than this are worth a warning. */
 const FEW = 1_000;
 
 /** The limits that hold here: no more connections than the process has descriptors for, beside its own work. */

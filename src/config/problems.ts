@@ -1,6 +1,6 @@
 import type { Reader } from "./readers.ts";
 
-// A hostile file can hold ten thousand faults; nobody reads more than these.
+// A hostile file can hold ten thousand faults.
 const MAX_LISTED = 100;
 // A suggestion costs a comparison with every known name.
 const MAX_SUGGESTED = 20;
@@ -42,7 +42,7 @@ export class Problems {
     this.add(`${key} must be ${expects}, got ${show(raw)}`);
   }
 
-  /** A name nobody knows, with the one it may have meant. */
+  /** An unknown name, with the known one that it may have meant. */
   unknown(key: string, suggest: () => string | null): void {
     const meant = this.#warnings.size < MAX_SUGGESTED ? suggest() : null;
     this.warn(`${showKey(key)} is not a known key${meant === null ? "" : `; did you mean ${meant}?`}`);

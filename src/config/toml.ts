@@ -13,7 +13,7 @@ const MAX_PARTS = 4_000;
 
 const [EQUALS, BRACKET, BRACE] = [0x3d, 0x5b, 0x7b];
 
-/** Parses TOML that nobody has checked; null, and a problem on the list, when it cannot be used. */
+/** Parses unchecked TOML; null, with a problem on the list, if it cannot be used. */
 export function parseToml(text: string, fileName: string, problems: Problems): RawTable | null {
   const bytes = Buffer.byteLength(text);
   if (bytes > MAX_TOML_BYTES) {
@@ -50,7 +50,7 @@ export function isTable(value: unknown): value is RawTable {
   return prototype === null || prototype === Object.prototype;
 }
 
-/** How many signs begin a value, a table or a list; those in texts count too, as nobody has looked for texts yet. */
+/** How many signs begin a value, a table or a list; those inside strings count too, as strings are not parsed yet. */
 function partCount(text: string): number {
   let count = 0;
   for (let at = 0; at < text.length; at++) {

@@ -38,7 +38,7 @@ export type Builder = {
   readonly ground: Promise<BuildGround>;
   /** Runs a program to its end. */
   run(step: BuildStep): Promise<ProgramEnd>;
-  /** Fetches a folder as an uncompressed archive, which is not checked yet. */
+  /** Has a folder sent: an archive that `unpackFolder` reads, unchecked, and behind it the SHA-256 of its bytes. */
   take<Taken>(what: BuildFolder, use: (archive: Readable) => Promise<Taken>): Promise<Taken>;
   /** Brings an environment that was built before. */
   bring(blob: string): Promise<void>;

@@ -11,22 +11,22 @@ import type { RequestHead } from "./request-head.ts";
 import type { AppRoute } from "./route.ts";
 
 /**
- * What a token is shown for: to call a function, one of a public app, or a server app; for a run that has begun; for the
- * app's document; for an address below the app at which there is nothing.
+ * What a token is used for: calling a function, a public app or a server app; a run that has started; the app's
+ * document; or an address without a resource.
  */
 export type Use = "function" | "public" | "server" | "run" | "document" | "nothing";
 
-/** What a right depends on besides its holder. */
+/** What a permission depends on, besides the principal. */
 type Asked = {
   readonly head: RequestHead;
-  /** With a name where it is a function that is called. */
+  /** `functionName` is set when a function is called. */
   readonly route: AppRoute & { readonly functionName?: string };
 };
 
 type Asking = Asked & { readonly connection: Connection };
 type Held = Asked & { readonly exchange: { readonly response: ServerResponse } };
 
-/** Decides who may do what with the apps of a project. */
+/** Authenticates callers and checks what they may do with the apps of a project. */
 export class Authenticator {
   readonly #tokens: Tokens;
   readonly #watch: TokenWatch;
@@ -39,8 +39,8 @@ export class Authenticator {
   }
 
   /**
-   * Whose request it is; throws if they may not make it. Gives a promise only for a token seen for the first time.
-   * `authorization` is given where it does not come from the header.
+   * Authenticates a request; throws if it is not allowed. Returns a promise only for a token that is not cached.
+   * `authorization` is given if it does not come from the header.
    */
   admit(
     asking: Asking,
@@ -58,13 +58,13 @@ export class Authenticator {
     return this.#enter(asking, use, known);
   }
 
-  /** Throws if the right to a request has ended while its body came: a revoked token does not start a run. */
+  /** Checks again after the body has arrived, so that a token revoked meanwhile starts no run. */
   confirm(asked: Asked, use: Use, token: RememberedToken): void | Promise<void> {
     if (!this.#tokens.isGood(token)) return this.#confirmAnew(asked, use, token);
     return requireRight(token.principal, asked, use);
   }
 
-  /** Calls `onRefused` if the right to the answer ends before the answer does. */
+  /** Calls `onRefused` if the permission ends before the answer does. */
   hold(held: Held, use: Use, token: RememberedToken, onRefused: (error: AppError) => void): void {
     const release = this.#watch.hold(token, (principal) => requireRight(principal, held, use), onRefused);
     held.exchange.response.once("close", release);
@@ -89,7 +89,7 @@ export class Authenticator {
     return token;
   }
 
-  /** Throws `too_many_requests`. Each end user has as many calls as the account itself. */
+  /** Throws `too_many_requests`. The limit applies per end user. */
   #count({ limits, caller: { accountId, user } }: AccountPrincipal): void {
     const max = limits?.callsPerMinute ?? null;
     if (max === null) return;
@@ -102,7 +102,7 @@ export class Authenticator {
   }
 }
 
-/** Throws `forbidden` unless the principal may do this now. Whether a run is its own is for others to see. */
+/** Throws `forbidden` unless the principal may do this. Ownership of runs is checked elsewhere. */
 function requireRight(principal: Principal, { head, route }: Asked, use: Use): void {
   if (principal.role !== "call") {
     requireRole(principal, route.projectId, "run");
@@ -112,7 +112,7 @@ function requireRight(principal: Principal, { head, route }: Asked, use: Use): v
   const { limits } = principal;
   if (!limits) throw new AppError("forbidden");
   const { apps, functions, origins } = limits;
-  // Before anything that depends on the app: the answer is the same whether or not it exists.
+  // Before any check of the app, so that the answer does not tell whether it exists.
   if (!apps.includes(route.appName)) throw limitedTo("other apps");
   if (use === "document") throw new AppError("forbidden");
   if (use === "server" && functions !== null)
@@ -120,7 +120,7 @@ function requireRight(principal: Principal, { head, route }: Asked, use: Use): v
   const isFunction = use === "function" || use === "public";
   if (isFunction && functions !== null && !functions.includes(route.functionName ?? ""))
     throw limitedTo("other functions");
-  // Browsers send it with every request to another site. Where there is none, no page of another site is asking.
+  // Browsers send Origin with every cross-site request; without it, no page of another site is asking.
   if (origins !== null && head.origin !== null && !origins.includes(head.origin))
     throw limitedTo("pages of other origins");
 }

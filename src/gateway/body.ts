@@ -4,7 +4,7 @@ import { AppError } from "../model/errors.ts";
 import { KeptBody } from "../kit/bytes.ts";
 import type { RequestHead } from "./request-head.ts";
 
-/** Up to here a body counts for nothing. */
+/** Bodies up to this size are not counted. */
 const LITTLE_BYTES = 64 * 1024;
 const NO_ROOM = {
   message: "The bodies of other calls take up all available memory; try again shortly.",
@@ -12,29 +12,29 @@ const NO_ROOM = {
 };
 const MIB = 1024 * 1024;
 const LEAST_BYTES = 256 * MIB;
-/** Of the memory that the process may use. */
+/** Share of the process's memory limit. */
 const SHARE = 1 / 4;
 
-/** How much of this machine's memory the bodies of calls in progress may take. */
+/** How much memory the bodies of calls in progress may take. */
 export function bodyRoomBytes(): number {
   return Math.max(LEAST_BYTES, Math.floor(ownMemoryBytes() * SHARE));
 }
 
 type Request = { readonly request: IncomingMessage; readonly response: ServerResponse };
 
-/** What one body has taken. */
+/** The memory reserved for one body. */
 export type BodyReservation = {
   /** Raises the reservation to this many bytes in total; false if there is no room for them. */
   growTo(bytes: number): boolean;
 };
 
-/** Makes room for that many bytes; throws `overloaded`. */
+/** Reserves that many bytes; throws `overloaded`. */
 export type MakeRoom = (bytes: number) => void;
 
 /**
- * Room for the bodies of calls, from their arrival until the answer has left, and for stored payloads on their way out:
- * who asks for one need not read it. Each owner may use as much as it leaves for others, so some room is left however
- * many owners there are. A single body is always accepted.
+ * Memory for the bodies of calls until their answers were sent, and for stored payloads being sent, whose callers may
+ * read slowly. Each owner may use as much as it leaves to others, so there is always some room left. A single body is
+ * always accepted.
  */
 export class BodyRoom {
   readonly #maxBytes: number;
@@ -49,12 +49,12 @@ export class BodyRoom {
     return this.#bytes;
   }
 
-  /** Room for the body of a request, given back when the answer has left or the connection has ended. */
+  /** Memory for the body of a request, released when the answer was sent or the connection has ended. */
   open(owner: string, { request, response }: Request): BodyReservation {
     const { socket } = request;
     let bytes = 0;
     const leave = (): void => {
-      // An answer that waits for its turn on the connection is not told of that one's end.
+      // An answer that waits behind others gets no `close` of its own.
       response.off("close", leave);
       socket.off("close", leave);
       this.#add(owner, -bytes);
@@ -75,7 +75,7 @@ export class BodyRoom {
     };
   }
 
-  /** Room for a stored payload that is sent whole: it is taken before the payload is read. */
+  /** Memory for a stored payload, reserved before it is read. */
   forAnswer(owner: string, exchange: Request): MakeRoom {
     return (bytes) => {
       if (bytes > LITTLE_BYTES && !this.open(owner, exchange).growTo(bytes))
@@ -94,7 +94,7 @@ export class BodyRoom {
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i;
 const NOTHING = Buffer.alloc(0);
 
-/** Throws unless the body, if there is one, is announced as plain JSON of an acceptable length. */
+/** Throws unless the body is declared as plain JSON of an acceptable length. */
 export function checkBodyHead(head: RequestHead, maxBytes: number): void {
   if (!hasBody(head)) return;
   const { contentType, contentEncoding, contentLength } = head;
@@ -106,20 +106,20 @@ export function checkBodyHead(head: RequestHead, maxBytes: number): void {
   if (contentLength !== null && Number(contentLength) > maxBytes) throw tooLarge(maxBytes);
 }
 
-/** Whether a body is on its way at all. */
+/** Whether the request has a body. */
 export function hasBody({ contentLength, isChunked }: RequestHead): boolean {
   return isChunked || (contentLength !== null && contentLength !== "0");
 }
 
-/** Whether the rest of a refused body is cheaper to read away than a new connection is. */
+/** Whether reading the rest of a refused body is cheaper than a new connection. */
 export function isSoonOver(head: RequestHead): boolean {
   if (!hasBody(head)) return true;
   return !head.isChunked && Number(head.contentLength) <= LITTLE_BYTES;
 }
 
 /**
- * Reads the body, never more of it than `maxBytes`; `done` is called once, with an error or the bytes. One that is not
- * small takes its place in `room`: connections are many, and what all of them send has to fit into memory.
+ * Reads the body, at most `maxBytes`; `done` is called once. Larger bodies reserve memory in `room`, because all bodies
+ * together have to fit into memory.
  */
 export function readBody(
   request: IncomingMessage,

@@ -8,23 +8,22 @@ import { randomUUID } from "node:crypto";
 import { ImmediateQueue } from "../kit/event-loop.ts";
 import type { ErrorCode } from "../model/errors.ts";
 
-/** What is remembered of a caller's connection from one request to the next. */
+/** The state of a caller's connection between requests. */
 export class Connection {
-  /** Its place at the listener; null if the connection does not belong to a listener. */
+  /** Its place at the connection gate; null if it does not belong to a listener. */
   visitor: Visitor | null = null;
-  /** The latest exchange on it. */
   latest: Exchange | null = null;
-  /** Requests on it whose answers have not left. */
+  /** Requests without a complete answer. */
   pending = 0;
-  /** A request on it could not be parsed. What follows may come from anyone, so it is ignored. */
+  /** A request on it could not be parsed, so anything that follows is ignored. */
   isOver = false;
   /**
-   * The authorization it showed last, and whose it is. Callers repeat it with every call, and comparing it
-   * costs a tenth of finding a token of 600 characters in a map.
+   * The latest Authorization header and its token. Callers repeat it, and comparing it costs a tenth of finding a token
+   * of 600 characters in a map.
    */
   shown: { readonly header: string; readonly token: RememberedToken } | null = null;
 
-  /** Its caller has shown a good token: throws `too_many_connections` if that project may hold no further one. */
+  /** Its caller is authenticated. Throws `too_many_connections` if the project has as many as it may. */
   know(projectId: string): void {
     const { visitor, latest } = this;
     latest?.onKnown?.();
@@ -40,7 +39,7 @@ export class Connection {
   }
 }
 
-/** The connections that are open. */
+/** All open connections. */
 export class Connections {
   readonly #known = new WeakMap<Duplex, Connection>();
   readonly #gate: ConnectionGate;
@@ -49,7 +48,7 @@ export class Connections {
     this.#gate = gate;
   }
 
-  /** One that was just accepted. */
+  /** Adds a new connection. */
   add(socket: Socket): void {
     const connection = this.of(socket);
     connection.visitor = this.#gate.arrive(socket, () => connection.doing);
@@ -71,10 +70,10 @@ const PARSER_ERRORS: Record<string, ErrorCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
 };
 
-/** Answers requests that are no whole ones and will never be, then closes their connections. */
+/** Answers requests that are malformed or incomplete, then closes their connections. */
 export class BrokenRequests {
   readonly #of: (socket: Duplex) => Connection;
-  /** Many connections may time out at the same moment. */
+  /** Limits the work when many connections time out at once. */
   readonly #late = new ImmediateQueue();
 
   constructor(of: (socket: Duplex) => Connection) {
@@ -88,17 +87,17 @@ export class BrokenRequests {
     else this.#end(socket, new AppError(code));
   }
 
-  /** A connection that has brought nothing for long makes room for another. */
+  /** Closes an idle connection to make room for another. */
   turnAway(socket: Socket, why: Refusal): void {
     this.#end(socket, noRoom(why));
     socket.destroySoon();
   }
 
-  /** Answers leave in the order of the requests, the refusal last. */
+  /** Pending answers are sent first, the refusal last. */
   #end(socket: Duplex, refusal: AppError): void {
     const { latest } = this.#of(socket);
     if (latest?.response.writableFinished && !latest.request.complete) {
-      // It has been answered already; the rest of it will not arrive.
+      // Answered already; its rest will not arrive.
       socket.destroy();
     } else if (!latest || latest.response.writableFinished) {
       refuse(refusal, socket);
@@ -111,7 +110,7 @@ export class BrokenRequests {
   }
 }
 
-/** Answers what could not even be parsed as a request, then closes. */
+/** Writes an answer without a parsed request, then closes. */
 function refuse(refusal: AppError, socket: Duplex): void {
   if (socket.writable) socket.end(rawRefusal(refusal, randomUUID()));
 }

@@ -13,14 +13,14 @@ export type StreamOptions = {
   readonly clock: Clock;
 };
 
-/** A stream that is silent for this long gets a comment, so that no proxy takes it for dead. */
+/** A comment is sent after this much silence, so that proxies keep the connection. */
 export const HEARTBEAT_MS = 15_000;
-/** Between the error that ends a stream and the end of the connection: time to be read. */
+/** Delay between a final error and the end of the connection, so that it is read. */
 const LAST_WORD_MS = 50;
-/** What a caller who is cut off has to read what was sent. */
+/** How long a caller that is cut off may read what was sent. */
 const CUT_OFF_MS = 1_000;
 
-/** Text that one or many callers get; it is compressed once for all of them. */
+/** Text for one or many callers, compressed once for all of them. */
 export class Piece {
   readonly text: Buffer;
   #blocks: Buffer | null = null;
@@ -29,13 +29,13 @@ export class Piece {
     this.text = text;
   }
 
-  /** The same as blocks of a gzip member. */
+  /** The text as gzip blocks. */
   get blocks(): Buffer {
     return (this.#blocks ??= gzipBlocks(this.text));
   }
 }
 
-/** Server-sent events on their way to one caller: the head, pieces of text, and the two ways to end. */
+/** Server-sent events to one caller: the head, pieces of text, and two ways to end. */
 export class EventStream {
   readonly #exchange: Exchange;
   readonly #response: ServerResponse;
@@ -43,11 +43,11 @@ export class EventStream {
   readonly #gzip: GzipMember | null;
   readonly #clock: Clock;
   #stall: Timer | null = null;
-  /** How many bytes the kernel had taken at the last check for a stall. */
+  /** Bytes that the kernel had taken at the last stall check. */
   #sentBytes = 0;
   #isOver = false;
   isOpen = false;
-  /** Bytes wait for the caller to take them. */
+  /** The socket's buffer is full. */
   isFull = false;
 
   /** `onDrain` is called when the socket was full and has drained. */
@@ -68,7 +68,7 @@ export class EventStream {
     });
   }
 
-  /** Nothing can be sent any more. */
+  /** Whether nothing more can be sent. */
   get isClosed(): boolean {
     return this.#isOver || this.#response.destroyed;
   }
@@ -93,28 +93,31 @@ export class EventStream {
     return isTaken;
   }
 
-  /** Hands what was sent to the kernel now and not at the end of the tick, for a sender that measures its time. */
+  /** Flushes at once instead of at the end of the tick, for a sender that measures its time. */
   flush(): void {
     this.#response.socket?.uncork();
   }
 
-  /** Sends the last piece and the end. If broken off, it omits the last chunk, so nobody takes it for complete. */
+  /**
+   * Sends the last piece and the end. If broken off, the final chunk is omitted, so that the stream does not look
+   * complete.
+   */
   end(last: Piece, isBrokenOff: boolean): void {
     if (this.isClosed) return;
     const rest = this.#encode(last);
     const all = this.#gzip ? Buffer.concat([rest, this.#gzip.end()]) : rest;
     this.#isOver = true;
-    // The run is over, but a caller who takes nothing would keep the connection and what is written to it.
+    // A caller that reads nothing must not keep the connection and its buffer.
     this.#setFull(true);
     if (!isBrokenOff) this.#response.end(all);
     else if (this.#exchange.from) {
-      // The node that passes it on would take a broken connection for the loss of this node.
+      // The forwarding node would take a broken connection for the loss of this node.
       this.#response.addTrailers({ [BROKEN_OFF_TRAILER]: "1" });
       this.#response.end(all);
     } else this.#response.write(all, () => this.#clock.after(LAST_WORD_MS, () => this.#response.destroy()));
   }
 
-  /** Ends it soon, whether or not the caller reads: with a last piece, unless its end is already on its way. */
+  /** Ends it soon, with a last piece, even if the caller does not read. */
   cutOff(last: Piece): void {
     if (this.#response.destroyed) return;
     this.end(last, true);
@@ -126,7 +129,7 @@ export class EventStream {
     return this.#gzip && text.length > 0 ? this.#gzip.add(text, piece.blocks) : text;
   }
 
-  /** While bytes are waiting, a caller who takes none for too long is dropped; a slow one is not. */
+  /** Drops a caller that takes no bytes for too long; a slow one is kept. */
   #setFull(isFull: boolean): void {
     if (isFull === this.isFull) return;
     this.isFull = isFull;
@@ -141,7 +144,7 @@ export class EventStream {
     if (!this.isFull) return;
     const { socket } = this.#response;
     const sent = socket ? sentBytes(socket) : 0;
-    // Without a socket, an earlier answer on the connection is still being sent.
+    // Without a socket, an earlier answer is still being sent.
     if (socket && sent === this.#sentBytes) {
       this.#exchange.drop();
       return;

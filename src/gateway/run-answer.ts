@@ -14,16 +14,16 @@ import type { SseMode } from "../runs/sse.ts";
 import { EventStream, HEARTBEAT_MS, Piece } from "./event-stream.ts";
 import type { StreamOptions } from "./event-stream.ts";
 
-/** How long a caller will wait, and what happens to the run then. */
+/** How long a caller waits, and what happens to the run then. */
 type Patience = {
   readonly waitMs: number;
-  /** Whether the run is no longer the caller's, who has been told so. */
+  /** Turns the run into an async one and tells the caller; false if that failed. */
   adopt(run: LiveRun, answer: RunAnswer): Promise<boolean>;
 };
 
 type RunAnswerParts = { readonly clock: Clock; readonly authenticator: Pick<Authenticator, "hold"> };
 
-/** The caller who waits for a run: one JSON answer, or a stream of events if the function gives an iterator. */
+/** The caller that waits for a run: one JSON answer, or an event stream if the function returns an iterator. */
 export class RunAnswer implements RunReader, GoneListener {
   readonly #call: CheckedCall;
   readonly #exchange: Exchange;
@@ -44,7 +44,7 @@ export class RunAnswer implements RunReader, GoneListener {
     this.#patience = patience;
   }
 
-  /** Connects it to its run. If the caller leaves, the run stops or continues as the caller asked. */
+  /** Connects it to its run. If the caller leaves, the run stops or goes on as the caller asked. */
   attach(run: LiveRun): void {
     this.#run = run;
     const { response } = this.#exchange;
@@ -58,7 +58,7 @@ export class RunAnswer implements RunReader, GoneListener {
     if (this.#run && !this.#isAdopted) this.#leave(this.#run);
   }
 
-  // An error in these three becomes this caller's answer; it must not reach the replica or the pool that call them.
+  // Errors in these three are answered here; they must not reach the replica or the pool.
 
   onStream(): void {
     try {
@@ -95,7 +95,7 @@ export class RunAnswer implements RunReader, GoneListener {
     } else this.#exchange.answer(end.response, end.timing);
   }
 
-  /** A plain value, asked for as a stream: as if it had been yielded. */
+  /** Sends a plain value as a stream of one event. */
   #answerAsStream(end: RunEnd, json: Buffer): void {
     const stream = this.#openStream();
     stream?.chunk({ ...plainChunk(json), wireBytes: 0 });
@@ -136,12 +136,12 @@ export class RunAnswer implements RunReader, GoneListener {
   }
 }
 
-/** A slow generator must not leave its caller without headers for longer than this. */
+/** The longest time before the headers are sent, even if the generator is slow. */
 const HEAD_AFTER_MS = 1_000;
 
 /**
- * The stream of a run to the caller who waits for it. Messages of one tick leave in one write; what has left, or
- * is taken by the caller's side after it was full, is granted to the generator again.
+ * The stream of a run to its caller. Messages of one tick are sent in one write; bytes that were sent, or that a full
+ * socket has taken since, are granted to the generator again.
  */
 class StreamAnswer {
   readonly #exchange: Exchange;
@@ -171,7 +171,7 @@ class StreamAnswer {
     setImmediate(() => this.#exchange.attempt(() => this.#flush()));
   }
 
-  /** The last messages, then the end; an error after the head is the last message, and no proper end follows. */
+  /** Sends the last messages and the end. An error after the head is the last message, without a proper end. */
   end({ response, timing }: RunEnd): void {
     this.#headTimer.cancel();
     const stream = this.#stream;
@@ -185,18 +185,18 @@ class StreamAnswer {
     stream.end(new Piece(this.#messages.take()), response.error !== null);
   }
 
-  /** The caller may read no more: it is told why, and cut off. */
+  /** Tells the caller why its permission has ended, and cuts it off. */
   refuse(error: AppError): void {
     this.#headTimer.cancel();
     this.#heartbeat?.cancel();
     if (!this.#stream.isOpen) return this.#exchange.breakOff(error);
     this.#messages.addEvent("error", errorBody(error, this.#run.request.id));
     this.#stream.cutOff(new Piece(this.#messages.take()));
-    // Another node gets a whole answer, so nothing else says that the caller is gone.
+    // A forwarding node gets a complete answer, so nothing else reports that the caller is gone.
     if (this.#exchange.from) this.#exchange.goneListener?.onGone();
   }
 
-  /** The caller has gone; what was sent is not waited for. */
+  /** The caller has gone. */
   close(): void {
     this.#headTimer.cancel();
     this.#heartbeat?.cancel();

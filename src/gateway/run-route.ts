@@ -21,7 +21,7 @@ import { sendInput, sendRecord, sendResult } from "./run-views.ts";
 
 export type RunParts = {
   readonly catalog: Catalog;
-  /** The app may have no version: files also run in apps like that. */
+  /** Also finds apps without a version, in which files may run. */
   readonly findApp: (key: { readonly projectId: string; readonly name: string }) => Promise<App | null>;
   readonly authenticator: Authenticator;
   readonly lookup: RunLookup;
@@ -58,7 +58,7 @@ const METHODS: Record<RunAction, "GET" | "POST"> = {
 const RETRY_AFTER = { "retry-after": "1" };
 const EVENT_NUMBER = /^\d{1,15}$/;
 
-/** `/v4/{project}/{app}/runs/{id}…`: what can be done with a run from outside. Always with a token. */
+/** `/v4/{project}/{app}/runs/{id}…`: reading and cancelling runs. Always requires a token. */
 export class RunHandler {
   readonly #parts: HandlerParts;
 
@@ -86,14 +86,13 @@ export class RunHandler {
       if (!forwarding || !(error instanceof AppError) || error.code !== "run_not_found") throw error;
       if (await forwarding.handleUnstored(exchange, route, { appNumber: app.number, id: route.runId }))
         return;
-      // It may have been stored meanwhile.
       await this.#act(asked, live);
     }
   }
 
   async #act(request: AppRunRequest, live: LiveApp | undefined): Promise<void> {
     const { exchange, route, app } = request;
-    if (await this.#passOn(request)) return undefined;
+    if (await this.#forward(request)) return undefined;
     switch (route.action) {
       case "record":
         return await sendRecord(exchange, await this.#find(request), app);
@@ -113,8 +112,8 @@ export class RunHandler {
     }
   }
 
-  /** A run that another node carries out is followed, awaited and cancelled there; what it has become is stored. */
-  async #passOn({ exchange, head, route, app }: AppRunRequest): Promise<boolean> {
+  /** Forwards requests that follow, await or cancel a run that another node executes; its result is stored. */
+  async #forward({ exchange, head, route, app }: AppRunRequest): Promise<boolean> {
     const { forwarding, lookup } = this.#parts;
     const { action, runId: id } = route;
     const isThere =
@@ -123,7 +122,7 @@ export class RunHandler {
     return await forwarding.handleRun(exchange, route, { appNumber: app.number, id });
   }
 
-  /** A run that goes on here after its app has moved to another node has the configuration that it began with. */
+  /** A run that goes on here after its app has moved keeps the configuration that it started with. */
   #configOf({ route }: AppRunRequest, live: LiveApp | undefined): AppConfig {
     const config = live?.version.config ?? this.#parts.lookup.configOf(route.runId);
     if (!config) throw new AppError("app_not_found");
@@ -165,9 +164,9 @@ export class RunHandler {
       hold: (end: (error: AppError) => void) => authenticator.hold(request, "run", request.token, end),
     };
     const open = feeds.known(events);
-    // Before the limit: that a run has many readers tells that it exists.
+    // Before the limit, which would tell that the run exists.
     if (open && !maySee(request, open.run)) throw new AppError("run_not_found");
-    // Before anything is read: who is refused comes again, and again.
+    // Before anything is read, because refused readers retry often.
     feeds.requireRoom(events);
     const known = await this.#find(request, this.#room(request), open);
     await feeds.answer(exchange, known, events);
@@ -177,7 +176,7 @@ export class RunHandler {
     return this.#parts.bodyRoom.forAnswer(route.projectId, exchange);
   }
 
-  /** `open`: the run as others are reading it, if the caller may see it. */
+  /** `open`: the run from its feed, if it has readers and the caller may see it. */
   async #find(
     request: AppRunRequest,
     makeRoom: MakeRoom | null = this.#room(request),
@@ -204,7 +203,7 @@ export class RunHandler {
     try {
       const known = await lookup.findEnded(first, patience.signal, this.#room(request));
       if (!known) throw new AppError("run_not_found");
-      // Its right may have ended while it waited: then this throws.
+      // Throws if the permission has ended meanwhile.
       await authenticator.admit(request, "run");
       return known;
     } finally {
@@ -214,7 +213,7 @@ export class RunHandler {
   }
 }
 
-/** Whether the caller may know of the run: one that may only call apps knows of its own. */
+/** Whether the caller may see the run; an account of role `call` sees only its own. */
 function maySee({ token }: AppRunRequest, run: Run): boolean {
   const { role, caller } = token.principal;
   return role !== "call" || isCallerOf(caller, run);

@@ -1,10 +1,7 @@
 import path from "node:path";
 import type { AppPython } from "./app-python.ts";
 
-/**
- * What a replica may see of the service's own environment: where programs are, which language, time zone and
- * devices. Nothing else, so that no key, token or database address of the service reaches an app.
- */
+/** The variables of the service that a replica may see: none that could hold a key, token or database address. */
 export const ALLOWED = [
   "PATH",
   "HOME",
@@ -20,27 +17,27 @@ export const ALLOWED = [
   "SSL_CERT_DIR",
 ] as const;
 
-/** Folders of this machine that an app's processes are told of. */
+/** Folders of this machine that an app's processes know. */
 export type AppFolders = {
   /** The project's persistent storage. */
   readonly storage: string;
-  /** Its installed packages; null when there are none. */
+  /** Its installed packages; null if there are none. */
   readonly environment: string | null;
 };
 
-/** An app's variables, with those that name folders of this machine. */
+/** Adds the variables that name folders of this machine. */
 export function withFolders(
   variables: Readonly<Record<string, string>>,
   { storage, environment }: AppFolders,
   { path: first }: Pick<AppPython, "path">,
 ): Record<string, string> {
   return {
-    // Its Python, and programs that its packages brought, come before the host's.
+    // Its Python and programs of its packages come before the host's.
     PATH: [...first, process.env["PATH"] || []].flat().join(path.delimiter),
     ...(environment !== null && { VIRTUAL_ENV: environment }),
     HF_HOME: path.join(storage, ".cache", "huggingface"),
     ...variables,
-    // A place of the service's, not a value of the app's: volumes would show another folder than it writes.
+    // Not for the app to change: volumes would show another folder than it writes.
     PERSISTENT_STORAGE: storage,
   };
 }

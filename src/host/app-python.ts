@@ -5,57 +5,53 @@ import type { PythonWish } from "../model/app-config.ts";
 import { hostPythonBehind, pythonFor } from "./host-pythons.ts";
 import type { WallLevel } from "./walls/walls.ts";
 
-/** What an app runs on. */
+/** The Python that an app runs on. */
 export type AppPython = {
-  /** What is started: an interpreter of the host, or the one in the app's environment. */
+  /** The program to start: an interpreter of the host, or the one in the app's environment. */
   readonly program: string;
-  /** The host's interpreter that it is or links to; null if the environment has one of its own. */
+  /** The host's interpreter behind it; null if the environment has its own. */
   readonly interpreter: string | null;
-  /** The folders that come first on its PATH, so that `python` is this one. */
+  /** The first folders on its PATH, so that `python` is this one. */
   readonly path: readonly string[];
-  /** What of those is made by the service. */
+  /** The folder of those that the service made. */
   readonly names: string | null;
 };
 
-/** For an app that runs in an image or on another machine, which has one of its own. */
+/** For an app in an image or on another machine, which has its own Python. */
 export const PYTHON_ELSEWHERE: AppPython = { program: "python3", interpreter: null, path: [], names: null };
 
-/** For people: the app asks for a Python that the host has not, or no longer. */
+/** The app asks for a Python that the host does not have. */
 export function missingPython(version = ""): string {
   return `the host has no Python ${version}, which its python_version names: install it, or deploy the app for another`;
 }
 
-/** What shells and keepers exit with if a program could not be run. */
+/** Exit codes of shells and keepers if a program could not be run. */
 const NOT_RUN = [126, 127];
 
-/**
- * For people: the interpreter that an environment links to and that is not shown to its app, if something behind walls
- * ended as what does not find its interpreter; null otherwise.
- */
+/** Explains why a program behind walls did not find its interpreter, if it ended like that; null otherwise. */
 export function hiddenPython(
   { program, interpreter }: AppPython,
   code: number | null,
   walls: { readonly level: WallLevel; readonly dataDir: string } | null,
 ): string | null {
-  // On the first level everything is there to see.
+  // The first level hides nothing.
   if (walls === null || walls.level === "process" || interpreter !== null) return null;
   if (!NOT_RUN.includes(code ?? 0) || !existsSync(program)) return null;
   const real = realpathSync(program);
   if (real.startsWith(realpathSync(walls.dataDir) + path.sep)) return null;
   return (
-    `its environment links to ${real}, which is none of the Pythons on the service's PATH ` +
+    `its environment links to ${real}, which is not one of the Pythons on the service's PATH ` +
     "or of pyenv, uv, mise and conda: put its folder on the PATH, or deploy the app again"
   );
 }
 
-/** What to find a Python by. */
 export type PythonPlace = {
   /** The service's own interpreter. */
   readonly own: string;
   readonly dataDir: string;
 };
 
-/** What an app runs on that has these packages or asks for that version; null if the host has no such Python. */
+/** The Python for an app with these packages or that wish; null if the host has none. */
 export function appPython(
   environment: string | null,
   wish: PythonWish | null,
@@ -66,18 +62,18 @@ export function appPython(
   return pythonFor(wish, own, process.env).then((found) => found && ofHost(found.path, dataDir));
 }
 
-/** An interpreter of the host, as what runs on it without packages of its own finds it. */
+/** An interpreter of the host for an app without packages. */
 function ofHost(python: string, dataDir: string): AppPython {
   const bin = path.dirname(python);
   const isNamed = NAMES.every((name) => isSame(path.join(bin, name), python)) && isItsOwn(bin, python);
   if (isNamed) return { program: python, interpreter: python, path: [bin], names: null };
-  // The host knows it as `python3.12` alone, or knows `python` as another.
+  // The host has it only as `python3.12`, or `python` is a different one.
   return byNames(python, dataDir);
 }
 
 /**
- * An interpreter of the host by names that the service makes. Through them it is in no virtual environment of the host's,
- * which a pip that a build calls would otherwise change.
+ * An interpreter of the host under names that the service makes. That way it is in no virtual environment of the host,
+ * which pip in a build would otherwise change.
  */
 export function byNames(python: string, dataDir: string): AppPython {
   const names = namesOf(python, dataDir);
@@ -91,15 +87,14 @@ function inEnvironment(bin: string, own: string): AppPython | Promise<AppPython>
   return typeof behind === "string" ? found(behind) : behind.then(found);
 }
 
-/** The names that commands call an interpreter by. */
 const NAMES = ["python", "python3"];
 
-/** Whether what is in a folder is the interpreter's, so that it is visible where the interpreter is. */
+/** Whether a folder belongs to the interpreter, so that it is visible behind walls together with it. */
 function isItsOwn(bin: string, python: string): boolean {
   return existsSync(path.join(bin, "..", "pyvenv.cfg")) || isSame(bin, path.dirname(realpathSync(python)));
 }
 
-/** Makes a folder in which an interpreter has those names. */
+/** Makes a folder in which the interpreter has the usual names. */
 function namesOf(python: string, dataDir: string): string {
   const key = createHash("sha256").update(python).digest("hex").slice(0, 16);
   const folder = path.join(dataDir, "pythons", key);

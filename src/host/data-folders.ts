@@ -3,31 +3,30 @@ import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 
 /**
- * The id of a folder that the service keeps, a bundle or an environment: its path from the data directory on. It
- * stays true when the directory is moved, and is what the database and a workload know of the folder.
+ * The id of a bundle or environment: its path below the data directory. It stays valid when the directory is moved, and
+ * is what the database and workloads store.
  */
 export function artifactId(folder: string, dataDir: string): string {
   const id = path.relative(dataDir, folder);
-  // It would be lost as soon as the data directory is moved.
   if (id === "" || id.startsWith("..") || path.isAbsolute(id)) {
     throw new Error(`${folder} is not in the data directory ${dataDir}`);
   }
   return id;
 }
 
-/** Where the folder with that id is on this machine. */
+/** The folder with that id on this machine. */
 export function artifactFolder(id: string, dataDir: string): string {
   return path.resolve(dataDir, id);
 }
 
-/** What a version is made of, by ids or by folders. */
+/** The folders of a version, as ids or as paths. */
 type Artifacts = {
   readonly bundle: string;
-  /** Null when it has no packages. */
+  /** Null if it has no packages. */
   readonly environment: string | null;
 };
 
-/** Where what a version is made of is on this machine. */
+/** The folders of a version on this machine. */
 export function artifactFolders({ bundle, environment }: Artifacts, dataDir: string): Artifacts {
   return {
     bundle: artifactFolder(bundle, dataDir),
@@ -35,14 +34,14 @@ export function artifactFolders({ bundle, environment }: Artifacts, dataDir: str
   };
 }
 
-/** Where the persistent storage of a project is on this machine. */
+/** The persistent storage of a project on this machine. */
 export function storageFolder(projectId: string, dataDir: string): string {
   return path.join(dataDir, "storage", projectId);
 }
 
 /**
- * The name that a data directory keeps wherever it is moved to; made when it is first asked for. Services that
- * share a database tell by it whose builds are whose. A backup leaves it out: what is restored is another directory.
+ * The permanent id of a data directory, made on first use. Services that share a database use it to tell whose builds
+ * are whose. A backup omits it: a restored directory is another one.
  */
 export function directoryId(dataDir: string): string {
   const file = path.join(dataDir, "directory-id");

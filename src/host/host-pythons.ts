@@ -5,17 +5,17 @@ import { findInterpreter } from "./interpreter.ts";
 import type { FoundInterpreter, Interpreter } from "./interpreter.ts";
 import { readdir } from "../kit/files.ts";
 
-/** The minor versions of Python 3 that are looked for. */
+/** The minor versions of Python 3 to look for. */
 const MINORS = [9, 10, 11, 12, 13, 14, 15];
 
-/** What was found, by the place it was looked for in: asking one takes up to 200 ms where it is a shim. */
+/** Results by command: asking a shim takes up to 200 ms. */
 const found = new Map<string, Promise<FoundInterpreter | null>>();
-/** Programs that are known to be Pythons of the host, by their real paths. */
+/** Real paths of known Pythons of the host. */
 const ofHost = new Set<string>();
 
 /**
- * The Python of that version: the service's own if it is that, else the first of the host that runs and is what its
- * name says. One with the same third number goes before all others. Null for none.
+ * The Python of that version: the service's own, or the first on the host that runs and has the version in its name. One
+ * with the same patch version is preferred. Null for none.
  */
 export async function hostPython(
   version: string,
@@ -39,7 +39,7 @@ export async function hostPython(
   return first;
 }
 
-/** The oldest Python that is newer than that version; null for none. */
+/** The oldest Python newer than that version; null for none. */
 export async function newerPython(
   version: string,
   own: Interpreter | null,
@@ -53,7 +53,7 @@ export async function newerPython(
   return null;
 }
 
-/** What an app that asks for a Python is started with: that, or else a newer one where that will do; null for none. */
+/** The Python for an app's wish: that version, or a newer one if the wish allows it; null for none. */
 export async function pythonFor(
   { version, isStrict }: PythonWish,
   ownCommand: string,
@@ -63,16 +63,15 @@ export async function pythonFor(
   return (await hostPython(version, own, host)) ?? (isStrict ? null : await newerPython(version, own, host));
 }
 
-/** Every Python of the host, one of each minor version, the oldest first. */
+/** The Pythons of the host, one of each minor version, oldest first. */
 export async function hostPythons(host: NodeJS.ProcessEnv): Promise<Interpreter[]> {
   const pythons = await Promise.all(MINORS.map((minor) => hostPython(`3.${minor}`, null, host)));
   return pythons.filter((python) => python !== null);
 }
 
 /**
- * The host's Python that a program of an app's environment links to, by its real path: one that is looked for here too,
- * or the service's own. Null for any other. What is around that Python will be shown to the app, and a build can make a
- * link to anything.
+ * The real path of the host's Python that a program in an environment links to; null unless it is a known Python of the
+ * host. Its folders will be visible to the app, and a build can create a link to anything.
  */
 export function hostPythonBehind(
   program: string,
@@ -93,7 +92,7 @@ async function searchFor(real: string, ownCommand: string, host: NodeJS.ProcessE
   const folders = await pythonFolders(host);
   const commands = [ownCommand, ...folders.flatMap((folder) => names.map((name) => path.join(folder, name)))];
   let isFound = commands.some((command) => realOf(command) === real);
-  // No link leads from a shim, or a script, to the Python that it starts.
+  // A shim or script is not a link to the Python that it starts.
   for (const command of commands.filter((each) => existsSync(each)))
     isFound ||= (await askOnce(command))?.base === real;
   if (isFound) ofHost.add(real);
@@ -112,19 +111,16 @@ async function askOnce(command: string): Promise<FoundInterpreter | null> {
   const asked = found.get(command) ?? findInterpreter(command).catch(() => null);
   found.set(command, asked);
   const python = await asked;
-  // Not remembered: a Python that does not run today may be repaired tomorrow.
+  // Not cached: it may be repaired later.
   if (python === null) found.delete(command);
   return python;
 }
 
-/** Of one version manager; nobody has as many. */
+/** For each version manager. */
 const MAX_INSTALLED = 200;
 const CONDA_NAMES = ["miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba"];
 
-/**
- * The folders that may hold a `python3.12`, in the order they are looked through: those of the PATH, then what pyenv,
- * uv, mise and conda have installed, the newest of each first.
- */
+/** The folders that may hold a `python3.12`: those on the PATH, then those of pyenv, uv, mise and conda, newest first. */
 async function pythonFolders(host: NodeJS.ProcessEnv): Promise<string[]> {
   const condas = condaRoots(host);
   const installed = await Promise.all(managersOf(host).map(below));
@@ -136,7 +132,7 @@ async function pythonFolders(host: NodeJS.ProcessEnv): Promise<string[]> {
   return [...new Set(folders.filter((folder) => path.isAbsolute(folder)))];
 }
 
-/** Folders of version managers, and of the PATH, that this user may not look into. */
+/** Folders of version managers and of the PATH that this user cannot read. */
 export async function closedFolders(host: NodeJS.ProcessEnv): Promise<string[]> {
   const folders = [...managersOf(host), ...(host["PATH"] ?? "").split(path.delimiter)];
   const looks = folders.map(async (folder) => {
@@ -149,7 +145,7 @@ export async function closedFolders(host: NodeJS.ProcessEnv): Promise<string[]> 
   return [...new Set((await Promise.all(looks)).flat())];
 }
 
-/** Where pyenv, uv and mise have a folder for each version. */
+/** The folders of pyenv, uv and mise, with a folder for each version. */
 function managersOf(host: NodeJS.ProcessEnv): string[] {
   const home = host["HOME"] ?? "/";
   const data = host["XDG_DATA_HOME"] ?? path.join(home, ".local", "share");
@@ -160,7 +156,7 @@ function managersOf(host: NodeJS.ProcessEnv): string[] {
   ];
 }
 
-/** Where conda and its relatives put themselves, as far as anybody says. */
+/** The folders of conda and its relatives, configured or usual. */
 function condaRoots(host: NodeJS.ProcessEnv): string[] {
   const home = host["HOME"] ?? "/";
   const program = host["CONDA_EXE"];
@@ -173,7 +169,7 @@ function condaRoots(host: NodeJS.ProcessEnv): string[] {
   return [...named, ...usual, "/opt/conda"] as string[];
 }
 
-/** The folders in a folder, the highest version first; none if it is not there. */
+/** The folders in a folder, highest version first; none if it does not exist. */
 async function below(folder: string): Promise<string[]> {
   const names = await readdir(folder).catch(() => []);
   const order = new Intl.Collator("en", { numeric: true });

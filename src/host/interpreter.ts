@@ -3,18 +3,17 @@ import { promisify } from "node:util";
 import { PYTHON_DIR } from "../config/package-files.ts";
 
 const OLDEST = [3, 9] as const;
-/** Generous: on an overloaded machine, 20 s were once not enough for a shim and its Python. */
+/** Generous: 20 s were once not enough for a shim on an overloaded machine. */
 const ANSWER_MS = 60_000;
 
 export type Interpreter = {
-  /** The real program: the one on the path may be a shim that takes 100 ms to find it. */
+  /** The real program: the one on the PATH may be a shim that takes 100 ms. */
   readonly path: string;
   readonly version: string;
 };
 
-/** An interpreter that was asked. */
 export type FoundInterpreter = Interpreter & {
-  /** The program that environments link to which are made with it: no link itself, and in no environment. */
+  /** The program that its environments link to: not a link itself, and not in an environment. */
   readonly base: string;
 };
 
@@ -22,7 +21,7 @@ const ASK = `import os, sys
 print(sys.executable); print('%d.%d.%d' % sys.version_info[:3])
 print(os.path.realpath(getattr(sys, "_base_executable", sys.executable)))`;
 
-/** Asks `python3`, or whatever the settings name, where and what it is. */
+/** Asks a Python command for its path and version. */
 export async function findInterpreter(command: string): Promise<FoundInterpreter> {
   let answer: string;
   try {
@@ -48,12 +47,12 @@ const ASK_TAG = `import platform, sys, sysconfig
 print("%d.%d" % sys.version_info[:2], sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag, *platform.libc_ver())`;
 const TAG = /^(3\.\d{1,3}) ([!-~]{1,100}) (\w{1,20}) (\d{1,5}(?:\.\d{1,5}){0,3})$/;
 
-/** By the interpreter's path: what it is does not change while the service runs. */
+/** By the interpreter's path: the answer does not change while the service runs. */
 const asked = new Map<string, Promise<string | null>>();
 
 /**
- * Which packages run on a Python: its version, its own tag with the platform in it, and the C library, such as
- * `3.11 cpython-311-x86_64-linux-gnu glibc 2.36`. Null where it does not say. Only for an interpreter of the host.
+ * The tag of packages that run on a Python: version, ABI tag with the platform, and C library, such as
+ * `3.11 cpython-311-x86_64-linux-gnu glibc 2.36`. Null if unknown. Only for an interpreter of the host.
  */
 export async function pythonTag({ path }: Pick<Interpreter, "path">): Promise<string | null> {
   const known = asked.get(path) ?? ask(path);
@@ -71,12 +70,12 @@ async function ask(path: string): Promise<string | null> {
   }
 }
 
-/** The Python that packages of a tag are for, such as `3.11`; null for what is no tag. */
+/** The Python version of a tag, such as `3.11`; null for an invalid tag. */
 export function versionOfTag(tag: string): string | null {
   return TAG.exec(tag)?.[1] ?? null;
 }
 
-/** Whether packages that were made for one Python run on another: all but a C library of the same age or newer is equal. */
+/** Whether packages for one Python run on another: everything is equal, and the C library is not older. */
 export function runsOn(made: string, here: string): boolean {
   const [, version, abi, libc, libcVersion = ""] = TAG.exec(made) ?? [];
   const [, ...ours] = TAG.exec(here) ?? [];
@@ -94,7 +93,7 @@ function compare(a: string, b: string): number {
   return 0;
 }
 
-/** Isolated, and without `site`: no variable, no file beside it and no package decides what runs. */
+/** Arguments that run a module in isolation: no variable, file or package can change what runs. */
 export function startOf(
   module: `${"millrace_agent" | "millrace_walls" | "millrace_storage"}.${string}`,
 ): string[] {

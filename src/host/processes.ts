@@ -3,35 +3,35 @@ import { readdirSync, readFileSync } from "node:fs";
 /** The kernel reports processor time in hundredths of a second, whatever it uses internally. */
 const TICK_MS = 10;
 const PAGE_BYTES = 4096;
-/** Of the kernel's flags of a task, and of its pending signals. */
+/** Bits of a task's flags, and of its pending signals. */
 const PF_EXITING = 0x4;
 const SIGKILL_PENDING = 1 << (9 - 1);
-/** There are four from a replica up to what we started: its keeper, the template, its keeper, the agent. */
+/** There are four from a replica up to the agent: keeper, template, its keeper, agent. */
 const MAX_STEPS_UP = 6;
 
-/** What the kernel tells of a process, or of one of its threads. */
+/** The kernel's data on a process or thread. */
 type ProcStat = {
   /** One letter: R is running, T is stopped, Z is a zombie. */
   readonly state: string;
-  /** A zombie. Of a process this is its first thread, and others may live on: `threads` counts it and them. */
+  /** A zombie. For a process that is its first thread; others may live on, and `threads` counts all. */
   readonly hasExited: boolean;
   readonly parent: number;
-  /** Processor time. That of a process is the sum of its threads'. */
+  /** Processor time, for a process the sum of its threads. */
   readonly usedMs: number;
-  /** That of its children that have ended, and of theirs. */
-  readonly buriedMs: number;
+  /** Processor time of reaped children, and of theirs. */
+  readonly reapedMs: number;
   readonly residentBytes: number;
-  /** It was killed, or exits by itself; freeing a lot of memory takes a while. */
+  /** It was killed or is exiting; freeing much memory takes a while. */
   readonly isEnding: boolean;
   readonly threads: number;
-  /** When it began, counted by the kernel since the machine started. */
+  /** Start time in kernel ticks since boot. */
   readonly startedTicks: number;
 };
 
-/** Reads about a process or a thread: `folder` is where below `proc` the kernel tells of it. Throws if it has ended. */
+/** Reads the data on a process or thread from `folder` below `proc`. Throws if it has ended. */
 export function readStat(folder: string, proc: string): ProcStat {
   const text = readFileSync(`${proc}/${folder}/stat`, "latin1");
-  // The name in front is the app's own, and may hold anything.
+  // The name in front is chosen by the app.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const state = fields[0] ?? "";
   return {
@@ -39,7 +39,7 @@ export function readStat(folder: string, proc: string): ProcStat {
     hasExited: "ZX".includes(state),
     parent: Number(fields[1]),
     usedMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
-    buriedMs: (Number(fields[13]) + Number(fields[14])) * TICK_MS,
+    reapedMs: (Number(fields[13]) + Number(fields[14])) * TICK_MS,
     residentBytes: Number(fields[21]) * PAGE_BYTES,
     isEnding: (Number(fields[6]) & PF_EXITING) !== 0 || (Number(fields[28]) & SIGKILL_PENDING) !== 0,
     threads: Number(fields[17]),
@@ -56,7 +56,7 @@ function threadsOf(pid: number, proc: string): string[] {
   }
 }
 
-/** Whether a process is below `ancestor`: an app can claim any pid. Throws if a process in between has ended. */
+/** Whether a process is below `ancestor`. Throws if a process in between has ended. */
 export function isBelow({ parent }: ProcStat, ancestor: number, proc: string): boolean {
   let above = parent;
   for (let step = 1; step < MAX_STEPS_UP && above !== ancestor && above > 1; step++)
@@ -67,19 +67,19 @@ export function isBelow({ parent }: ProcStat, ancestor: number, proc: string): b
 type Below = {
   /** Its own children, including zombies. */
   readonly children: readonly number[];
-  /** Of its children, theirs and so on, those that have not ended. */
+  /** All living descendants. */
   readonly living: readonly number[];
 };
 
-/** The processes below one. A process whose parent ends while this looks may be missed: see `isEmpty`. */
+/** The processes below one. A process whose parent ends meanwhile may be missed: see `isEmpty`. */
 export function below(root: number): Below {
   const children = childrenOf(root);
   return { children, living: [...livingAmong(children, childrenOf)] };
 }
 
 /**
- * The same one by one, the nearest first, for those who have to stop somewhere: to look at all that an app has started
- * may take seconds. Children of a process's later threads are missed where it has very many.
+ * The same as an iterator, nearest first: visiting all processes of an app may take seconds. For a process with very many
+ * threads, children of later threads are missed.
  */
 export function nearestBelow(root: number): Iterable<number> {
   const some = (pid: number): number[] => childrenOf(pid, MAX_THREADS);
@@ -96,8 +96,8 @@ function* livingAmong(pids: readonly number[], children: (pid: number) => number
 }
 
 /**
- * Whether nothing lives below a process that adopts orphans, from two looks at it. One is not enough: a child that
- * ended during the first look left its own to the process above, and they are new children in the second.
+ * Whether a process that adopts orphans has no living descendants, from two readings. One is not enough: children of a
+ * child that ended during the first reading were adopted, and are new in the second.
  */
 export function isEmpty(first: Below, second: Below): boolean {
   const known = new Set(first.children);
@@ -106,7 +106,7 @@ export function isEmpty(first: Below, second: Below): boolean {
   );
 }
 
-/** The children of all its threads: a process belongs to the thread that started it, and threads come and go as the app likes. */
+/** The children of all threads of a process: each belongs to the thread that started it. */
 function childrenOf(pid: number, maxThreads = Number.POSITIVE_INFINITY): number[] {
   return threadsOf(pid, "/proc")
     .slice(0, maxThreads)
@@ -115,13 +115,13 @@ function childrenOf(pid: number, maxThreads = Number.POSITIVE_INFINITY): number[
         const words = readFileSync(`/proc/${thread}/children`, "utf8").split(" ");
         return words.filter((word) => word !== "").map(Number);
       } catch {
-        // It has ended; or the kernel does not tell of children, and then those above are killed alone.
+        // It has ended, or the kernel does not list children.
         return [];
       }
     });
 }
 
-/** A zombie counts as ended, unless it is a first thread that has left others behind. */
+/** A zombie counts as ended, unless other threads of it live on. */
 function hasEnded(pid: number): boolean {
   try {
     const { hasExited, threads } = readStat(`${pid}`, "/proc");
@@ -131,5 +131,5 @@ function hasEnded(pid: number): boolean {
   }
 }
 
-/** Of one process; each costs a look, and the app decides how many there are. */
+/** Per process: the app decides how many there are. */
 const MAX_THREADS = 64;

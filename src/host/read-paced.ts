@@ -6,26 +6,21 @@ const SHARE_MS = 1;
 const WINDOW_MS = 5;
 
 /**
- * Reading what apps print may take a fifth of the service's time, however much that is: an app that prints
- * without end waits for its own output, and no other waits with it. (Measured: beside a subprocess that printed
- * 1.5 million lines a second a call took 1.3 s.)
+ * Limits reading the output of apps to a fifth of the service's time. An app that prints without end slows down only
+ * itself. (Measured without it: beside a subprocess that printed 1.5 million lines a second a call took 1.3 s.)
  */
 export class ReadingPace {
   #usedMs = 0;
-  /** The next window is on its way. */
   #isTicking = false;
-  /**
-   * Readers that go on when there is time again, by whom they read for. Each owner gets a turn before any gets
-   * a second one, so an owner with many processes is not read more often than an owner with one.
-   */
+  /** Waiting readers by owner. Owners take turns, so an owner with many processes is not read more often. */
   readonly #waiting = new Map<string, (() => void)[]>();
 
-  /** Whether no time is left, when a reader has just used so much more. */
+  /** Whether no time is left after `moreMs` more. */
   isSpent(moreMs = 0): boolean {
     return this.#usedMs + moreMs >= SHARE_MS;
   }
 
-  /** Counts what a reader has used. */
+  /** Counts time that a reader has used. */
   spend(ms: number): void {
     this.#usedMs += ms;
     if (this.#isTicking) return;
@@ -33,7 +28,7 @@ export class ReadingPace {
     setTimeout(() => this.#begin(), WINDOW_MS);
   }
 
-  /** Calls `goOn` when there is time again; only a reader that has spent some waits. */
+  /** Calls `goOn` when there is time again. */
   wait(goOn: () => void, owner = ""): void {
     const readers = this.#waiting.get(owner);
     if (readers) readers.push(goOn);
@@ -43,7 +38,7 @@ export class ReadingPace {
   #begin(): void {
     this.#isTicking = false;
     this.#usedMs = 0;
-    // Those who come to wait meanwhile come after all that wait now.
+    // Readers that start to wait meanwhile come after all present ones.
     for (let left = this.#count(); left > 0 && !this.isSpent(); left--) this.#next()?.();
   }
 
@@ -53,7 +48,7 @@ export class ReadingPace {
     return count;
   }
 
-  /** The reader whose turn it is: of the owner who waits longest, the one that waits longest. */
+  /** The longest waiting reader of the longest waiting owner. */
   #next(): (() => void) | undefined {
     const [first] = this.#waiting;
     if (!first) return undefined;
@@ -65,22 +60,20 @@ export class ReadingPace {
   }
 }
 
-/** Of this process. */
 const READING_PACE = new ReadingPace();
 
-/** Looks at the clock are far between: one costs as much as a short line. */
+/** Reading the clock costs as much as a short line. */
 const LINES_BETWEEN_LOOKS = 32;
 
 export type PaceOptions = {
   readonly pace?: ReadingPace;
-  /** For whom it is read: all that is read for one has one turn among those of others. */
+  /** All streams of one owner share one turn. */
   readonly owner?: string;
 };
 
 /**
- * Reads what a process prints to its end, as fast as the pace allows: meanwhile the process waits for us. Resolves
- * when the last line was handed on, also where the stream breaks off; rejects with what the lines' reader throws,
- * and then nothing more is read.
+ * Reads a process's output to its end, as fast as the pace allows; the process blocks meanwhile. Resolves after the last
+ * line, also if the stream breaks off; rejects with the error of the line reader.
  */
 export async function readPaced(
   stream: Readable,
@@ -88,13 +81,12 @@ export async function readPaced(
   { pace = READING_PACE, owner = "" }: PaceOptions = {},
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  /** There are whole lines that were not handed on. */
+  /** Complete lines are waiting. */
   let isBehind = false;
-  /** The end may come while that is so. */
   let hasEnded = false;
   let isOver = false;
 
-  /** Does a part of the work; what it throws ends the reading. */
+  /** Does a part of the work; an error ends the reading. */
   const attempt = (work: () => void): void => {
     if (isOver) return;
     try {

@@ -11,7 +11,7 @@ import { hostReads } from "./walls/host-reads.ts";
 import { requireNetwork, requireLevel } from "./walls/require-walls.ts";
 import { clearScratch, scratchRemoved } from "./walls/scratch.ts";
 
-/** What this machine has for apps: an interpreter, and walls. Nothing is changed by looking. */
+/** Finds the interpreter and the walls of this machine, without changing anything. */
 export async function findHost(settings: Settings, managementPort: () => number) {
   const { dataDir } = settings;
   const python = await findInterpreter(settings.python);
@@ -23,10 +23,9 @@ export async function findHost(settings: Settings, managementPort: () => number)
   return { python, reads, isolated, level, network, walls };
 }
 
-/** What was found on this machine. */
 export type FoundHost = Awaited<ReturnType<typeof findHost>>;
 
-/** Gets this machine ready for apps: what an earlier service left is cleared, limits and storage are settled. */
+/** Prepares this machine for apps: removes leftovers of an earlier service, and sets up limits and storage. */
 export async function startHost(
   { python, level }: FoundHost,
   settings: Settings,
@@ -43,7 +42,7 @@ export async function startHost(
     () => findLimits(settings, level),
     (found) => found.close(),
   );
-  // What is made for apps must be readable to their users; the data directory itself keeps everybody else out.
+  // Files for apps must be readable by their users; the data directory itself keeps other users out.
   if (level === "uid") process.umask(0o022);
   await placeVolumes(settings);
   const storage = await settleStorage({ ...settings, level, python: python.path, log });

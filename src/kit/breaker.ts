@@ -4,11 +4,11 @@ export type BreakerParts = {
   readonly clock: Pick<Clock, "after">;
   /** Asks for something small. Resolves at an answer of any kind; rejects when it has waited long enough. */
   readonly probe: () => Promise<unknown>;
-  /** Whether an error of a call says that nobody answered; any other is an answer. */
+  /** Whether an error of a call means that no answer came; any other error is an answer. */
   readonly isSilence: (error: unknown) => boolean;
   /** What is told to a call that is given up (`wasAsked`), and to one that is refused at once. */
   readonly refusal: (wasAsked: boolean) => Error;
-  /** The state has changed; once it is open nobody wants the calls that were given up any more. */
+  /** The state has changed. Once open, results of abandoned calls are ignored. */
   readonly onChange: (isOpen: boolean) => void;
 };
 

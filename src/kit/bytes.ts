@@ -80,7 +80,7 @@ export class KeptBody {
     } else (this.#small ??= new GrowingBytes()).add(piece, 0, piece.length);
   }
 
-  /** All of it; null where it was larger than what is kept. */
+  /** The whole body; null if it exceeded the limit. */
   whole(): Buffer | null {
     if (this.isTooLarge) return null;
     this.#settle();
@@ -97,8 +97,8 @@ export class KeptBody {
 const WORTH_BYTES = 16 * 1024;
 
 /**
- * Frees the memory of a buffer at once, not when V8 comes round to it; it is empty from then on, so nobody may still
- * look at it. One that shares its memory with others is left alone. Sockets read into blocks of 64 KB: hundreds of
+ * Frees the memory of a buffer at once instead of at the next collection. The buffer is empty afterwards and must
+ * no longer be used. One that shares its memory with others is left alone. Sockets read into blocks of 64 KB: hundreds of
  * them as garbage make glibc's heap grow, and it never shrinks below the last block that is still in use.
  */
 export function releaseBytes({ buffer, byteLength }: Buffer): void {

@@ -48,7 +48,7 @@ export const systemClock: Clock = {
   every: (ms, act) => new SystemTimer(setInterval(act, ms)),
 };
 
-/** Resolves after so many milliseconds of that clock, or as soon as the signal says that nobody waits any more. */
+/** Resolves after that many milliseconds of the clock, or when the signal aborts. */
 export async function pause(clock: Pick<Clock, "after">, ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return;
   await new Promise<void>((resolve) => {
@@ -62,7 +62,7 @@ export async function pause(clock: Pick<Clock, "after">, ms: number, signal?: Ab
   });
 }
 
-/** Resolves with the promise, or with null when that takes longer than `ms`. Leaves no timer behind. */
+/** Resolves with the promise, or with null after `ms`. Leaves no timer behind. */
 export async function withTimeout<T>(
   ms: number,
   promise: Promise<T>,
@@ -80,9 +80,9 @@ export async function withTimeout<T>(
 const STEP_MS = 250;
 
 /**
- * Calls `act` after so many milliseconds in which this process was running. A time in which it stood still (stopped,
- * suspended, or with its event loop blocked) counts as one step of 250 ms, and what arrived in it is read first: an
- * ordinary timer would be overdue, and give up on an answer that is there. Returns what cancels it.
+ * Calls `act` after that much time in which this process was running; returns a function that cancels it. A pause of the
+ * process (stopped, suspended, or its event loop blocked) counts as one step of 250 ms, and data that arrived meanwhile
+ * is read first. An ordinary timer would be overdue and give up on an answer that is already there.
  */
 export function afterRunning(
   ms: number,
@@ -103,8 +103,8 @@ export function afterRunning(
 }
 
 /**
- * The time of day as it was at this call, and from then on by the monotonic clock: when somebody sets the
- * machine's clock, nothing is suddenly late or due again.
+ * A clock that starts at the current time of day and then follows the monotonic clock. If the machine's clock is set,
+ * nothing is suddenly late or due again.
  */
 export function steady(clock: Clock): Clock {
   const start = clock.now() - clock.monotonic();

@@ -11,7 +11,7 @@ export type LaneLimits = {
   readonly waitMs: number;
 };
 
-/** Gives the place back; may be called more than once. */
+/** Releases the place. Idempotent. */
 export type Leave = () => void;
 
 type Waiter = {
@@ -141,7 +141,7 @@ export async function forEachConcurrently<T>(
   if (failures.length > 0) throw failures[0];
 }
 
-/** How often something is being done for each of many things. */
+/** Counts operations in progress, by key. */
 export class Counts<Key> {
   readonly #counts = new Map<Key, number>();
 
@@ -167,16 +167,16 @@ export class Counts<Key> {
   }
 }
 
-/** Wakes whoever waits for something to happen. */
+/** A condition variable: wakes all waiters at each notification. */
 export class Condition {
   #waiting = new Set<() => void>();
 
-  /** Whether anybody waits. */
+  /** Whether there are waiters. */
   get isAwaited(): boolean {
     return this.#waiting.size > 0;
   }
 
-  /** Resolves when it rings next, or the signal says that nobody waits any more. */
+  /** Resolves at the next notification, or when the signal aborts. */
   async wait(signal?: AbortSignal): Promise<void> {
     if (signal?.aborted) return;
     await new Promise<void>((resolve) => {

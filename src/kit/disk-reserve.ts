@@ -7,14 +7,14 @@ const LOOK_MS = 1_000;
 const OUTSIDE_SHARE = 1 / 4;
 
 export type DiskReserveOptions = {
-  /** Bytes that files on the disk hold without need and will fill first; they count as room. */
+  /** Unused bytes inside files on the disk, which are filled first; they count as free. */
   readonly insideBytes?: () => Promise<number>;
-  /** How whoever is refused can change the reserve. */
+  /** The setting that a refused caller is told to lower. */
   readonly setting: string;
   readonly clock?: Clock;
 };
 
-/** Looks now and then whether a disk has less room left than is to be kept free. */
+/** Checks every second whether a disk has less free space than the reserve. */
 export class DiskReserve {
   readonly #path: string;
   readonly #reserveBytes: number;
@@ -30,7 +30,7 @@ export class DiskReserve {
     this.#options = options;
   }
 
-  /** Looks once, and from then on every second. */
+  /** Checks now, and then every second. */
   async start(): Promise<void> {
     await this.look();
     this.#timer = (this.#options.clock ?? systemClock).every(LOOK_MS, () => void this.look());
@@ -44,7 +44,7 @@ export class DiskReserve {
     return this.#isTight || this.#freeBytes + this.#insideBytes < this.#reserveBytes;
   }
 
-  /** Room inside a file does not help where its log cannot grow: some of the reserve has to be free itself. */
+  /** Space inside a file does not help if its log cannot grow: part of the reserve must be free on the disk. */
   get #isTight(): boolean {
     return this.#freeBytes < this.#reserveBytes * OUTSIDE_SHARE;
   }
@@ -54,7 +54,7 @@ export class DiskReserve {
     return this.#freeBytes === 0;
   }
 
-  /** Less than twice the reserve is left: remove what can be spared before the reserve is needed. */
+  /** Less than twice the reserve is left: time to remove expendable data. */
   get isNear(): boolean {
     return this.#reserveBytes > 0 && this.#freeBytes + this.#insideBytes < 2 * this.#reserveBytes;
   }
@@ -71,7 +71,7 @@ export class DiskReserve {
     return `The disk has ${megabytes(free)} free, but ${megabytes(kept)} must stay free${inside}: ${remedy}.`;
   }
 
-  /** Looks now, one look at a time: on a hanging disk each look would hold one of the process's few file threads. */
+  /** One check at a time: on a hanging disk, each would block one of the few file threads. */
   async look(): Promise<void> {
     this.#looking ??= this.#look().finally(() => (this.#looking = null));
     await this.#looking;
@@ -83,7 +83,7 @@ export class DiskReserve {
       this.#freeBytes = bavail * bsize;
       this.#insideBytes = (await this.#options.insideBytes?.()) ?? 0;
     } catch {
-      // A disk that does not answer says so itself, at the next write.
+      // The next write reports a disk that fails.
     }
   }
 }

@@ -94,5 +94,5 @@ export function busyShare(): () => number {
   };
 }
 
-/** A thread that is busy for less of the time has nothing to do that somebody would notice. */
+/** Below this share a thread counts as idle. */
 export const CALM_SHARE = 0.05;

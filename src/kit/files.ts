@@ -102,7 +102,7 @@ export async function* entriesIn(
 /** Writes what comes, and waits for it between calls: Node's own way would take a turn for all of it. */
 export async function writeChunks(file: FileHandle, chunks: AsyncIterable<Buffer>): Promise<void> {
   for await (const chunk of chunks) {
-    for (let at = 0; at < chunk.length;) at += (await file.write(chunk, at, chunk.length - at)).bytesWritten;
+    await writeAll(file, chunk);
   }
 }
 
@@ -137,11 +137,11 @@ function inTurn<Call extends (...values: never[]) => Promise<unknown>>(call: Cal
   return (async (...values: Parameters<Call>) => await fileCall(() => call(...values))) as Call;
 }
 
-/** A disk that takes longer says nothing: what was known counts. */
+/** If the disk takes longer, the last known state counts. */
 const LOOK_MS = 1_000;
 const MISSING: ReadonlySet<unknown> = new Set(["ENOENT", "ENOTDIR", "EACCES"]);
 
-/** Tells whether a program is still where it was. */
+/** Tells whether an executable is still in place. */
 export class ExecutableCheck {
   readonly path: string;
   readonly #clock: Pick<Clock, "after">;

@@ -24,7 +24,7 @@ function familyOf(address: string): "ipv4" | "ipv6" {
   return isIP(address) === 6 ? "ipv6" : "ipv4";
 }
 
-/** IPv4 addresses that are nobody's on the public internet. */
+/** IPv4 addresses that are not public. */
 export const SPECIAL_4 = [
   "0.0.0.0/8", // this network; connecting to it reaches this machine
   "10.0.0.0/8", // private

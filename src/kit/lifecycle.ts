@@ -71,13 +71,13 @@ export class LateValue<Value> {
 
 type Lent<T> = {
   readonly clock: Clock;
-  /** How long it stays when nobody uses it. */
+  /** How long it stays open without use. */
   readonly idleMs: number;
   open(): T;
   close(thing: T): Promise<void>;
 };
 
-/** Something costly, such as a thread: it is opened when it is first needed, and closed when it is needed no more. */
+/** A costly resource, such as a thread: opened on first use, and closed when it has been idle for a while. */
 export class LazyResource<T extends object> {
   readonly #lent: Lent<T>;
   #thing: T | null = null;

@@ -29,7 +29,7 @@ const FRUITLESS_MS = 100;
 /** A refused connection waits this long for its request, to be answered; of many that come at once most just end. */
 const LINGER_MS = 1_000;
 const MAX_LINGERING = 64;
-/** From here on a listener counts as nearly full, and whoever holds half of it gets no more. */
+/** From this share on a listener counts as nearly full, and an owner that holds half of it gets no more. */
 const NEARLY_FULL = 0.8;
 const LARGEST_SHARE = 0.5;
 
@@ -37,7 +37,7 @@ const LARGEST_SHARE = 0.5;
 export class Visitor {
   readonly socket: Socket;
   readonly since: number;
-  /** Null for a trusted proxy: each of its requests comes from somebody else. */
+  /** Null for a trusted proxy, which forwards requests of many callers. */
   readonly address: string | null;
   readonly doing: () => Doing;
   /** Set where there was no place for it: its first request is answered with that, and it ends. */
@@ -71,7 +71,7 @@ export class Visitor {
 
 /**
  * Counts the connections of one listener and keeps them within its limits. When one too many comes, those make room
- * that have waited longest without a request, so that idle connections never keep out whoever has something to ask.
+ * that have waited longest without a request, so that idle connections never block active callers.
  */
 export class ConnectionGate {
   readonly #parts: GateParts;
@@ -213,7 +213,7 @@ type Stranger = { readonly socket: Socket; readonly address: string };
 
 /**
  * Connections that have not shown who they are, up to so many. If one too many comes, the oldest goes of the address that
- * has most of them: a flood from one address turns away nobody else. Those of unix sockets count as one address.
+ * has most of them: a flood from one address affects no other address. Those of unix sockets count as one address.
  */
 export class UnauthenticatedConnections<Key = Socket> {
   readonly #most: number;
@@ -267,7 +267,7 @@ export function connectionKey({ remoteAddress, remotePort }: Socket): string {
  */
 export const BACKLOG = 4_096;
 
-/** At most this long, so that those whose time is over end a few at a time: thousands at once stop everybody's answers. */
+/** At most this long, so that those whose time is over end a few at a time: thousands at once would delay all responses. */
 const CHECK_MS = 200;
 
 /** How often a listener looks for requests that come too slowly, in milliseconds. */
@@ -278,6 +278,6 @@ export function checkingInterval(timeoutMs: number): number {
 /**
  * How many requests a connection may have sent whose answers have not left. One packet holds well over a thousand, and
  * each keeps some kilobytes until its turn: a stranger's 40 connections that read nothing took 600 MB, and 40 s of
- * everybody's time. A connection with more ends, as HTTP allows.
+ * of the event loop. A connection with more is closed, as HTTP allows.
  */
 export const MAX_PIPELINED = 100;

@@ -8,15 +8,15 @@ import type { Log } from "./log.ts";
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants;
 /** Finds without opening, which needs no right to read; Node does not name it. */
 const O_PATH = 0o10000000;
-/** Names that are held at once: whoever filled the folder decides how many there are. */
+/** Names that are held in memory at once, however many the folder has. */
 const AT_ONCE = 10_000;
 const OWN_RIGHTS = 0o700;
-/** Folders that are open at once: whoever made them decides how deep they are. */
+/** Folders that are open at once, however deep they are nested. */
 const MAX_OPEN = 32;
 
 /**
- * Removes a folder with all that is in it, also where somebody else has filled it and may still be at work in there: no
- * link is followed, however deep folders lie, and those that nobody may read are opened up. One that is gone is fine.
+ * Removes a folder and its content, even while an app is still writing there. Follows no link, handles any depth, and
+ * makes unreadable folders readable. Does nothing if the folder does not exist.
  */
 export async function removeTree(target: string): Promise<void> {
   await removeFolder(Buffer.from(target), 1, null);
@@ -48,7 +48,7 @@ async function isRemoved(place: Buffer): Promise<boolean> {
   );
 }
 
-/** Moves a folder, also one that nobody may change. One that is gone is fine. */
+/** Moves a folder, even an unwritable one. Does nothing if it does not exist. */
 async function moveFolder(folder: Buffer, to: Buffer): Promise<void> {
   try {
     await rename(folder, to).catch(absent);

@@ -5,13 +5,13 @@ type RetryOptions = {
   readonly clock: Pick<Clock, "after">;
   /** How long to wait after so many failures. */
   readonly delayMs: (failures: number) => number;
-  /** Hears of each failure, and says whether to go on. */
+  /** Called at each failure; false ends the retries. */
   readonly shouldRetry: (error: unknown) => boolean;
-  /** Cuts a wait short: the last try, if that fails too and it does not go on then. */
+  /** Cuts the current wait short: one more attempt follows. */
   readonly signal?: AbortSignal;
 };
 
-/** Does it until it works, and resolves with what it gave; null when it was given up. */
+/** Repeats the work until it succeeds; null if `shouldRetry` ended the retries. */
 export async function retry<Result>(
   work: () => Promise<Result>,
   { clock, delayMs, shouldRetry, signal }: RetryOptions,

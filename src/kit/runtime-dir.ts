@@ -7,7 +7,7 @@ import path from "node:path";
 /** Unix socket paths end at 107 bytes; the longest name below the directory is 12. */
 const MAX_DIR_BYTES = 90;
 
-/** The short folder for the sockets of one data directory: found again by anybody who knows that directory. */
+/** The short folder for the sockets of a data directory; it follows from the directory's path. */
 export function runtimeDir(dataDir: string): string {
   const { uid } = userInfo();
   const name = `millrace-${uid}-${createHash("sha256").update(path.resolve(dataDir)).digest("hex").slice(0, 12)}`;
@@ -15,17 +15,14 @@ export function runtimeDir(dataDir: string): string {
   return Buffer.byteLength(wanted) <= MAX_DIR_BYTES ? wanted : path.join("/tmp", name);
 }
 
-/** Makes the folder, for its owner alone; throws when somebody else has put something in its place. */
+/** Creates the folder, readable by its owner alone. Throws if another user owns the path. */
 export function makeRuntimeDir(dir: string): void {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   requireOwn(dir, lstatSync(dir));
   chmodSync(dir, 0o700);
 }
 
-/**
- * The folder's name, or null where it is not there; throws when somebody else has put it there, or could have put something into it: then
- * a socket in it is nobody's to trust.
- */
+/** The folder, or null if it does not exist. Throws if another user owns it or can write to it: its sockets could be theirs. */
 export function findRuntimeDir(dir: string): string | null {
   const found = lstatSync(dir, { throwIfNoEntry: false });
   if (!found) return null;

@@ -49,7 +49,7 @@ export class Seal {
   }
 
   /**
-   * The same 32 bytes for the same content and context, always; without the master key nobody can tell what they
+   * The same 32 bytes for the same content and context, always; without the master key it is impossible to tell what they
    * were made from, or guess. `context` says what they are for, and has no NUL in it.
    */
   mark(content: Buffer, context: string): Buffer {

@@ -26,7 +26,7 @@ export const HEAD_BYTES = CHECK_AT + CHECK_BYTES;
 
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
-/** scrypt's block size and parallelism, as everybody has them. */
+/** scrypt's usual block size and parallelism. */
 const BLOCK = 8;
 const LANES = 1;
 /** A file from elsewhere must not ask for more memory than this: 2^20 takes 1 GiB. */
@@ -142,7 +142,7 @@ function isWithin(value: number, { min, max }: { readonly min: number; readonly 
 /** A try takes half a second and 128 MiB; a chunk is one write. */
 const USUAL = { costBits: 17, chunkBytes: 1024 * 1024 } as const;
 
-/** Seals what is written with a passphrase, and passes it on. */
+/** Encrypts everything that is written with a passphrase, and forwards it. */
 export class SealedSink implements ByteSink {
   readonly #to: ByteSink;
   readonly #keys: SealKeys;

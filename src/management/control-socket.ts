@@ -7,21 +7,21 @@ import type { OperatorRequests } from "../identity/operator-requests.ts";
 import { systemClock } from "../kit/clock.ts";
 import { createServer } from "../kit/node-http.ts";
 
-/** What the command line may ask of a running service on the same machine, by name. */
+/** The requests of the command line to a running service on the same machine, by name. */
 export type ControlRequests = OperatorRequests & {
   /** Copies the SQLite database into a new file. */
   readonly copyDatabase: (input: { readonly to: string }) => Promise<unknown>;
-  /** What a look at the whole database gave, and how much there may be. */
+  /** The report of a database inspection, and the storage limits. */
   readonly inspectDatabase: () => Promise<unknown>;
-  /** Who uses what of the disk. */
+  /** The disk usage. */
   readonly storage: () => Promise<unknown>;
   /** Installs the packages of apps again that are missing. */
   readonly repairEnvironments: () => Promise<unknown>;
 };
 
-/** Whoever waits for something that takes long hears so often that the service is there. */
-const BEAT_MS = 2_000;
-/** A service that says nothing for this long hangs, or is stopped. */
+/** The interval of heartbeats while a request takes long. */
+const HEARTBEAT_MS = 2_000;
+/** A service without a heartbeat for this long hangs or is stopped. */
 export const SILENCE_MS = 15_000;
 const MAX_INPUT_BYTES = 64 * 1024;
 
@@ -30,12 +30,12 @@ export function controlSocketPath(runtimeDir: string): string {
   return path.join(runtimeDir, "control.sock");
 }
 
-/** The header in which whoever asks shows the key. */
+/** The header with the client's key. */
 export const KEY_HEADER = "x-control-key";
 
 /**
- * What the service wants to see: an app that may use unix sockets can connect to any path, but behind its walls it
- * cannot read the file. Empty where there is none.
+ * The key that clients must send: an app that may use unix sockets can connect to any path, but behind its walls it cannot
+ * read this file. Empty if there is none.
  */
 export function controlKey(runtimeDir: string): string {
   try {
@@ -61,9 +61,9 @@ export async function openControlSocket(runtimeDir: string, requests: ControlReq
       return send(response, 403, { message: "it was asked without the key in its runtime directory" });
     }
     response.writeProcessing();
-    const beat = systemClock.every(BEAT_MS, () => response.writeProcessing());
+    const heartbeat = systemClock.every(HEARTBEAT_MS, () => response.writeProcessing());
     answer(requests, request)
-      .finally(() => beat.cancel())
+      .finally(() => heartbeat.cancel())
       .then(
         (result) => send(response, 200, result ?? null),
         (error: unknown) =>

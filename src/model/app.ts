@@ -38,7 +38,7 @@ export type Parameter = {
   readonly required: boolean;
   readonly annotation: string | null;
   readonly default: string | null;
-  /** As far as its type hint and its default tell; absent where nobody looked. */
+  /** As far as its type hint and default say; absent if they were not examined. */
   readonly schema?: JsonSchema;
 };
 
@@ -97,7 +97,7 @@ export type Version = VersionBlobs & {
   readonly createdAt: number;
 };
 
-/** How an app that is served does right now. */
+/** The current status of an app that is served. */
 export type Glance = {
   readonly appNumber: number;
   readonly version: { readonly number: number; readonly buildId: string };

@@ -24,7 +24,7 @@ export type Delivery = {
   readonly updatedAt: number;
 };
 
-/** A delivery that nobody has tried yet; `nextAt` says when it is first due. */
+/** A delivery without an attempt yet; `nextAt` says when the first is due. */
 export type NewDelivery = Omit<Delivery, "state" | "attempts" | "updatedAt">;
 
 /** One try at a delivery, as it is kept on record. */

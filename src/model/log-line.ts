@@ -3,7 +3,7 @@ export type LogLine = {
   /** The line's time and place in one: see `logIdAt`. */
   readonly id: string;
   readonly appNumber: number;
-  /** The run that printed it; null for what no run did, or where nobody can tell. */
+  /** The run that printed it; null if no run did, or if it is unknown. */
   readonly runId: string | null;
   readonly replicaId: string;
   /** 1, 2, 3… within the replica. */

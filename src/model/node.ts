@@ -1,15 +1,15 @@
 /** What a node says of itself. */
 export type NodeDetails = {
-  /** Of the machine, or as the operator calls it. */
+  /** The name of its host. */
   readonly name: string;
   /** The data directory it runs on: the same after a restart there. */
   readonly home: string;
   readonly capacity: NodeCapacity;
   readonly release: string;
-  /** What its replicas were executing at its last sign of life. */
+  /** How many runs its replicas were executing at its last heartbeat. */
   readonly runs: number;
   readonly startedAt: number;
-  /** Where agents of seats elsewhere reach it, as `host:port`; absent where it has none. */
+  /** Where agents of remote seats reach it, as `host:port`; absent without remote seats. */
   readonly seatAddress?: string;
   /** Where its management API may be reached from other machines, as `address:port`. */
   readonly managementAddresses: readonly string[];

@@ -124,7 +124,7 @@ type RunProgress = Omit<
   | "updatedAt"
 >;
 
-/** Of a run that nobody has begun. */
+/** Of a run that has not begun. */
 export const NOT_BEGUN = {
   statusCode: null,
   attempt: 1,

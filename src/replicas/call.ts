@@ -14,51 +14,48 @@ export type Chunk = {
   readonly wireBytes: number;
 };
 
-/** Who waits for a call. */
+/** Receives what becomes of a call. */
 export type CallReader = {
-  /** The function gave an iterator: chunks follow, then the end. */
+  /** The function returned an iterator: chunks follow, then the end. */
   onStream?(): void;
   onChunk?(chunk: Chunk): void;
   /** A server waits for the request's body. */
   onContinue?(): void;
-  /** A server has begun to answer: its body goes into what this gives, if anything; then the end. */
+  /** A server has begun to answer: its body goes into the returned sink, then comes the end. */
   onResponse?(head: ResponseHead, flow: ResponseFlow): ResponseSink | null;
-  /** A server agrees to a WebSocket: the connection to it, what has come on it so far, and whom to tell of its end. */
+  /** A server accepts a WebSocket: its connection, the bytes already read, and a callback for its end. */
   onUpgrade?(head: ResponseHead, app: Socket, rest: Buffer, onOver: ConversationEnd): Conversation | null;
   /** Exactly once. */
   onEnd(outcome: Outcome): void;
 };
 
-/**
- * How much a reader grants at a time. It is a quarter of the credit that a generator starts with, which therefore never
- * waits for what its reader holds back.
- */
+/** How much credit a reader grants at a time: a quarter of the initial credit, so that a generator never waits for it. */
 export const GRANT_BYTES = INITIAL_CREDIT_BYTES / 4;
 
-/** The replica that holds a call, as far as a call's reader needs it. */
+/** The replica that holds a call, as a call's reader sees it. */
 export type CallHolder = {
   readonly id: string;
   readonly readyAt: number;
-  /** Lets a generator send so many more bytes. */
+  /** Lets a generator send that many more bytes. */
   grant(call: Call, bytes: number): void;
 };
 
 /** What carries a call to a server. */
 type CallExchange = {
-  /** Nobody wants its answer. */
+  /** Its answer is no longer needed. */
   cancel(): void;
-  /** Its server has gone. */
+  /** Its server is gone. */
   destroy(): void;
-  /** The replica ends: those who talk are told to come again. */
+  /** The replica is ending: WebSocket clients are told to reconnect. */
   retire(): void;
 };
 
 /**
  * One run handed to one replica.
  *
- * waiting → handed → done, and back from handed to waiting when it is withdrawn before it began or when its
- * replica died before it began. `hasEnded` is what the reader knows; the slot is free only when the replica
- * has said so, which for a call that was cancelled or timed out comes later.
+ * waiting → handed → done, and back from handed to waiting when it is withdrawn before it began, or when its replica
+ * died before it began. `hasEnded` is what the reader knows; the slot is free only when the replica reports the end,
+ * which comes later for a call that was cancelled or timed out.
  */
 export class Call implements SlotCall {
   readonly runId: string;
@@ -70,25 +67,25 @@ export class Call implements SlotCall {
   readonly http: HttpCallRequest | null;
   /** What carries it to a server and back. */
   exchange: CallExchange | null = null;
-  /** What a server has got and sent of it; null until it has been sent. */
+  /** Bytes received and sent by the server; null until the request is sent. */
   traffic: Traffic | null = null;
-  /** It goes on for as long as those who talk like: no time limit of calls holds for it. */
+  /** A WebSocket, which has no time limit. */
   isEndless = false;
   /** The id on its replica's wire; 0 while waiting. */
   wireId = 0;
   holder: CallHolder | null = null;
-  /** How far it has come on that wire. */
+  /** Its phase on that wire. */
   phase: CallPhase = "handed";
-  /** How many more bytes of chunks it may send; while any are left, a chunk of any size. */
+  /** How many more bytes of chunks it may send. A last chunk may exceed it. */
   creditBytes = 0;
   hasEnded = false;
   isCancelled = false;
   /** Monotonic milliseconds. */
   enqueuedAt = 0;
   handedAt = 0;
-  /** The count of milliseconds with a ready replica, when the call began to wait. */
+  /** The ready clock when the call began to wait. */
   readyMsAtStart = 0;
-  /** Milliseconds of the wait in which no replica was ready. */
+  /** How long no replica was ready during the wait. */
   coldMs = 0;
 
   constructor(
@@ -111,7 +108,7 @@ export class Call implements SlotCall {
     this.exchange?.retire();
   }
 
-  /** Tells the reader how it ended, the first time. */
+  /** Tells the reader how it ended. Only the first call counts. */
   end(outcome: Outcome): void {
     if (this.hasEnded) return;
     this.hasEnded = true;
@@ -121,47 +118,47 @@ export class Call implements SlotCall {
 
 /** A request's body that comes piece by piece. */
 export type BodySource = {
-  /** How many bytes it has; null where only its end tells. */
+  /** Its length in bytes; null if it is chunked. */
   readonly length: number | null;
-  /** Begins to read; `take` gives whether more may come at once, and calls `onSent` when nobody needs the bytes. */
+  /** Begins to read. `take` returns whether there is room for more, and calls `onSent` when the bytes are no longer needed. */
   start(
     take: (bytes: Buffer, onSent?: () => void) => boolean,
     end: (trailers: readonly string[]) => void,
   ): void;
-  /** `take` said no before: now there is room again. */
+  /** `take` has room again. */
   resume(): void;
-  /** The rest is of no use to anybody. */
+  /** The rest is not needed. */
   stop(): void;
 };
 
 /** A request on its way to a server. */
 export type HttpCallRequest = HttpRequest & {
   readonly body: Buffer | BodySource;
-  /** How much of the response's body is kept beside what its caller gets. */
+  /** How much of the response's body is kept for storage. */
   readonly keptBytes: number;
-  /** A response whose body is larger than that has failed: somebody will ask for it. */
+  /** A larger response fails, because it has to be stored. */
   readonly mustKeep: boolean;
   /** It asks for a WebSocket. */
   readonly isUpgrade?: boolean;
 };
 
-/** How many bytes of bodies, or of a WebSocket's frames, a server has got and sent. */
+/** Bytes of bodies, or of WebSocket frames, to and from a server. */
 type Traffic = { readonly requestBytes: number; readonly responseBytes: number };
 
-/** A connection of two who talk as they like, a WebSocket. */
+/** An open WebSocket. */
 export type Conversation = Traffic & {
-  /** Says goodbye to both; nothing more passes. */
+  /** Sends a close frame to both sides and forwards nothing more. */
   close(code: number, reason: string): void;
 };
 
-/** Tells of its end; `isCut`: the app has broken it off. */
+/** Called when it ends. `isCut`: the app closed it without a close frame. */
 export type ConversationEnd = (isCut: boolean) => void;
 
 /** Where a response's body goes. */
 export type ResponseSink = {
   /**
-   * Gives whether more may come at once; if not, `resume` of the flow is called later. `onSent` is called when the sink
-   * does not need the bytes any more.
+   * Returns whether there is room for more; if not, `resume` of the flow is called later. `onSent` is called when the
+   * sink no longer needs the bytes.
    */
   write(bytes: Buffer, onSent?: () => void): boolean;
   trailers(trailers: readonly string[]): void;
@@ -172,13 +169,13 @@ export type ResponseFlow = { pause(): void; resume(): void };
 
 export type { ResponseHead };
 
-/** Room for so many ended calls before the table is made anew. */
+/** Ended calls at the front before the table is copied. */
 const MAX_GAP = 1024;
 
 /**
- * Calls by their ids on a wire, which grow, oldest first. Not a `Map`: when one makes itself anew it leaves its old
- * table behind with what was in it and a pointer to the new one. Once such a table is old, the young generation's
- * collector takes all of them for living; every call then survived to the next full collection, at 13 µs a call.
+ * Calls by their ascending wire ids, oldest first. Not a `Map`: when a map grows, its old table keeps its entries and
+ * points to the new one. Once such a table is old, the garbage collector for young objects treats its entries as alive;
+ * every call then survived to the next full collection, at 13 µs a call.
  */
 export class CallTable {
   #items: (Call | undefined)[] = [];

@@ -5,13 +5,13 @@ import { callMove, controlMove, frameName } from "./wire-order.ts";
 import type { ControlPhase } from "./wire-order.ts";
 import { BadFrame } from "../engines/protocol.ts";
 
-/** How much may wait for a replica to read, and to answer: many times what any load causes. */
+/** How much may be unread and unanswered: many times what any load causes. */
 const MAX_UNREAD_BYTES = 256 * 1024;
 const MAX_UNANSWERED = 10_000;
 
 /**
- * A replica's control connection: what must not wait behind a call. Throws `BadFrame` for a replica that answers what
- * nobody asked, or neither reads nor answers.
+ * A replica's control connection, for messages that must not wait behind a call. Throws `BadFrame` for a replica that
+ * sends unsolicited answers, or neither reads nor answers.
  */
 export class Control {
   readonly #socket: Socket;
@@ -21,7 +21,7 @@ export class Control {
     admit: (type, callId, length) => this.#admit(type, callId, length),
     onFrame: (type, callId) => this.#receive(type, callId),
   });
-  /** Calls that were asked back and how often, by their ids; a call may be over before its answer comes. */
+  /** How often each call was asked back, by wire id. A call may be over before the answer. */
   readonly #asked = new Map<number, number>();
   #phase: ControlPhase = "quiet";
 
@@ -45,7 +45,7 @@ export class Control {
     this.#ask(FRAME.CANCEL, call);
   }
 
-  /** Lets a stream send so many more bytes. */
+  /** Lets a stream send that many more bytes. */
   grant(call: Call, bytes: number): void {
     call.creditBytes += bytes;
     this.#write(packFrame(FRAME.CREDIT, call.wireId, bytes));
@@ -58,7 +58,7 @@ export class Control {
     this.#write(packFrame(FRAME.PING, 0));
   }
 
-  /** Nothing new will come. */
+  /** Announces that no more calls follow. */
   stop(): void {
     this.#write(packFrame(FRAME.STOP, 0));
   }
@@ -102,7 +102,7 @@ export class Control {
     if (left > 0) this.#asked.set(callId, left);
     else this.#asked.delete(callId);
     const call = this.#calls.get(callId);
-    // Its result was on the wire before this.
+    // Its result came first, on the wire.
     if (!call) return;
     const next = callMove(call.phase, type);
     if (!next) throw new BadFrame(`${frameName(type)} out of turn`);

@@ -13,7 +13,7 @@ import type { Capacity } from "./slots/capacity.ts";
 import { desiredReplicas } from "./slots/scale.ts";
 import type { Load } from "./slots/scale.ts";
 
-/** Counts the milliseconds in which at least one replica was ready: only those count against a waiting call. */
+/** Counts the time in which at least one replica was ready: only that counts against a waiting call. */
 export class ReadyClock {
   #countedMs = 0;
   #readySince: number | null = null;
@@ -32,22 +32,22 @@ export class ReadyClock {
 const BASE_MS = 250;
 const MAX_MS = 30_000;
 
-/** Decides when a replica may be started again after one that failed. The first crash costs no wait. */
+/** The backoff after replicas that failed. The first crash costs no wait. */
 export class CrashLoop {
   #failures = 0;
   #failedAt = Number.NEGATIVE_INFINITY;
   #notBefore = 0;
-  /** Why the app could not start, as long as its latest start failed. */
+  /** Why the latest start failed; null if it did not. */
   initFailure: InitFailure | null = null;
 
-  /** The latest replica to start or to be called failed. */
+  /** The latest replica failed. */
   get hasFailed(): boolean {
     return this.#failures > 0;
   }
 
-  /** A replica that was started at `startedAt` died on its own, or could not start. */
+  /** Records a replica that died by itself, or could not start. */
   record(startedAt: number, now: number, initFailure: InitFailure | null): void {
-    // One of those that were there at the last failure already: several at once are one failure.
+    // It was already running at the last failure: several at once count as one failure.
     if (startedAt < this.#failedAt) return;
     this.initFailure = initFailure;
     this.#failures += 1;
@@ -56,7 +56,7 @@ export class CrashLoop {
     this.#notBefore = isFirst ? now : now + backoffMs(this.#failures, BASE_MS, MAX_MS);
   }
 
-  /** A replica has answered a call: the app is well. */
+  /** A replica has answered a call: the app works. */
   forgive(): void {
     this.#failures = 0;
     this.#notBefore = 0;
@@ -67,21 +67,21 @@ export class CrashLoop {
   }
 }
 
-/** What a replica that is gone had in its hands. */
+/** The calls of a replica that is gone. */
 type Divided<C> = { readonly begun: readonly C[]; readonly waiting: readonly C[] };
 
 const NOTHING_MEASURED = { callsPerSecond: 0, usedPercent: 0 };
-/** A place that ends sooner than this after its app was ready may have been ended by the app. */
+/** A machine that ends sooner after its app was ready may have been ended by the app. */
 const SETTLED_MS = 60_000;
 
-/** The replicas of one version: starts as many as the load asks for, stops those idle for the cooldown. */
+/** The replicas of a version: starts as many as the load needs, and stops those idle for the cooldown. */
 export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   /** Counts the time in which at least one replica was ready. */
   readonly readyClock = new ReadyClock();
   readonly replicas = new Set<R>();
   /** The ready ones, oldest first. */
   ready: readonly R[] = [];
-  /** Of those, the ones that answer: only they are given calls. */
+  /** The ready ones that respond: only they are given calls. */
   awake: readonly R[] = [];
   #scaling: ScalingConfig;
   readonly #source: ReplicaSource<C, R>;
@@ -94,12 +94,12 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   #timer: Timer | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
   #isStopping = false;
-  /** One replica is all there can be; null until the first one has told, and then there is no second before that. */
+  /** Whether only one replica can run; null until the first one is ready, and no second is started before that. */
   #single: boolean | null;
   /** The port that the last replica to fail could not listen on; null for none. */
   #portInUse: number | null = null;
   readonly #emptied = Promise.withResolvers<void>();
-  /** Those whose place is about to end. Each takes calls until another is there in its place. */
+  /** Replicas whose machine is about to end. Each takes calls until its replacement is ready. */
   readonly #leaving = new Set<R>();
   /** No replica is to start. */
   #isVacant = false;
@@ -124,7 +124,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     });
   }
 
-  /** Whether it was found that there can be only one replica. */
+  /** Whether only one replica can run. */
   get isSingle(): boolean {
     return this.#single === true;
   }
@@ -139,14 +139,14 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     return this.ready.length === 0 ? this.#crashes.initFailure : null;
   }
 
-  /** Why a call would wait in vain now, and for how long that will be so. */
+  /** Why a call cannot be served now, and for how long. */
   failure(now: number): { failure: InitFailure; waitMs: number } | null {
     const { initFailure } = this.#crashes;
     const waitMs = this.holdMs(now);
     return initFailure && waitMs > 0 ? { failure: initFailure, waitMs } : null;
   }
 
-  /** Other limits from now on; what runs is not touched. */
+  /** Changes the limits; running calls are not affected. */
   setScaling(scaling: ScalingConfig): void {
     this.#scaling = scaling;
     this.#meter.setScaling(scaling);
@@ -159,13 +159,13 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     if (this.#isStopping) return;
     const now = this.#clock.monotonic();
     const wanted = desiredReplicas(this.#scaling, {
-      calls: this.#events.demand().calls + this.#deafSlots(),
+      calls: this.#events.demand().calls + this.#silentSlots(),
       ...this.#measured(now),
     });
     const most = this.#isVacant ? 0 : this.#single === false ? wanted : 1;
     const desired = Math.min(most, wanted);
     let living = 0;
-    // Where there is room for one, another starts only when the last is gone.
+    // If only one can run, another starts only when the last is gone.
     for (const replica of this.replicas) if (this.#isLasting(replica) || this.isSingle) living += 1;
     const waitMs = this.#crashes.waitMs(now);
     if (living < desired && waitMs > 0) this.#lookAgainIn(waitMs);
@@ -176,16 +176,16 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
 
   /** A call found every slot taken: more replicas are wanted, if there may be more. */
   grow(): void {
-    // Those that are ending do not count: they may take as long as their last call does.
+    // Ending replicas do not count: their last call may take long.
     if (this.ready.length < this.#scaling.maxReplicas) this.scale();
   }
 
-  /** A replica has fallen idle: it may have to go when its cooldown is over. */
+  /** A replica is idle: it may be stopped after its cooldown. */
   noteIdle(): void {
     if (this.#timer === null) this.#lookAgainIn(this.#scaling.cooldownSeconds * 1000);
   }
 
-  /** A replica has answered: the app is well. */
+  /** A replica has answered: the app works. */
   noteHealth(): void {
     this.#crashes.forgive();
   }
@@ -258,7 +258,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     const [relieved] = this.#leaving.has(replica) ? [] : this.#leaving;
     if (relieved) this.retire(relieved);
     this.noteIdle();
-    // Those that calls have asked for meanwhile.
+    // Start the replicas that calls have asked for meanwhile.
     if (isFirst) this.scale();
   }
 
@@ -270,26 +270,25 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     if (replica.state === "gone" || this.#isStopping) return;
     this.#leaving.add(replica);
     const { readyAt, state } = replica;
-    // An app can have its place end, as often as it can crash. The first time costs no wait, as a drained machine does not.
+    // An app may cause the end of its machine, like a crash. The first time costs no wait: it may be a drained machine.
     if (readyAt === 0 || this.#clock.now() - readyAt < SETTLED_MS)
       this.#crashes.record(startedAt, this.#clock.monotonic(), null);
     this.scale();
-    // One that takes no calls yet is of no use meanwhile.
+    // A starting replica will not be of use.
     if (state === "starting") this.retire(replica);
   }
 
-  /** Where nobody is to come, there is nobody to wait for. */
+  /** Retires leaving replicas for which no replacement is starting. */
   #dismiss(): void {
     if (this.#leaving.size === 0) return;
     const isAwaited = [...this.replicas].some((each) => each.state === "starting" && this.#isLasting(each));
     if (!isAwaited) for (const replica of this.#leaving) this.retire(replica);
   }
 
-  /** Its free slots are of no use meanwhile. */
   #onSilence(isSilent: boolean): void {
     this.#setReady(this.ready);
     if (!isSilent) this.#events.onAwake();
-    // One that wakes may be one too many by now, and its cooldown may be over.
+    // A replica that responds again may be surplus by now.
     this.scale();
   }
 
@@ -298,8 +297,8 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.awake = ready.filter(({ isSilent }) => !isSilent);
   }
 
-  /** Places that look free and take no call. */
-  #deafSlots(): number {
+  /** Free slots of silent replicas. */
+  #silentSlots(): number {
     const slots = this.#scaling.replicaConcurrency;
     return this.ready.reduce(
       (sum, { isSilent, calls }) => sum + (isSilent ? Math.max(0, slots - calls.size) : 0),
@@ -307,7 +306,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     );
   }
 
-  /** What a replica uses after idling for a whole cooldown is not due to calls; if all have, the app is idle. */
+  /** Replicas that were idle for a whole cooldown do not count: what they use is not due to calls. */
   #measured(now: number): Omit<Load, "calls"> {
     if (!this.#meter.isRunning) return NOTHING_MEASURED;
     const since = now - this.#scaling.cooldownSeconds * 1000;
@@ -342,7 +341,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#departures.notify();
   }
 
-  /** One start may end without an explanation, by an accident of the machine; the second time the app is to blame. */
+  /** A first unexplained failure to start may be an accident of the machine; a second one is the app's fault. */
   #failureToStart(replica: R, exit: Exit): InitFailure | null {
     if (exit.initFailure || replica.readyAt > 0) return exit.initFailure;
     if (!exit.isOutOfMemory && !this.#crashes.hasFailed) return null;
@@ -350,7 +349,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     return { message, traceback: message };
   }
 
-  /** A port that one replica has and another cannot get. Once may be chance: some servers pick a port at random. */
+  /** A port that two replicas cannot share. Once may be chance: some servers pick a port at random. */
   #notePort(replica: R, port: number | null): void {
     const isAgain = port !== null && port === this.#portInUse && this.ready.length > 0;
     this.#portInUse = port;
@@ -360,7 +359,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#events.onLog(replica, { stream: "stderr", runId: null, text });
   }
 
-  /** What is in flight has its own time limit; a replica that outlives even that is stuck. */
+  /** Calls have their own time limit; a replica that outlives even that is stuck. */
   #stopSeconds(): number {
     return this.#scaling.responseGracePeriodSeconds + 6;
   }

@@ -40,7 +40,7 @@ export function packFrame(type: number, callId: number, count?: number): Buffer 
   return frame;
 }
 
-/** What a CALL frame says. */
+/** The content of a CALL frame. */
 export type PackedCall = {
   readonly wireId: number;
   readonly runId: string;
@@ -49,7 +49,7 @@ export type PackedCall = {
   readonly body: Buffer;
 };
 
-/** The frames of many calls in as few buffers as possible; only a large body stays in its own. */
+/** The frames of many calls in as few buffers as possible; only large bodies stay in their own. */
 export function packCalls(calls: readonly PackedCall[]): Buffer[] {
   let bytes = 0;
   for (const call of calls) bytes += headBytes(call) + (isCopied(call) ? call.body.length : 0);
@@ -71,7 +71,7 @@ export function packCalls(calls: readonly PackedCall[]): Buffer[] {
   return parts;
 }
 
-/** A second write costs more than the copy of a few kilobytes. */
+/** Copying a few kilobytes costs less than a second write. */
 function isCopied({ body }: PackedCall): boolean {
   return body.length <= 8192;
 }
@@ -80,7 +80,7 @@ function headBytes({ functionName }: PackedCall): number {
   return HEAD_BYTES + 1 + RUN_ID_BYTES + functionName.length;
 }
 
-/** Writes all of a call's frame but its body; where that begins. */
+/** Writes a call's frame up to its body; returns where the body begins. */
 function writeHead(call: PackedCall, frames: Buffer, at: number): number {
   const { wireId, runId, functionName, body } = call;
   const end = at + headBytes(call);
@@ -93,32 +93,32 @@ function writeHead(call: PackedCall, frames: Buffer, at: number): number {
   return end;
 }
 
-/** Each piece of a frame larger than this is shown as it arrives, so that it can be checked bit by bit. */
+/** The pieces of larger frames are reported as they arrive, so that they can be checked bit by bit. */
 export const LARGE_BYTES = 256 * 1024;
 
 /** What a reader of frames asks and tells. */
 export type FrameEvents = {
-  /** Asked at a frame's head, before any of its payload is kept; throws `BadFrame` for one that may not come. */
+  /** Called with a frame's head, before its payload is kept; throws `BadFrame` for an illegal frame. */
   admit(type: number, callId: number, length: number): void;
   /** A whole frame. The payload is a view into what arrived, not a copy. */
   onFrame(type: number, callId: number, payload: Buffer): void;
-  /** So much of a large payload has come; the same bytes again at its end. */
+  /** The part of a large payload that has arrived so far. */
   onPart?(type: number, callId: number, payload: Buffer): void;
 };
 
-/** Cuts what arrives into frames. It holds one unfinished frame at most, and that only if it was admitted. */
+/** Cuts data into frames. It holds at most one unfinished frame, which was admitted. */
 export class FrameReader {
   readonly #events: FrameEvents;
   /** An unfinished frame, from its head on. */
   readonly #open = new GrowingBytes();
-  /** Of the unfinished frame, once its head is whole; then it was admitted. */
+  /** The length of the unfinished frame, once its head is complete and admitted. */
   #openBytes = HEAD_BYTES;
 
   constructor(events: FrameEvents) {
     this.#events = events;
   }
 
-  /** Whether all of it was copied: then nobody looks at `data` again. */
+  /** Returns whether all of it was copied, so that `data` can be reused. */
   push(data: Buffer): boolean {
     let at = this.#open.length > 0 ? this.#goOn(data) : 0;
     let isCopied = true;
@@ -138,7 +138,7 @@ export class FrameReader {
     return isCopied;
   }
 
-  /** Adds to the unfinished frame; where the next one begins. */
+  /** Adds to the unfinished frame; returns where the next one begins. */
   #goOn(data: Buffer): number {
     const open = this.#open;
     let at = 0;
@@ -165,7 +165,7 @@ export class FrameReader {
     this.#showPart();
   }
 
-  /** How many bytes the frame has whose head is there. */
+  /** The length of the frame whose head is at `at`. */
   #admit(data: Buffer, at: number): number {
     const length = data.readUInt32LE(at);
     this.#events.admit(data[at + HEAD_BYTES - 1]!, data.readUInt32LE(at + 4), length);

@@ -3,16 +3,15 @@ import type { HardwareConfig, ScalingConfig } from "../model/app-config.ts";
 import type { Usage } from "../engines/engine.ts";
 
 const READINGS_AN_INTERVAL = 10;
-/** However short the interval: a look at a replica takes 0.1 ms of processor time (measured on a busy machine). */
+/** The shortest gap: measuring a replica takes 0.1 ms of processor time (measured on a busy machine). */
 const LEAST_GAP_MS = 1_000;
 const GB = 1e9;
 
 /** What a replica may use. */
 export type Allowance = Pick<HardwareConfig, "cpu" | "memoryGb">;
 
-/** What a meter asks of its owner, and tells it. */
 type MeterEvents<R> = {
-  /** The replicas to look at. */
+  /** The replicas to measure. */
   ready(): readonly R[];
   /** How many calls have arrived so far. */
   arrivals(): number;
@@ -21,8 +20,8 @@ type MeterEvents<R> = {
 };
 
 /**
- * Measures what scaling follows over `evaluation_interval_seconds`, by a timer and never by a call. It rests when
- * the metric is concurrency, which is known at any time.
+ * Measures the scaling metric over `evaluation_interval_seconds`, on a timer and not per call. It is stopped for the
+ * metric concurrency, which is always known.
  */
 export class Meter<R extends { usage(): Promise<Usage | null> }> {
   readonly #clock: Clock;
@@ -44,7 +43,7 @@ export class Meter<R extends { usage(): Promise<Usage | null> }> {
     this.#arrivals = new Window(this.#intervalMs);
   }
 
-  /** Another metric or interval from now on: what was measured before tells nothing of it. */
+  /** Changes metric or interval, which discards earlier measurements. */
   setScaling({ scalingMetric, evaluationIntervalSeconds }: ScalingConfig): void {
     const intervalMs = evaluationIntervalSeconds * 1000;
     if (scalingMetric === this.#metric && intervalMs === this.#intervalMs) return;
@@ -53,7 +52,7 @@ export class Meter<R extends { usage(): Promise<Usage | null> }> {
     this.stop();
   }
 
-  /** Measures from now on, if there is anything to measure. */
+  /** Starts, if there is anything to measure. */
   start(): void {
     if (this.#timer || this.#metric === "concurrency_utilization") return;
     this.#arrivals.add(this.#clock.monotonic(), this.#events.arrivals());
@@ -61,7 +60,7 @@ export class Meter<R extends { usage(): Promise<Usage | null> }> {
     this.#timer = this.#clock.every(gapMs, () => this.#measure());
   }
 
-  /** Rests, and forgets what it has measured. */
+  /** Stops, and discards all measurements. */
   stop(): void {
     this.#timer?.cancel();
     this.#timer = null;
@@ -77,7 +76,7 @@ export class Meter<R extends { usage(): Promise<Usage | null> }> {
     return this.#arrivals.growthPerMs * 1000;
   }
 
-  /** What a replica used of its allowance over the interval; 0 where that is not measured. */
+  /** What a replica used of its allowance over the interval; 0 if not measured. */
   usedPercent(replica: R): number {
     const window = this.#usage.get(replica);
     if (!window) return 0;
@@ -100,13 +99,13 @@ export class Meter<R extends { usage(): Promise<Usage | null> }> {
     }
   }
 
-  /** One after the other: however many there are, they keep nothing else waiting. */
+  /** One after the other, so that they block nothing else. */
   async #lookAtAll(): Promise<void> {
     const usageOf = this.#usage;
     const isCpu = this.#metric === "cpu_utilization";
     for (const replica of this.#events.ready()) {
       const usage = await replica.usage();
-      // It was stopped meanwhile, or measures something else.
+      // The meter was stopped or changed meanwhile.
       if (usageOf !== this.#usage) return;
       if (!usage) continue;
       const window = usageOf.get(replica) ?? new Window(this.#intervalMs);
@@ -119,7 +118,7 @@ export class Meter<R extends { usage(): Promise<Usage | null> }> {
 
 type Point = { readonly at: number; readonly value: number };
 
-/** What was read of a number over the latest interval. Times are monotonic milliseconds. */
+/** Readings of a number over the latest interval. Times are monotonic milliseconds. */
 export class Window {
   readonly #intervalMs: number;
   /** Oldest first; the first may be older than the interval, so that all of it is covered. */
@@ -129,17 +128,14 @@ export class Window {
     this.#intervalMs = intervalMs;
   }
 
-  /** Notes what the number is now. */
+  /** Adds a reading. */
   add(at: number, value: number): void {
     this.#points.push({ at, value });
     const begin = at - this.#intervalMs;
     while ((this.#points[1]?.at ?? Number.POSITIVE_INFINITY) <= begin) this.#points.shift();
   }
 
-  /**
-   * What a number that only grows grew by, per millisecond of the interval. Time before the first reading counts as
-   * no growth: what was just begun is not taken for what goes on.
-   */
+  /** The growth of a counter per millisecond of the interval. Time before the first reading counts as no growth. */
   get growthPerMs(): number {
     const first = this.#points[0];
     const last = this.#points.at(-1);

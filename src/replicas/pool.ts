@@ -15,33 +15,32 @@ import { functionReplicas } from "./replica.ts";
 import { serverReplicas } from "./server/server-replica.ts";
 import { Slots } from "./slots/slots.ts";
 
-/** What a pool is made of. */
 export type PoolParts = {
   /** Where its replicas start. */
   readonly seats: Pick<Seats, "start" | "serve" | "close">;
   readonly home: Home;
   readonly clock: Clock;
   readonly events: PoolEvents;
-  /** What earlier versions of the app have counted, to go on from. */
+  /** The counts of earlier versions of the app. */
   readonly counts?: FleetCounts;
-  /** The app's owner: all apps of one owner share one turn when output is read. */
+  /** The app's owner: the output of all apps of one owner shares one turn. */
   readonly owner?: string;
 };
 
-/** A line some replica of the pool printed. */
+/** A line that a replica of the pool printed. */
 export type PoolLogLine = PrintedLine & { readonly replicaId: string };
 
-/** What the owner of a pool learns from it. */
+/** What a pool reports. */
 export type PoolEvents = {
   onLog(line: PoolLogLine): void;
-  /** The first replica has said what `main.py` offers. */
+  /** The first replica has reported the functions of `main.py`. */
   onFunctions(functions: readonly FunctionSignature[]): void;
   onReplicaGone(replicaId: string, exit: Exit): void;
-  /** An error of our own, met while a replica was listened to; that replica is being ended. */
+  /** An internal error while reading from a replica, which is being ended. */
   onError(error: unknown): void;
 };
 
-/** What is not stored of a run that somebody waits for, whatever its app's configuration says. */
+/** What is not stored of a run with a waiting caller. */
 export type HiddenPayloads = { readonly input: boolean; readonly result: boolean };
 
 /** Where a run goes: to the replicas of a version. */
@@ -57,7 +56,7 @@ type PoolReplica = FleetReplica<Call>;
 
 /** The replicas of a version, and the slots in which they take calls. */
 export class Pool {
-  /** What `main.py` offers; null until a replica has said hello. */
+  /** The functions of `main.py`; null until a replica has sent HELLO. */
   functions: ReadonlyMap<string, FunctionSignature> | null = null;
   readonly slots: Slots<Call>;
   readonly counts: FleetCounts;
@@ -98,12 +97,12 @@ export class Pool {
     return this.#fleet.replicas;
   }
 
-  /** Whether it was found that there can be only one replica. */
+  /** Whether only one replica can run. */
   get isSingle(): boolean {
     return this.#fleet.isSingle;
   }
 
-  /** Calls that no replica holds. */
+  /** How many calls wait for a replica. */
   get waiting(): number {
     return this.slots.waiting;
   }
@@ -113,12 +112,12 @@ export class Pool {
     return this.slots.oldestWaitMs;
   }
 
-  /** Why the app could not start when it was last tried; null if it could. */
+  /** Why the latest start failed; null if it did not. */
   get startFailure(): InitFailure | null {
     return this.#fleet.startFailure;
   }
 
-  /** Whether it could not, and is not tried again yet. */
+  /** Whether it failed, and the next attempt has to wait. */
   get isHeldBack(): boolean {
     return this.#fleet.failure(this.#clock.monotonic()) !== null;
   }
@@ -128,12 +127,12 @@ export class Pool {
     return this.#fleet.ready.length;
   }
 
-  /** Starts again at once, whatever failed before: what was in the way is gone. */
+  /** Allows a start at once: the cause of earlier failures is gone. */
   forgive(): void {
     this.#fleet.noteHealth();
   }
 
-  /** Waits until so many replicas are ready or the signal says stop; gives why there is none if it cannot start. */
+  /** Waits until that many replicas are ready or the signal aborts; returns why if the app cannot start. */
   async started(count: number, signal: AbortSignal): Promise<InitFailure | null> {
     while (this.readyCount < count && !signal.aborted && !this.slots.isClosing) {
       const doomed = this.#fleet.failure(this.#clock.monotonic());
@@ -172,14 +171,14 @@ export class Pool {
 
   #onReady(functions: readonly FunctionSignature[]): void {
     if (!this.functions) this.#events.onFunctions(functions);
-    // Those of before may be in use elsewhere: equal ones are not kept twice.
+    // The earlier ones may be in use: equal ones are not kept twice.
     if (!this.functions || JSON.stringify(functions) !== JSON.stringify([...this.functions.values()]))
       this.functions = new Map(functions.map((signature) => [signature.name, signature]));
     this.#starts.notify();
     this.slots.handOver();
   }
 
-  /** A caller who misspelled a function is told those there are. */
+  /** Tells a caller who misspelled a function the existing ones. */
   #withFunctions(outcome: Outcome): Outcome {
     if (outcome.kind !== "no_function" || !this.functions) return outcome;
     return { ...outcome, functions: [...this.functions.keys()] };
@@ -191,7 +190,7 @@ export class Pool {
   }
 
   #onLog(replica: PoolReplica, line: PrintedLine): void {
-    // Raw descriptor output carries no tag; with one call in hand it can only be that one's.
+    // Output to a raw descriptor has no tag; if a single call is running, it belongs to that call.
     const [only] = line.runId === null && replica.calls.size === 1 ? replica.calls.values() : [];
     this.#events.onLog({ ...line, replicaId: replica.id, runId: line.runId ?? only?.runId ?? null });
   }

@@ -34,11 +34,11 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
   readonly #logs: LogSockets;
   #hello: readonly FunctionSignature[] | null = null;
   #nextWireId = 1;
-  /** Handed over in this tick. Not the calls themselves: one may be withdrawn, and get another id, before it leaves. */
+  /** Handed over in this tick. Copies, because a call may be withdrawn and get another id before the write. */
   #outgoing: PackedCall[] = [];
-  /** How it broke the protocol: from then on it is not listened to. */
+  /** How it broke the protocol: from then on it is ignored. */
   #fault: string | null = null;
-  /** It ended, and had not read all that was sent on its wire. */
+  /** It ended without reading all that was sent on its wire. */
   #hasUnread = false;
   readonly #wireClosed = Promise.withResolvers<void>();
 
@@ -47,7 +47,7 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     this.#events = events;
     this.#logs = new LogSockets(owner, {
       onLog: (line) => events.onLog(line),
-      onError: (error) => this.#accuse(error),
+      onError: (error) => this.#fail(error),
     });
     this.#inbox = new WireInbox(this.calls, limits, {
       onHello: ({ pid, functions }) => {
@@ -87,17 +87,17 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     return (await this.process?.usage(this.pid)) ?? null;
   }
 
-  /** Takes a connection that showed this replica's ticket. */
+  /** Takes a connection that presented this replica's ticket. */
   attach(kind: ConnectionKind, socket: Socket, pid: number | null = null): void {
     if (this.#fault !== null || this.state === "gone") {
       socket.destroy();
       return;
     }
-    if (kind === "wire") this.pid = pid ?? 0; // Inside its walls it may have another.
+    if (kind === "wire") this.pid = pid ?? 0; // Inside its walls it may have another id.
     try {
       this.#attach(kind, socket);
     } catch (error) {
-      this.#accuse(error);
+      this.#fail(error);
     }
   }
 
@@ -113,7 +113,7 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     if (waiting === 1) setImmediate(() => this.#flush(wire));
   }
 
-  /** Its wire ids, which only grow, near the end of their 32 bits: two days of full load. */
+  /** Its wire ids are close to 32 bits: after two days of full load. */
   get isWorn(): boolean {
     return this.#nextWireId > WORN_AT;
   }
@@ -176,7 +176,7 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     }
   }
 
-  /** One buffer, one write: a stream's own corking costs more a frame than the copy. */
+  /** One buffer, one write: corking the stream costs more per frame than the copy. */
   #flush(wire: Socket): void {
     const calls = this.#outgoing;
     if (calls.length === 0) return;
@@ -184,7 +184,7 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     for (const part of packCalls(calls)) wire.write(part);
   }
 
-  /** Reads a connection to its end; whatever goes wrong there ends this replica, and reaches nobody else. */
+  /** Reads a connection to its end; any error there ends only this replica. */
   #listen(socket: Socket, read: (data: Buffer) => void): void {
     socket.on("data", (data: Buffer) => {
       if (this.#fault !== null) return;
@@ -192,7 +192,7 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
       try {
         read(data);
       } catch (error) {
-        this.#accuse(error);
+        this.#fail(error);
       }
     });
     socket.on("close", () => void this.#lose());
@@ -204,12 +204,12 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     try {
       say(this.#control);
     } catch (error) {
-      this.#accuse(error);
+      this.#fail(error);
     }
   }
 
   /** A replica that does not speak the protocol cannot be trusted with another call. */
-  #accuse(error: unknown): void {
+  #fail(error: unknown): void {
     if (this.#fault !== null || this.state === "gone") return;
     this.#fault = error instanceof BadFrame ? error.message : "internal error in the service";
     if (!(error instanceof BadFrame)) this.#events.onError(error);
@@ -233,13 +233,13 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     await withTimeout(LAST_WORDS_MS, this.#wireClosed.promise, this.clock);
   }
 
-  /** A connection closed: the process is ending. How it ended is told by the engine, a moment later. */
+  /** A connection closed, so the process is ending. The engine reports how a moment later. */
   async #lose(): Promise<void> {
     if (this.state === "gone") return;
     try {
       this.retreat();
       const exited = this.process?.exited;
-      // If that comes, `#outlive` goes on from there.
+      // In that case `ReplicaLife` continues.
       if (exited && (await withTimeout(LAST_WORDS_MS, exited, this.clock))) return;
       this.kill();
       this.leave({ detail: "it closed its connection", initFailure: null });
@@ -254,32 +254,31 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     this.#control?.destroy();
     this.#logs.close(this.clock);
     const lost = [...this.calls.values()];
-    // What it had not read is the end of what was sent. If nothing else, that is the latest call.
+    // Unread data is the end of what was sent, which includes at least the latest call.
     const unread = (this.#hasUnread && this.calls.get(this.#nextWireId - 1)) || null;
     this.calls.clear();
     const initFailure = exit.initFailure ?? this.initFailure;
     this.#events.onGone({ ...this.#told(exit), initFailure }, lost, unread);
   }
 
-  /** Why we ended it, or else how it ended. */
+  /** Why the service ended it, or else how it ended. */
   #told(exit: Exit): Omit<Exit, "initFailure"> {
     if (this.#fault !== null) return { detail: `it broke the protocol: ${this.#fault}`, fault: this.#fault };
     return this.silence === null ? exit : { detail: this.silence, silence: this.silence };
   }
 }
 
-/** What is learned from a replica that takes its calls by the wire. */
+/** What a replica on the wire reports. */
 type WireReplicaEvents = Omit<ReplicaEvents<Call>, "onGone" | "onSingle" | "onLeaving"> & {
-  /** The process is gone; `lost` are the calls it held, oldest first, and `unread` is one that it cannot have begun. */
+  /** The process is gone; `lost` are its calls, oldest first, and `unread` is one that it cannot have begun. */
   onGone(exit: Exit, lost: readonly Call[], unread: Call | null): void;
 };
 
-/** What such a replica is made of. */
 type ReplicaParts = {
   readonly clock: Clock;
   readonly events: WireReplicaEvents;
   readonly limits: PayloadLimits;
-  /** Whose it is: what is read of all that is one owner's has one turn among those of others. */
+  /** All output of one owner shares one turn when it is read. */
   readonly owner?: string;
 };
 
@@ -288,7 +287,7 @@ type FunctionReplicasParts = Pick<ReplicaParts, "clock" | "owner"> & {
   readonly home: Home;
 };
 
-/** Starts the replicas that take calls by the wire: each starts in a seat and calls home. */
+/** Starts replicas that take calls over the wire: each starts in a seat and connects home. */
 export function functionReplicas(
   { scaling, limits, deployment }: AppConfig,
   { seats, home, clock, owner = "" }: FunctionReplicasParts,
@@ -297,7 +296,7 @@ export function functionReplicas(
     mayBeSingle: false,
     open: (id, events) => {
       let isConfined: Promise<void> | null = null;
-      // As soon as its process is known, and once: it goes on starting meanwhile.
+      // Once, as soon as its process is known; meanwhile it continues to start.
       const confine = (pid: number): Promise<void> | null => (isConfined ??= started?.confine?.(pid) ?? null);
       let started: Started | null = null;
       const replica: Replica = new Replica(id, {
@@ -324,23 +323,22 @@ export function functionReplicas(
           },
           onGone: (exit, lost, unread) => {
             home.forget(ticket);
-            // Calls begin in order, and a result is sent before the next call begins: only these can have begun. On
-            // the way from elsewhere results may have been lost, so that any of them can.
-            const begun = isElsewhere
+            // Calls begin in order, and a result is sent before the next call begins: only these can have begun. From
+            // another machine, results may have been lost, so any call can have begun.
+            const begun = isRemote
               ? lost
               : lost.slice(0, scaling.replicaConcurrency).filter((call) => call !== unread);
             const waiting = lost.filter((call) => !begun.includes(call));
             for (const call of waiting) call.wireId = 0;
-            // Its connections may have ended long before the news of how it did.
             const isTold = exit.fault !== undefined || exit.silence !== undefined;
             events.onGone(isTold ? exit : (started?.judge?.(exit) ?? exit), begun, waiting);
           },
         },
       });
-      let isElsewhere = false;
+      let isRemote = false;
       const ticket = home.expect((kind, socket, pid) => {
-        isElsewhere ||= socket.remoteAddress !== undefined;
-        // Of a failure whoever waits for it below hears.
+        isRemote ||= socket.remoteAddress !== undefined;
+        // A failure is reported by `onReady`.
         if (pid !== null) confine(pid)?.catch(() => {});
         replica.attach(kind, socket, pid);
       });

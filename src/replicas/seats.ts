@@ -14,18 +14,18 @@ const NEVER_STARTED: Started & StartedServer = {
 };
 
 /**
- * The seats of one version. The next replica starts where a template of the version sits, if that has room; once a
- * template may not fork, each replica gets a seat of its own.
+ * The seats of a version. A replica starts in a seat that has a template and room; once a template may not fork, each
+ * replica gets a seat of its own.
  */
 export class Seats {
   readonly #engine: Engine;
   readonly #home: Home;
   readonly #events: SeatEvents;
-  /** Those with a process left. */
+  /** Seats with a living process. */
   readonly #open = new Set<Seat>();
   /** The app's own servers that have not ended. */
   readonly #servers = new Set<StartedServer>();
-  /** Those that take more replicas, with how many they have. */
+  /** Seats that take more replicas, with their number of replicas. */
   readonly #taking = new Map<Seat, number>();
   #workload: Workload;
   #keepMs: number;
@@ -52,7 +52,7 @@ export class Seats {
     return started;
   }
 
-  /** Starts the server of a version that is one: each is a seat of its own. */
+  /** Starts the app's own server; each has a seat of its own. */
   serve(events: ServerEvents): StartedServer {
     if (this.#isClosed) return NEVER_STARTED;
     const server = this.#engine.serve(this.#workload, events);
@@ -75,7 +75,7 @@ export class Seats {
     for (const seat of before) seat.leave();
   }
 
-  /** Ends what is left of the version, kept templates too. */
+  /** Ends all processes of the version, including idle templates. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const server of this.#servers) server.kill();
@@ -85,7 +85,7 @@ export class Seats {
     ]);
   }
 
-  /** The fullest that has room, so that others become empty; undefined where there is none. */
+  /** The fullest seat with room, so that others become empty. */
   #withRoom(): Seat | undefined {
     const { replicasPerSeat = Number.POSITIVE_INFINITY } = this.#engine;
     const open = [...this.#taking].filter(([, count]) => count < replicasPerSeat);
@@ -98,7 +98,7 @@ export class Seats {
     const isSpare = before + change === 0 && [...this.#taking.values()].includes(0);
     this.#taking.set(seat, before + change);
     if (!isSpare) return;
-    // One empty seat is enough for a fast start: each holds its part of some machine.
+    // One empty seat is enough for a fast start: each reserves part of a machine.
     this.#taking.delete(seat);
     seat.leave();
   }
@@ -111,7 +111,7 @@ export class Seats {
     const seat: Seat = this.#engine.open(workload, this.#keepMs, this.#home, {
       ...this.#events,
       onSingle: () => (this.#forks = false),
-      // In a template's place, if it was dead, and else beside it.
+      // Replaces a dead template, or starts beside one that may not fork.
       elsewhere: (replica) =>
         this.#forks || this.#isClosed ? this.start(replica) : this.#single(workload).start(replica),
       onOver: () => this.#taking.delete(seat),

@@ -19,7 +19,7 @@ import {
 import type { PayloadLimits } from "../engines/protocol.ts";
 import { z } from "zod";
 
-/** What a replica has said, in an order that is legal. */
+/** The messages of a replica, in a legal order. */
 type WireEvents = {
   onHello(hello: { readonly pid: number; readonly functions: readonly FunctionSignature[] }): void;
   onInitFailure(failure: InitFailure): void;
@@ -36,8 +36,8 @@ const IS_TEXT = 0;
 const IS_JSON = 1;
 
 /**
- * Reads a replica's wire. Nothing of a frame is kept before its head was found legal: its type, its turn, its length
- * by the app's limits, the call's credit. Throws `BadFrame` for whatever no harness sends.
+ * Reads a replica's wire. Nothing of a frame is kept before its head was checked: type, order, length by the app's
+ * limits, and the call's credit. Throws `BadFrame` for frames that no harness sends.
  */
 export class WireInbox {
   readonly #calls: CallTable;
@@ -49,7 +49,7 @@ export class WireInbox {
     onPart: (type, callId, payload) => this.#look(type, callId, payload),
   });
   #phase: WirePhase = "opening";
-  /** Of a large payload, how far it was looked through. */
+  /** The scan of a large payload that is still arriving. */
   #scan: JsonScan | null = null;
   #scannedBytes = 0;
 
@@ -59,7 +59,7 @@ export class WireInbox {
     this.#events = events;
   }
 
-  /** Whether all of it was copied: then nobody looks at `data` again. */
+  /** Returns whether all of it was copied, so that `data` can be reused. */
   push(data: Buffer): boolean {
     return this.#reader.push(data);
   }
@@ -77,12 +77,12 @@ export class WireInbox {
     return next;
   }
 
-  /** The call that a frame is about, and what it is after that. */
+  /** The call of a frame, which is checked to be legal. */
   #moveCall(type: number, callId: number): Call {
     if (this.#phase !== "serving") throw new BadFrame(`${frameName(type)} before HELLO`);
     const call = this.#calls.get(callId);
     if (!call) throw new BadFrame(`${frameName(type)} for no call`);
-    // Asked back on the other connection, answered there.
+    // These two belong on the control connection.
     const isHere = type !== FRAME.WITHDRAWN && type !== FRAME.BEGUN;
     if (!isHere || !callMove(call.phase, type)) throw new BadFrame(`${frameName(type)} out of turn`);
     if (type === FRAME.CHUNK && call.creditBytes <= 0) throw new BadFrame("a CHUNK beyond its credit");
@@ -168,13 +168,13 @@ export class WireInbox {
     this.#events.onOutcome(call, outcome);
   }
 
-  /** What cannot be passed on fails its run, and costs its replica: no harness sends it. */
+  /** An invalid payload fails its run and ends its replica: no harness sends it. */
   #refuse(call: Call, outcome: Unsendable): never {
     this.#finish(call, outcome);
     throw new BadFrame(outcome.message);
   }
 
-  /** Looks through a large result or chunk while it arrives. */
+  /** Scans a large result or chunk while it arrives. */
   #look(type: number, callId: number, payload: Buffer): void {
     const call = this.#calls.get(callId);
     const headBytes = type === FRAME.RESULT ? RESULT_HEAD_BYTES : CHUNK_HEAD_BYTES;
@@ -251,17 +251,17 @@ const failure = z.discriminatedUnion("kind", [
   }),
 ]);
 
-/** RESULT: its bytes are not looked at; null when its status is none. */
+/** RESULT, without parsing its JSON; null if its status is invalid. */
 function parseResult(payload: Buffer): Returned | null {
   const status = payload.readUInt16LE(8) || 200;
   if (status < 200 || status > 599) return null;
   return { kind: "returned", runMs: parseMs(payload), status, json: payload.subarray(10) };
 }
 
-/** The milliseconds that a RESULT begins with, and an END is. */
+/** The milliseconds at the start of RESULT and END. */
 function parseMs(payload: Buffer): number {
   const ms = payload.readDoubleLE(0);
-  // Written so that what is no number does not pass.
+  // Written so that NaN fails.
   if (!(ms >= 0 && ms <= runMs)) throw new BadFrame(`a run of ${ms} ms`);
   return ms;
 }

@@ -1,34 +1,31 @@
 import type { Moves } from "../engines/protocol.ts";
 import { FRAME } from "./frames.ts";
 
-/** A replica's connections: before its hello, after it, and after it has said that the app cannot start. */
+/** A wire before HELLO, after it, and after INIT_FAILED. */
 export type WirePhase = "opening" | "serving" | "failed";
 
-/** A replica's control connection: whether it owes the answer to a PING. */
+/** A control connection: whether a PING is unanswered. */
 export type ControlPhase = "quiet" | "asked";
 
-/**
- * A call in a replica's hands. `begun` is only known when somebody asked for the call back. A call that is over is
- * in nobody's hands.
- */
+/** A call that a replica holds. `begun` is only known if the call was asked back. */
 export type CallPhase = "handed" | "begun" | "streaming" | "over";
 
 type FrameName = keyof typeof FRAME;
 
-/** What a replica may say of itself, on the wire. */
+/** Legal frames about the replica itself, on the wire. */
 export const WIRE_MOVES: Moves<WirePhase, FrameName> = {
   opening: { HELLO: "serving", INIT_FAILED: "failed" },
   serving: {},
   failed: {},
 };
 
-/** What it may say of itself, on the control connection. */
+/** Legal frames about the replica itself, on the control connection. */
 export const CONTROL_MOVES: Moves<ControlPhase, FrameName> = {
   quiet: {},
   asked: { PONG: "quiet" },
 };
 
-/** What it may say of a call: the last two on the control connection, and only if it was asked. */
+/** Legal frames about a call. WITHDRAWN and BEGUN come on the control connection, as answers. */
 export const CALL_MOVES: Moves<CallPhase, FrameName> = {
   handed: {
     RESULT: "over",
@@ -45,12 +42,12 @@ export const CALL_MOVES: Moves<CallPhase, FrameName> = {
 
 const NAMES = new Map<number, string>(Object.entries(FRAME).map(([name, type]) => [type, name]));
 
-/** A frame's type, for people. */
+/** A frame's type as text. */
 export function frameName(type: number): string {
   return NAMES.get(type) ?? `frame of type ${type}`;
 }
 
-/** The same tables by a frame's number: they are looked at for each frame. */
+/** The same tables by frame type, for speed: they are used for each frame. */
 const BY_TYPE = {
   wire: byType(WIRE_MOVES),
   control: byType(CONTROL_MOVES),

@@ -41,7 +41,7 @@ export const CONTAINERS = z.array(
     projectId: z.string(),
     containerId: z.string(),
     containerState: z.enum(["RUNNING", "PENDING", "SUCCEEDED", "FAILED"]),
-    /** What keeps it from starting, where that is known. */
+    /** Why it does not start, if known. */
     pendingReason: z.nullish(z.string()),
     timestamp: TIMESTAMP,
     containerStartTimestamp: TIMESTAMP,
@@ -76,10 +76,10 @@ const ENTRY = z.object({
   takes: z.string(),
   meaning: z.string(),
 });
-/** A key of an app's configuration, as it is now and as it was deployed. */
+/** A key of an app's configuration with its current and its deployed value. */
 export type ConfigEntry = z.infer<typeof ENTRY>;
 
-/** What decides how an app runs. */
+/** An app's configuration. */
 export const CONFIGURATION = z.object({
   buildId: z.uuid(),
   version: z.int(),
@@ -87,7 +87,7 @@ export const CONFIGURATION = z.object({
   keys: z.array(ENTRY),
 });
 
-/** What can be changed of an app while it serves. */
+/** The settings that can be changed without a deploy. */
 export type Scaling = {
   readonly minReplicaCount: number;
   readonly maxReplicaCount: number;
@@ -96,7 +96,7 @@ export type Scaling = {
   readonly responseGracePeriodSeconds: number;
 };
 
-/** What this installation has to offer. */
+/** The hardware of this installation. */
 export const HARDWARE = z.array(
   z.object({
     name: z.string(),
@@ -125,7 +125,7 @@ const OPERATION = z.object({
   ),
 });
 
-/** An app's own OpenAPI document, as far as somebody reads it who wants to call its functions. */
+/** The parts of an app's own OpenAPI document that are needed to call its functions. */
 export const APP_DOCUMENT = z.object({
   paths: z.record(z.string(), z.object({ post: z.optional(OPERATION) })),
   components: z.optional(z.object({ schemas: z.optional(z.record(z.string(), JSON_SCHEMA)) })),

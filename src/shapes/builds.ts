@@ -26,7 +26,7 @@ const LINE = z.object({ id: z.uuid(), createdAt: TIMESTAMP, log: z.string() });
 /** A line of a build's log. */
 export type BuildLineRecord = z.infer<typeof LINE>;
 
-/** A build's log as far as it has come. */
+/** A build's log so far. */
 export const BUILD_LOG = z.object({ logs: z.array(LINE), status: STATUS });
 
 /** A line of a build's log as `/ws-build-logs` sends it. */
@@ -55,7 +55,7 @@ export const BEGUN_DEPLOY = z.object({
   dashboardUrl: z.url(),
 });
 
-/** What a deploy of a bundle would do. */
+/** The result of a dry run. */
 export const DRY_RUN = z.object({
   app: z.string(),
   /** The project has no such app yet. */

@@ -9,10 +9,10 @@ export const EXACT_TIMESTAMP = z.iso.datetime({ precision: 9 });
 /** Why a run failed. */
 export const FAULT = z.object({ code: z.string(), message: z.string() });
 
-/** What is answered where there is nothing to tell but that it is done. */
+/** An empty answer. */
 export const DONE = z.object({});
 
-/** What names the one thing that was asked for. */
+/** The id of the object. */
 export const ID = z.object({ id: z.string() });
 
 export const MAX_TOKEN_CHARS = 1000;

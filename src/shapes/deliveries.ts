@@ -44,12 +44,12 @@ export const ONE_DELIVERY = z.object({ item: WITH_ATTEMPTS });
 export const REDELIVERED = z.object({ redelivered: z.int() });
 
 const SECRET = z.extend(ID, { createdAt: TIMESTAMP });
-/** A secret that deliveries are signed with; what it is was shown once. */
+/** A secret that signs deliveries, without its value. */
 export type SigningSecretRecord = z.infer<typeof SECRET>;
 
 /** The signing secrets in use. */
 export const SIGNING_SECRETS = z.array(SECRET);
 
-/** A signing secret as it was made, the one time that it is shown. */
+/** A new signing secret with its value, which is shown once. */
 export const NEW_SIGNING_SECRET = z.extend(SECRET, { secret: z.string() });
 export type NewSigningSecret = z.infer<typeof NEW_SIGNING_SECRET>;

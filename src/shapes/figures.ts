@@ -19,7 +19,7 @@ const RUNS = z.object({
   p95Ms: z.nullable(MS),
   p99Ms: z.nullable(MS),
 });
-/** What became of some runs. Response times are those that 50, 95 and 99 in a hundred did not exceed. */
+/** Runs by state, with percentiles of their response times. */
 export type RunFiguresRecord = z.infer<typeof RUNS>;
 
 const REPLICAS = z.object({ starting: COUNT, ready: COUNT, draining: COUNT });
@@ -35,7 +35,7 @@ const FAILURE = z.object({
 export type FailureRecord = z.infer<typeof FAILURE>;
 
 const VERSION = z.object({ number: z.int(), buildId: z.string() });
-/** What runs did over a time, and how things are now. */
+/** Statistics of runs over time, and the current state. */
 export const FIGURES = z.extend(SPAN, {
   steps: z.array(z.extend(RUNS, { at: TIMESTAMP })),
   total: z.extend(RUNS, { runs: COUNT, errorRate: z.nullable(z.number().check(z.gte(0), z.lte(1))) }),
@@ -45,7 +45,7 @@ export const FIGURES = z.extend(SPAN, {
     running: COUNT,
     replicas: REPLICAS,
     coldStarts: COUNT,
-    /** What the app serves; null of a project. */
+    /** The version that the app serves; null for a project. */
     version: z.nullable(VERSION),
   }),
   lastFailures: z.array(FAILURE),

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { TIMESTAMP } from "./common.ts";
 
-/** What the service says of itself in the dashboard's page. */
+/** What the dashboard's page needs to know about the service. */
 export const INSTALLATION = z.object({
   /** Where apps are called. */
   apiUrl: z.string(),
@@ -11,14 +11,14 @@ export const INSTALLATION = z.object({
 });
 export type Installation = z.infer<typeof INSTALLATION>;
 
-/** What apps live behind, from nothing to the strongest. */
+/** The levels of isolation, from none to the strongest. */
 const LEVEL = z.enum(["none", "process", "landlock", "userns", "uid"]);
 export type Level = z.infer<typeof LEVEL>;
 
 const NAME = z.string().check(z.maxLength(200));
 const COUNT = z.int().check(z.nonnegative());
 
-/** What the last `millrace doctor --escape` found. */
+/** The report of the last `millrace doctor --escape`. */
 export const ESCAPE_REPORT = z.object({
   at: TIMESTAMP,
   version: z.string().check(z.maxLength(100)),
@@ -35,12 +35,12 @@ export type EscapeReport = z.infer<typeof ESCAPE_REPORT>;
 const RULE = z.object({
   name: z.string(),
   isEnforced: z.boolean(),
-  /** By what; or what the host lacks, and what to do. */
+  /** How it is enforced, or what the host lacks and what to do. */
   detail: z.string(),
 });
 export type IsolationRule = z.infer<typeof RULE>;
 
-/** What keeps apps from the rest of the machine, and how that stood a test. */
+/** How apps are isolated, and the last test of it. */
 export const ISOLATION = z.object({
   level: LEVEL,
   rules: z.array(RULE),
@@ -48,17 +48,17 @@ export const ISOLATION = z.object({
 });
 export type Isolation = z.infer<typeof ISOLATION>;
 
-/** What a node is about: it takes apps, or lets go of those it has. */
+/** Whether a node takes apps, or hands its apps over. */
 export const NODE_STATE = z.enum(["live", "leaving"]);
 
 /** One service of the installation. */
 export const NODE = z.object({
   id: z.string(),
   name: z.string(),
-  /** Where the others reach it; null for a service alone, which nobody has to reach. */
+  /** The URL for the other nodes; null for a service that is alone. */
   url: z.nullable(z.string()),
   state: NODE_STATE,
-  /** Whether it is the one that answers. */
+  /** Whether it sent this answer. */
   isSelf: z.boolean(),
   /** How many it owns. */
   apps: COUNT,

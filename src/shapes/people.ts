@@ -4,7 +4,7 @@ import { ID, TIMESTAMP } from "./common.ts";
 
 const MEMBER_ROLE = z.enum(MEMBER_ROLES);
 
-/** Somebody who belongs to a project. */
+/** A member of a project. */
 export const MEMBER = z.object({
   personId: z.string(),
   /** A label, until it is proven. */
@@ -18,13 +18,13 @@ export type MemberRecord = z.infer<typeof MEMBER>;
 export const MEMBERS = z.array(z.extend(MEMBER, { createdAt: TIMESTAMP }));
 export type ListedMember = z.infer<typeof MEMBERS>[number];
 
-/** Somebody who is no longer a member. */
+/** A removed member. */
 export const REMOVED_MEMBER = z.object({ personId: z.string() });
 
-/** An invitation that nobody has used yet. */
+/** An open invitation. */
 export const INVITATION = z.object({
   id: z.string(),
-  /** Whom it is meant for: whoever has the link may use it. */
+  /** The intended recipient; anybody with the link can use it. */
   email: z.string(),
   role: MEMBER_ROLE,
   /** A person or a service account. */
@@ -40,11 +40,11 @@ export type InvitationRecord = z.infer<typeof INVITATION>;
 /** A project's open invitations. */
 export const INVITATIONS = z.array(INVITATION);
 
-/** An invitation as it was made; its link is told here or by mail, and never again. */
+/** A new invitation; its link is shown here or mailed, once. */
 export const MADE_INVITATION = z.extend(INVITATION, { inviteUrl: z.nullable(z.string()) });
 export type MadeInvitation = z.infer<typeof MADE_INVITATION>;
 
-/** What a link invites to. */
+/** The content of an invitation link. */
 export const OFFER = z.object({
   projectId: z.string(),
   projectName: z.string(),
@@ -55,14 +55,14 @@ export const OFFER = z.object({
 });
 export type OfferRecord = z.infer<typeof OFFER>;
 
-/** A project that somebody has joined. */
+/** The project that was joined. */
 export const JOINED = z.object({ projectId: z.string(), role: MEMBER_ROLE });
 
-/** What whoever signs in is answered; the refresh token comes as a cookie. */
+/** The answer to a sign-in; the refresh token is a cookie. */
 export const SIGNED_IN = z.object({ personId: z.string(), accessToken: z.string(), expiresAt: TIMESTAMP });
 export type SignedInRecord = z.infer<typeof SIGNED_IN>;
 
-/** The same for whoever joins a project by it. */
+/** The answer to a sign-up with an invitation link. */
 export const SIGNED_UP = z.extend(SIGNED_IN, { projectId: z.string() });
 
 /** The person who asks, and their projects. */
@@ -93,7 +93,7 @@ export type SessionRecord = z.infer<typeof SESSIONS>[number];
 
 /** A link that sets a password, and whom it is for. */
 export const PASSWORD_LINK = z.object({
-  /** Null where nobody, or more than one person, is meant. */
+  /** Null if no person, or several, have the address. */
   url: z.nullable(z.string()),
   people: z.array(
     z.object({
@@ -109,10 +109,10 @@ export const PASSWORD_LINK = z.object({
 const PROJECT = z.object({ id: z.string(), name: z.string() });
 export type ProjectRecord = z.infer<typeof PROJECT>;
 
-/** A project as it was made. */
+/** A new project. */
 export const NEW_PROJECT = PROJECT;
 
-/** The projects of whoever asks. */
+/** The caller's projects. */
 export const PROJECTS = z.array(PROJECT);
 
 const CODES = z.object({
@@ -128,10 +128,10 @@ export type DeviceCodes = z.infer<typeof CODES>;
 /** The codes of a sign-in that a person approves. */
 export const DEVICE_CODES = z.object({ deviceAuthResponsePayload: CODES });
 
-/** What a device gets that was approved. */
+/** The tokens of an approved device. */
 export const DEVICE_TOKENS = z.object({ accessToken: z.string(), refreshToken: z.string() });
 
-/** What a device gets for its refresh token. */
+/** A new access token for a device's refresh token. */
 export const REFRESHED_TOKEN = z.object({ access_token: z.string() });
 
 /** Either. */

@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 import { ROLES } from "../model/roles.ts";
 import { pagesOf, TIMESTAMP } from "./common.ts";
 
-/** What an account of role `call` is limited to; absent of every other role. */
+/** The limits of an account of role `call`; absent for other roles. */
 const LIMITS = {
   apps: z.optional(z.array(z.string())),
   functions: z.optional(z.nullable(z.array(z.string()))),
@@ -39,7 +39,7 @@ export type AccountWithToken = z.infer<typeof ACCOUNT_WITH_TOKEN>;
 /** A token for an end user, the one time that it is shown. */
 export const USER_TOKEN = z.object({ token: z.string(), expiresAt: TIMESTAMP });
 
-/** What a secret may be called. */
+/** The name of a secret. */
 export const SECRET_NAME = /^[A-Za-z0-9_.-]{1,253}$/;
 const MAX_VALUE_CHARS = 64 * 1024;
 
@@ -60,7 +60,7 @@ const FILE_ENTRY = z.object({
 });
 export type FileEntry = z.infer<typeof FILE_ENTRY>;
 
-/** What a folder of the persistent storage holds. */
+/** The entries of a folder of the persistent storage. */
 export const FILES = z.array(FILE_ENTRY);
 
 /** An upload that has begun; each part is sent to its own address. */
@@ -78,7 +78,7 @@ export const COMPLETED_FILE = z.object({ file_path: z.string(), size_bytes: z.nu
 /** Where a file can be read for a while. */
 export const OFFERED_FILE = z.object({ url: z.url() });
 
-/** What was removed. */
+/** A removed file or folder. */
 export const REMOVED_FILE = z.object({ file_path: z.string() });
 
 const AUDIT_ENTRY = z.object({

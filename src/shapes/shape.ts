@@ -1,14 +1,14 @@
 import * as z from "zod/mini";
 
-/** What a document of the API has to look like. */
+/** The schema of an API document. */
 export type Shape<Document = unknown> = z.core.$ZodType<Document>;
 
-/** What a document of that shape is. */
+/** The type of documents with that shape. */
 export type Infer<S extends Shape> = z.output<S>;
 
-/** An answer that does not look as this release expects. */
+/** An answer that does not have the expected shape. */
 export class ShapeError extends Error {
-  /** Where, and in what way. */
+  /** The path in the document, and the kind of problem. */
   readonly fault: string;
 
   constructor(fault: string) {
@@ -19,9 +19,9 @@ export class ShapeError extends Error {
 }
 
 /**
- * The value, known to have the shape; throws a ShapeError where it has not. Members that the shape does not name stay,
- * so that whoever prints the document prints all of it. How a text is spelt and how large a number is are the
- * service's affair: a strange date must not hide the list that it is in.
+ * Returns the value as a document of that shape; throws a ShapeError if it is not. Unknown members stay, so that the
+ * document can be printed whole. Formats of texts and ranges of numbers are not checked: an unexpected date must not hide
+ * the list that contains it.
  */
 export function checked<S extends Shape>(shape: S, value: unknown): Infer<S> {
   const fault = faultIn(shape, value);
@@ -29,7 +29,7 @@ export function checked<S extends Shape>(shape: S, value: unknown): Infer<S> {
   return value as Infer<S>;
 }
 
-/** Whether the value has the shape, in the same sense. */
+/** Whether the value has the shape, checked in the same way. */
 export function fits<S extends Shape>(shape: S, value: unknown): value is Infer<S> {
   return faultIn(shape, value) === null;
 }
@@ -56,10 +56,10 @@ export const ERROR = z.object({
 
 const SOME_OF_ERROR = z.partial(ERROR);
 
-/** What there is of an error in an answer: nothing where it comes from a proxy in between, or is no JSON. */
+/** The members of an error answer; empty if it comes from a proxy or is not JSON. */
 export type ErrorBody = Infer<typeof SOME_OF_ERROR>;
 
-/** Reads it; a value is what a JSON text holds. */
+/** Reads the error in a parsed JSON answer. */
 export function errorIn(value: unknown): ErrorBody {
   return fits(SOME_OF_ERROR, value) ? value : {};
 }

@@ -108,7 +108,7 @@ export class VersionFiles {
 
   /** What was built for other machines is no use where apps run on this one. */
   #hasEnvironment(folder: string): boolean {
-    return hasEnvironment(folder, Boolean(this.#parts.elsewhere));
+    return hasEnvironment(folder, Boolean(this.#parts.remote));
   }
 
   async #fetch(version: Version): Promise<"fetched"> {
@@ -138,12 +138,12 @@ export class VersionFiles {
   }
 
   async #fetchEnvironment(version: Version): Promise<void> {
-    const { dataDir, python, storage, log, elsewhere } = this.#parts;
+    const { dataDir, python, storage, log, remote } = this.#parts;
     const { environment: folder } = artifactFolders(version, dataDir);
     if (folder === null || this.#hasEnvironment(folder)) return;
     const { environmentBlob: hash, environmentBytes: bytes, environmentTag: tag } = version;
     // Whoever runs it fetches it from its blob.
-    if (elsewhere && hash !== null) {
+    if (remote && hash !== null) {
       const record = { environmentBlob: hash, environmentBytes: bytes, environmentTag: tag, putAt: 0 };
       return await knownStandIn(folder, (to) => writeBlobRecord(to, record));
     }

@@ -62,7 +62,7 @@ function unattended(environment: string | null): Record<string, string> {
  * What they find in a seat elsewhere, besides what its place has: the index and the proxies that this host has chosen, but
  * none of its files. `bin` comes before the place's own path.
  */
-export async function environmentElsewhere(
+export async function remoteEnvironment(
   host: NodeJS.ProcessEnv,
   bin: string,
   environment: string | null,

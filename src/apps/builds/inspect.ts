@@ -8,7 +8,7 @@ import type { BuildInput } from "./build.ts";
 import { choosePython } from "./choose-python.ts";
 import { readCommands } from "./commands.ts";
 import { checkSyntax, checkSyntaxForImage, requireMain } from "./compile-bundle.ts";
-import { checkElsewhere } from "./elsewhere/check-elsewhere.ts";
+import { checkRemote } from "./remote/check-remote.ts";
 import { checkHost } from "./host-fit.ts";
 import type { ImageWish } from "./images/wanted-image.ts";
 import { findUv } from "./installer.ts";
@@ -59,10 +59,10 @@ class Inspecting implements Inspection {
 
   /** Where it would run; gives whether that is an image, whose Python is not known. */
   async #place(): Promise<boolean> {
-    const { config, elsewhere } = this.#input;
-    if (elsewhere) {
-      const { images } = elsewhere.seats;
-      const wanted = await this.#judge(() => checkElsewhere(config, images, this.#site));
+    const { config, remote } = this.#input;
+    if (remote) {
+      const { images } = remote.seats;
+      const wanted = await this.#judge(() => checkRemote(config, images, this.#site));
       const image = wanted?.image ?? (wanted?.plan ? "an image that is built for it" : null);
       this.plan.push(image === null ? "run in the worker image of the cluster" : `run in ${image}`);
       return true;

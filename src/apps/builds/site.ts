@@ -11,7 +11,7 @@ import type { RegistryAuth } from "./images/registry-auth.ts";
 import type { DependenciesConfig } from "../../model/app-config.ts";
 import type { LogStream } from "../../model/log-line.ts";
 
-/** What of this machine builds need. */
+/** What builds need of this machine. */
 export type BuildHost = {
   readonly dataDir: string;
   /** The service's own. */
@@ -25,17 +25,17 @@ export type BuildHost = {
   /** What builds images, and where apps begin that name none; null where apps have none. */
   readonly images: ImageHost | null;
   /** Where apps run, and so are built, if that is not this machine. */
-  readonly elsewhere?: Elsewhere | null;
+  readonly remote?: RemoteBuilds | null;
 };
 
 /** Machines that build what they will run. */
-export type Elsewhere = {
+export type RemoteBuilds = {
   readonly seats: BuildSeats;
   /** Where what is built goes. */
   readonly blobs: BlobStore;
   /** The blob of an environment that a version has, by the environment's id; null for none. */
   readonly known: (environment: string) => Promise<EnvironmentBlob | null>;
-  /** What a folder of a seat has room for: whoever sends more does not send what is there. */
+  /** How large a folder of a seat can be; a seat that sends more is lying. */
   readonly maxFolderBytes: number;
 };
 
@@ -46,10 +46,10 @@ export type ImageHost = {
   readonly baseImage: string;
 };
 
-/** Only that: parts may hold more, under names that mean something else in a build. */
+/** Drops all other members, which may have names that mean something else in a build. */
 export function buildHost(host: BuildHost): BuildHost {
-  const { dataDir, python, walls, limits, storage, images, elsewhere = null } = host;
-  return { dataDir, python, walls, limits, storage, images, elsewhere };
+  const { dataDir, python, walls, limits, storage, images, remote = null } = host;
+  return { dataDir, python, walls, limits, storage, images, remote };
 }
 
 /** What every step of one build needs. */
@@ -64,7 +64,7 @@ export type BuildSite = {
   readonly dataDir: string;
   /** Where its packages go; null for where their key says. */
   readonly environmentDir: string | null;
-  /** The service's own Python, which watches over what a build starts. */
+  /** The service's own Python, which runs the keeper of what a build starts. */
   readonly keeperPython: string;
   /** Its version, which an app has that asks for no other. */
   readonly pythonVersion: string;

@@ -160,7 +160,7 @@ export class BaseImages {
         ...buildHost(this.#parts),
         // They run as processes of this host.
         images: null,
-        elsewhere: null,
+        remote: null,
         buildId,
         projectId: app.projectId,
         bundleDir,

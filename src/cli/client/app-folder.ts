@@ -1,6 +1,6 @@
-import path from "node:path";
 import { existsSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import path from "node:path";
 import { listBundleFiles } from "../../apps/bundles/list-files.ts";
 import type { BundleFile, BundlePatterns } from "../../apps/bundles/list-files.ts";
 import { loadAppConfig } from "../../config/app-config.ts";

@@ -1,19 +1,19 @@
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import path from "node:path";
 import type { Command } from "commander";
-import { explainCall, explainError } from "./explain.ts";
-import { ConnectionError, textOf } from "./http.ts";
+import { PACKAGE_DIR } from "../../config/package-files.ts";
+import { Agent, request } from "../../kit/node-http.ts";
 import { EXIT, usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { duration } from "../output.ts";
 import { withProgress } from "../terminal.ts";
+import { explainCall, explainError } from "./explain.ts";
+import { ConnectionError, textOf } from "./http.ts";
 import { withService } from "./task.ts";
 import type { RemoteFlags, Task, Texts } from "./task.ts";
-import { Agent as TlsAgent, request as tlsRequest } from "node:https";
-import { Agent, request } from "../../kit/node-http.ts";
-import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
-import { PACKAGE_DIR } from "../../config/package-files.ts";
 
 type BenchFlags = RemoteFlags & Required<Texts<"app" | "data" | "seconds" | "connections">>;
 

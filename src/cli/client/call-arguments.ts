@@ -1,8 +1,8 @@
-import type { RemoteFlags, Switches, Texts } from "./task.ts";
 import { readFileSync } from "node:fs";
+import { validateHeaderName, validateHeaderValue } from "../../kit/node-http.ts";
 import { usage } from "../failure.ts";
 import { readStdin } from "../terminal.ts";
-import { validateHeaderName, validateHeaderValue } from "../../kit/node-http.ts";
+import type { RemoteFlags, Switches, Texts } from "./task.ts";
 
 /** The options of `millrace call`. */
 export type CallFlags = RemoteFlags &

@@ -1,19 +1,19 @@
+import type { IncomingMessage } from "node:http";
 import { createInterface } from "node:readline";
 import { WebSocket } from "ws";
 import { parseDuration } from "../../kit/units.ts";
-import type { SocketEnd } from "./tail-socket.ts";
-import { CliFailure, EXIT, usage } from "../failure.ts";
-import type { Output } from "../output.ts";
-import { answerText, printable } from "../output.ts";
-import { withProgress } from "../terminal.ts";
-import type { Task } from "./task.ts";
-import type { CallFlags } from "./call-arguments.ts";
-import { readHeaders } from "./call-arguments.ts";
-import type { IncomingMessage } from "node:http";
 import { APP } from "../../shapes/apps.ts";
+import { CliFailure, EXIT, usage } from "../failure.ts";
+import { answerText, printable } from "../output.ts";
+import type { Output } from "../output.ts";
+import { withProgress } from "../terminal.ts";
 import type { Api } from "./api.ts";
+import { readHeaders } from "./call-arguments.ts";
+import type { CallFlags } from "./call-arguments.ts";
 import { explainConnection, explainPath, isOwnRefusal } from "./explain.ts";
 import { ConnectionError } from "./http.ts";
+import type { SocketEnd } from "./tail-socket.ts";
+import type { Task } from "./task.ts";
 
 /** Stands for a close frame without a code. */
 const NO_CODE = 1005;

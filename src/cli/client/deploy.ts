@@ -1,23 +1,23 @@
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
 import path from "node:path";
 import type { Command } from "commander";
+import type { BundleFile } from "../../apps/bundles/list-files.ts";
 import { APPS } from "../../shapes/apps.ts";
-import type { Site } from "./site.ts";
-import { bundleFilesOf, readAppFolder } from "./app-folder.ts";
-import { callHints, sampleCall } from "./sample-call.ts";
-import { cancelBuild, uploadApp, withBundle } from "./upload-app.ts";
+import { DRY_RUN } from "../../shapes/builds.ts";
 import { CliFailure, EXIT, usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { bytes, duration, paint, printable } from "../output.ts";
-import { confirm, withProgress } from "../terminal.ts";
 import { shellWord } from "../program-name.ts";
+import { confirm, withProgress } from "../terminal.ts";
+import { bundleFilesOf, readAppFolder } from "./app-folder.ts";
+import { afterFailure, followBuild } from "./builds.ts";
+import { callHints, sampleCall } from "./sample-call.ts";
+import type { Site } from "./site.ts";
 import { withService } from "./task.ts";
 import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
-import { afterFailure, followBuild } from "./builds.ts";
-import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
-import type { BundleFile } from "../../apps/bundles/list-files.ts";
-import { DRY_RUN } from "../../shapes/builds.ts";
+import { cancelBuild, uploadApp, withBundle } from "./upload-app.ts";
 
 type DeployFlags = RemoteFlags & Texts<"name"> & Switches<"detach" | "yes" | "disableSyntaxCheck" | "dryRun">;
 

@@ -1,19 +1,19 @@
+import { createReadStream, createWriteStream, existsSync, statSync } from "node:fs";
+import { readdir, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
+import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
 import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, OFFERED_FILE, REMOVED_FILE } from "../../shapes/projects.ts";
+import { CliFailure, usage } from "../failure.ts";
 import { asking } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { bytes, paint, printableName, relative } from "../output.ts";
 import { confirm, Progress, withProgress } from "../terminal.ts";
-import { withService } from "./task.ts";
-import type { RemoteFlags, Task, YesFlags } from "./task.ts";
-import { createReadStream, createWriteStream, existsSync, statSync } from "node:fs";
-import { readdir, rename, rm, stat } from "node:fs/promises";
 import type { Api } from "./api.ts";
 import { explain, explainError } from "./explain.ts";
 import { countBytes, send, textOf } from "./http.ts";
-import { CliFailure, usage } from "../failure.ts";
-import { pipeline } from "node:stream/promises";
+import { withService } from "./task.ts";
+import type { RemoteFlags, Task, YesFlags } from "./task.ts";
 
 /** `millrace files ls|cp|download|rm` */
 export const COMMANDS: Definitions = { files: defineFiles };

@@ -3,9 +3,9 @@ import { request as tlsRequest } from "node:https";
 import { Transform } from "node:stream";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { request as plainRequest } from "../../kit/node-http.ts";
 import { SseParser } from "../../client/sse.ts";
 import type { Message } from "../../client/sse.ts";
+import { request as plainRequest } from "../../kit/node-http.ts";
 
 type Sending = {
   readonly method?: string;

@@ -1,13 +1,13 @@
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { Command } from "commander";
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { APP_NAME } from "../../model/names.ts";
-import { asAppName, badName } from "./app-folder.ts";
 import { CliFailure, usage } from "../failure.ts";
 import { examples } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { Output } from "../output.ts";
 import { programName, shellWord } from "../program-name.ts";
+import { asAppName, badName } from "./app-folder.ts";
 
 type InitFlags = { readonly name?: string; readonly json?: boolean };
 

@@ -1,5 +1,6 @@
-import type { Command } from "commander";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Command } from "commander";
+import { ID } from "../../shapes/common.ts";
 import { DEVICE_CODES, DEVICE_TOKENS, ME, PROJECTS, SESSIONS } from "../../shapes/people.ts";
 import type { DeviceCodes, ProjectRecord } from "../../shapes/people.ts";
 import { Api } from "./api.ts";
@@ -12,7 +13,6 @@ import { examples, remote } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { fields, Output, paint, printableName, relative } from "../output.ts";
 import { readStdin, withProgress } from "../terminal.ts";
-import { ID } from "../../shapes/common.ts";
 import { withService } from "./task.ts";
 import type { Switches, Task, Texts } from "./task.ts";
 

@@ -6,8 +6,8 @@ import { CliFailure, usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { paint, printable } from "../output.ts";
-import type { Api } from "./api.ts";
 import { readLimit } from "./api.ts";
+import type { Api } from "./api.ts";
 import { withService } from "./task.ts";
 import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
-import { programName, shellWord } from "../program-name.ts";
 import type { JsonSchema } from "../../model/app.ts";
 import { fits } from "../../shapes/shape.ts";
+import { programName, shellWord } from "../program-name.ts";
 import type { Api } from "./api.ts";
 import { textOf } from "./http.ts";
 

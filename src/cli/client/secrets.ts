@@ -1,6 +1,6 @@
-import type { Command } from "commander";
 import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
+import type { Command } from "commander";
 import { SECRET_MAP, SECRET_NAME } from "../../shapes/projects.ts";
 import type { SecretMap } from "../../model/app.ts";
 import { APPS } from "../../shapes/apps.ts";
@@ -10,9 +10,9 @@ import { asking } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { pastable } from "../program-name.ts";
 import { readStdin } from "../terminal.ts";
+import { restartApp } from "./apps.ts";
 import { withService } from "./task.ts";
 import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
-import { restartApp } from "./apps.ts";
 
 type SecretFlags = RemoteFlags & Texts<"app" | "envFile" | "stdin"> & Switches<"show" | "restart">;
 

@@ -1,9 +1,9 @@
-import path from "node:path";
+import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
+import path from "node:path";
 import { askService } from "../ask-service.ts";
 import { CliFailure, usage } from "../failure.ts";
-import { randomBytes } from "node:crypto";
-import { homedir } from "node:os";
 
 /** The service a command talks to, and as whom. */
 export type Site = {

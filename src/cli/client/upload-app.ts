@@ -1,16 +1,16 @@
-import path from "node:path";
 import { createReadStream, createWriteStream } from "node:fs";
 import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
+import path from "node:path";
 import type { BundleFile } from "../../apps/bundles/list-files.ts";
 import { writeZip } from "../../apps/bundles/write-zip.ts";
 import { BEGUN_DEPLOY } from "../../shapes/builds.ts";
+import { CliFailure } from "../failure.ts";
 import type { Api } from "./api.ts";
-import { explainError } from "./explain.ts";
-import { countBytes } from "./http.ts";
 import { bundleFilesOf, readAppFolder } from "./app-folder.ts";
 import { followBuild } from "./builds.ts";
-import { CliFailure } from "../failure.ts";
+import { explainError } from "./explain.ts";
+import { countBytes } from "./http.ts";
 
 /** A deploy that the service has begun. */
 export type BegunDeploy = { readonly buildId: string; readonly endpoint: string };

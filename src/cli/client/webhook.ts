@@ -1,20 +1,20 @@
+import type { IncomingHttpHeaders, Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import { ConfigError } from "../../config/problems.ts";
+import { createServer } from "../../kit/node-http.ts";
+import { parseDuration } from "../../kit/units.ts";
 import { DELIVERY_STATES } from "../../model/delivery.ts";
+import { callerSignature, holdsSignature, standardSignature } from "../../runs/webhooks/signing-secrets.ts";
 import { DELIVERIES, ONE_DELIVERY, REDELIVERED } from "../../shapes/deliveries.ts";
-import { firstOf, readLimit } from "./api.ts";
 import { usage } from "../failure.ts";
 import { asking, examples } from "../options.ts";
 import type { Definitions } from "../options.ts";
 import { duration, fields, paintStatus, printable, printableName, relative, tableOf } from "../output.ts";
+import { firstOf, readLimit } from "./api.ts";
 import { readChoice, withService } from "./task.ts";
 import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
-import type { IncomingHttpHeaders, Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
-import { ConfigError } from "../../config/problems.ts";
-import { parseDuration } from "../../kit/units.ts";
-import { createServer } from "../../kit/node-http.ts";
-import { callerSignature, holdsSignature, standardSignature } from "../../runs/webhooks/signing-secrets.ts";
 
 type ListFlags = RemoteFlags & { readonly state?: string; readonly limit: string };
 type AgainFlags = RemoteFlags & { readonly from?: string; readonly to?: string };

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
+import path from "node:path";
 import { VERSION } from "../../config/package-files.ts";
 import { readSettings } from "../../config/settings.ts";
 import type { Settings } from "../../config/setting-keys.ts";
@@ -10,14 +11,13 @@ import { SealedSink } from "../../kit/sealed-file.ts";
 import { TarWriter } from "../../kit/tar/archive.ts";
 import { lockDirectory, requireReleased } from "../../store/upkeep/directory-lock.ts";
 import { copyDatabase, DATABASE_FILE } from "../../store/upkeep/whole-database.ts";
-import { addDataDirectory, FORMAT, MANIFEST_NAME, storageArchiver } from "./archive.ts";
-import path from "node:path";
-import type { Added, Manifest, Oddities } from "./archive.ts";
 import { askService } from "../ask-service.ts";
 import { usage } from "../failure.ts";
-import { Output, printableName } from "../output.ts";
-import { choosePassphrase, PASSPHRASE_ENV } from "./passphrase.ts";
 import type { OperatorFlags } from "../options.ts";
+import { Output, printableName } from "../output.ts";
+import { addDataDirectory, FORMAT, MANIFEST_NAME, storageArchiver } from "./archive.ts";
+import type { Added, Manifest, Oddities } from "./archive.ts";
+import { choosePassphrase, PASSPHRASE_ENV } from "./passphrase.ts";
 
 const PLAIN_ADVICE = `It is not encrypted. Anyone who reads it can act as the owner (owner-token), open every stored secret and sign
 tokens (master.key): keep it like a password, or use --encrypt.

@@ -1,7 +1,7 @@
+import { PARENT_ENV } from "../../config/settings.ts";
 import type { Log } from "../../kit/log.ts";
 import type { Service } from "../../main.ts";
 import { EXIT } from "../failure.ts";
-import { PARENT_ENV } from "../../config/settings.ts";
 
 /** How long a service may take to stop after such an error. */
 const LAST_MS = 5_000;

@@ -1,7 +1,7 @@
-import path from "node:path";
 import { watch } from "node:fs";
 import type { FSWatcher } from "node:fs";
 import { readdir } from "node:fs/promises";
+import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Condition } from "../../kit/concurrency.ts";
 

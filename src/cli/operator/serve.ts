@@ -1,20 +1,20 @@
+import { readdir } from "node:fs/promises";
+import { availableParallelism } from "node:os";
 import path from "node:path";
-import type { OperatorFlags } from "../options.ts";
+import type { AppLogLine } from "../../apps/catalog.ts";
+import { loadAppConfig } from "../../config/app-config.ts";
+import { PACKAGE_DIR } from "../../config/package-files.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 import { readSettings } from "../../config/settings.ts";
 import { systemClock } from "../../kit/clock.ts";
 import { createLog } from "../../kit/log.ts";
 import type { Log } from "../../kit/log.ts";
-import type { Settings } from "../../config/setting-keys.ts";
 import { startService } from "../../main.ts";
+import type { Service } from "../../main.ts";
+import type { OperatorFlags } from "../options.ts";
+import { printable } from "../output.ts";
 import { copyAppLines } from "./app-lines.ts";
 import { endWithParent, spreadLastNet, StopSignals } from "./exits.ts";
-import { readdir } from "node:fs/promises";
-import { availableParallelism } from "node:os";
-import { loadAppConfig } from "../../config/app-config.ts";
-import { PACKAGE_DIR } from "../../config/package-files.ts";
-import type { AppLogLine } from "../../apps/catalog.ts";
-import type { Service } from "../../main.ts";
-import { printable } from "../output.ts";
 
 const EXAMPLES = path.join(PACKAGE_DIR, "examples");
 

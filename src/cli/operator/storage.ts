@@ -1,18 +1,18 @@
-import path from "node:path";
 import { existsSync } from "node:fs";
+import path from "node:path";
 import { storageReport } from "../../apps/storage-report.ts";
 import type { Amounts, StorageReport } from "../../apps/storage-report.ts";
-import { readSettings } from "../../config/settings.ts";
 import type { Settings } from "../../config/setting-keys.ts";
-import { lockDirectory } from "../../store/upkeep/directory-lock.ts";
+import { readSettings } from "../../config/settings.ts";
 import { schemaState } from "../../store/schema/migrate.ts";
-import { openStore } from "../../store/store.ts";
 import { isUnreleased, UnreleasedFormat } from "../../store/schema/unreleased.ts";
+import { openStore } from "../../store/store.ts";
+import { lockDirectory } from "../../store/upkeep/directory-lock.ts";
 import { DATABASE_FILE } from "../../store/upkeep/whole-database.ts";
 import { askService } from "../ask-service.ts";
 import { CliFailure } from "../failure.ts";
-import { bytes, fields, Output, tableOf } from "../output.ts";
 import type { OperatorFlags } from "../options.ts";
+import { bytes, fields, Output, tableOf } from "../output.ts";
 
 /** `millrace storage`: how much each app uses, and the limits. */
 export async function storage(flags: OperatorFlags): Promise<void> {

@@ -141,7 +141,7 @@ export class BuildSeat implements Builder {
     return { code, detail, lastWords: lastWords.text };
   }
 
-  /** Has a folder sent, as an archive that is not compressed and that nobody has looked at yet. */
+  /** Has a folder sent: an archive that `unpackFolder` reads, unchecked, and behind it the SHA-256 of its bytes. */
   async take<Taken>(what: BuildFolder, use: (archive: Readable) => Promise<Taken>): Promise<Taken> {
     const { home } = this.#parts.listener;
     const arrived = Promise.withResolvers<Socket>();

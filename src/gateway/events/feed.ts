@@ -10,30 +10,28 @@ import { runRecord } from "../../shapes/runs.ts";
 import { HEARTBEAT_MS, Piece } from "../event-stream.ts";
 
 /**
- * The number of the `end` of a run that may have yielded more chunks than are stored. Larger than the number of any
- * chunk, so nobody who has read a chunk that is lost takes its number for the end's.
+ * The number of the `end` event of a run with more chunks than are stored. Larger than any chunk's number, so that it
+ * is never a lost chunk's.
  */
 export const FAR_END = 999_999_999_999_999;
 
-/** An ended run, as its readers know it. */
 export type EndedRun = Pick<KnownRun, "run" | "isKept"> & {
-  /** The number of its last chunk. */
   readonly last: number;
 };
 
-/** The number of the `end` for a reader that has come as far as `after`. */
+/** The number of the `end` event for a reader that has read up to `after`. */
 function endNumber(ended: EndedRun, after: number): number {
   return isCounted(ended) && after === ended.last ? after + 1 : FAR_END;
 }
 
-/** Whether the number is that of the `end`, and not of a chunk that was lost. */
+/** Whether the number is that of the `end` event. */
 export function isEndNumber(ended: EndedRun | null, number: number): boolean {
   return number === FAR_END || (ended !== null && isCounted(ended) && number === ended.last + 1);
 }
 
 /**
- * Whether the last stored chunk is known to be the last that any reader was given. It is not if the transcript is gone,
- * if the service died during the run, which loses the latest chunks, or if an earlier attempt was read.
+ * Whether the last stored chunk is certainly the last that any reader got. Not if the transcript is gone, the service
+ * died during the run, or an earlier attempt was read.
  */
 function isCounted({ run, isKept }: EndedRun): boolean {
   return isKept && run.errorCode !== "interrupted" && run.attempt === 1 && run.interruptions === 0;
@@ -43,11 +41,11 @@ function isCounted({ run, isKept }: EndedRun): boolean {
 export type FeedReader = {
   /** The number of the last event it has. */
   after: number;
-  /** Sends a piece; false if it takes no more for now: `Feed.resume` is called when it does. */
+  /** Sends a piece; false if the reader is full until `Feed.resume`. */
   send(piece: Piece): boolean;
-  /** Sends the last piece. Broken off: the run's end is not in it. */
+  /** Sends the last piece; broken off if it does not contain the run's end. */
   end(last: Piece, isBrokenOff: boolean): void;
-  /** What follows could not be read. */
+  /** The next events could not be read. */
   fail(error: unknown): void;
 };
 
@@ -61,13 +59,12 @@ type FeedParts = {
   readonly onEmpty: () => void;
 };
 
-/** A run as its feed knows it. */
 type FedRun = KnownRun & {
-  /** All of it came through this feed: its readers have missed nothing, whether or not it is stored. */
+  /** This feed has seen all of it, so its readers missed nothing, whether or not it is stored. */
   readonly isSeen: boolean;
 };
 
-/** What follows after an event. */
+/** What follows an event. */
 type Next =
   | { readonly kind: "chunks"; readonly chunks: readonly NumberedChunk[] }
   /** Null if the run is gone. */
@@ -76,39 +73,39 @@ type Next =
 
 type FedEnd = EndedRun & Pick<FedRun, "isSeen">;
 
-/** The readers that have had the same events. */
+/** The readers that are at the same event. */
 class Place {
   readonly after: number;
-  /** Those that get what follows. */
+  /** Readers that wait for what follows. */
   readonly readers = new Set<FeedReader>();
-  /** Those that get a sign of life first. */
+  /** Readers that get a heartbeat first. */
   idle = new Set<FeedReader>();
-  readonly beat: Timer;
+  readonly heartbeat: Timer;
   /** Null until it is known. */
   next: Next | null = null;
-  /** What follows as text, made when the first reader has its turn: by then there may be more of it. */
+  /** What follows as text, created for the first reader: by then there may be more of it. */
   sent: { readonly piece: Piece; readonly to: number } | null = null;
 
-  constructor(after: number, clock: Clock, onBeat: (place: Place) => void) {
+  constructor(after: number, clock: Clock, onSilence: (place: Place) => void) {
     this.after = after;
-    this.beat = clock.after(HEARTBEAT_MS, () => onBeat(this));
+    this.heartbeat = clock.after(HEARTBEAT_MS, () => onSilence(this));
   }
 }
 
 const NOTHING = new Piece(Buffer.alloc(0));
-const SIGN_OF_LIFE = new Piece(Buffer.from(": \n\n"));
+const HEARTBEAT = new Piece(Buffer.from(": \n\n"));
 
 /**
- * What the readers of one run share: each event is read and made into text once for all that are at the same place, and
- * one look tells all of them where the run has moved. They are served in turns, one write each; a reader that falls
- * behind gets all that has gathered in one write. Neither the run nor any other reader waits for one that is slow.
+ * Shared by the readers of one run: each event is read and encoded once for all readers at the same place, and one
+ * lookup tells them all where the run has moved. Readers are served in turns, one write each; one that falls behind
+ * gets all that has gathered in one write. No reader delays the run or another reader.
  */
 export class Feed implements Work {
   readonly #parts: FeedParts;
-  /** Each reader and its place; null while it takes no more. */
+  /** Each reader's place; null while it is full. */
   readonly #readers = new Map<FeedReader, Place | null>();
   readonly #places = new Map<number, Place>();
-  /** Places whose readers can be served, in their order. */
+  /** Places with readers to serve, in order. */
   readonly #ready = new Set<Place>();
   /** All readers have left. */
   readonly #left = new AbortController();
@@ -118,7 +115,7 @@ export class Feed implements Work {
 
   constructor(first: KnownRun, parts: FeedParts) {
     this.#parts = parts;
-    // Arguments and result may be large, and no reader of events wants them.
+    // Arguments and results may be large and are not needed here.
     this.#known = { ...first, payload: null, isSeen: false };
   }
 
@@ -126,12 +123,12 @@ export class Feed implements Work {
     return this.#readers.size;
   }
 
-  /** The run as it was last seen; null if it is gone. */
+  /** The run as last seen; null if it is gone. */
   get known(): KnownRun | null {
     return this.#known;
   }
 
-  /** The run's end as far as it is known; null for one that goes on. */
+  /** How the run ended; null while it goes on. */
   async ended(): Promise<EndedRun | null> {
     const known = this.#known;
     return known && isFinal(known.run.state) ? await this.#end(known) : null;
@@ -141,7 +138,7 @@ export class Feed implements Work {
     this.#seat(reader);
   }
 
-  /** The reader takes more again. */
+  /** The reader can take more. */
   resume(reader: FeedReader): void {
     if (this.#readers.get(reader) === null) this.#seat(reader);
   }
@@ -152,7 +149,7 @@ export class Feed implements Work {
     place?.idle.delete(reader);
     if (!this.#readers.delete(reader) || this.#readers.size > 0) return;
     this.#left.abort();
-    for (const { beat } of this.#places.values()) beat.cancel();
+    for (const { heartbeat } of this.#places.values()) heartbeat.cancel();
     this.#parts.onEmpty();
   }
 
@@ -163,10 +160,10 @@ export class Feed implements Work {
     const [idle] = place.idle;
     const [reader] = idle ? [idle] : place.readers;
     try {
-      if (idle) this.#sign(place, idle);
+      if (idle) this.#sendHeartbeat(place, idle);
       else if (reader && place.next) this.#serve(place, place.next, reader);
     } catch (error) {
-      // It is the end of this reader alone.
+      // Ends only this reader.
       if (reader) this.leave(reader);
       reader?.fail(error);
     }
@@ -181,7 +178,7 @@ export class Feed implements Work {
     const { after } = reader;
     let place = this.#places.get(after);
     if (!place) {
-      place = new Place(after, this.#parts.clock, (silent) => this.#beat(silent));
+      place = new Place(after, this.#parts.clock, (silent) => this.#onSilence(silent));
       this.#places.set(after, place);
       void this.#fill(place);
     }
@@ -195,17 +192,17 @@ export class Feed implements Work {
     this.#parts.turns.add(this.#parts.app.projectId, this);
   }
 
-  /** Nothing has followed for a while. */
-  #beat(place: Place): void {
-    place.beat.restart();
+  /** No event has followed for a while. */
+  #onSilence(place: Place): void {
+    place.heartbeat.restart();
     for (const reader of place.readers) place.idle.add(reader);
     place.readers.clear();
     if (place.idle.size > 0) this.#wake(place);
   }
 
-  #sign(place: Place, reader: FeedReader): void {
+  #sendHeartbeat(place: Place, reader: FeedReader): void {
     place.idle.delete(reader);
-    if (reader.send(SIGN_OF_LIFE)) place.readers.add(reader);
+    if (reader.send(HEARTBEAT)) place.readers.add(reader);
     else this.#readers.set(reader, null);
   }
 
@@ -232,7 +229,7 @@ export class Feed implements Work {
     } catch (error) {
       place.next = { kind: "failed", error };
     }
-    place.beat.cancel();
+    place.heartbeat.cancel();
     if (place.readers.size + place.idle.size > 0) this.#wake(place);
     else this.#places.delete(place.after);
   }
@@ -250,7 +247,7 @@ export class Feed implements Work {
     }
   }
 
-  /** An ended run with the number of its last chunk; read once. */
+  /** Adds the number of the last chunk, read once. */
   async #end(known: FedRun): Promise<FedEnd> {
     this.#ended ??= known.transcript.last().then((last) => ({ ...known, last }));
     try {
@@ -261,7 +258,7 @@ export class Feed implements Work {
     }
   }
 
-  /** Looks where a run has moved that gives no more here; once for all places that ask. */
+  /** Finds where the run has moved; one lookup for all places. */
   async #look(known: FedRun): Promise<void> {
     if (this.#known !== known) return;
     this.#looking ??= this.#moveOn(known).finally(() => (this.#looking = null));
@@ -270,7 +267,7 @@ export class Feed implements Work {
 
   async #moveOn(known: FedRun): Promise<void> {
     const next = await this.#parts.lookup.findLater(known, this.#left.signal);
-    // What the run gave here is read from here to its end, whether or not it is stored.
+    // A run that was read here is read here to its end, whether or not it is stored.
     const isSeen = known.live !== null && next !== null && isEndOf(known.run, next.run);
     const { transcript } = isSeen ? known : (next ?? known);
     this.#known = next && { ...next, payload: null, transcript, isSeen };
@@ -295,12 +292,12 @@ export class Feed implements Work {
   }
 }
 
-/** Whether the run has ended with this attempt: another one has a transcript of its own. */
+/** Whether the run ended with this attempt; another attempt has its own transcript. */
 function isEndOf({ attempt, interruptions }: Run, ended: Run): boolean {
   return isFinal(ended.state) && ended.attempt === attempt && ended.interruptions === interruptions;
 }
 
-/** Some of what follows is not stored: before `firstEvent` or, if there is none, after `lastEvent`. */
+/** Some chunks are not stored: before `firstEvent`, or if it is null after `lastEvent`. */
 function addTruncated(text: SseBuffer, firstEvent: number | null, lastEvent: number | null): void {
   const gap = firstEvent === null ? { firstEvent, lastEvent } : { firstEvent };
   text.addEvent("truncated", JSON.stringify(gap));

@@ -18,32 +18,31 @@ type FeedsParts = {
   readonly readerLimits?: ReaderLimits;
 };
 
-/** How many connections may read the events of one run, and of all runs of one project. */
+/** The maximum number of readers of one run, and of all runs of one project. */
 type ReaderLimits = { readonly ofRun: number; readonly ofProject: number };
 
-/** Whose events, and how an app's own text is treated in them. */
+/** The run, and how its app's own event text is treated. */
 type Source = {
   readonly app: Pick<App, "number" | "projectId" | "name">;
   readonly runId: string;
   readonly sse: SseMode;
 };
 
-/** What a reader asks for. */
 type EventsRequest = Source & {
   /** The number of the last event that the reader has; 0 for none. */
   readonly after: number;
   readonly isGzip: boolean;
   readonly stallSeconds: number;
-  /** Has `end` called when the reader's right to the run ends. */
+  /** Calls `end` when the reader's permission ends. */
   readonly hold: (end: (error: AppError) => void) => void;
 };
 
-/** A reader takes 20 to 35 kB; and a project leaves a quarter of the default `max_connections` to others. */
+/** A reader takes 20 to 35 kB. A project leaves a quarter of the default `max_connections` to others. */
 export const READER_LIMITS: ReaderLimits = { ofRun: 5_000, ofProject: 7_500 };
 const RETRY_AFTER = { "retry-after": "5" };
 const NO_CONTENT = { status: 204, contentType: null, body: Buffer.alloc(0), headers: {}, error: null };
 
-/** The runs whose events are being read, and how many read them. */
+/** The feeds of all runs that are being read. */
 export class Feeds {
   readonly #parts: FeedsParts;
   readonly #limits: ReaderLimits;
@@ -57,19 +56,19 @@ export class Feeds {
     this.#turns = new TimeSlicer(parts.clock);
   }
 
-  /** The run as its readers know it; null if nobody reads it. */
+  /** The run as its readers see it; null if it has none. */
   known(source: Source): KnownRun | null {
     return this.#feeds.get(keyOf(source))?.known ?? null;
   }
 
-  /** Throws `too_many_requests` if the run or the project has as many readers as it may have. */
+  /** Throws `too_many_requests` if the run or the project has the maximum number of readers. */
   requireRoom(source: Source): void {
     const { ofRun, ofProject } = this.#limits;
     if ((this.#feeds.get(keyOf(source))?.size ?? 0) >= ofRun) throw tooMany("run", ofRun);
     if ((this.#ofProject.get(source.app.projectId) ?? 0) >= ofProject) throw tooMany("project", ofProject);
   }
 
-  /** Sends the run's events as long as it goes on and the reader stays; 204 to one that has had the end. */
+  /** Sends the run's events until it ends or the reader leaves; 204 to a reader that has had the end. */
   async answer(exchange: Exchange, known: KnownRun, request: EventsRequest): Promise<void> {
     const { after } = request;
     if (isEndNumber(await this.#endOf(known, request), after)) {
@@ -87,7 +86,7 @@ export class Feeds {
     feed.join(answer);
   }
 
-  /** How the run ended; null while it goes on. Who joins others need not ask again. */
+  /** How the run ended; null while it goes on. */
   async #endOf(known: KnownRun, source: Source): Promise<EndedRun | null> {
     const open = this.#feeds.get(keyOf(source));
     if (open) return await open.ended();
@@ -112,7 +111,7 @@ export class Feeds {
   }
 }
 
-/** With the app: a run is found in its own app alone. */
+/** Includes the app, because a run is visible in its own app only. */
 function keyOf({ app, runId, sse }: Source): string {
   return `${app.number} ${runId} ${sse}`;
 }
@@ -122,7 +121,7 @@ function tooMany(what: "run" | "project", limit: number): AppError {
   return new AppError("too_many_requests", { message, headers: RETRY_AFTER });
 }
 
-/** The events of a run to one connection, at the pace at which it reads. */
+/** The events of a run on one connection. */
 class EventsAnswer implements FeedReader {
   after: number;
   readonly #exchange: Exchange;
@@ -151,7 +150,7 @@ class EventsAnswer implements FeedReader {
     this.#stream.end(last, isBrokenOff);
   }
 
-  /** The reader may read no more: it is told why, and cut off. */
+  /** Tells the reader why its permission has ended, and cuts it off. */
   refuse(error: AppError): void {
     this.#feed.leave(this);
     const text = new SseBuffer("wrap");

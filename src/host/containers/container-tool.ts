@@ -4,40 +4,40 @@ import path from "node:path";
 import { promisify } from "node:util";
 import type { Settings } from "../../config/setting-keys.ts";
 
-/** A program that builds images and runs containers, as this host has it. */
+/** The container engine of this host. */
 export type ContainerTool = {
   readonly kind: "podman" | "docker";
   /** Absolute. */
   readonly program: string;
   readonly version: string;
-  /** What is root in its containers is the service's own user outside. */
+  /** Root in its containers is the service's own user outside. */
   readonly isRootless: boolean;
   /** The OCI runtimes that it can use, by name. */
   readonly runtimes: readonly string[];
-  /** How podman keeps the images of whoever runs the host; null for docker, which keeps all in one place. */
+  /** Podman's store of the host's own images; null for docker, which has a single store. */
   readonly store: { readonly driver: string; readonly folder: string } | null;
 };
 
-/** What was found: one that works, or why there is none, for people. */
+/** A working tool, or why there is none. */
 export type FoundTool = { readonly tool: ContainerTool } | { readonly lack: string };
 
-/** How long it may take to tell what it is. */
+/** How long it may take to describe itself. */
 const ASK_MS = 30_000;
 const RUNTIMES = ["runc", "crun", "runsc"] as const;
 
-/** What the tool finds of the service's own environment: where things are, and which proxy leads to a registry. */
+/** The variables of the service that the tool gets: paths, and the proxy to a registry. */
 const PASSED =
   /^(?:PATH|HOME|USER|LANG|TMPDIR|XDG_\w+|DBUS_SESSION_BUS_ADDRESS|DOCKER_HOST|DOCKER_CONFIG|CONTAINERS_\w+|REGISTRY_AUTH_FILE|SSL_CERT_\w+|(?:https?|no|all)_proxy)$/i;
 
-/** Where programs are that it calls to make networks, and that the path of a service may leave out. */
+/** Folders of network programs that the PATH of a service may lack. */
 const FOR_ROOT = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/** The first podman whose builds have no hole that is known (CVE-2024-1753, CVE-2024-9675, CVE-2024-11218). */
+/** The first podman without known vulnerabilities in builds (CVE-2024-1753, CVE-2024-9675, CVE-2024-11218). */
 const SAFE_PODMAN = [5, 3, 2] as const;
 
 /**
- * Whether a Dockerfile gets out of its build: `RUN --mount` of an older podman takes a link for a folder of the host.
- * What a distribution has mended without a new version is not known.
+ * Whether a Dockerfile can escape its build: `RUN --mount` of an older podman follows links to folders of the host.
+ * Patches of a distribution without a new version are not recognized.
  */
 export function hasKnownHoles({ kind, version }: Pick<ContainerTool, "kind" | "version">): boolean {
   if (kind === "docker") return false;
@@ -49,7 +49,7 @@ export function hasKnownHoles({ kind, version }: Pick<ContainerTool, "kind" | "v
 const HOLES = "a Dockerfile can get out of its builds by known faults";
 const UPDATE = `update it to ${SAFE_PODMAN.join(".")}, or set MILLRACE_CONTAINER_ENGINE=podman if you trust all who deploy`;
 
-/** The environment of the tool itself; nothing that an app brings is in it. */
+/** The environment of the tool, without variables of apps. */
 export function toolEnvironment(host: NodeJS.ProcessEnv): Record<string, string> {
   const kept = Object.entries(host).filter(([name]) => PASSED.test(name));
   const folders = [host["PATH"] ?? "", ...FOR_ROOT].filter((folder) => folder !== "");
@@ -75,7 +75,7 @@ export async function findContainerTool(
     }
     try {
       const tool = await ask(kind, program, host);
-      // Whoever names it knows what that means.
+      // An operator who names it accepts the risk.
       if (wish !== "auto" || !hasKnownHoles(tool)) return { tool };
       lacks.push(`${kind} ${tool.version} is not used, as ${HOLES}; ${UPDATE}`);
     } catch (error) {
@@ -96,7 +96,7 @@ async function ask(
     timeout: ASK_MS,
     killSignal: "SIGKILL",
   });
-  // Its own program tells this, not an app.
+  // The output of the tool itself, not of an app.
   // oxlint-disable-next-line no-unsafe-type-assertion
   const info = JSON.parse(stdout) as PodmanInfo & DockerInfo;
   const common = { kind, program };
@@ -109,7 +109,7 @@ async function ask(
       store: { driver: info.store?.graphDriverName ?? "overlay", folder: info.store?.graphRoot ?? "" },
     };
   }
-  // Its daemon answers for itself: the program alone tells a lot when it is not there.
+  // Without its daemon, the program still prints a lot.
   if (!info.ServerVersion) throw new Error(info.ServerErrors?.[0] ?? "its daemon does not answer");
   return {
     ...common,

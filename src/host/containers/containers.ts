@@ -11,12 +11,10 @@ import { removeTree } from "../../kit/remove-tree.ts";
 import { findContainerTool, toolEnvironment } from "./container-tool.ts";
 import type { ContainerTool, FoundTool } from "./container-tool.ts";
 
-/** How a command of the tool ended. */
 type ToolEnd = { readonly code: number; readonly stdout: string; readonly stderr: string };
 
-/** For what answers at once; what takes longer has hung. */
+/** A command that takes longer hangs. */
 const COMMAND_MS = 120_000;
-/** More than that is no answer. */
 const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
 const MAX_OPEN_FILES = 65_536;
 const MAX_USER_PROCESSES = 32_768;
@@ -27,17 +25,17 @@ type ContainersParts = {
 };
 
 /**
- * The images and containers of a service. With podman each project has a store of its own in the data directory: no
- * Dockerfile can name another project's image, and nothing of it lies among those of whoever runs the host.
+ * The images and containers of a service. With podman each project has its own store in the data directory: no Dockerfile
+ * can name another project's image, and the host's own images are separate.
  */
 export class Containers {
   readonly #parts: ContainersParts;
   readonly #host: NodeJS.ProcessEnv;
   #found: Promise<FoundTool> | null = null;
   #cleared = Promise.resolve();
-  /** The projects whose images or containers this process has dealt with. */
+  /** The projects whose images or containers this process has used. */
   readonly #used = new Map<string, ContainerTool>();
-  /** What stands before their commands. */
+  /** The first arguments of their commands. */
   readonly #stores = new Map<string, Promise<readonly string[]>>();
   readonly #networks = new Map<string, Promise<string>>();
   /** Those that use the store of a project. */
@@ -49,7 +47,7 @@ export class Containers {
     this.#host = host;
   }
 
-  /** Removes what a service that was killed has left. Nothing begins before that; apps without images do not wait. */
+  /** Removes leftovers of a killed service. Containers wait for that; apps without images do not. */
   static open(parts: ContainersParts, log: Log): Containers {
     const containers = new Containers(parts);
     containers.#cleared = containers
@@ -58,17 +56,17 @@ export class Containers {
     return containers;
   }
 
-  /** Resolves when what an earlier service has left is gone: from then on containers and builds are this one's own. */
+  /** Resolves when leftovers of an earlier service are gone. */
   get cleared(): Promise<void> {
     return this.#cleared;
   }
 
-  /** Marks what belongs to this service, among all that the tool knows. */
+  /** Marks objects of this service in the tool. */
   get label(): string {
     return `millrace=${this.#name}`;
   }
 
-  /** The tool, or why there is none. Looked for when it is first needed: it takes a moment to answer. */
+  /** The tool, or why there is none. Looked for on first use, because it takes a moment to answer. */
   async find(): Promise<FoundTool> {
     this.#found ??= findContainerTool(this.#parts.containerEngine, this.#host);
     const found = await this.#found;
@@ -82,7 +80,7 @@ export class Containers {
     return toolEnvironment(this.#host);
   }
 
-  /** What stands before every command about a project's images and containers. */
+  /** The first arguments of every command about a project. */
   async before(tool: ContainerTool, projectId: string): Promise<readonly string[]> {
     this.#used.set(projectId, tool);
     const making = this.#stores.get(projectId) ?? this.#makeStore(tool, projectId);
@@ -91,12 +89,12 @@ export class Containers {
     return await making;
   }
 
-  /** Where what a project's images need on this machine is kept. */
+  /** The folder of a project's images. */
   folderOf(projectId: string): string {
     return path.join(this.#parts.dataDir, IMAGES, projectId);
   }
 
-  /** Runs a command to its end; `variables` are in its environment besides. */
+  /** Runs a command to its end, with additional variables. */
   async run(
     tool: ContainerTool,
     projectId: string,
@@ -105,7 +103,7 @@ export class Containers {
   ): Promise<ToolEnd> {
     const before = await this.before(tool, projectId);
     const env = { ...variables, ...this.env };
-    // One that was stopped does not hear anything gentler.
+    // A stopped process ignores gentler signals.
     const limits = { timeout: COMMAND_MS, killSignal: "SIGKILL", maxBuffer: MAX_OUTPUT_BYTES } as const;
     return await new Promise((resolve) => {
       execFile(tool.program, [...before, ...args], { env, ...limits }, (error, stdout, stderr) => {
@@ -115,18 +113,18 @@ export class Containers {
     });
   }
 
-  /** Whether an image is there; where nobody can tell, it is. */
+  /** Whether an image exists; true if unknown. */
   async hasImage({ id, projectId }: ImageRecord): Promise<boolean> {
     const found = await this.find();
     return !("tool" in found) || (await this.run(found.tool, projectId, ["image", "inspect", id])).code === 0;
   }
 
-  /** The name of a container, or of a project's network, that is to be. */
+  /** The name for a container, or a project's network. */
   nameOf(id: string): string {
     return `${this.#name}-${id}`;
   }
 
-  /** A network that a project's containers share with nobody; made when it is first needed. */
+  /** A private network of a project's containers, made on first use. */
   async networkOf(tool: ContainerTool, projectId: string): Promise<string> {
     const making = this.#networks.get(projectId) ?? this.#makeNetwork(tool, projectId);
     this.#networks.set(projectId, making);
@@ -134,7 +132,7 @@ export class Containers {
     return await making;
   }
 
-  /** Removes what a service that was killed has left: containers, networks, builds, and files with variables. */
+  /** Removes leftovers of a killed service: containers, networks, builds, and files with variables. */
   async clearLeftovers(): Promise<void> {
     const projects = await this.#projects();
     if (projects.length === 0) return;
@@ -150,7 +148,7 @@ export class Containers {
     for (const projectId of projects) await removeTree(this.runFolder(projectId));
   }
 
-  /** Does what builds in a project's store; where that throws, nothing of it is left. */
+  /** Runs a build in a project's store, and cleans up if it throws. */
   async whileBuilding<T>(tool: ContainerTool, projectId: string, build: () => Promise<T>): Promise<T> {
     const { count, hasFailed, clearing } = this.#builds.get(projectId) ?? NO_BUILDS;
     this.#builds.set(projectId, { count: count + 1, hasFailed, clearing });
@@ -166,7 +164,7 @@ export class Containers {
     }
   }
 
-  /** What one build has left looks like what another one works in: it goes once there is none. */
+  /** Leftovers look like the containers of a running build, so they are removed when none runs. */
   async #endBuild(tool: ContainerTool, projectId: string, isDone: boolean): Promise<void> {
     const builds = this.#builds.get(projectId) ?? NO_BUILDS;
     const count = builds.count - 1;
@@ -177,23 +175,23 @@ export class Containers {
     await clearing;
   }
 
-  /** Lets go of all that is left once no container runs: networks, and what podman has mounted. */
+  /** Removes networks and podman's mounts, when no container runs any more. */
   async close(): Promise<void> {
     await this.#cleared;
     for (const [projectId, tool] of this.#used) {
       if (this.#networks.has(projectId))
         await this.run(tool, projectId, ["network", "rm", this.nameOf(projectId)]);
-      // A store stays mounted after a command that has failed, and not after one that has not.
+      // A store stays mounted after a failed command; a successful one unmounts it.
       if (tool.kind === "podman") await this.run(tool, projectId, ["ps", "--quiet"]);
     }
   }
 
-  /** Where files lie that a running container needs. */
+  /** For files that a running container needs. */
   runFolder(projectId: string): string {
     return path.join(this.folderOf(projectId), "files");
   }
 
-  /** Removes the images of environments that are gone. `isThere` tells of a folder's name whether it is. */
+  /** Removes the images of environments that no longer exist. */
   async sweepImages(isThere: (environment: string) => boolean): Promise<void> {
     for (const projectId of await this.#projects()) {
       const found = await this.find();
@@ -225,7 +223,7 @@ export class Containers {
     if (names.length > 0) await this.run(tool, projectId, [...removal, ...names]);
   }
 
-  /** Removes what builds run their steps in: podman leaves it behind, and mounted, when it is killed. */
+  /** Removes the containers of build steps, which a killed podman leaves behind and mounted. */
   async #clearBuilds(tool: ContainerTool, projectId: string): Promise<void> {
     if (tool.kind === "docker") return;
     const list = ["ps", "-a", "-q", "--external", "--filter", `name=${BUILDING}`];
@@ -235,7 +233,7 @@ export class Containers {
   async #makeNetwork(tool: ContainerTool, projectId: string): Promise<string> {
     const name = this.nameOf(projectId);
     if ((await this.run(tool, projectId, ["network", "inspect", name])).code === 0) return name;
-    // With podman only those that say so are kept apart; with docker all are.
+    // Docker isolates all networks; podman only on request.
     const apart = tool.kind === "podman" ? ["--opt", "isolate=true", "--disable-dns"] : [];
     const made = await this.run(tool, projectId, [
       "network",
@@ -256,12 +254,12 @@ export class Containers {
     const store = path.join(folder, "store");
     const runRoot = this.#runRoot(folder);
     const marker = path.join(folder, "place");
-    // It knows its own place, and is of no use in another. Whatever is in it can be built again.
+    // A moved store is unusable. Its images can be built again.
     if ((await readFile(marker, "utf8").catch(() => store)) !== store) await removeTree(store);
     await writeFile(marker, store);
     makeRuntimeDir(runRoot);
     const place = ["--root", store, "--runroot", runRoot, "--storage-driver", known.driver];
-    // No other driver can read a second store.
+    // Only this driver can read a second store.
     if (known.driver !== "overlay") return place;
     return [...place, "--storage-opt", `additionalimagestore=${known.folder}`];
   }
@@ -283,21 +281,21 @@ export class Containers {
   }
 }
 
-/** Builds in one store: how many there are, whether one has failed, and what clears up after them. */
+/** The builds in a store: how many run, whether one has failed, and the cleanup after them. */
 type Builds = { readonly count: number; readonly hasFailed: boolean; readonly clearing: Promise<void> };
 const NO_BUILDS: Builds = { count: 0, hasFailed: false, clearing: Promise.resolve() };
 
-/** What podman calls containers of builds; ours end with an id. */
+/** Podman's names for containers of builds; ours end with an id. */
 const BUILDING = "-working-container(-[0-9]+)?$";
 
 /** Below the data directory. */
 const IMAGES = "images";
 
-/** On an image: whose it is, and the folder that stands for it. */
+/** Labels of an image: its project, and the folder that represents it. */
 export const PROJECT_LABEL = "millrace.project";
 export const ENVIRONMENT_LABEL = "millrace.environment";
 
-/** What the tool must ask for where the host gives less than it takes for granted. */
+/** Lowers the tool's default limits to what the host allows. */
 export function ulimits(): string[] {
   const limits = readFileSync("/proc/self/limits", "utf8");
   const hard = (name: string): number => {
@@ -309,15 +307,15 @@ export function ulimits(): string[] {
   return ["--ulimit", `nofile=${files}:${files}`, "--ulimit", `nproc=${processes}:${processes}`];
 }
 
-/** In an environment's folder, in place of its packages: those are in an image. */
+/** The file in an environment's folder that names its image. */
 export const IMAGE_RECORD = "image.json";
 
-/** An image that a build has made. */
+/** An image that a build made. */
 type ImageRecord = {
-  /** As the tool knows it. */
+  /** The tool's id. */
   readonly id: string;
   readonly projectId: string;
-  /** How its Python is called, for an app that offers functions; null for a server, which starts as it likes. */
+  /** The command of its Python, for an app that offers functions; null for a server. */
   readonly python: string | null;
 };
 
@@ -325,7 +323,7 @@ export async function writeImageRecord(environment: string, record: ImageRecord)
   await writeFile(path.join(environment, IMAGE_RECORD), JSON.stringify(record));
 }
 
-/** The image that stands for an environment; null where it is a folder of packages. */
+/** The image of an environment; null for a folder of packages. */
 export function readImageRecord(environment: string | null): ImageRecord | null {
   if (environment === null) return null;
   try {

@@ -13,72 +13,68 @@ import type { ContainerTool } from "./container-tool.ts";
 /** A folder of the host that a container sees. */
 export type Mount = { readonly from: string; readonly to: string; readonly isReadOnly?: true };
 
-/** A container that is to be. */
+/** A container to start. */
 export type ContainerStart = {
   readonly projectId: string;
   /** Unique among those of this service. */
   readonly id: string;
   readonly image: string;
-  /** The program in place of the image's own; null for that. */
+  /** Replaces the image's entrypoint; null keeps it. */
   readonly program: string | null;
-  /** Its arguments; of the image's own program where there are none. */
+  /** Its arguments; the image's own if empty. */
   readonly args: readonly string[];
   readonly variables: Readonly<Record<string, string>>;
   readonly mounts: readonly Mount[];
-  /** Who it runs as; null for whoever the image says. */
+  /** Its user; null for the image's own. */
   readonly user: number | null;
   readonly limits: Limits;
   readonly runtime: "runc" | "runsc" | null;
   readonly hasNetwork: boolean;
-  /** A port of this machine that leads to one of its own; null for none. */
+  /** A port of this machine that is forwarded to the container; null for none. */
   readonly port: { readonly outside: number; readonly inside: number } | null;
-  /** What it reads on its stdin; null for nothing. */
+  /** Its stdin; null for none. */
   readonly input: string | null;
 };
 
 /** A container that was started. */
 export type StartedContainer = {
-  /** Names of variables that it goes without, because they mean something to the tool. */
+  /** Names of variables that were withheld, because the tool itself uses them. */
   readonly withheld: readonly string[];
   readonly stdout: Readable;
   readonly stderr: Readable;
   readonly exited: Promise<ContainerExit>;
-  /** Its first process, as this machine knows it; 0 while there is none. */
+  /** The id of its first process on this machine; 0 while there is none. */
   pid(): Promise<number>;
-  /** Where it writes what is in none of its mounts, and the volumes that its image asks for; none that cannot be told. */
+  /** The folders it writes to outside its mounts, and the volumes of its image, as far as known. */
   written(): Promise<string[]>;
   /** Asks it to end. */
   askToEnd(): void;
-  /** Ends it, and removes all that is left of it. */
+  /** Ends and removes it. */
   end(): void;
 };
 
 type ContainerExit = { readonly code: number; readonly isOutOfMemory: boolean };
 
-/**
- * Removes the container as soon as whoever holds the other end of its stdin has closed it, or has died. The tool may
- * fail, and nobody would come again.
- */
+/** Removes the container as soon as its stdin closes, for example because the service died. Retries if the tool fails. */
 const REMOVE = 'read -r _; for _ in 1 2 3 4 5; do "$0" "$@" >/dev/null 2>&1 && exit; sleep 1; done';
-/** What a process of our own user may do in a container as its root, beyond nothing, is the engine's choice; never these. */
+/** Capabilities that root in a container never gets. */
 const NEVER = ["NET_RAW", "MKNOD", "AUDIT_WRITE"];
-/** How a command that runs a container tells that it was killed. */
+/** The exit code of a killed container. */
 const KILLED = 137;
-/** Of shared memory: what engines give is too little for PyTorch. It counts as memory. */
+/** The default shared memory is too little for PyTorch. It counts as memory. */
 const SHARED_MEMORY = "2g";
 const MIN_SHARES = 2;
-/** A removal that takes longer has hung; the next start tries again. */
+/** A removal that takes longer hangs; the next start retries. */
 const HUNG_MS = 60_000;
-/** How long the tool may take to tell that a container is gone. */
+/** How long the tool may take to report the end of a container. */
 const LATE_MS = 5_000;
-/** Of what the tool tells, for people. */
 const MAX_WHY_CHARS = 500;
-/** With the volumes that its image asks for, which nobody else has. */
+/** Including the anonymous volumes of its image. */
 const REMOVAL = { podman: ["rm", "--ignore", "-f", "-v", "-t", "0"], docker: ["rm", "-f", "-v"] } as const;
 const WRITTEN =
   '{{.GraphDriver.Data.UpperDir}}{{range .Mounts}}{{if eq .Type "volume"}}{{"\\n"}}{{.Source}}{{end}}{{end}}';
 
-/** Starts a container. When it exits, when it is ended and when the service dies, nothing of it is left. */
+/** Starts a container. It is removed when it exits, when it is ended and when the service dies. */
 export async function startContainer(
   containers: Containers,
   tool: ContainerTool,
@@ -103,7 +99,7 @@ export async function startContainer(
     clearing ??= (async () => {
       remover.stdin.end();
       await withTimeout(HUNG_MS, removed);
-      // Somebody has killed whoever waited beside it.
+      // The remover was killed.
       if (remover.signalCode !== null || remover.pid === undefined)
         await containers.run(tool, projectId, [...REMOVAL[tool.kind], name]);
     })();
@@ -146,13 +142,13 @@ export async function startContainer(
     askToEnd: () => void containers.run(tool, projectId, ["kill", "--signal", "TERM", name]),
     end: () => {
       const ending = clear().then(async () => await withTimeout(LATE_MS, exited));
-      // What is attached to a container that is gone has hung.
+      // The attached process may hang after the container is gone.
       void ending.then(() => child.kill("SIGKILL"));
     },
   };
 }
 
-/** Resolves with 125, which is how the tool tells that it could not, when the tool itself cannot be run. */
+/** Resolves with 125, like a failed start, if the tool itself cannot be run. */
 async function exitOf(child: ChildProcess): Promise<number> {
   return await new Promise((resolve) => {
     child.once("error", () => resolve(125));
@@ -161,9 +157,8 @@ async function exitOf(child: ChildProcess): Promise<number> {
 }
 
 /**
- * Makes the container, which runs nothing yet, and gives the names of variables that it goes without. Only this command
- * sees values of the app in its own environment: the one that starts the container has programs of the host run as
- * root, which would go by such as `XTABLES_LIBDIR`.
+ * Creates the container, and returns the names of withheld variables. Only this command has values of the app in its
+ * environment: starting a container runs programs of the host as root, which obey variables such as `XTABLES_LIBDIR`.
  */
 async function create(
   containers: Containers,
@@ -177,7 +172,7 @@ async function create(
   try {
     const variables = await writeVariables(path.join(folder, "variables"), start.variables);
     const args = ["create", "--name", containers.nameOf(start.id), "--label", containers.label];
-    // The proxy of the host, with its password, is not for apps.
+    // The host's proxy settings may hold a password.
     if (tool.kind === "podman") args.push("--http-proxy=false");
     args.push(...optionsOf(start, network), ...variables.args, start.image, ...start.args);
     const { code, stderr } = await containers.run(tool, projectId, args, variables.env);
@@ -202,7 +197,7 @@ function optionsOf(
     String(MAX_PROCESSES),
     ...ulimits(),
   ];
-  // An image is asked for when it is built, never when it starts.
+  // Images are pulled for builds, never for starts.
   options.push("--pull", "never", "--shm-size", SHARED_MEMORY, "--log-driver", "none");
   if (input !== null) options.push("--interactive");
   if (program !== null) options.push("--entrypoint", program);
@@ -221,16 +216,16 @@ function optionsOf(
   return options;
 }
 
-/** What the tool is told of a container's variables. */
+/** A container's variables, as the tool gets them. */
 type PassedVariables = {
   readonly args: readonly string[];
   /** For the tool's own environment. */
   readonly env: Readonly<Record<string, string>>;
-  /** Names of those that the app goes without. */
+  /** Names of withheld variables. */
   readonly withheld: readonly string[];
 };
 
-/** Names that mean something to the tool itself, or to what loads it and its libraries. */
+/** Names that the tool, its loader or its libraries use. */
 const ITS_OWN = new RegExp(
   [
     "^(?:LD|GLIBC|GCONV|MALLOC|G|GIO|OTEL|LISTEN|XDG|DBUS|NOTIFY|)_",
@@ -242,14 +237,13 @@ const ITS_OWN = new RegExp(
   ].join("|"),
   "i",
 );
-/** Where the tool stops to read a line of the file, less a little. */
+/** A little below the tool's limit for a line. */
 const MAX_LINE_BYTES = 64 * 1000;
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**
- * Writes variables to a file that the tool reads: on a command line every user of the machine could see them. A value of
- * several lines cannot stand in there, nor a very long one. It goes by way of the tool's environment, unless its name
- * means something to the tool.
+ * Writes variables to a file for the tool: every user of the machine could see a command line. The file cannot hold
+ * multi-line and very long values: these go through the tool's environment, unless the tool itself uses their name.
  */
 export async function writeVariables(
   file: string,

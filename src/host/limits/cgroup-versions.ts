@@ -5,7 +5,7 @@ import { MAX_PROCESSES } from "./limits.ts";
 import { CONTROLLERS, processesIn, setValue } from "./hierarchy.ts";
 
 const PERIOD_US = 100_000;
-/** What the kernel gives a group by itself, for the two cores that an app has by default. */
+/** The kernel's default, for the two cores that an app has by default. */
 const SHARES_A_CORE = 512;
 const LEAST_SHARES = 2;
 
@@ -17,7 +17,7 @@ export const V1: Flavour = {
       ? []
       : ([
           ["memory", "memory.limit_in_bytes", memoryBytes],
-          // Memory and swap together: without it a group that is full would go on in swap.
+          // Memory and swap together: otherwise a full group would continue in swap.
           ["memory", "memory.memsw.limit_in_bytes", memoryBytes],
         ] as const)),
     ...(cpus === null
@@ -33,7 +33,7 @@ export const V1: Flavour = {
   oomFile: "memory.oom_control",
 };
 
-/** Makes a folder of that name below the group that this process is in, for one controller. Throws if it may not. */
+/** Makes a folder below this process's group, for one controller. Throws if it may not. */
 export function openV1({ v1 }: OwnCgroups, controller: Controller, name: string): string {
   const own = v1.get(controller);
   if (own === undefined) throw new Error(`this host shows no control groups for ${controller}`);
@@ -42,10 +42,10 @@ export function openV1({ v1 }: OwnCgroups, controller: Controller, name: string)
   return root;
 }
 
-/** What the kernel gives a group by itself, for the two cores that an app has by default. */
+/** The kernel's default, for the two cores that an app has by default. */
 const WEIGHT_A_CORE = 50;
 const MAX_WEIGHT = 10_000;
-/** Where the service itself goes: a group whose controllers are used by groups below may have no process. */
+/** The group for the service itself: a group with controlled children may hold no process. */
 const SERVICE_LEAF = "millrace-service";
 
 /** One hierarchy for all controllers. */
@@ -56,9 +56,9 @@ export const V2: Flavour = {
       ? []
       : ([
           ["memory", "memory.max", memoryBytes],
-          // Else a group that is full would go on in swap.
+          // Otherwise a full group would continue in swap.
           ["memory", "memory.swap.max", 0],
-          // All of a replica, or nothing: half of one answers nobody.
+          // Ends all of a replica: a part of one is useless.
           ["memory", "memory.oom.group", 1],
         ] as const)),
     ...(cpus === null ? [] : ([["cpu", "cpu.max", `${Math.round(cpus * PERIOD_US)} ${PERIOD_US}`]] as const)),
@@ -70,11 +70,11 @@ export const V2: Flavour = {
 };
 
 /**
- * Takes over the group that this process is in, if it was delegated to it: the service moves into a leaf, and a
- * folder of that name is for its apps. Throws, with the reason, if it may not.
+ * Takes over this process's group, if it was delegated: moves the service into a leaf, and makes a folder for its apps.
+ * Throws if it may not.
  */
 export function openV2(own: string, name: string, isOurs: (pid: number) => boolean): string {
-  // A service that was restarted begins where the one before it has moved.
+  // A restarted service starts in the leaf of the previous one.
   const base = path.basename(own) === SERVICE_LEAF ? path.dirname(own) : own;
   const offered = readFileSync(path.join(base, "cgroup.controllers"), "latin1").trim().split(" ");
   const missing = CONTROLLERS.filter((controller) => !offered.includes(controller));

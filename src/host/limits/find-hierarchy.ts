@@ -6,18 +6,18 @@ import { clearGroups, CONTROLLERS, findOwnCgroups, Hierarchy, removeGroup } from
 import type { Controller, OwnCgroups } from "./hierarchy.ts";
 import { isOurs, tryGroup } from "./try-group.ts";
 
-/** Where the groups are, for the next start, which may happen elsewhere. */
+/** Records where the groups are, for the next start, which may be in another group. */
 const NOTE = "limit-groups.json";
 
-/** What control groups can do here; for each controller that cannot be used, why not. */
+/** The usable control groups, and why each other controller cannot be used. */
 export type FoundHierarchy = {
   readonly hierarchy: Hierarchy | null;
   readonly lacking: ReadonlyMap<Controller, string>;
 };
 
 /**
- * Tries control groups of version 2, then those of version 1. Groups that a killed service of the same data directory
- * has left are removed. `mayMove` is false for whoever is not the service, and must not move into a leaf.
+ * Tries control groups of version 2, then of version 1. Removes groups that a killed service of the same data directory
+ * left. `mayMove` is false for processes other than the service, which must not move into a leaf.
  */
 export async function findHierarchy(dataDir: string, mayMove = true): Promise<FoundHierarchy> {
   const name = groupName(dataDir);
@@ -35,7 +35,7 @@ export async function findHierarchy(dataDir: string, mayMove = true): Promise<Fo
   return { hierarchy: found, lacking };
 }
 
-/** No two data directories have the same. */
+/** Unique for each data directory. */
 function groupName(dataDir: string): string {
   const real = existsSync(dataDir) ? realpathSync(dataDir) : path.resolve(dataDir);
   return `millrace-${createHash("sha256").update(real).digest("hex").slice(0, 12)}`;
@@ -61,7 +61,7 @@ async function tryV2(
   }
 }
 
-/** All controllers with one process; where that fails, each by itself: some hosts give some of them. */
+/** Tries all controllers together, then each alone: some hosts give only some of them. */
 async function tryV1(
   own: OwnCgroups,
   name: string,
@@ -91,7 +91,7 @@ async function tryControllers(
   name: string,
   mayMove: boolean,
 ): Promise<Hierarchy> {
-  // Whoever only looks must not touch the groups of a service.
+  // A check must not touch the groups of a service.
   const place = mayMove ? name : `${name}-${process.pid}`;
   const tried = new Hierarchy(V1, new Map(controllers.map((each) => [each, openV1(own, each, place)])));
   if (mayMove) await tried.clear();
@@ -100,7 +100,7 @@ async function tryControllers(
   return tried;
 }
 
-/** What the last service of this directory left, wherever that was. */
+/** Removes the groups that the last service of this directory left. */
 async function clearNoted(dataDir: string, name: string): Promise<void> {
   let noted: unknown;
   try {
@@ -110,7 +110,7 @@ async function clearNoted(dataDir: string, name: string): Promise<void> {
   }
   if (!Array.isArray(noted)) return;
   for (const root of noted) {
-    // Nothing but a control group has such a file, and no other service has the name.
+    // Only a control group has such a file, and no other service has the name.
     if (typeof root !== "string" || path.basename(root) !== name) continue;
     if (!existsSync(path.join(root, "cgroup.procs"))) continue;
     await clearGroups(root);

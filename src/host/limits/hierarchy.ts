@@ -8,18 +8,18 @@ import { setTimeout as sleep } from "node:timers/promises";
 /** One value to set, in the folder of that controller. */
 type GroupValue = readonly [controller: Controller, file: string, value: string | number];
 
-/** A version of control groups, as far as it differs from the other. */
+/** What differs between the versions of control groups. */
 export type Flavour = {
   readonly name: string;
-  /** What to write for these limits. */
+  /** The values for these limits. */
   values(limits: Limits): readonly GroupValue[];
-  /** Files that a kernel may lack; without them a limit still holds. */
+  /** Files that a kernel may lack. */
   readonly optional: ReadonlySet<string>;
-  /** Where the memory controller counts processes that it has ended. */
+  /** The file with the number of processes that ran out of memory. */
   readonly oomFile: string;
 };
 
-/** A folder for the groups of one service, in the hierarchy of each controller. All are the same one in version 2. */
+/** A folder for the groups of one service, for each controller; in version 2 it is a single one. */
 export class Hierarchy {
   readonly flavour: Flavour;
   readonly roots: ReadonlyMap<Controller, string>;
@@ -29,7 +29,7 @@ export class Hierarchy {
     this.roots = roots;
   }
 
-  /** Makes a group. Throws what the kernel says, and leaves nothing then. */
+  /** Makes a group. Throws the kernel's error, and leaves nothing then. */
   make(limits: Limits): CgroupGroup {
     const name = `g-${randomName(12)}`;
     const folders = new Map(
@@ -95,7 +95,7 @@ class CgroupGroup implements LimitGroup {
     this.#oomFile = oomFile;
   }
 
-  /** Left to other threads: now and then the kernel takes 5 ms for it (measured). */
+  /** Asynchronous, because the kernel sometimes takes 5 ms (measured). */
   async add(pid: number): Promise<void> {
     try {
       for (const folder of this.#folders) await writeFile(path.join(folder, "cgroup.procs"), String(pid));
@@ -104,7 +104,7 @@ class CgroupGroup implements LimitGroup {
     }
   }
 
-  /** Whether a process is in it, in every hierarchy. */
+  /** Whether it contains a process, in every hierarchy. */
   holds(pid: number): boolean {
     return [...this.#folders].every((folder) => processesIn(folder).includes(pid));
   }
@@ -119,7 +119,7 @@ class CgroupGroup implements LimitGroup {
     void this.removed();
   }
 
-  /** Removes it; resolves when it is gone, or will not go. */
+  /** Removes it; resolves when it is gone, or cannot be removed. */
   removed(): Promise<void> {
     this.#removed ??= this.#leave();
     return this.#removed;
@@ -130,13 +130,13 @@ class CgroupGroup implements LimitGroup {
   }
 }
 
-/** The controllers that limits are made of. */
+/** The controllers that limits use. */
 export const CONTROLLERS = ["memory", "cpu", "pids"] as const;
 export type Controller = (typeof CONTROLLERS)[number];
 
 /** The folders of the control groups that a process is in. */
 export type OwnCgroups = {
-  /** In the one hierarchy of version 2; null where there is none, or it cannot be seen. */
+  /** In the hierarchy of version 2; null if there is none, or it is not visible. */
   readonly v2: string | null;
   /** In the hierarchy of each controller of version 1. */
   readonly v1: ReadonlyMap<Controller, string>;
@@ -144,7 +144,7 @@ export type OwnCgroups = {
 
 type Mount = { readonly root: string; readonly point: string; readonly options: readonly string[] };
 
-/** Finds them in what the kernel tells of a process: `/proc/self/cgroup` and `/proc/self/mountinfo`. */
+/** Finds them in the contents of `/proc/self/cgroup` and `/proc/self/mountinfo`. */
 export function findOwnCgroups(cgroup: string, mountinfo: string): OwnCgroups {
   const mounts = { v1: mountsOf(mountinfo, "cgroup"), v2: mountsOf(mountinfo, "cgroup2") };
   const v1 = new Map<Controller, string>();
@@ -178,7 +178,7 @@ function mountsOf(mountinfo: string, type: string): Mount[] {
   });
 }
 
-/** Where a group is found; null if no mount shows it, as in some containers. */
+/** The folder of a group; null if no mount shows it, as in some containers. */
 function folderIn(mounts: readonly Mount[], own: string): string | null {
   for (const { root, point } of mounts) {
     if (root === "/") return path.resolve(`${point}/${own}`);
@@ -189,7 +189,7 @@ function folderIn(mounts: readonly Mount[], own: string): string | null {
 
 /** A killed process takes a moment to leave its group. */
 const PAUSE_MS = 20;
-/** Two seconds: what is left then goes at the next start. */
+/** Two seconds: the next start removes the rest. */
 const MAX_ROUNDS = 100;
 
 /** Sets one value of a group. */
@@ -201,7 +201,7 @@ export function setValue(folder: string, file: string, value: string | number): 
 export function processesIn(folder: string): number[] {
   try {
     const words = readFileSync(path.join(folder, "cgroup.procs"), "latin1").split("\n");
-    // 0 is a process that cannot be seen from here.
+    // 0 is a process outside of this namespace.
     return words.map(Number).filter((pid) => pid > 0);
   } catch {
     return [];
@@ -219,7 +219,7 @@ function countIn(folder: string, file: string, name: string): number {
   }
 }
 
-/** Ends every process in a group and removes it; says whether it is gone. */
+/** Ends every process in a group and removes it; returns whether it is gone. */
 export async function removeGroup(folder: string): Promise<boolean> {
   for (let round = 0; round < MAX_ROUNDS; round++) {
     try {

@@ -25,15 +25,14 @@ const WATCHER = "a watcher, which looks every second";
 const SCRATCH_SETTING = envOf(SETTING_KEYS.maxScratchBytes.name);
 const STORAGE_SETTING = envOf(SETTING_KEYS.maxProjectStorageBytes.name);
 
-/** What the operator says of it. */
 type LimitSettings = Pick<Settings, "dataDir" | "maxScratchBytes" | "maxProjectStorageBytes">;
 
-/** Limits by what was found: control groups, and for agents to watch what those do not cover. */
+/** Limits by control groups; agents enforce what those do not cover. */
 export class HostLimits implements AppLimits {
   readonly enforcement: Enforcement;
   readonly #found: FoundHierarchy;
   readonly #settings: LimitSettings;
-  /** Storage that was found to hold too much. */
+  /** Storage that is full. */
   readonly #full = new Set<string>();
   /** Groups that are being removed. */
   readonly #leaving = new Set<Promise<void>>();
@@ -88,7 +87,7 @@ export class HostLimits implements AppLimits {
   }
 }
 
-/** For people, which of its folders an app has filled beyond what the operator allows. */
+/** Describes which of its folders an app has filled beyond the settings. */
 export function describeFull(folder: "scratch" | "storage", maxBytes: number): string {
   const most = showSize(maxBytes);
   return folder === "scratch"
@@ -109,7 +108,7 @@ export function enforcementOf(
 ): Enforcement {
   const by = (controller: Controller): Enforced => {
     const lacking = found.lacking.get(controller);
-    // Its files belong to the user that such an app runs as.
+    // The group's files belong to the user of such an app.
     const hasWayOut = level === null || level === "process";
     if (found.hierarchy && lacking === undefined)
       return { by: found.hierarchy.flavour.name + (hasWayOut ? WAY_OUT : "") };
@@ -138,12 +137,12 @@ export function enforcementOf(
   };
 }
 
-/** Finds out, by trying, what this host can hold apps to, and prepares it. */
+/** Tries which limits this host can enforce, and prepares them. */
 export async function findLimits(settings: LimitSettings, level: WallLevel | null): Promise<AppLimits> {
   return new HostLimits(await findHierarchy(settings.dataDir), settings, level);
 }
 
-/** What `findLimits` would find, for whoever is not the service. */
+/** What `findLimits` would find, for processes other than the service. */
 export async function lookAtLimits(settings: LimitSettings, level: WallLevel | null): Promise<Enforcement> {
   return enforcementOf(await findHierarchy(settings.dataDir, false), settings, level);
 }
@@ -153,7 +152,7 @@ const NO_WALLS: Enforced = {
   remedy: "Set MILLRACE_ISOLATION to auto, process or higher",
 };
 
-/** How apps are held to their limits on machines of that place, which strangers use too: by the agents of their seats. */
+/** How agents enforce limits on the shared machines of a remote place. */
 export function guestEnforcement(
   settings: Pick<Settings, "isolation" | "maxProjectStorageBytes">,
   place: string,
@@ -162,7 +161,7 @@ export function guestEnforcement(
   return {
     memory: { by: WATCHER },
     cpu: {
-      lacking: `${place} places apps by what they reserve, and holds nobody to it`,
+      lacking: `${place} places apps by what they reserve, and does not enforce it`,
       remedy:
         "Limit what each node has, and give apps that you do not trust nodes of their own, see docs/ray.md",
     },

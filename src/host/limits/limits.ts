@@ -1,60 +1,59 @@
-/** What the processes of one replica, or of one template, may use. */
+/** The limits of a replica, or of a template. */
 export type Limits = {
-  /** Hard; null for as much as the host has. */
+  /** A hard limit; null for none. */
   readonly memoryBytes: number | null;
-  /** Hard, in cores; null for as much as is free. */
+  /** A hard limit in cores; null for none. */
   readonly cpus: number | null;
-  /** How much of the processors it gets when there are too few for all, in relation to what others have here. */
+  /** Its relative share of the processors when they are busy. */
   readonly cpuShare: number;
 };
 
 /** A group of processes that share limits. */
 export type LimitGroup = {
-  /** Puts a process in, and with it all that it starts from then on. Does nothing for one that has ended. */
+  /** Adds a process and everything it starts from then on. Ignores an ended process. */
   add(pid: number): Promise<void>;
-  /** Whether processes in it were ended because they used up their memory. */
+  /** Whether processes in it were ended because memory ran out. */
   ranOut(): boolean;
-  /** Ends what is left in it, and removes it. */
+  /** Ends all its processes and removes it. */
   remove(): void;
 };
 
 /** Folders that an app's processes write to. */
 export type WrittenFolders = {
-  /** Those that are gone when the processes are. */
+  /** Folders that are removed with the processes. */
   readonly scratch: readonly string[];
-  /** Null where they have none. */
+  /** Null for none. */
   readonly storage: string | null;
 };
 
-/** What an agent watches, where nothing else holds an app to it. */
+/** Limits that an agent enforces, because the kernel does not. */
 export type Watched = {
-  /** Of each replica; null where the kernel limits it, or nothing does. */
+  /** For each replica; null if the kernel limits it, or there is no limit. */
   readonly memoryBytes: number | null;
   readonly folders: readonly {
     readonly name: "scratch" | "storage";
     readonly maxBytes: number;
     readonly path: string;
   }[];
-  /** The storage was full: nothing starts until it is not. */
+  /** The storage was full: the agent checks it before it starts anything. */
   readonly checksStorage: boolean;
 };
 
-/** What the host can hold an app to. */
+/** The limits that this host can enforce. */
 export type AppLimits = {
   readonly enforcement: Enforcement;
-  /** What the agent of something with these limits has to watch. */
+  /** What the agent has to enforce of these limits. */
   watched(limits: Limits, folders: WrittenFolders): Watched;
-  /** An agent has seen whether this storage is full; null if it has not looked. */
+  /** An agent reports whether this storage is full; null if it did not check. */
   noteStorage(storage: string | null, isFull: boolean | null): void;
-  /** Makes a group; nothing is in it yet. Null where the kernel gives none. */
+  /** Makes an empty group; null if the kernel gives none. */
   group(limits: Limits): LimitGroup | null;
-  /** For people, which of its folders an app has filled. */
+  /** Describes which of its folders an app has filled. */
   describeFull(folder: "scratch" | "storage"): string;
-  /** Removes what is left of all groups. */
+  /** Removes all groups. */
   close(): Promise<void>;
 };
 
-/** What is limited. */
 export const LIMITS = ["memory", "cpu", "processes", "open_files", "scratch", "storage"] as const;
 export type LimitName = (typeof LIMITS)[number];
 
@@ -66,16 +65,14 @@ export type Enforced =
 
 export type Enforcement = Readonly<Record<LimitName, Enforced>>;
 
-/** Processes and threads of one replica: a bomb ends here, an app with many threads does not. */
+/** Processes and threads of one replica: stops a fork bomb, not an app with many threads. */
 export const MAX_PROCESSES = 4_096;
 
-/** For people, why processes of a group were ended. */
 export function describeRunOut({ memoryBytes }: Limits): string {
   if (memoryBytes === null) return "the host ran out of memory";
   return `it used more than its memory = ${memoryBytes / 1e9} GB`;
 }
 
-/** For people, how a limit is enforced, or that it is not. */
 export function describeEnforced(enforced: Enforced): string {
   if ("by" in enforced) return `enforced by ${enforced.by}`;
   if ("unset" in enforced) return `no limit is set: ${enforced.unset} sets one`;

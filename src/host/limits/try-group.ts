@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { readStat } from "../processes.ts";
 import type { Hierarchy } from "./hierarchy.ts";
 
-/** Any that a kernel takes. */
+/** Limits that any kernel accepts. */
 const SOME = { memoryBytes: 64 * 1024 * 1024, cpus: 0.5, cpuShare: 1 };
 
-/** Finds out whether groups can be made, limited, entered and removed, with a process that waits in one. Throws if not. */
+/** Tries to make, limit, enter and remove a group, with a waiting process. Throws if that fails. */
 export async function tryGroup(hierarchy: Hierarchy): Promise<void> {
   const group = hierarchy.make(SOME);
   const child = spawn("/bin/sh", ["-c", "read _"], { stdio: ["pipe", "ignore", "ignore"], env: {} });
@@ -14,7 +14,7 @@ export async function tryGroup(hierarchy: Hierarchy): Promise<void> {
     child.once("exit", () => resolve());
     child.once("error", reject);
   });
-  // Whoever waits for the start below learns of it.
+  // The wait for the start below reports the error.
   ended.catch(() => {});
   try {
     await once(child, "spawn");

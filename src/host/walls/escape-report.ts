@@ -8,14 +8,14 @@ const FILE = "escape-report.json";
 /** More than any report takes. */
 const MAX_BYTES = 64 * 1024;
 
-/** Keeps the last report of `millrace doctor --escape` in the data directory. */
+/** Stores the last report of `millrace doctor --escape` in the data directory. */
 export function writeEscapeReport(dataDir: string, report: EscapeReport): void {
   const file = path.join(dataDir, FILE);
   writeFileSync(`${file}.new`, `${JSON.stringify(report)}\n`, { mode: 0o600 });
   renameSync(`${file}.new`, file);
 }
 
-/** The last report; null where there is none, or none that can be read. */
+/** The last report; null if there is none, or it cannot be read. */
 export function readEscapeReport(dataDir: string): EscapeReport | null {
   try {
     const { data } = z.safeParse(ESCAPE_REPORT, JSON.parse(readBounded(path.join(dataDir, FILE))));
@@ -25,7 +25,7 @@ export function readEscapeReport(dataDir: string): EscapeReport | null {
   }
 }
 
-/** Never follows a link, nor waits for a pipe. */
+/** Does not follow links or block on pipes. */
 function readBounded(file: string): string {
   const descriptor = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {

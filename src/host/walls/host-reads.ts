@@ -1,14 +1,14 @@
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** Variables of the service that apps get too, and that name files of the host. */
+/** Variables that apps inherit and that name files of the host. */
 const OF_APPS = ["LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"];
-/** Folders on the path that are named so hold programs and nothing else. */
+/** Names of folders that hold only programs. */
 const PROGRAMS = new Set(["bin", "sbin"]);
 
 /**
- * What of the host's files its own variables promise to every app: programs on the path, libraries, certificates. Not
- * what holds the data directory, nor the home of the service's user.
+ * The files of the host that inherited variables name: programs, libraries and certificates. Excludes folders with the
+ * data directory or the service's home.
  */
 export function hostReads(host: NodeJS.ProcessEnv, dataDir: string): string[] {
   const programs = (host["PATH"] ?? "").split(path.delimiter);
@@ -19,7 +19,7 @@ export function hostReads(host: NodeJS.ProcessEnv, dataDir: string): string[] {
   return withoutPrivate(found, host, dataDir);
 }
 
-/** The files and folders that values name, as paths or `file:` addresses, several with spaces between them. */
+/** The files and folders in values: paths or `file:` URLs, separated by spaces. */
 export function namedPaths(values: readonly string[], host: NodeJS.ProcessEnv, dataDir: string): string[] {
   const words = values.flatMap((value) => [value, ...value.split(/\s+/)]);
   return withoutPrivate(words.map(pathOf), host, dataDir);

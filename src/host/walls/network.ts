@@ -4,16 +4,15 @@ import { runtimeDir } from "../../kit/runtime-dir.ts";
 import { SPECIAL_4, SPECIAL_6 } from "../../kit/ip-addresses.ts";
 import type { Network } from "../../model/app-config.ts";
 
-/** What the agent is told of an app's network: names and values. */
+/** The agent's fields for a network: names and values. */
 export type NetworkFields = readonly (readonly [string, string])[];
 
-/** It may not use any. */
 export const NO_NETWORK: NetworkFields = [["network", "false"]];
 
-/** The kernel can ask the agent about system calls: unix sockets work where only it can keep them apart. */
+/** The kernel can ask the agent about system calls, so that unix sockets can be allowed selectively. */
 const NOTIFIER: NetworkFields = [["notifier", "true"]];
 
-/** Where clouds tell a machine its own secrets. */
+/** The metadata services of clouds, which hold secrets of the machine. */
 export const METADATA = [
   "169.254.169.254/32", // nearly all of them
   "fd00:ec2::254/128", // AWS
@@ -25,7 +24,7 @@ export const METADATA = [
   "100.100.100.200/32", // Alibaba
 ] as const;
 
-/** Names are asked for over TCP: no datagram goes out. The C library reads the first, gRPC the second. */
+/** DNS over TCP, because datagrams are blocked. The C library reads the first, gRPC the second. */
 const WITHOUT_DATAGRAMS = { RES_OPTIONS: "use-vc", GRPC_DNS_RESOLVER: "native" } as const;
 
 /** Ports of this machine, both ends included. */
@@ -34,32 +33,32 @@ export type PortRange = { readonly first: number; readonly last: number };
 /** The ports of servers. Below those that the kernel picks for outgoing connections; apps may use no port of others. */
 export const SERVER_PORTS: PortRange = { first: 21_000, last: 24_999 };
 
-/** What stands between apps and the network. */
+/** The network rules for apps. */
 export type NetworkWall = Pick<
   Settings,
   "egressOnly" | "egressAllow" | "networkDeny" | "networkUnenforced"
 > & {
-  /** Whether apps live behind walls at all: any of them keeps an app off the network as a whole. */
+  /** Whether apps are isolated at all: every level can cut off the whole network. */
   readonly hasWalls: boolean;
-  /** Why connections of apps are not judged; null where they are. */
+  /** Why connections of apps are not filtered; null if they are. */
   readonly gap: string | null;
-  /** The port that the management API listens on; 0 until that is known. */
+  /** The port of the management API; 0 until it is known. */
   readonly managementPort: () => number;
-  /** A file with the management APIs of other nodes, which is kept up to date; null where there are none. */
+  /** A file with the current management APIs of other nodes; null if there are none. */
   readonly neighbours: string | null;
 };
 
-/** Where a service tells the walls of its apps about the other nodes. */
+/** The file that tells agents about the other nodes. */
 export function neighboursFile(dataDir: string): string {
   return path.join(runtimeDir(dataDir), "neighbours");
 }
 
-/** What an app's `network` means here. */
+/** The effective value of an app's `network`. */
 function inForce(asked: Network, { egressOnly }: NetworkWall): Network {
   return asked === true && egressOnly ? "egress" : asked;
 }
 
-/** What of an app's `network` does not hold here, and whether it may run all the same; null if all of it holds. */
+/** What of an app's `network` is not enforced here, and whether the app may run; null if all is enforced. */
 export function unkept(
   asked: Network,
   wall: NetworkWall,
@@ -78,7 +77,7 @@ export function unkept(
   };
 }
 
-/** The same for an app in a container: its engine leads it to whatever the host can reach, or nowhere. */
+/** The same for a container, which reaches everything that the host can reach, or nothing. */
 export function unkeptByContainers(asked: Network, wall: NetworkWall): ReturnType<typeof unkept> {
   if (inForce(asked, wall) !== "egress") return null;
   return {
@@ -87,10 +86,10 @@ export function unkeptByContainers(asked: Network, wall: NetworkWall): ReturnTyp
   };
 }
 
-/** The port of a server's replica, and the one that its configuration declares, which stands for it inside. */
+/** The port of a server's replica, and the declared one, which stands for it inside. */
 export type ServerPorts = { readonly own: number; readonly declared: number };
 
-/** What the agent is told of an app's network; `server` is null for an app that is none. */
+/** The agent's fields for an app's network. */
 export function networkFields(
   asked: Network,
   wall: NetworkWall,
@@ -112,12 +111,12 @@ export function networkFields(
   return fields;
 }
 
-/** Variables that an app's programs need for its network to work. */
+/** Variables that an app needs with its network rules. */
 export function networkVariables(asked: Network, wall: NetworkWall): Readonly<Record<string, string>> {
   return wall.gap === null && inForce(asked, wall) === "egress" ? WITHOUT_DATAGRAMS : {};
 }
 
-/** For each value of `network`, whether it is in force; for people. */
+/** For each value of `network`, whether it is enforced. */
 export function networkReport({ hasWalls, gap }: Pick<NetworkWall, "hasWalls" | "gap">) {
   const judged = gap === null ? "enforced" : `not enforced: ${gap}`;
   return {

@@ -5,18 +5,15 @@ import type { Offer, WallLevel } from "./walls.ts";
 import { neighboursFile } from "./network.ts";
 import type { NetworkWall } from "./network.ts";
 
-/** What apps live behind. */
+/** The isolation of apps. */
 export type Isolated = {
-  /** Null for nothing. */
+  /** Null for none. */
   readonly level: WallLevel | null;
-  /** Why apps live behind nothing, and what to do about it; null where they do not. */
+  /** Why apps are not isolated, and what to do about it; null if they are. */
   readonly lack: string | null;
 };
 
-/**
- * Finds the strongest level that the host gives. Throws, with what the host lacks and how to get it, when that is weaker
- * than the setting names.
- */
+/** Finds the strongest level that the host supports. Throws if it is weaker than the setting, and says what is missing. */
 export async function requireLevel(
   { isolation, dataDir, uidRange }: Pick<Settings, "isolation" | "dataDir" | "uidRange">,
   python: string,
@@ -30,12 +27,12 @@ export async function requireLevel(
   return { level, lack: level === null ? lackOf(offer) : null };
 }
 
-/** Why the host gives apps no walls at all, and what to do. */
+/** Why the host supports no level, and what to do. */
 export function lackOf({ process: reason }: Offer): string {
   return `this host gives none: ${reason}. ${LEVEL_REMEDIES.process}`;
 }
 
-/** Why the host can give neither a level nor one above it, and what to do; null where it can. */
+/** Why the host supports neither a level nor one above it, and what to do; null if it does. */
 export function complaintAbout(level: WallLevel, offer: Offer): string | null {
   const highest = highestLevel(offer);
   if (highest !== null && WALL_LEVELS.indexOf(highest) >= WALL_LEVELS.indexOf(level)) return null;
@@ -43,7 +40,7 @@ export function complaintAbout(level: WallLevel, offer: Offer): string | null {
   return `MILLRACE_ISOLATION=${level}, but this host cannot give that: ${offer[level]}. ${LEVEL_REMEDIES[level]}${instead}`;
 }
 
-/** Finds out what this host can enforce. Throws if that is less than the settings ask for. */
+/** Finds out which network rules this host can enforce. Throws if the settings require more. */
 export async function requireNetwork(
   settings: Settings,
   level: WallLevel | null,
@@ -68,7 +65,7 @@ export async function requireNetwork(
   };
 }
 
-/** Why connections are not judged here, and what to do about it; null where they are. */
+/** Why connections are not filtered here, and what to do about it; null if they are. */
 export async function findGap(
   level: WallLevel | null,
   python: string,

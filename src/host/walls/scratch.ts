@@ -5,7 +5,7 @@ import type { Log } from "../../kit/log.ts";
 import { removeTree, Trash } from "../../kit/remove-tree.ts";
 import { withTimeout } from "../../kit/clock.ts";
 
-/** Makes a folder for one seat's or one build's processes: their home, and where they keep temporary files. */
+/** Makes a folder for the home and temporary files of a seat or build. */
 export function makeScratch(dataDir: string, user: number | null): string {
   const all = path.join(dataDir, "scratch");
   mkdirSync(all, { recursive: true, mode: 0o700 });
@@ -14,12 +14,12 @@ export function makeScratch(dataDir: string, user: number | null): string {
   return scratch;
 }
 
-/** A stop does not take longer than this for an app's sake: a million files take a while. */
+/** How long a stop may wait for removals. */
 const STOP_MS = 10_000;
 
 const removals = new Set<Promise<void>>();
 
-/** Removes it, once the seat's processes have ended. What cannot be removed stays until the next start. */
+/** Removes it after its processes have ended. Files that cannot be removed stay until the next start. */
 export async function removeScratch(scratch: string): Promise<void> {
   const removal = removeTree(scratch).catch(() => {});
   removals.add(removal);
@@ -27,12 +27,12 @@ export async function removeScratch(scratch: string): Promise<void> {
   removals.delete(removal);
 }
 
-/** Waits for those that are being removed; nobody else waits for a replica's. */
+/** Waits for pending removals. */
 export async function scratchRemoved(clock: Clock): Promise<void> {
   await withTimeout(STOP_MS, Promise.all(removals), clock);
 }
 
-/** Removes what a service that was killed has left. Its apps may not be quite gone: nothing in there is followed. */
+/** Removes leftovers of a killed service. Its apps may still be ending, so no links are followed. */
 export async function clearScratch(dataDir: string, log: Log): Promise<void> {
   await new Trash(path.join(dataDir, "scratch"), log).empty();
 }

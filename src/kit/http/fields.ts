@@ -112,7 +112,7 @@ export function labelBelow(host: string, domain: string): string | null {
 }
 
 /**
- * Whether a transfer encoding is one that everybody between a caller and this service reads in the same way.
+ * Whether every hop between a caller and this service reads a transfer encoding in the same way.
  * Node's parser takes others before it (`identity, chunked`) and drops them; a proxy in front may not.
  */
 export function isPlainlyChunked(value: string, httpVersion: string): boolean {

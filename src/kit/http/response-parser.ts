@@ -170,7 +170,7 @@ export class ResponseParser {
     const body = data.length > this.#leftBytes ? data.subarray(0, this.#leftBytes) : data;
     this.#leftBytes -= body.length;
     this.#events.onBody(body);
-    // More than it announced: the response is whole, and the rest is nobody's.
+    // More than it announced: the response is complete, and the rest is dropped.
     if (isAll) this.#end([], this.#mayReuse && body.length === data.length);
   }
 

@@ -297,9 +297,10 @@ export class TarReader {
   /** A sealed file shows only at its end that nothing was cut off. Nothing but zeros is there. */
   async #readRest(): Promise<void> {
     const rest = Buffer.allocUnsafe(CHUNK_BYTES);
-    for (let count = 1; count > 0;) {
+    for (let [count, total] = [1, 0]; count > 0; total += count) {
       count = await this.#from.read(rest);
-      if (rest.subarray(0, count).some((byte) => byte !== 0))
+      // Zeros without end cost nothing where they are compressed.
+      if (total > CHUNK_BYTES || rest.subarray(0, count).some((byte) => byte !== 0))
         throw new BadTar("something stands behind its end");
     }
   }

@@ -1,11 +1,13 @@
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Readable } from "node:stream";
-import { createZstdDecompress } from "node:zlib";
+import { createGunzip, createZstdDecompress } from "node:zlib";
 import { chmod, mkdir, open, symlink, utimes, writeChunks } from "../files.ts";
 import { BadTar, TarReader } from "./archive.ts";
 import type { TarEntry, TarHeader } from "./archive.ts";
 
+/** Of all names and links together, which are in memory until the end: five times those of the largest environments. */
+const MAX_NAME_CHARS = 64 * 1024 * 1024;
 /** Of a file that is given instead of written. */
 const MAX_GIVEN_BYTES = 64 * 1024;
 
@@ -17,7 +19,7 @@ export type UnpackLimits = {
   readonly roomBytes?: number;
 };
 
-/** The disk has no room for what is to be unpacked. */
+/** The disk has too little space for the archive's content. */
 export class NoRoom extends Error {
   constructor(neededBytes: number, roomBytes: number) {
     super(`${neededBytes} bytes or more are needed on the disk, and ${Math.max(0, roomBytes)} are free`);
@@ -26,9 +28,9 @@ export class NoRoom extends Error {
 }
 
 /**
- * Unpacks what `packFolder` has packed from a file into a folder that is there and empty. The file named `given` is not
- * written: what it holds is the answer, null if there is none. Throws `BadTar` for anything else, and beyond the limits;
- * `NoRoom` before the disk is full. Nothing is written outside the folder.
+ * Unpacks what `packFolder`, or an agent, has packed from a file into a folder that is there and empty. The file named
+ * `given` is not written: what it holds is the answer, null if there is none. Throws `BadTar` for anything else, and beyond
+ * the limits; `NoRoom` before the disk is full. Nothing in the archive is trusted, and nothing is written outside the folder.
  */
 export async function unpackFolder(
   file: string,
@@ -36,21 +38,26 @@ export async function unpackFolder(
   { maxEntries, maxBytes, roomBytes = Number.POSITIVE_INFINITY }: UnpackLimits,
   given: string | null = null,
 ): Promise<Buffer | null> {
-  const unpacked = createZstdDecompress();
-  const flowing = pipeline((await open(file)).createReadStream(), unpacked);
-  // Told by whoever reads.
+  const opened = await open(file);
+  const { buffer: start } = await opened.read(Buffer.alloc(2), 0, 2, 0);
+  // Agents compress with gzip: few Pythons know zstd.
+  const unpacked = isGzip(start) ? createGunzip() : createZstdDecompress();
+  const flowing = pipeline(opened.createReadStream({ start: 0 }), unpacked);
+  // The reader gets the error.
   flowing.catch(() => undefined);
   const tar = new TarReader(readerOf(unpacked));
   const names = new Set<string>();
   const links: TarHeader[] = [];
   const folders: TarHeader[] = [];
   let answer: Buffer | null = null;
-  let bytes = 0;
+  let [bytes, nameChars] = [0, 0];
   try {
     for await (const entry of tar.entries()) {
       bytes += entry.sizeBytes;
-      if (names.size >= maxEntries || bytes > maxBytes) throw new BadTar("it holds too much");
-      // Before it is written: a full disk would be everybody's.
+      nameChars += entry.name.length + entry.target.length;
+      if (names.size >= maxEntries || bytes > maxBytes || nameChars > MAX_NAME_CHARS)
+        throw new BadTar("it holds too much");
+      // Checked before writing: a full disk would affect all apps.
       if (bytes > roomBytes) throw new NoRoom(bytes, roomBytes);
       const name = checkedName(entry, names);
       if (name === given) answer = await wholeOf(entry);
@@ -68,6 +75,11 @@ export async function unpackFolder(
   return answer;
 }
 
+/** Whether an archive begins as gzip does. */
+export function isGzip(start: Buffer): boolean {
+  return start[0] === 0x1f && start[1] === 0x8b;
+}
+
 /** Links come last, so that no file is written through one; folders get their rights and times when they are full. */
 async function finish(
   into: string,
@@ -75,7 +87,8 @@ async function finish(
   folders: readonly TarHeader[],
 ): Promise<void> {
   for (const { name, target } of links) {
-    if (!staysInside(name, target, 0)) throw new BadTar(`the link ${JSON.stringify(name)} leads outside`);
+    if (!staysInside(name, target, 0) || isTooLong(target))
+      throw new BadTar(`the link ${JSON.stringify(name)} leads outside`);
     await symlink(target, path.join(into, name));
   }
   for (const { name, mode, modifiedAt } of folders.toReversed()) {
@@ -89,7 +102,7 @@ async function finish(
  * The name of an entry, which is given once and lies in a folder that came before it; throws `BadTar` for any other. Below
  * a link it could lie anywhere, and the next link below that, too. `names` holds what came, folders with a slash.
  */
-export function checkedName({ name: given, kind }: TarHeader, names: Set<string>): string {
+function checkedName({ name: given, kind }: TarHeader, names: Set<string>): string {
   const isFolder = kind === "directory";
   const name = isFolder ? given.replace(/\/$/, "") : given;
   const above = name.slice(0, name.lastIndexOf("/") + 1);
@@ -120,7 +133,7 @@ async function wholeOf({ content, kind, sizeBytes }: TarEntry): Promise<Buffer> 
 }
 
 /** A stream as what the archive's reader takes. */
-export function readerOf(stream: Readable): ConstructorParameters<typeof TarReader>[0] {
+function readerOf(stream: Readable): ConstructorParameters<typeof TarReader>[0] {
   const pieces = stream[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
   let rest: Buffer = Buffer.alloc(0);
   return {
@@ -152,7 +165,7 @@ export function readerOf(stream: Readable): ConstructorParameters<typeof TarRead
 const MAX_NAME_BYTES = 3_000;
 const MAX_DEPTH = 500;
 
-/** Whether nobody could unpack something of that name. */
+/** Whether a name is too long to be unpacked anywhere. */
 export function isTooLong(name: string): boolean {
   return Buffer.byteLength(name) > MAX_NAME_BYTES || name.split("/").length > MAX_DEPTH;
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 
-/** The opcodes that matter to somebody in between. */
+/** The opcodes that matter to a proxy. */
 export const CLOSE = 0x8;
 const PING = 0x9;
 const PONG = 0xa;
@@ -10,7 +10,7 @@ const MASKED = 0x80;
 const MASK_BYTES = 4;
 const SHORT = 126;
 const LONG = 127;
-/** Lengths from here on are beyond what a number can count, and nobody sends so much. */
+/** Lengths from here on are beyond what a number can count, and no peer sends that much. */
 const UNCOUNTABLE_HIGH = 0x200000;
 /** The largest payload of a control frame. */
 const MAX_CONTROL_BYTES = 125;
@@ -187,7 +187,7 @@ export class Lane {
   shut(frame: Buffer): void {
     if (this.#isShutting) return;
     this.#isShutting = true;
-    // After a close frame of the sender's nobody reads another one.
+    // After the sender's close frame, no other frame is read.
     this.#waiting = this.hasClosed ? Buffer.alloc(0) : frame;
     if (this.#left === 0) this.#insert();
   }

@@ -97,7 +97,7 @@ export class Tunnel {
     this.#awaitEnd(farewellMs);
   }
 
-  /** Every now and then: whoever is silent is asked for a sign of life, and whoever gave none is gone. */
+  /** Sends a ping to a silent side; closes the tunnel if the last ping had no answer. */
   look(): void {
     if (this.#isClosing) return;
     const { limits, clock } = this.#parts;
@@ -232,7 +232,7 @@ export class WaitingCaller {
   constructor(socket: Socket, first: Buffer) {
     this.#socket = socket;
     this.#early.add(first, 0, first.length);
-    // HTTP has let go of it: nobody else reads that it has ended.
+    // HTTP has detached the socket, so its end is read here.
     socket.on("data", this.#onData).once("end", this.#onEnd);
   }
 

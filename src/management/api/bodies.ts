@@ -17,7 +17,7 @@ type BodyHeaders = {
 
 /**
  * The JSON object of a body, of at most so many values; undefined for an empty body. Throws `unsupported_media_type`
- * and `invalid_json`. Scanned before it is parsed: what is too deep, or no object, is not built first.
+ * and `invalid_json`. It is scanned first, so that JSON that is too deep or not an object is never parsed.
  */
 export function readJson(bytes: Buffer, headers: BodyHeaders, maxValues: number): unknown {
   refuseEncodings(headers);
@@ -29,7 +29,7 @@ export function readJson(bytes: Buffer, headers: BodyHeaders, maxValues: number)
   return value;
 }
 
-/** Throws for what no part of the service could store or print (see `isPlainText`), and for more than is looked at. */
+/** Throws for texts that cannot be stored or printed (see `isPlainText`), and for too many values. */
 function refuseOddities(value: unknown, count: { left: number; readonly maxValues: number }): void {
   count.left -= 1;
   if (count.left < 0) {
@@ -64,7 +64,7 @@ export type Arrival = {
   readonly clock: Clock;
   /** How long it may take. */
   readonly timeoutMs: number;
-  /** Tells a sender who waits for a word that it is wanted. */
+  /** Sends `100 Continue` if the client waits for it. */
   ask(): void;
 };
 
@@ -77,7 +77,7 @@ export function arrivalOf(
   return {
     ...times,
     ask: () => {
-      // In HTTP/1.0 there is no such word.
+      // HTTP/1.0 has no `100 Continue`.
       const isHeldBack = headers.expect !== undefined && httpVersion === "1.1";
       if (isHeldBack && !response.headersSent) response.writeContinue();
     },
@@ -99,7 +99,7 @@ export function readBody(from: IncomingMessage, maxBytes: number, arrival: Arriv
     const body = kept.whole();
     if (body) resolve(body);
   };
-  // It broke off, and nobody hears the answer.
+  // The connection broke; the answer goes nowhere.
   const onGone = (): void => reject(new AppError("bad_request"));
   const timer = clock.after(timeoutMs, () => reject(new AppError("request_timeout")));
   from.on("data", onData).once("end", onEnd).once("error", onGone).once("close", onGone);
@@ -113,17 +113,17 @@ function tooLarge(maxBytes: number): AppError {
   return new AppError("body_too_large", { message: `The body is larger than ${maxBytes} bytes.` });
 }
 
-/** Less than this within the body's time is no upload that anybody waits for. */
+/** An upload must send at least this much per timeout. */
 const LEAST_BYTES = 64 * 1024;
 
-/** Has the bytes of a request read, for as long as they come: a sender who all but stops is given up. */
+/** Reads the bytes of a request with `take`; drops a client that almost stops sending. */
 export async function takeBytes<T>(
   reply: FastifyReply,
   take: (from: IncomingMessage) => Promise<T>,
   maxBytes = Number.POSITIVE_INFINITY,
 ): Promise<T> {
   const { raw, arrival } = reply.request;
-  // Who takes the bytes counts them; a length that is told can be answered, bytes that go on coming cannot.
+  // `take` counts the bytes; a declared length can be refused before they are sent.
   if (Number(raw.headers["content-length"] ?? 0) > maxBytes) throw new AppError("body_too_large");
   if (!arrival) throw new Error("bytes were taken before their request was received");
   const { clock, timeoutMs } = arrival;
@@ -137,7 +137,7 @@ export async function takeBytes<T>(
   try {
     return await take(raw);
   } catch (error) {
-    // The sender has gone, and nobody hears the answer.
+    // The client has gone; the answer goes nowhere.
     throw raw.destroyed && !raw.complete ? new AppError("bad_request") : error;
   } finally {
     timer.cancel();

@@ -16,7 +16,7 @@ export function noteFromPeer(request: IncomingMessage, from: FromPeer): void {
   passedOn.set(request, from);
 }
 
-/** What the node says that has passed a request on; null for one that came here first. */
+/** What the node that forwarded a request says about it; null for a request that was not forwarded. */
 export function fromPeer(request: IncomingMessage): FromPeer | null {
   return passedOn.get(request) ?? null;
 }
@@ -28,10 +28,10 @@ type Visit = {
   isUpgraded: boolean;
 };
 
-/** Who sends a request, as far as the connection tells; `onKnown` is called once a token has told more. */
+/** The sender of a request, from its connection; `onKnown` is called when the token shows the owner. */
 export type Sender = { readonly ip: string; readonly onKnown: (owner: string) => void };
 
-/** What is left of a body after its request was answered is read, so that the answer is; but not all of it. */
+/** Limits for reading the rest of a body after its request was answered, so that the client reads the answer. */
 const REST_BYTES = 4 * 1024 * 1024;
 const REST_MS = 5_000;
 const LOOK_MS = 200;
@@ -82,8 +82,8 @@ export class ManagementConnections {
   }
 
   /**
-   * Who sends a request, which is over when `answer` closes; throws `too_many_connections` and `overloaded` where
-   * there is no place for it.
+   * Counts a request until `answer` closes and returns its sender; throws `too_many_connections` and `overloaded` if the
+   * limits are reached.
    */
   receive(request: IncomingMessage, answer: Writable): Sender {
     const visitor = this.#visits.get(request.socket)?.visitor;
@@ -119,7 +119,7 @@ export class ManagementConnections {
     if (!this.#visits.has(socket)) return; // No connection of a listener.
     const limit = socket.bytesRead + REST_BYTES;
     const deadline = this.#clock.monotonic() + REST_MS;
-    // Node reads and drops it without telling anybody, but not where somebody has begun to read.
+    // Node reads and drops the rest by itself, unless reading has begun.
     request.resume();
     const timer = this.#clock.every(LOOK_MS, () => {
       if (socket.bytesRead > limit || this.#clock.monotonic() >= deadline) socket.destroy();

@@ -9,10 +9,10 @@ import type { Store } from "../../store/store.ts";
 export const PROJECT_PATH = z.object({ project_id: z.string().min(1).max(100) });
 export const APP_PATH = PROJECT_PATH.extend({ app_id: z.string().min(1).max(200) });
 
-/** What a person is in a project. */
+/** A person's role in a project. */
 export const MEMBER_ROLE = z.enum(MEMBER_ROLES);
 
-/** Where a list is to go on, as it was told; empty at the start. */
+/** Where a list continues, from the previous answer; empty at the start. */
 export const NEXT_TOKEN = z.string().max(MAX_TOKEN_CHARS);
 
 /** How many entries a page has. */
@@ -20,7 +20,7 @@ export function pageSize(byDefault: number, max: number): z.ZodDefault<z.ZodCoer
   return z.coerce.number().int().min(1).max(max).default(byDefault);
 }
 
-/** One line of text somebody gives a thing as its name. */
+/** A name: one line of text. */
 export function line(maxChars: number): z.ZodString {
   return z
     .string()
@@ -30,7 +30,7 @@ export function line(maxChars: number): z.ZodString {
     .regex(/^[^\p{Cc}\p{Cs}]*$/u, "has control characters");
 }
 
-/** Text somebody writes about a thing; line breaks and tabs are part of it. */
+/** A description: text with line breaks and tabs. */
 export function prose(maxChars: number): z.ZodString {
   return z
     .string()
@@ -44,7 +44,7 @@ export const ID_TOKEN = NEXT_TOKEN.refine(
   "does not belong to this list",
 ).transform(idOf);
 
-/** A page of what was found, one entry more than it may hold, and the token of the next one. */
+/** Cuts a page from up to `limit` + 1 entries; returns it with the token of the next page. */
 export function cutPage<Entry extends { readonly id: string }>(
   found: readonly Entry[],
   limit: number,

@@ -48,7 +48,7 @@ export class KnownPaths {
     node.methods = methods;
   }
 
-  /** The methods of the path that a request's target names; null where there is none. */
+  /** The methods of the request target's path; null for an unknown path. */
   methodsAt(target: string): readonly string[] | null {
     const [path = ""] = target.split(/[?#]/, 1);
     try {
@@ -59,7 +59,7 @@ export class KnownPaths {
   }
 }
 
-/** As the router looks: a name before what stands for any. */
+/** Like the router, prefers a literal name to a parameter. */
 function find({ below, methods }: PathNode, [part, ...rest]: readonly string[]): readonly string[] | null {
   if (part === undefined) return methods;
   for (const name of [part, ANY_PART]) {
@@ -83,13 +83,13 @@ declare module "fastify" {
     takesForm?: boolean;
     maxBodyBytes?: number | undefined;
     maxValues?: number | undefined;
-    /** The body is to be had as it came, too. */
+    /** Keeps the raw body too. */
     keepsBytes?: boolean;
   }
   interface FastifyInstance {
     /** Those of this listener, within their limits. */
     connections: ManagementConnections;
-    /** What was asked on each of them and is not answered. */
+    /** The unanswered requests of each. */
     pipelines: Pipelines;
     /** Those that have a route, and for which methods. */
     knownPaths: KnownPaths;
@@ -101,13 +101,13 @@ declare module "fastify" {
   }
 }
 
-/** What anybody may send. */
+/** For requests without a token. */
 const STRANGERS_BYTES = 16 * 1024;
 const STRANGERS_VALUES = 100;
 /** Of one part of a path; longer than any that names something. */
 const MAX_PARAM_CHARS = 500;
 
-/** Fastify's own complaints, in our words. */
+/** Our codes for Fastify's errors. */
 const FASTIFY_ERRORS: Record<string, ErrorCode> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: "unsupported_media_type",
   FST_ERR_MAX_PARAM_LENGTH: "not_found",
@@ -115,7 +115,7 @@ const FASTIFY_ERRORS: Record<string, ErrorCode> = {
 
 const TIMED_OUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
-/** Node's, about what came before there was a request. */
+/** Our codes for Node's errors before there is a request. */
 const CONNECTION_ERRORS: Record<string, ErrorCode> = {
   HPE_HEADER_OVERFLOW: "headers_too_large",
   HPE_CHUNK_EXTENSIONS_OVERFLOW: "body_too_large",
@@ -123,7 +123,7 @@ const CONNECTION_ERRORS: Record<string, ErrorCode> = {
 };
 
 /**
- * A listener whose answers are ours in every case: request id, one form of error, no body where there is none. Hosts below
+ * A listener with our answers in all cases, also for malformed requests: a request id, and one form of error. Hosts below
  * `appHosts` get 421.
  */
 export function createListener(
@@ -184,7 +184,7 @@ export function createListener(
     return readJson(bytes, headers, routeOptions.config.maxValues ?? STRANGERS_VALUES);
   });
   app.addContentTypeParser("application/x-www-form-urlencoded", async (request: FastifyRequest) => {
-    // Browsers send forms to other sites unasked, so only what is made for forms takes them.
+    // Browsers send forms to other sites without CORS, so only operations for forms accept them.
     if (!request.routeOptions.config.takesForm) throw new AppError("unsupported_media_type");
     return Object.fromEntries(new URLSearchParams((await bytesOf(request)).toString()));
   });
@@ -210,7 +210,7 @@ async function bytesOf({ raw, arrival, routeOptions }: FastifyRequest): Promise<
   return await readBody(raw, maxBodyBytes, arrival);
 }
 
-/** What a caller may learn of an error; null when that is nothing. */
+/** The error as a client may see it; null for our own faults. */
 function ourError(error: FastifyError | AppError): AppError | null {
   if (error instanceof AppError) return error;
   if ((error.statusCode ?? 500) >= 500) return null;
@@ -218,8 +218,8 @@ function ourError(error: FastifyError | AppError): AppError | null {
 }
 
 /**
- * Bodies have times of their own, by route: an upload may take hours. And heads are looked at by us: answers of Node
- * itself would be no JSON and carry no request id, and its limit drops headers without a word.
+ * Body timeouts depend on the route: an upload may take hours. We check heads ourselves, because Node's own answers are not
+ * JSON and have no request id, and its header limit drops headers silently.
  */
 function createHttpServer(
   handler: RequestListener,
@@ -237,7 +237,7 @@ function createHttpServer(
     if (pipelines.take(request, response)) handler(request, response);
   });
   server.maxHeadersCount = 0;
-  // Who asks whether a body is wanted is told when it is: after those checks that need none.
+  // `100 Continue` is sent after the checks that do not need the body.
   server.on("checkContinue", (request, response) => server.emit("request", request, response));
   server.on("checkExpectation", (request: IncomingMessage, response) => {
     pipelines.noteUnmet(request);

@@ -6,7 +6,7 @@ import type { Shape } from "../../shapes/shape.ts";
 import type { Operation } from "./operation.ts";
 
 const VERSION = "1.0.0";
-/** What any operation may answer. */
+/** The errors of every operation. */
 const COMMON: readonly ErrorCode[] = [
   "bad_request",
   "too_many_connections",
@@ -17,7 +17,7 @@ const COMMON: readonly ErrorCode[] = [
 ];
 const HEAVY: readonly ErrorCode[] = ["query_timeout"];
 const WITH_TOKEN: readonly ErrorCode[] = ["unauthorized", "forbidden"];
-/** Of every method that may have a body, whether or not it is looked at. */
+/** The errors of every method that may have a body, even if it is ignored. */
 const WITH_BODY: readonly ErrorCode[] = [
   "invalid_json",
   "request_timeout",
@@ -55,7 +55,7 @@ function describe(operation: Operation): object {
     tags: [tag],
     summary,
     ...(access !== null && { security: [{ bearerAuth: [] }] }),
-    // Who may call it: OpenAPI has no place for roles of a bearer's.
+    // OpenAPI has no field for the role that a bearer needs.
     "x-access": access ?? "anybody",
     parameters: [...parametersOf(params, "path"), ...parametersOf(query, "query")],
     ...(requestBody && { requestBody }),

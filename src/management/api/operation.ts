@@ -18,7 +18,7 @@ export type Call<Params = unknown, Query = unknown, Body = unknown> = {
   /** For headers, and for answers that are not JSON. */
   readonly reply: FastifyReply;
   /** Writes a change to the audit log, by default that of the path's project. */
-  record(change: RecordedChange): Promise<void>;
+  readonly record: (change: RecordedChange) => Promise<void>;
 };
 
 export type RecordedChange = Pick<Change, "action" | "target"> &

@@ -17,7 +17,7 @@ const SINGLE: ReadonlySet<string> = new Set([
 
 /**
  * Refuses a request whose head leaves open where it goes, whose it is or where its body ends. The connection is
- * closed with the answer: what follows on it could be anybody's.
+ * closed with the answer, because the bytes that follow could be an attacker's (request smuggling).
  */
 export function requireClearHead({ rawHeaders, url = "", httpVersion }: IncomingMessage): void {
   if (!url.startsWith("/")) throw closing("bad_request", "The request target must be a path.");
@@ -51,15 +51,14 @@ function closing(code: ErrorCode, message?: string): AppError {
 type Pending = { readonly request: IncomingMessage; readonly response: ServerResponse };
 
 /**
- * Requests that a caller sends without waiting for answers: those are given in the order of the requests, and
- * nothing is done of what stands behind one that could not be read.
+ * Pipelined requests: they are answered in order, and requests after a malformed one are not executed.
  */
 export class Pipelines {
   readonly #pending = new WeakMap<Socket, Pending[]>();
   readonly #refused = new WeakSet<Socket>();
   readonly #unmet = new WeakSet<IncomingMessage>();
 
-  /** A request expects what nobody here can do: it is refused in its turn, like any other. */
+  /** Marks a request with an unsupported `Expect` header, which is refused in its turn. */
   noteUnmet(request: IncomingMessage): void {
     this.#unmet.add(request);
   }
@@ -72,7 +71,7 @@ export class Pipelines {
       this.#refused.add(socket);
       socket.destroy();
     }
-    // What else came in the same packet is still told of.
+    // Node still reports the other requests of the same packet.
     if (socket.destroyed) return false;
     const own = { request, response };
     pending.push(own);
@@ -98,7 +97,7 @@ export class Pipelines {
   /** Calls `answer` when all that was asked before on that connection is answered. */
   afterOthers(socket: Socket, answer: () => void): void {
     this.#refused.add(socket);
-    // One whose body is what could not be read gets this answer itself.
+    // If the body of a request is malformed, that request gets this answer.
     const before = this.#pending.get(socket)?.findLast(({ request }) => request.complete);
     if (before) before.response.once("finish", answer);
     else answer();

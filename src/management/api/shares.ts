@@ -5,7 +5,7 @@ import { FairLane } from "../../kit/concurrency.ts";
 import type { LaneLimits, Leave } from "../../kit/concurrency.ts";
 import { AppError } from "../../model/errors.ts";
 
-/** What a request costs: a moment, a long look into the database, or a connection for as long as bytes go over it. */
+/** What a request costs: little, a long database read, or a connection while bytes are transferred. */
 export type Lane = "quick" | "heavy" | "transfer";
 
 /** Whom a request counts for; a stranger is known by address alone. */
@@ -20,8 +20,8 @@ const WITHOUT_END = Number.POSITIVE_INFINITY;
 const LONG_MS = 10_000;
 
 /**
- * So much is under way at once, by token or address. A quick request takes a database thread for a fraction of a
- * millisecond: 32 of them delay nobody. Their bodies are read after that, so the bytes are bounded with them.
+ * Concurrent requests of one token or address. A quick request takes a database thread for a fraction of a millisecond, so
+ * 32 of them do not delay others. Bodies are read after this limit, so it limits their bytes too.
  */
 const ONE_PAYER: Readonly<Record<Lane, LaneLimits>> = {
   quick: { total: WITHOUT_END, perKey: 32, waiting: 256, waitMs: LONG_MS },
@@ -31,8 +31,8 @@ const ONE_PAYER: Readonly<Record<Lane, LaneLimits>> = {
 
 /**
  * The same by project. Heavy reads of all projects share a thread, and go one after the other in each. Their turns
- * are those of the thread, so they last as long as the read: neither does who takes an answer slowly keep others from
- * it, nor does who leaves without an answer make room on it.
+ * are those of the thread, so they last as long as the read: a slow reader does not block the thread, and a client that
+ * disconnects does not free it early.
  */
 const ONE_PROJECT: Readonly<Record<Lane, LaneLimits>> = {
   ...ONE_PAYER,
@@ -42,7 +42,7 @@ const ONE_PROJECT: Readonly<Record<Lane, LaneLimits>> = {
 /** When it is worth asking again, in seconds. */
 const RETRY_AFTER: Readonly<Record<Lane, string>> = { quick: "1", heavy: "5", transfer: "5" };
 
-/** What each project, token and address may have under way, so that none takes the service from the others. */
+/** Limits the concurrent requests of each project, token and address, so that none can block the others. */
 export class Shares {
   readonly #byPayer: Readonly<Record<Lane, FairLane>>;
   readonly #byProject: Readonly<Record<Lane, FairLane>>;
@@ -54,13 +54,13 @@ export class Shares {
 
   /**
    * Waits for a request's turn, in which its work is to be done; throws `too_many_in_flight`. The turn lasts until the
-   * answer has left. A heavy read keeps only its payer's turn so long: nobody piles up large answers unread.
+   * answer has left. A heavy read keeps only its payer's turn so long: so that large unread answers do not pile up.
    */
   async take({ raw }: FastifyReply, lane: Lane, payers: Payers): Promise<Turn> {
     const gone = new AbortController();
     const onClose = (): void => gone.abort();
     raw.once("close", onClose);
-    // Always in this order: two who wait for each other would wait for ever.
+    // Always in this order, to avoid deadlocks.
     await this.#enter(this.#byPayer[lane], lane, "token" in payers ? payers.token : payers.address, {
       raw,
       gone,

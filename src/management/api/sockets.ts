@@ -17,13 +17,13 @@ import type { Pipelines } from "./pipelines.ts";
 import { refuseAppHost, requireClearHead } from "./pipelines.ts";
 import type { ManagementForwarding } from "./forwarding.ts";
 
-/** What a WebSocket path serves. */
+/** One WebSocket path. */
 export type SocketRoute = {
   /** The role it takes in the project that the query names. */
   readonly access: Role;
   /** Which app it is about; null if there is no such thing. */
   appOf(query: URLSearchParams): Promise<AppKey | null>;
-  /** Gets what it needs before the upgrade; throws an `AppError` if it cannot be served. */
+  /** Called before the upgrade; throws an `AppError` to refuse it. */
   open(query: URLSearchParams): Promise<Frames>;
 };
 
@@ -120,10 +120,10 @@ export function attachSockets(
       const app = forwarding && (await route.appOf(query));
       const first = app ? await forwarding?.forwardSocket(request, socket as Socket, head, app) : head;
       if (!first) return;
-      // Before anything is read: who is refused comes again, and again.
+      // Before the database is read, because refused clients reconnect.
       if (!shares.hasRoom(projectId)) throw new AppError("too_many_requests", TOO_MANY);
       const frames = await route.open(query);
-      // It has left while we looked: no end of it would be told.
+      // It has closed meanwhile: there would be no close event.
       if (socket.destroyed) return;
       const permit = shares.enter(projectId);
       if (!permit) throw new AppError("too_many_requests", TOO_MANY);
@@ -184,7 +184,7 @@ async function serve(
   }
 }
 
-/** Resolves with whether the texts have left within the time, or nobody is there to take them. */
+/** Resolves with whether the texts were sent in time. */
 async function send(webSocket: WebSocket, texts: readonly string[], clock: Clock): Promise<boolean> {
   const left = texts.map((text) => new Promise<true>((resolve) => webSocket.send(text, () => resolve(true))));
   return (await withTimeout(STALL_MS, Promise.all(left), clock)) !== null;
@@ -206,11 +206,11 @@ function watchOver(webSocket: WebSocket, requireAccess: () => Promise<void>, clo
     try {
       await requireAccess();
     } catch (error) {
-      // While the database is away nobody can tell: what was good stays good.
+      // While the database is unreachable, a token stays valid.
       const isRefused = error instanceof AppError && error.status < 500;
       if (!isRefused || webSocket.readyState !== webSocket.OPEN) return;
       webSocket.close(CLOSE.policy, error.code);
-      // Whoever does not answer is cut off.
+      // Without an answer, the connection is terminated.
       await end(webSocket, clock);
     }
   };
@@ -242,13 +242,13 @@ export function maskToken(url = ""): string {
 /** A permit that was given: it is held until it is left. */
 export type Permit = {
   readonly owner: string;
-  /** Called when somebody with fewer permits takes it. */
+  /** Called when an owner with fewer permits takes it. */
   onTaken: () => void;
 };
 
 /**
  * Places for open sockets. Each owner may have so many; when all are taken, an owner with fewer takes the newest of
- * the one with most: nobody can keep another out.
+ * the one with most, so that no owner can lock others out.
  */
 export class SocketShares {
   readonly #max: number;
@@ -287,7 +287,7 @@ export class SocketShares {
     if (own.size === 0) this.#permits.delete(permit.owner);
   }
 
-  /** Takes a permit from the owner who has most, if that leaves them no worse off than who asks. */
+  /** Takes a permit from the owner with the most, unless that owner would then have fewer than the new one. */
   #makeRoom(ownCount: number): boolean {
     let most: Set<Permit> | null = null;
     for (const permits of this.#permits.values()) if (permits.size > (most?.size ?? 0)) most = permits;

@@ -139,7 +139,7 @@ export type Glances = (projectId: string) => Promise<ReadonlyMap<number, Glance>
 
 type Glancing = { glances(projectId: string): readonly Glance[] | Promise<readonly Glance[]> };
 
-/** Asks those who serve apps: this service, and the other nodes if there are any. */
+/** Reads the status of a project's apps from this service, and from the other nodes if there are any. */
 export function glancesBy(...served: readonly (Glancing | null)[]): Glances {
   return async (projectId) => {
     const parts = await Promise.all(served.map(async (each) => (await each?.glances(projectId)) ?? []));
@@ -166,7 +166,7 @@ function setting({ reader }: AppKey<number>) {
     .nullish();
 }
 
-/** What can be changed of an app without a new version. */
+/** Changes of an app that need no new version. */
 export function appChangeOperations(parts: ManagementParts): Operation[] {
   const { store, catalog, deployer } = parts;
   return [

@@ -41,7 +41,7 @@ export function buildOperations({ store, deployer }: ManagementParts): Operation
         return builds.map((build) => ({
           ...buildRecord(build),
           message: build.message,
-          // One that is still tried can not be put back.
+          // A version that is still being checked cannot be rolled back to.
           version: build.status === "success" ? (numbers.get(build.id) ?? null) : null,
           isServing: build.id === currentVersionId,
         }));
@@ -93,7 +93,7 @@ export function buildRecord({ id, status, createdAt, updatedAt }: Build): BuildR
   return { id, status, createdAt: timestamp(createdAt), updatedAt: timestamp(updatedAt) };
 }
 
-/** A line of its log. */
+/** A line of a build's log as the API shows it. */
 export function lineRecord(buildId: string, line: BuildLine): BuildLineRecord {
   const id = buildLineId(buildId, line);
   return { id, createdAt: timestampOf(id), log: line.text };

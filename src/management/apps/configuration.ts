@@ -18,7 +18,7 @@ const operation = tagged("Apps");
 
 const PACKAGES = { pip: "Python", apt: "system", conda: "Conda" } as const;
 
-/** What decides how an app runs, key by key as its file names them. */
+/** An app's configuration, key by key as in its file. */
 export function configurationOperations({ store, catalog }: ManagementParts): Operation[] {
   return [
     operation("GET", "/v2/projects/{project_id}/apps/{app_id}/configuration", {

@@ -21,7 +21,7 @@ const operation = tagged("Deploys");
 /** Where a bundle is sent. */
 const UPLOAD_PATH = "/v2/builds/upload";
 
-/** Every member is read by the app's configuration, which tells all that is wrong at once. */
+/** All members are validated together with the app's configuration, which reports all problems at once. */
 const PAYLOAD = z.looseObject({
   ...Object.fromEntries(
     APP_KEYS.flatMap(({ payload, meaning }) =>
@@ -153,7 +153,7 @@ export function deployOperations(parts: ManagementParts): Operation[] {
   ];
 }
 
-/** The build's lines, then its end. Who reads them leaves without a consequence. */
+/** The build's lines, then its end. The build goes on if the client disconnects. */
 async function* tell(
   { deployer, store }: ManagementParts,
   { id }: Build,

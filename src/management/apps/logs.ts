@@ -22,7 +22,7 @@ const operation = tagged("Logs");
 /** Of a replica's id, or nothing. */
 export const REPLICA_ID = /^[\w.-]{0,100}$/;
 
-/** Lines that are sent in one piece without holding anybody up. */
+/** So many lines are read without delaying other requests. */
 const SHORT_PAGE = 500;
 
 const DATE = z.iso.datetime({ offset: true }).max(64);
@@ -39,7 +39,7 @@ const QUERY = z.object({
   runId: z.uuid().optional(),
 });
 
-/** What an app printed. */
+/** The log of an app. */
 export function logOperations({ store, logBook }: ManagementParts): Operation[] {
   return [
     operation("GET", "/v2/projects/{project_id}/apps/{app_id}/logs", {

@@ -14,7 +14,7 @@ const PATH = "/v2/projects/{project_id}/members";
 
 const MEMBER_PATH = PROJECT_PATH.extend({ person_id: z.string().min(1).max(100) });
 
-/** Who belongs to a project: an owner may do everything in it, a member what the role deploy may. */
+/** The members of a project: an owner has the role admin, a member the role deploy. */
 export function memberOperations({ store, people }: ManagementParts): Operation[] {
   const find = async (projectId: string, personId: string) => {
     const members = await store.memberships.list(projectId);

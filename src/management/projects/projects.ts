@@ -13,7 +13,7 @@ import type { ManagementParts } from "../parts.ts";
 const operation = tagged("Projects");
 const PATH = "/v2/projects";
 
-/** The projects of whoever asks. */
+/** The caller's projects. */
 export function projectOperations({ store, people }: ManagementParts): Operation[] {
   const projectsOf = async (principal: Principal | null) => {
     if (!principal) return [];
@@ -53,7 +53,7 @@ export function projectOperations({ store, people }: ManagementParts): Operation
   ];
 }
 
-/** What was changed in a project, and by whom. */
+/** The audit log of a project. */
 export function auditOperations({ audit }: ManagementParts): Operation[] {
   return [
     operation("GET", "/v2/projects/{project_id}/audit", {

@@ -16,7 +16,7 @@ const MAX_NAMES = 500;
 const MAX_MAP_BYTES = 512 * 1024;
 const BOUNDS = { maxBodyBytes: MAX_MAP_BYTES, maxValues: MAX_NAMES + 1 } as const;
 
-/** Secrets of a project and of its apps: maps of strings that are replaced as a whole. */
+/** The secrets of a project and of its apps: maps of strings that are replaced as a whole. */
 export function secretOperations({ store, secrets, catalog }: ManagementParts): Operation[] {
   const replace = async (
     scope: SecretScope,

@@ -45,7 +45,7 @@ const ORIGIN = z
   .max(300)
   .refine(isOrigin, 'is not an origin such as "https://app.example.com": no path, no capital letters');
 
-/** The members of a body that say what an account of role `call` is limited to. */
+/** The members of a body with the limits of an account of role `call`. */
 export const LIMIT_MEMBERS = {
   apps: z.array(z.string().regex(APP_NAME, "is not an app's name")).min(1).max(MAX_NAMES).nullish(),
   functions: z
@@ -60,8 +60,8 @@ export const LIMIT_MEMBERS = {
 type LimitMembers = z.output<z.ZodObject<typeof LIMIT_MEMBERS>>;
 
 /**
- * What an account of that role is limited to; null for one that may do more than call. A member that the body leaves out
- * stays as it was, null takes a limit away. Throws `bad_request`.
+ * The limits of an account of that role; null for other roles than `call`. A missing member keeps its limit, null removes
+ * it. Throws `bad_request`.
  */
 export function limitsOf(
   { apps, functions, origins, callsPerMinute }: LimitMembers,
@@ -89,7 +89,7 @@ export function requireSameRole(before: Role, role: Role | undefined): void {
   throw refusal("role", "cannot be raised from call: its tokens may be public. Create another account");
 }
 
-/** As browsers write it: they send it so, and it is compared as it is. */
+/** Exactly as browsers send it, because it is compared as text. */
 function isOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.parse(text)?.origin === text;
 }

@@ -47,7 +47,7 @@ const CHANGE = z.object({
   ...EXPIRY_MEMBERS,
 });
 const NEW_USER_TOKEN = z.object({
-  // Taken as it is: two spellings are two users.
+  // Not normalized: two spellings are two users.
   user: z
     .string()
     .min(1)
@@ -202,7 +202,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
       handle: async (call) => {
         const { project_id: projectId, id } = call.params;
         const before = await find(call.params);
-        // A second time it is gone already, which is what was asked for.
+        // Idempotent.
         if (await tokens.revoke(projectId, id)) {
           await call.record({ action: "service-account.delete", target: id, before: shownRow(before) });
         }

@@ -29,7 +29,7 @@ export class LongLists {
     this.#lane = new FairLane(LIMITS, clock);
   }
 
-  /** Sends what `read` gives, when it is the project's turn; that lasts until the answer has left. */
+  /** Sends the list that `read` returns; the project's next list waits until the answer is sent. */
   async send<Entry>(
     reply: FastifyReply,
     projectId: string,
@@ -72,11 +72,11 @@ const COMPLETED = z.object({
   region: REGION,
 });
 
-/** A project's files: what its apps see as their persistent storage. */
+/** A project's files: the persistent storage of its apps. */
 export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): Operation[] {
   const lists = new LongLists();
   const recordFile = async (
-    call: Call<{ readonly project_id: string }, unknown, unknown>,
+    call: Call<{ readonly project_id: string }>,
     action: "write" | "remove",
     target: string,
     { before, after }: { readonly before: number | null; readonly after: number | null },

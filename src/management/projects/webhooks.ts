@@ -85,7 +85,7 @@ const LIST = z.object({
 });
 
 const TIME = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
-/** With `countOnly` nothing is sent: the answer says what would be. */
+/** With `countOnly` nothing is sent; the answer is the number of deliveries. */
 const RANGE = z.object({ from: TIME, to: TIME, countOnly: z.boolean().default(false) });
 
 /** A project's deliveries and their attempts; sending one or many again. */

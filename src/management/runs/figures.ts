@@ -17,7 +17,7 @@ const DAY_MS = 24 * HOUR_MS;
 const MAX_SPAN_MS = 31 * DAY_MS;
 const DEFAULT_SPAN_MS = HOUR_MS;
 
-/** What people find round. */
+/** Round steps for charts. */
 const STEPS_MS = [
   ...[1, 2, 5, 10, 15, 20, 30].map((minutes) => minutes * MINUTE_MS),
   ...[1, 2, 3, 6, 12].map((hours) => hours * HOUR_MS),
@@ -44,7 +44,7 @@ function spanOf(
   readonly record: SpanRecord;
 } {
   const endMs = to ?? nowMs;
-  // Whoever asks may have a clock that is ahead of ours.
+  // The client's clock may be ahead of ours.
   const wantedMs = Math.min(from ?? endMs - DEFAULT_SPAN_MS, endMs - MINUTE_MS);
   const startMs = Math.max(wantedMs, endMs - MAX_SPAN_MS);
   // A span that is meant to be round is a little longer by the time it is asked for.
@@ -59,13 +59,13 @@ function spanOf(
 
 const operation = tagged("Figures");
 const PATH = "/v2/projects/{project_id}";
-/** As many as are looked at, the newest ones; 100,000 take about 70 ms. */
+/** Only the newest runs are counted; 100,000 take about 70 ms. */
 const MAX_RUNS = 200_000;
 const MAX_FAILURES = 10;
 const STEPS = 72;
 const STEPS_OF_TRAFFIC = 24;
 
-/** What runs did over a time, and how things are now. */
+/** Statistics of runs over time, and the current state. */
 export function figureOperations({ store, glances, clock }: ManagementParts): Operation[] {
   return [
     operation("GET", `${PATH}/figures`, {
@@ -163,7 +163,7 @@ function runsRecord({ byState, cold, p50Ms, p95Ms, p99Ms }: RunFigures): RunFigu
   return { ...byState, coldRuns: cold, p50Ms, p95Ms, p99Ms };
 }
 
-/** The error rate is of runs that ended by themselves: who cancels has no error. */
+/** The error rate ignores cancelled runs. */
 function sharesOf({ byState }: RunFigures): { readonly runs: number; readonly errorRate: number | null } {
   const runs = Object.values(byState).reduce((sum, count) => sum + count, 0);
   const ended = byState.success + byState.failure;

@@ -143,7 +143,7 @@ export function runOnceOperations(parts: ManagementParts): Operation[] {
   ];
 }
 
-/** A misspelt member changes nothing, and the request is good without it: who sent it reads so in the run's log. */
+/** Warnings about unknown query members, for the run's log: a misspelt one would have no effect. */
 function unknownMembers(query: unknown): string[] {
   const known = Object.keys(RUN_QUERY.shape);
   return Object.keys(query as object)
@@ -155,7 +155,7 @@ function unknownMembers(query: unknown): string[] {
     );
 }
 
-/** The JSON to hand on, as it came; null where there is none. */
+/** The JSON for the function, unchanged; null if there is none. */
 function dataOf({ projectId, data }: RunForm, expected: string): string | null {
   if (projectId !== null && projectId !== expected) {
     throw new AppError("bad_request", {
@@ -173,13 +173,13 @@ function dataOf({ projectId, data }: RunForm, expected: string): string | null {
   return value === null ? null : data;
 }
 
-/** Clients send commands so; what is no base64 is meant as it stands. */
+/** Clients encode commands in base64; other text is taken as it is. */
 function fromBase64(text: string): string {
   const bytes = Buffer.from(text, "base64");
   return bytes.toString("base64") === text ? bytes.toString() : text;
 }
 
-/** What comes with the archive, as text. */
+/** The text fields of the form. */
 type RunForm = { readonly projectId: string | null; readonly data: string | null };
 
 type TakeFile = (file: AsyncIterable<Buffer>) => Promise<void>;
@@ -236,7 +236,7 @@ function formOf({ headers }: IncomingMessage): BusboyInstance {
   }
 }
 
-/** Resolves with what went wrong, or null; the rest of the file is dropped, so that the form comes to its end. */
+/** Resolves with the error or null; reads and drops the rest of the file, so that the form can end. */
 async function take(file: BusboyFileStream, takeFile: TakeFile): Promise<unknown> {
   const pieces = file.iterator({ destroyOnReturn: false }) as AsyncIterableIterator<Buffer>;
   try {
@@ -254,6 +254,6 @@ async function drop(pieces: AsyncIterableIterator<Buffer>): Promise<void> {
   try {
     for await (const _ of pieces);
   } catch {
-    // It broke off, which is told elsewhere.
+    // The broken connection is reported by the pipeline.
   }
 }

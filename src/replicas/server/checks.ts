@@ -9,8 +9,8 @@ type Address = { readonly host: string; readonly port: number; readonly path?: s
 const ANSWER_MS = 5_000;
 
 /**
- * Asks a server that starts for a sign of health: a good status from that path or, with null, that it accepts a
- * connection. Gives null, or what is wrong, for people.
+ * Checks a starting server: a good status from that path or, with null, an accepted connection. Returns null, or what is
+ * wrong.
  */
 export async function checkStart(
   place: ServerPlace,
@@ -22,8 +22,8 @@ export async function checkStart(
 }
 
 /**
- * The same later on. With null it is enough that it listens: each connection that a busy server does not take stays in
- * its queue, and checks alone would fill that.
+ * Checks a running server. With null it is enough that it listens: connections that a busy server does not accept stay
+ * in its queue, and checks alone would fill it.
  */
 export async function checkServer(
   place: ServerPlace,
@@ -64,7 +64,7 @@ async function tryPath(
     return await promise;
   } finally {
     late.cancel();
-    // Whatever follows the head is of no interest.
+    // The body is not needed.
     request.destroy();
   }
 }

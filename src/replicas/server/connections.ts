@@ -6,16 +6,16 @@ import type { ServerPlace } from "../../engines/engine.ts";
 
 type Place = Extract<ServerPlace, { kind: "listening" }>;
 
-/** Shorter than any usual server waits before it closes an idle connection, on which a request would be lost. */
+/** Shorter than usual servers keep idle connections: a request on a closing one would be lost. */
 const IDLE_MS = 1_000;
-/** How old the knowledge may be that the port is the server's own. */
+/** How long a check that the port belongs to the server is valid. */
 const KNOWN_MS = 1_000;
 
-/** Connections to one server, kept from one request to the next. */
+/** Keep-alive connections to one server. */
 export class Connections {
   readonly #clock: Clock;
   readonly #look: () => Promise<ServerPlace>;
-  /** The one used last comes first: the others may grow old and go. */
+  /** The last used one is reused first, so that the others can expire. */
   #idle: Connection[] = [];
   readonly #all = new Set<Connection>();
   #place: Place | null = null;
@@ -23,19 +23,19 @@ export class Connections {
   #looking: Promise<boolean> | null = null;
   #isClosed = false;
 
-  /** `look` tells where the server listens, if that is its own. */
+  /** `look` finds out where the server listens. */
   constructor(clock: Clock, look: () => Promise<ServerPlace>) {
     this.#clock = clock;
     this.#look = look;
   }
 
-  /** The server was found there, and found to be the one that listens. */
+  /** The server was verified to listen there. */
   know(place: Place): void {
     this.#place = place;
     this.#knownAt = this.#clock.monotonic();
   }
 
-  /** One that is open and has nothing to do; null if there is none. */
+  /** An open idle connection; null if there is none. */
   take(user: ConnectionUser): Connection | null {
     const since = this.#clock.monotonic() - IDLE_MS;
     for (let connection = this.#idle.pop(); connection; connection = this.#idle.pop()) {
@@ -48,7 +48,7 @@ export class Connections {
     return null;
   }
 
-  /** A new one; its user learns when it can be used, or that it cannot. `allowHalfOpen`: its ends are not ended for us. */
+  /** Opens a connection; its user learns whether it can be used. */
   open(user: ConnectionUser, allowHalfOpen = false): Connection {
     const { host = "127.0.0.1", port = 0, path } = this.#place ?? {};
     const target = path === undefined ? { host, port } : { path };
@@ -63,7 +63,7 @@ export class Connections {
     return connection;
   }
 
-  /** Its exchange is over, and it may carry another. */
+  /** Its exchange is over, and it can be reused. */
   release(connection: Connection): void {
     connection.user = null;
     if (this.#isClosed || connection.socket.destroyed) connection.socket.destroy();
@@ -75,7 +75,7 @@ export class Connections {
     }
   }
 
-  /** Closes those that were idle for too long. */
+  /** Closes expired connections. */
   sweep(): void {
     const since = this.#clock.monotonic() - IDLE_MS;
     const isOld = ({ idleSince }: Connection): boolean => idleSince < since;
@@ -84,7 +84,7 @@ export class Connections {
     this.#idle = this.#idle.filter((connection) => !isOld(connection));
   }
 
-  /** No connection outlives its request any more. */
+  /** From now on, connections close after their request. */
   retire(): void {
     this.#isClosed = true;
     for (const { socket } of this.#idle) socket.destroy();
@@ -97,7 +97,7 @@ export class Connections {
     for (const { socket } of this.#all) socket.destroy();
   }
 
-  /** Before the first byte: somebody else could have taken the port. */
+  /** Before the first byte is sent: another process could have taken the port. */
   async #require(connection: Connection): Promise<void> {
     this.#looking ??= this.#isOwn().finally(() => (this.#looking = null));
     if (await this.#looking) connection.user?.onOpen();

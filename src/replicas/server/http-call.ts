@@ -9,23 +9,23 @@ import type { Outcome } from "../../model/outcome.ts";
 import type { BodySource, Call, Conversation, HttpCallRequest, ResponseSink } from "../call.ts";
 import type { Connections } from "./connections.ts";
 
-/** What the replica learns of an exchange: one of these, once. */
+/** The result of an exchange: exactly one of these. */
 export type HttpCallEvents = {
   onOutcome(call: Call, outcome: Outcome): void;
   /** The server ended the connection before its answer was whole; its process may just be ending. */
   onCut(call: Call, message: string): void;
-  /** Nothing of it was sent: another replica, or this one later, may have it. */
+  /** Nothing was sent: the call can go to any replica. */
   onUnsent(call: Call): void;
 };
 
-/** Methods that change nothing, or nothing more the second time: lost with an idle connection, they are sent again. */
+/** Idempotent methods: lost with an idle connection, they are sent again. */
 const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"]);
-/** A server may want to know that a request of these has no body. */
+/** Methods whose requests carry a content-length even without a body. */
 const LENGTH_EXPECTED = new Set(["POST", "PUT", "PATCH"]);
 /** Up to here copying a body into a string costs less than a second write. */
 const ONE_WRITE_BYTES = 16 * 1024;
 const HEX = 16;
-/** What a WebSocket's close frame says: somebody goes; something broke; come again. */
+/** WebSocket close codes. */
 const GOING_AWAY = 1001;
 const INTERNAL_ERROR = 1011;
 const SERVICE_RESTART = 1012;
@@ -152,7 +152,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     const { keptBytes, mustKeep } = this.#request;
     this.#head = head;
     const encoding = headerOf(head.headers, "content-encoding");
-    // Without the header that names its encoding, nobody could read it later.
+    // A stored body has no header that names its encoding.
     const isPlain = mustKeep || encoding === null || encoding.toLowerCase() === "identity";
     this.#kept = isPlain ? new KeptBody(keptBytes) : null;
     if (mustKeep && (head.length ?? 0) > keptBytes) return this.#refuse();
@@ -169,7 +169,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
       return;
     }
     if (!this.#sink) return;
-    // What is kept is needed longer than until it is sent.
+    // Kept bytes are needed after they are sent.
     const isNeeded = this.#kept !== null && !this.#kept.isTooLarge;
     const hasRoom = isNeeded ? this.#sink.write(bytes) : this.#sink.write(bytes, () => releaseBytes(bytes));
     if (!hasRoom) this.pause();
@@ -190,9 +190,9 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     this.#isOver = true;
     if (trailers.length > 0) this.#sink?.trailers(trailers);
     const connection = this.#connection;
-    // A body that the server did not wait for is still on its way: the next request would follow the rest of it.
+    // The server did not wait for the body: the next request would follow the rest of it.
     if (!this.#hasSentBody && !Buffer.isBuffer(this.#request.body)) this.#request.body.stop();
-    // One for a WebSocket may be half closed.
+    // A connection for a WebSocket may be half closed.
     const mayCarryMore = isReusable && this.#hasSentBody && !this.#request.isUpgrade;
     if (mayCarryMore && connection) this.#connections.release(connection);
     else connection?.socket.destroy();
@@ -289,7 +289,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
   }
 }
 
-/** As it is stored: one that is longer than any real one counts as none. */
+/** The stored content type; null if it is unreasonably long. */
 function typeOf({ headers }: ResponseHead): string | null {
   const type = headerOf(headers, "content-type");
   return type !== null && type !== "" && type.length <= MAX_TYPE_CHARS ? type : null;

@@ -16,26 +16,26 @@ type ServerReplicaParts = {
   readonly clock: Clock;
   readonly events: ReplicaEvents<Call>;
   readonly checks: Pick<CustomRuntimeConfig, "healthcheckEndpoint" | "readycheckEndpoint">;
-  /** What it printed, for when it does not start. */
+  /** What it printed, to explain a failed start. */
   readonly lines: LastLines;
 };
 
 type Listening = Extract<ServerPlace, { kind: "listening" }>;
 
-/** Of a fleet's rounds, one a second, every so many with a check. */
+/** Every third heartbeat includes a health check. */
 const CHECK_ROUNDS = 3;
 const MAX_FAILED_CHECKS = 3;
-/** How soon a server that starts is looked at again. */
+/** How often a starting server is checked. */
 const FIRST_LOOK_MS = 20;
 const LAST_LOOK_MS = 250;
-/** For what a server does at its end, with no call in its hands. */
+/** How long a server without calls may take to end. */
 const END_SECONDS = 10;
-/** How long before it is killed those who talk to it are told. */
+/** How long before it is killed WebSocket clients are told. */
 const FAREWELL_SECONDS = 6;
 
 /** An app's own server: a process that takes calls on a port. It is given none while its ready check fails. */
 class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, FleetReplica<Call> {
-  /** A server never gives a call back, so its ids, which only we see, may begin again. */
+  /** Its wire ids are never sent, so they cannot run out. */
   readonly isWorn = false;
   isSilent = false;
   readonly #events: ReplicaEvents<Call>;
@@ -51,7 +51,7 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
   #isChecking = false;
   #isAsked = false;
   #isKilled = false;
-  /** Notified when no call is left. */
+  /** Signals that no call is left. */
   readonly #lastEnded = new Condition();
 
   constructor(id: string, { clock, events, checks, lines }: ServerReplicaParts) {
@@ -96,11 +96,11 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
   /** Chunks are a function's. */
   grant(): void {}
 
-  /** Closes the connection that carries it: a server can be told no more than that. */
+  /** Closes the connection that carries it: HTTP has no other way to cancel. */
   cancel(call: Call): void {
     if (!this.calls.holds(call)) return;
     call.exchange?.cancel();
-    // Whoever cancels says first how the call ended.
+    // The canceller reports the outcome first.
     setImmediate(() => this.#finish(call, { kind: "cancelled" }));
   }
 
@@ -137,7 +137,7 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
     onUnsent: (call: Call): void => this.#giveBack(call),
   };
 
-  /** Those who talk to it learn that it ends. */
+  /** Tells WebSocket clients that it ends. */
   #retireCalls(): void {
     for (const { exchange } of this.calls.values()) exchange?.retire();
   }
@@ -163,14 +163,14 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
     this.#events.onOutcome(call, outcome);
   }
 
-  /** Its answer broke off: by the end of the process, which tells of it a moment later, or by the server's own doing. */
+  /** Its answer broke off: because the process ended, which is reported a moment later, or because of the server. */
   async #explain(call: Call, message: string): Promise<void> {
     const exited = this.process?.exited;
     if (exited && (await withTimeout(LAST_WORDS_MS, exited, this.clock))) return;
     this.#finish(call, { kind: "broken", message, runMs: this.clock.monotonic() - call.handedAt });
   }
 
-  /** It accepts no connections: calls wait until it does again, go elsewhere, or it is found dead. */
+  /** It accepts no connections: calls wait until it does, go to another replica, or it is found dead. */
   #giveBack(call: Call): void {
     if (!this.calls.holds(call)) return;
     this.#setSilent(true);
@@ -196,7 +196,7 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
         this.#becomeReady(place);
         return;
       }
-      // Once may be a moment in which its own process could not be seen.
+      // A single time may be a moment in which its own process was not visible.
       if (taken > 1 && fault !== null) {
         this.initFailure = { message: `The app cannot start: ${fault}.`, traceback: fault };
         this.kill();
@@ -222,7 +222,7 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
     this.#events.onReady([]);
   }
 
-  /** A line of ours among the app's own. */
+  /** Adds a line of the service to the app's log. */
   #say(text: string): void {
     this.#events.onLog({ stream: "stderr", runId: null, text: `[millrace] ${text}` });
   }
@@ -272,7 +272,7 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
     this.#events.onGone({ ...told, initFailure }, lost, []);
   }
 
-  /** It ended before it was ready: what it printed last tells why. Killed by us, it has not failed. */
+  /** It ended before it was ready: its last output says why. If the service killed it, it has not failed. */
   #earlyEnd({ detail }: Exit): InitFailure | null {
     if (this.isCondemned || this.#isKilled) return null;
     const message = `The app's server ended before it was ready (${detail})${this.#lines.lastWords()}`;
@@ -288,16 +288,16 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
 const MAX_LINES = 30;
 const MAX_CHARS = 500;
 
-/** How the agent says that a port was in use (`python/millrace_walls/server_port.py`). */
+/** How the agent reports that a port was in use (`python/millrace_walls/server_port.py`). */
 const CANNOT_LISTEN = /^\[millrace\] (cannot listen on (?:TCP port (\d{1,5})|PORT).*)$/;
 
 /** The last lines that a process printed. */
 class LastLines {
   readonly #lines: string[] = [];
-  /** Why it could not listen on a port, for people, and which that is; null where nothing is known of that. */
+  /** Why it could not listen on a port, and which one; null if unknown. */
   #unheard: { readonly why: string; readonly port: number | null } | null = null;
 
-  /** The port that it could not listen on, unless that is the one for its calls; null for none. */
+  /** The port that it could not listen on, unless it is the one for its calls. */
   get portInUse(): number | null {
     return this.#unheard?.port ?? null;
   }
@@ -310,7 +310,7 @@ class LastLines {
     if (this.#lines.length > MAX_LINES) this.#lines.shift();
   }
 
-  /** The very last one, to follow a sentence; nothing if there is none. Why it could not listen comes after that. */
+  /** The last line and why it could not listen, to complete a sentence. */
   lastWords(): string {
     const last = this.#lines.at(-1);
     const why = this.#unheard?.why;
@@ -318,33 +318,33 @@ class LastLines {
     return last === undefined || last.endsWith(why) ? `: it ${why}.` : `: ${last}. It ${why}.`;
   }
 
-  /** Why it could not listen on a port, for people; null where nothing is known of that. */
+  /** Why it could not listen on a port; null if unknown. */
   get obstacle(): string | null {
     const why = this.#unheard?.why;
     return why === undefined ? null : `it ${why}`;
   }
 
-  /** All of them, with that line below. */
+  /** All lines, with that message below. */
   above(message: string): string {
     return [...this.#lines, message].join("\n");
   }
 }
 
-/** Starts the replicas that are servers of the app's own: each is reached on a port. */
+/** Starts the replicas of an app with its own server; each is reached on a port. */
 export function serverReplicas(
   { deployment }: AppConfig,
   checks: CustomRuntimeConfig,
   { seats, clock }: { readonly seats: Pick<Seats, "serve" | "close">; readonly clock: Clock },
 ): ReplicaSource<Call, ServerReplica> {
   return {
-    // Its port may be in its code.
+    // Its port may be hard-coded.
     mayBeSingle: true,
     open: (id, events) => {
       const lines = new LastLines();
       const replica: ServerReplica = new ServerReplica(id, { clock, events, checks, lines });
       const started = seats.serve({
         onLog: (line) => {
-          // Only a start that fails needs them.
+          // They only explain a failed start.
           if (replica.readyAt === 0) lines.add(line.text);
           events.onLog(line);
         },

@@ -36,11 +36,11 @@ export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
 
   /** Puts calls that came back before they began into their old places again. */
   putBack(calls: readonly C[]): void {
-    // Of those that came in one moment, the last put back stands first.
+    // With equal times, the last one inserted comes first.
     for (const call of calls.toReversed()) this.#insert(call);
   }
 
-  /** Before all that came later. Nearly always that is the front, where those that left have made room. */
+  /** Before all later calls. That is nearly always the front, where there is room. */
   #insert(call: C): void {
     let index = this.#head;
     for (; index < this.#items.length; index++) {
@@ -71,14 +71,14 @@ export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
   }
 }
 
-/** While both lanes wait, every fourth slot is the backlog's. */
+/** While calls wait in both lanes, every fourth slot goes to the backlog. */
 const CALLERS_IN_A_ROW = 3;
 
 /** Calls waiting for a replica in two lanes, each first come first served; `isBacklogsTurn` decides which is next. */
 export class Lanes<C extends Pick<SlotCall, "lane" | "enqueuedAt">> {
   readonly callers = new CallQueue<C>();
   readonly backlog = new CallQueue<C>();
-  /** Callers that went before a waiting backlog since its last turn. */
+  /** Callers that were served before a waiting backlog since its last turn. */
   #passedBy = 0;
 
   /** Calls waiting in both lanes. */
@@ -122,10 +122,7 @@ export class Lanes<C extends Pick<SlotCall, "lane" | "enqueuedAt">> {
   }
 }
 
-/**
- * Whether the next slot goes to the backlog: callers go first, until three of them have passed by a backlog
- * that waited. Pure: the lanes count, this decides.
- */
+/** Whether the next slot goes to the backlog: callers come first, but at most three before a waiting backlog. */
 export function isBacklogsTurn(callers: number, backlog: number, passedBy: number): boolean {
   return backlog > 0 && (callers === 0 || passedBy >= CALLERS_IN_A_ROW);
 }

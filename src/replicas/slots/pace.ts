@@ -5,7 +5,7 @@ const LEAST_SAMPLES = 64;
 /** One in a hundred of the window: what a 99th percentile allows. */
 const SLOW_ALLOWED = 2;
 const FAST_MS = 1;
-/** What is handed ahead waits no longer than this in the replica's hands, by the latest measure. */
+/** How long a call handed ahead may wait at the replica, by the latest measure. */
 const AHEAD_MS = 0.5;
 /**
  * At 32 connections 7 ahead cost 1.03 to 1.26 times the CPU of 31 in three interleaved pairs on a noisy machine;
@@ -30,13 +30,13 @@ export class Pace {
     this.#meanMs += (runMs - this.#meanMs) / Math.min(this.#samples, 20);
   }
 
-  /** How many calls may be handed to a busy replica ahead of their turn: none unless the app is fast. */
+  /** How many calls may be handed ahead to a busy replica: none unless the app is fast. */
   get ahead(): number {
     if (this.#samples < LEAST_SAMPLES || this.#slowCount > SLOW_ALLOWED) return 0;
     return Math.min(MAX_AHEAD, Math.floor(AHEAD_MS / this.#meanMs));
   }
 
-  /** How many calls one slot gets through in a span, by the latest measure; 0 while nothing is known. */
+  /** How many calls one slot completes in a span, by the latest measure; 0 if unknown. */
   callsIn(spanMs: number): number {
     return this.#samples === 0 ? 0 : spanMs / this.#meanMs;
   }
@@ -49,7 +49,7 @@ export class Pace {
 
 const MAX_SECONDS = 60;
 
-/** The refusal of a caller for whom there is no room: it may come again when those before it are served. */
+/** Refuses a caller if there is no room; it may retry when the calls before it are served. */
 export function overload(
   code: "queue_full" | "queue_timeout",
   queue: { readonly waiting: number; readonly slots: number; readonly meanMs: number },

@@ -7,9 +7,9 @@ import { Lanes } from "./lanes.ts";
 import { overload, Pace } from "./pace.ts";
 import { growsEarly } from "./scale.ts";
 
-/** A head that takes longer than this gives back what was handed ahead. */
+/** If the first call takes longer, calls handed ahead are taken back. */
 const SLOW_HEAD_MS = 5;
-/** How long a cancelled call's code may go on before its replica is killed. */
+/** How long a cancelled call's code may continue before its replica is killed. */
 const CANCEL_GRACE_MS = 5_000;
 /** The backlog is fetched from a database; with this much work at hand, no slot waits for it. */
 const BACKLOG_AHEAD_MS = 20;
@@ -25,12 +25,11 @@ export type Demand = {
 };
 
 /**
- * The slots of a version's replicas: admission, two lanes, hand-over, time limits, draining. Callers are bounded by
- * the app's queue limits; the backlog waits in the store and comes here as there is room. How a call reaches its
- * replica is the replica's business.
+ * The slots of a version's replicas: admission, two lanes, hand-over, time limits, draining. The app's queue limits apply
+ * to callers; the backlog waits in the store until there is room. Replicas decide how a call reaches them.
  */
 export class Slots<C extends SlotCall> {
-  /** Since when another version has taken this one's place; never while it is in it. */
+  /** When another version replaced this one; infinity before that. */
   #retiredAt = Number.POSITIVE_INFINITY;
   readonly #clock: Clock;
   #scaling: ScalingConfig;
@@ -41,16 +40,16 @@ export class Slots<C extends SlotCall> {
   readonly #balancer: Balancer;
   readonly #pace = new Pace();
   readonly #watch: Watch;
-  /** Resolves when the last waiting call has left slots that take no more. */
+  /** Resolves when draining slots have no waiting call left. */
   readonly #noneWaits = Promise.withResolvers<void>();
-  /** Backlog calls in replicas' hands. */
+  /** Backlog calls that replicas hold. */
   #backlogInHand = 0;
   #isDraining = false;
-  /** The replicas are ending: a call that comes back finds no other. */
+  /** The replicas are ending: a returned call finds no other. */
   #isClosing = false;
   #heir: Slots<C> | null = null;
 
-  /** `mayHandAhead`: replicas give back what they have not begun, so a busy one may hold more than it runs. */
+  /** `mayHandAhead`: replicas can give back calls, so a busy one may hold more than it runs. */
   constructor(scaling: ScalingConfig, capacity: Capacity<C>, clock: Clock, mayHandAhead = true) {
     this.#mayHandAhead = mayHandAhead;
     this.#clock = clock;
@@ -61,12 +60,12 @@ export class Slots<C extends SlotCall> {
     this.#capacity = capacity;
   }
 
-  /** The replicas are ending, and calls find none any more. */
+  /** The replicas are ending, and take no more calls. */
   get isClosing(): boolean {
     return this.#isClosing;
   }
 
-  /** Calls of both lanes that no replica holds. */
+  /** How many calls of both lanes wait. */
   get waiting(): number {
     return this.#lanes.size;
   }
@@ -77,7 +76,7 @@ export class Slots<C extends SlotCall> {
     return first ? this.#clock.monotonic() - first.enqueuedAt : 0;
   }
 
-  /** How many more backlog calls it would take now: a call for each slot, and some ahead while they are short. */
+  /** How many more backlog calls it takes now: one for each slot, and some ahead if they are short. */
   get backlogRoom(): number {
     if (this.#heir) return this.#heir.backlogRoom;
     if (this.#isDraining || this.#capacity.holdMs(this.#clock.monotonic()) > 0) return 0;
@@ -87,17 +86,14 @@ export class Slots<C extends SlotCall> {
     return Math.max(0, slots + Math.min(MAX_BACKLOG_AHEAD, ahead) - held);
   }
 
-  /**
-   * Other limits from now on, for calls that run too. Not how many calls a replica takes at once: that is what
-   * its process was started with.
-   */
+  /** Changes the limits, also for running calls; except a replica's concurrency, which is fixed at its start. */
   setScaling(scaling: ScalingConfig): void {
     this.#scaling = scaling;
     this.#growsEarly = growsEarly(scaling);
     this.#capacity.setScaling(scaling);
   }
 
-  /** Takes a call: at once to a free replica, else into its lane; a refusal is an outcome too. */
+  /** Hands a call to a free replica, or queues it in its lane. A refusal is an outcome. */
   submit(call: C): void {
     if (this.#heir) {
       this.#heir.submit(call);
@@ -108,7 +104,7 @@ export class Slots<C extends SlotCall> {
     this.#admit(call, now);
   }
 
-  /** Who takes the calls that wait here, and those that still come; null to take them itself again. */
+  /** The slots that take over all waiting and future calls; null to undo that. */
   set heir(heir: Slots<C> | null) {
     this.#heir = heir;
     if (!heir) return;
@@ -131,10 +127,7 @@ export class Slots<C extends SlotCall> {
     this.#watch.wake();
   }
 
-  /**
-   * Ends a call before its time: the reader gets `outcome` now, the code is stopped, and the slot is free
-   * when it has really stopped.
-   */
+  /** Ends a call early: the reader gets `outcome` now, and the slot is free when the code has really stopped. */
   abandon(call: C, outcome: Outcome): void {
     if (this.#heir) {
       this.#heir.abandon(call, outcome);
@@ -145,7 +138,7 @@ export class Slots<C extends SlotCall> {
     const replica = call.holder as SlotReplica<C> | null;
     if (replica) {
       replica.cancel(call);
-      this.#clock.after(CANCEL_GRACE_MS, () => this.#insist(replica, call));
+      this.#clock.after(CANCEL_GRACE_MS, () => this.#enforceCancel(replica, call));
     } else {
       this.#lanes.remove(call);
     }
@@ -153,8 +146,8 @@ export class Slots<C extends SlotCall> {
   }
 
   /**
-   * No new calls; resolves when those taken have ended and the replicas are gone. Waiting callers are served;
-   * a backlog that waits is refused now, so that it can wait elsewhere.
+   * Takes no new calls; resolves when all calls have ended and the replicas are gone. Waiting callers are served; a
+   * waiting backlog is refused now, so that another node can take it.
    */
   async drain(): Promise<void> {
     this.#isDraining = true;
@@ -177,7 +170,7 @@ export class Slots<C extends SlotCall> {
     await this.#capacity.close();
   }
 
-  /** Another version has taken this one's place: if it cannot start, its backlog has somewhere else to go. */
+  /** Another version has replaced this one, and takes its backlog if this one cannot start. */
   get isRetired(): boolean {
     return this.#retiredAt < Number.POSITIVE_INFINITY;
   }
@@ -186,12 +179,11 @@ export class Slots<C extends SlotCall> {
     this.#retiredAt = isRetired ? this.#clock.monotonic() : Number.POSITIVE_INFINITY;
   }
 
-  /** What the number of replicas has to be in line with. */
   demand(): Demand {
     return { calls: this.#load(), arrivals: this.#watch.arrivals };
   }
 
-  /** Some slot may be free: a replica has started, or answers again. */
+  /** A slot may be free: a replica has started, or responds again. */
   handOver(): void {
     const now = this.#clock.monotonic();
     while (this.#lanes.size > 0) {
@@ -202,10 +194,7 @@ export class Slots<C extends SlotCall> {
     }
   }
 
-  /**
-   * A call is over and its slot free, or gone with its replica. The next call is handed over before this one is
-   * answered: the replica does not wait for the answer.
-   */
+  /** A call is over, and its slot free or gone. The next call is handed over before this one is answered. */
   onOutcome(call: C, outcome: Outcome): void {
     if (call.lane === "backlog") this.#backlogInHand -= 1;
     if ("runMs" in outcome) {
@@ -217,7 +206,7 @@ export class Slots<C extends SlotCall> {
     call.end(outcome);
   }
 
-  /** Calls that never began wait again, in their old place. */
+  /** Calls that never began wait again, in their old places. */
   takeBack(calls: readonly C[]): void {
     const waiting: C[] = [];
     for (const call of calls) {
@@ -233,7 +222,7 @@ export class Slots<C extends SlotCall> {
     this.#capacity.scale();
   }
 
-  /** No replica can start, so waiting calls wait in vain. */
+  /** No replica can start: refuses all waiting calls. */
   refuseWaiting(failure: { readonly message: string }): void {
     for (const call of this.#lanes.takeAll()) call.end(this.#unready(call.lane, failure));
   }
@@ -257,7 +246,7 @@ export class Slots<C extends SlotCall> {
     return overload(code, { waiting: this.#lanes.callers.size, slots, meanMs: this.#pace.meanMs });
   }
 
-  /** A replica with a free slot; while the app is fast and all are busy, a place ahead in one's hands. */
+  /** A replica with a free slot; if all are busy and the app is fast, one that takes a call ahead. */
   #free(): SlotReplica<C> | null {
     const slots = this.#scaling.replicaConcurrency;
     const free = this.#balancer.choose(this.#capacity.awake, slots);
@@ -280,8 +269,8 @@ export class Slots<C extends SlotCall> {
     return retryAfterSeconds === undefined ? refusal : { ...refusal, retryAfterSeconds };
   }
 
-  /** A cancelled call's code goes on: its replica has to go, after its other calls. */
-  #insist(replica: SlotReplica<C>, call: C): void {
+  /** A cancelled call's code does not stop: its replica is ended after its other calls. */
+  #enforceCancel(replica: SlotReplica<C>, call: C): void {
     if (!replica.calls.holds(call)) return;
     replica.isCondemned = true;
     const others = [...replica.calls.values()].some((other) => !other.hasEnded);
@@ -290,10 +279,10 @@ export class Slots<C extends SlotCall> {
       return;
     }
     this.#capacity.retire(replica);
-    this.#clock.after(50, () => this.#insist(replica, call));
+    this.#clock.after(50, () => this.#enforceCancel(replica, call));
   }
 
-  /** Every few milliseconds while there are calls: what has waited, run or blocked too long. */
+  /** Every few milliseconds while there are calls: finds calls that have waited, run or blocked too long. */
   #look(): boolean {
     const now = this.#clock.monotonic();
     const graceMs = this.#scaling.responseGracePeriodSeconds * 1000;
@@ -320,27 +309,27 @@ export class Slots<C extends SlotCall> {
     return this.#load() > 0;
   }
 
-  /** The call at the head turned out slow: what was handed ahead of its turn goes back to the queue. */
+  /** The first call is slow: calls handed ahead go back to the queue. */
   #unblock(replica: SlotReplica<C>, now: number): void {
     this.#pace.add(now - replica.headSince);
     replica.headSince = Number.POSITIVE_INFINITY; // Once per head.
     let position = 0;
     for (const call of replica.calls.values()) {
       position += 1;
-      // Slots that close have no queue left for a caller; one from the backlog waits elsewhere.
+      // Closing slots have no queue left for a caller; a backlog call waits in the store.
       const mayLeave = !this.#isClosing || call.lane === "backlog";
       if (position > this.#scaling.replicaConcurrency && mayLeave) replica.withdraw(call);
     }
   }
 }
 
-/** Short enough that a timeout is told "at once", long enough to cost nothing. */
+/** Short enough for prompt timeouts, long enough to cost nothing. */
 const TICK_MS = 10;
 const IDLE_TICKS = 100;
 
 /**
- * Looks after the calls of a pool on one timer for all of them: a timer per call would cost more than many a
- * call itself. Runs while there is anything to look after, and a second longer.
+ * Checks all calls of a pool on one timer: a timer per call would cost more than many calls. It runs while there are
+ * calls, and a second longer.
  */
 export class Watch {
   /** How many calls have arrived so far. */
@@ -350,13 +339,13 @@ export class Watch {
   #timer: Timer | null = null;
   #idleTicks = 0;
 
-  /** `look` says whether there is still something to look after. */
+  /** `look` returns whether there are still calls. */
   constructor(clock: Clock, look: () => boolean) {
     this.#clock = clock;
     this.#look = look;
   }
 
-  /** Notes an arrival; starts looking if nobody is. */
+  /** Counts an arrival, and starts the timer. */
   wake(): void {
     this.arrivals += 1;
     this.#timer ??= this.#clock.every(TICK_MS, () => this.#tick());

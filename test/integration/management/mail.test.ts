@@ -30,7 +30,7 @@ verifies(
     const invited = await site.call("createInvitation", {}, { body: { email, send: "mail" } });
     expect(invited.json).toMatchObject({ isMailed: true, inviteUrl: null });
     const invitation = await mailTo(email);
-    expect(invitation.head).toContain('From: "Millrace" <no-reply@millrace.example>');
+    expect(invitation.head).toContain("From: Millrace <no-reply@millrace.example>");
     expect(invitation.text).toContain(`${baseUrl}/invitation#`);
     const body = { link: secretIn(invitation), email, password: "the words of eve" };
     const eve = await site.call("signUp", {}, { as: "nobody", body });

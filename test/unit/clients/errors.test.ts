@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import * as client from "../../../src/client/client.ts";
-import { CLASSED_CODES, errorIn, errorOf, isPassing } from "../../../src/client/errors.ts";
+import { CLASSED_CODES, errorIn, errorOf, isTransient } from "../../../src/client/errors.ts";
 import { AppError, ERRORS, errorBody } from "../../../src/model/errors.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 
@@ -57,11 +57,11 @@ test("an error of the service is read with all it says", () => {
 });
 
 test("only what may pass is tried again", () => {
-  const passing = CLASSED_CODES.filter((code) => isPassing(errorOf({ code, message: "" })));
+  const passing = CLASSED_CODES.filter((code) => isTransient(errorOf({ code, message: "" })));
   const busy = CLASSED_CODES.filter((code) => errorOf({ code, message: "" }) instanceof client.Busy);
   expect(passing).toEqual(busy);
-  const lost = (code: string): boolean => isPassing(new client.ConnectionLost({ code, message: "" }));
-  expect([lost("connection_lost"), lost("stream_lost"), isPassing(new Error("a bug"))]).toEqual([
+  const lost = (code: string): boolean => isTransient(new client.ConnectionLost({ code, message: "" }));
+  expect([lost("connection_lost"), lost("stream_lost"), isTransient(new Error("a bug"))]).toEqual([
     true,
     false,
     false,

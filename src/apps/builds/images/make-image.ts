@@ -14,13 +14,14 @@ import { mkdir, readFile, realpath, writeFile } from "../../../kit/files.ts";
 import type { AppConfig } from "../../../model/app-config.ts";
 import { BuildError } from "../build-error.ts";
 import { readBundleText } from "../bundle-files.ts";
-import { readCommands } from "../commands.ts";
+import type { BuildCommand, CommandKind } from "../commands.ts";
+import { checkSyntaxForImage } from "../compile-bundle.ts";
 import { ownStandIn } from "../environments.ts";
 import { MissingTools } from "../missing-tools.ts";
 import { readPipSettings } from "../pip-settings.ts";
-import { readRequirements } from "../requirements.ts";
 import type { Requirements } from "../requirements.ts";
 import type { BuildSite } from "../site.ts";
+import type { BuildTarget, PreparedBuild } from "../target.ts";
 import { registriesOnly } from "./image-policy.ts";
 import { IMAGE_PYTHON, dockerfileFor } from "./dockerfile.ts";
 import { warnOfIgnored } from "./warn-of-ignored.ts";
@@ -29,6 +30,8 @@ import type { ImageWish } from "./wanted-image.ts";
 /** As much as a step of any build gets. */
 const MEMORY_BYTES = Math.floor(totalmem() * 0.75);
 const IMAGE_ID = /^(?:sha256:)?[0-9a-f]{64}$/;
+
+type LayersWish = Extract<ImageWish, { kind: "layers" }>;
 
 /** What a build hands to the tool. */
 type Recipe = {
@@ -39,16 +42,78 @@ type Recipe = {
   readonly args: readonly string[];
 };
 
-/** Builds an app's image, and gives the environment that stands for it. Its layers are found again by the tool. */
-export async function makeImage(wish: ImageWish, config: AppConfig, site: BuildSite): Promise<string> {
+/** Builds an app as a container image: by its own Dockerfile, or by one whose lines are the steps of every build. */
+export async function buildInImage(
+  wish: ImageWish,
+  config: AppConfig,
+  site: BuildSite,
+  carryOut: (target: BuildTarget, site: BuildSite) => Promise<PreparedBuild>,
+): Promise<PreparedBuild> {
+  if (wish.kind === "layers") return await carryOut(new ImageTarget(wish, config, site), site);
+  await checkImageSyntax(site);
+  return await makeImage(wish, await written(wish.file, config, site), site);
+}
+
+/** Collects the steps, which become layers that the tool caches. */
+class ImageTarget implements BuildTarget {
+  readonly #wish: LayersWish;
+  readonly #config: AppConfig;
+  readonly #site: BuildSite;
+  readonly #commands = new Map<CommandKind, readonly string[]>();
+  #requirements: Requirements | null = null;
+
+  constructor(wish: LayersWish, config: AppConfig, site: BuildSite) {
+    this.#wish = wish;
+    this.#config = config;
+    this.#site = site;
+  }
+
+  async checkSyntax(): Promise<void> {
+    await checkImageSyntax(this.#site);
+  }
+
+  /** An image is never shared. */
+  async makeOwn(): Promise<void> {}
+
+  async runCommands(kind: CommandKind, commands: readonly BuildCommand[]): Promise<void> {
+    this.#commands.set(
+      kind,
+      commands.map(({ text }) => text),
+    );
+  }
+
+  async install(requirements: Requirements): Promise<void> {
+    this.#requirements = requirements;
+  }
+
+  /** The image's own Python compiles nothing; its commands may still write `main.py`. */
+  async finish(): Promise<void> {}
+
+  async keep(): Promise<PreparedBuild> {
+    const before = this.#commands.get("pre_build_commands") ?? [];
+    const after = this.#commands.get("shell_commands") ?? [];
+    const steps = { before, after, requirements: this.#requirements };
+    return await makeImage(
+      this.#wish,
+      await layered(this.#wish, steps, this.#config, this.#site),
+      this.#site,
+    );
+  }
+}
+
+async function checkImageSyntax(site: BuildSite): Promise<void> {
+  await checkSyntaxForImage({ path: site.keeperPython, version: site.pythonVersion }, site);
+}
+
+/** Builds an image, and gives the environment that stands for it. */
+async function makeImage(wish: ImageWish, recipe: Recipe, site: BuildSite): Promise<PreparedBuild> {
   const { containers, tool } = wish;
-  const recipe =
-    wish.kind === "dockerfile" ? await written(wish.file, config, site) : await layered(wish, config, site);
-  return await ownStandIn(site, async (environment) => {
+  const environment = await ownStandIn(site, async (folder) => {
     const packagesBy = wish.kind === "dockerfile" ? "dockerfile" : "apt";
-    const id = await build(containers, tool, recipe, path.basename(environment), { ...site, packagesBy });
-    await writeImageRecord(environment, { id, projectId: site.projectId, python: recipe.python });
+    const id = await build(containers, tool, recipe, path.basename(folder), { ...site, packagesBy });
+    await writeImageRecord(folder, { id, projectId: site.projectId, python: recipe.python });
   });
+  return { environment, python: null };
 }
 
 /** The app's own Dockerfile. */
@@ -64,16 +129,22 @@ async function written(dockerfile: string, config: AppConfig, site: BuildSite): 
 
 /** A Dockerfile of ours, for an app that names a base image or system packages. */
 async function layered(
-  { base, apt }: Extract<ImageWish, { kind: "layers" }>,
+  { base, apt }: LayersWish,
+  {
+    before,
+    after,
+    requirements,
+  }: {
+    readonly before: readonly string[];
+    readonly after: readonly string[];
+    readonly requirements: Requirements | null;
+  },
   config: AppConfig,
   site: BuildSite,
 ): Promise<Recipe> {
   const { bundleDir, asideDir, user, host } = site;
   const context = path.dirname(bundleDir);
   const bundle = path.basename(bundleDir);
-  const commands = async (kind: "pre_build_commands" | "shell_commands"): Promise<string[]> =>
-    (await readCommands(kind, config.deployment, bundleDir)).map(({ text }) => text);
-  const requirements = await readRequirements(config.dependencies, site);
   const listed = requirements && path.join(asideDir, "requirements.txt");
   if (requirements && listed !== null)
     await writeFile(listed, requirementsText(requirements, await realpath(bundleDir)));
@@ -85,8 +156,8 @@ async function layered(
     dockerfileFor({
       base,
       apt,
-      before: await commands("pre_build_commands"),
-      after: await commands("shell_commands"),
+      before,
+      after,
       requirements: listed && path.relative(context, listed),
       needsApp: requirements !== null && requirements.locals.length + requirements.links.length > 0,
       bundle,

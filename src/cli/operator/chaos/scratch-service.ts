@@ -1,15 +1,15 @@
-import path from "node:path";
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
+import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ENV_PREFIX, envOf } from "../../../config/setting-keys.ts";
 import { below } from "../../../host/processes.ts";
 import { runtimeDir } from "../../../kit/runtime-dir.ts";
-import type { Address } from "../../client/api.ts";
 import { askService } from "../../ask-service.ts";
+import type { Address } from "../../client/api.ts";
 import { CliFailure } from "../../failure.ts";
 
 const LOOK_MS = 50;

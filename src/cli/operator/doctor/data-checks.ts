@@ -1,23 +1,23 @@
 import { accessSync, constants, existsSync, lstatSync, statfsSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { userInfo } from "node:os";
+import path from "node:path";
+import { versionFault } from "../../../apps/builds/version-fault.ts";
+import type { BuiltVersion, VersionFault } from "../../../apps/builds/version-fault.ts";
+import { bytesBelow } from "../../../apps/storage-report.ts";
+import { envOf, SETTING_KEYS } from "../../../config/setting-keys.ts";
 import type { Settings } from "../../../config/setting-keys.ts";
+import { Containers } from "../../../host/containers/containers.ts";
+import { artifactFolders } from "../../../host/data-folders.ts";
 import { MASTER_KEY } from "../../../identity/master-key.ts";
 import { DiskReserve } from "../../../kit/disk-reserve.ts";
 import { missingObjects, schemaState } from "../../../store/schema/migrate.ts";
 import { UnreleasedFormat } from "../../../store/schema/unreleased.ts";
-import { DATABASE_FILE } from "../../../store/upkeep/whole-database.ts";
 import type { DatabaseReport } from "../../../store/upkeep/report.ts";
-import path from "node:path";
+import { DATABASE_FILE } from "../../../store/upkeep/whole-database.ts";
+import { bytes } from "../../output.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
-import { versionFault } from "../../../apps/builds/version-fault.ts";
-import type { BuiltVersion, VersionFault } from "../../../apps/builds/version-fault.ts";
-import { Containers } from "../../../host/containers/containers.ts";
-import { artifactFolders } from "../../../host/data-folders.ts";
-import { bytesBelow } from "../../../apps/storage-report.ts";
-import { envOf, SETTING_KEYS } from "../../../config/setting-keys.ts";
-import { bytes } from "../../output.ts";
 
 /** What holds the data directory. */
 export type Holder = "none" | "service" | "silent";

@@ -1,16 +1,26 @@
-import path from "node:path";
 import { existsSync } from "node:fs";
+import path from "node:path";
+import { repairEnvironments } from "../../../apps/repair-environments.ts";
+import type { Repaired } from "../../../apps/repair-environments.ts";
 import type { StorageLimits } from "../../../apps/storage-report.ts";
-import { readSettings } from "../../../config/settings.ts";
 import type { Settings } from "../../../config/setting-keys.ts";
+import { readSettings } from "../../../config/settings.ts";
+import { Containers } from "../../../host/containers/containers.ts";
+import { findInterpreter } from "../../../host/interpreter.ts";
 import type { Enforcement } from "../../../host/limits/limits.ts";
+import { settleStorage } from "../../../host/storage/settle.ts";
+import { hostReads } from "../../../host/walls/host-reads.ts";
+import { requireNetwork, requireLevel } from "../../../host/walls/require-walls.ts";
 import type { StandingWalls } from "../../../host/walls/walls.ts";
+import { createLog } from "../../../kit/log.ts";
+import { openStore } from "../../../store/store.ts";
 import { DirectoryInUseError, lockDirectory, lockHolder } from "../../../store/upkeep/directory-lock.ts";
 import type { DirectoryLock } from "../../../store/upkeep/directory-lock.ts";
-import { DATABASE_FILE, inspectDatabase } from "../../../store/upkeep/whole-database.ts";
 import type { DatabaseReport } from "../../../store/upkeep/report.ts";
+import { DATABASE_FILE, inspectDatabase } from "../../../store/upkeep/whole-database.ts";
 import { askService, SilentServiceError } from "../../ask-service.ts";
-import { checkAppHosts, checkMasterKey, checkNodes } from "./node-checks.ts";
+import type { OperatorFlags } from "../../options.ts";
+import { printable } from "../../output.ts";
 import {
   checkApps,
   checkAudit,
@@ -23,8 +33,9 @@ import {
   checkPorts,
   checkStorage,
 } from "./data-checks.ts";
-import { checkKubernetes, checkRay } from "./engine-checks.ts";
 import type { Holder } from "./data-checks.ts";
+import { checkKubernetes, checkRay } from "./engine-checks.ts";
+import { fail, ok } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 import {
   checkCuda,
@@ -36,18 +47,7 @@ import {
   checkSandbox,
   lookAtWalls,
 } from "./host-checks.ts";
-import { printable } from "../../output.ts";
-import type { OperatorFlags } from "../../options.ts";
-import { repairEnvironments } from "../../../apps/repair-environments.ts";
-import type { Repaired } from "../../../apps/repair-environments.ts";
-import { Containers } from "../../../host/containers/containers.ts";
-import { findInterpreter } from "../../../host/interpreter.ts";
-import { settleStorage } from "../../../host/storage/settle.ts";
-import { hostReads } from "../../../host/walls/host-reads.ts";
-import { requireNetwork, requireLevel } from "../../../host/walls/require-walls.ts";
-import { createLog } from "../../../kit/log.ts";
-import { openStore } from "../../../store/store.ts";
-import { fail, ok } from "./finding.ts";
+import { checkAppHosts, checkMasterKey, checkNodes } from "./node-checks.ts";
 
 /** `millrace doctor`: checks everything that a start depends on, and says what to do; exit code 1 if a check fails. */
 export async function doctor(flags: OperatorFlags): Promise<void> {

@@ -2,7 +2,6 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import type { Server } from "node:net";
 import type { Settings } from "../../../config/setting-keys.ts";
-import { findInterpreter } from "../../../host/interpreter.ts";
 import {
   describePermission,
   describeTrouble,
@@ -10,13 +9,14 @@ import {
   KubernetesApi,
   PERMISSIONS,
 } from "../../../engines/kubernetes/api.ts";
+import { describeRayTrouble, openJobsApi, whyTooOld } from "../../../engines/ray/jobs-api.ts";
+import type { JobsApi } from "../../../engines/ray/jobs-api.ts";
+import { findInterpreter } from "../../../host/interpreter.ts";
+import type { StandingWalls } from "../../../host/walls/walls.ts";
 import { systemClock } from "../../../kit/clock.ts";
 import { listenAt } from "../../../nodes/peer-listener.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
-import { describeRayTrouble, openJobsApi, whyTooOld } from "../../../engines/ray/jobs-api.ts";
-import type { JobsApi } from "../../../engines/ray/jobs-api.ts";
-import type { StandingWalls } from "../../../host/walls/walls.ts";
 
 const CHECK = "kubernetes";
 const REACH = "check the address and credentials in MILLRACE_KUBERNETES_CONFIG, and that the cluster runs";

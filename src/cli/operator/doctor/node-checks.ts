@@ -1,11 +1,11 @@
 import { lookup, lookup as lookUpName } from "node:dns/promises";
 import { existsSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
+import path from "node:path";
 import type { Settings } from "../../../config/setting-keys.ts";
 import { keyFileProblem, masterKeyPath, openMasterKey } from "../../../identity/master-key.ts";
 import type { DatabaseReport } from "../../../store/upkeep/report.ts";
 import { fail, ok, warn } from "./finding.ts";
-import path from "node:path";
 import type { Finding } from "./finding.ts";
 
 const CONNECT_MS = 3_000;

@@ -1,9 +1,9 @@
+import { WALL_LEVELS } from "../../../host/walls/walls.ts";
 import type { Attack } from "./attack.ts";
 import { CODE, FILES, STORAGE } from "./attacks/files.ts";
-import { KERNEL, PROCESSES, USERS } from "./attacks/processes.ts";
 import { LIMITS } from "./attacks/limits.ts";
 import { NETWORK, SOCKETS, WIRE } from "./attacks/network.ts";
-import { WALL_LEVELS } from "../../../host/walls/walls.ts";
+import { KERNEL, PROCESSES, USERS } from "./attacks/processes.ts";
 
 /** What a build could do to others if it lived behind weaker walls than a replica. */
 const NAMES: ReadonlySet<string> = new Set([

@@ -1,4 +1,3 @@
-import path from "node:path";
 import {
   copyFileSync,
   mkdirSync,
@@ -9,21 +8,22 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
+import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { PYTHON_DIR } from "../../../config/package-files.ts";
 import { storageFolder } from "../../../host/data-folders.ts";
+import { below, readStat } from "../../../host/processes.ts";
+import { SERVER_PORTS } from "../../../host/walls/network.ts";
 import { randomTicket } from "../../../kit/ids.ts";
 import { runtimeDir } from "../../../kit/runtime-dir.ts";
 import type { Api } from "../../client/api.ts";
 import { textOf } from "../../client/http.ts";
+import { readEnvelope } from "../../client/print-answer.ts";
 import { deploySources } from "../../client/upload-app.ts";
 import { CliFailure } from "../../failure.ts";
-import { readEnvelope } from "../../client/print-answer.ts";
-import { SERVER_PORTS } from "../../../host/walls/network.ts";
 import type { Attack } from "./attack.ts";
 import { METADATA_STAND_IN, PRIVATE_STAND_IN, StandIns, startVictim } from "./victims.ts";
 import type { Victim } from "./victims.ts";
-import { below, readStat } from "../../../host/processes.ts";
 
 /** A service to be attacked, and where it is on this machine. */
 export type Target = {

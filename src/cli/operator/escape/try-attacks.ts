@@ -1,5 +1,5 @@
-import path from "node:path";
 import { existsSync, rmSync } from "node:fs";
+import path from "node:path";
 import { text } from "node:stream/consumers";
 import { OFFERED_FILE } from "../../../shapes/projects.ts";
 import { send } from "../../client/http.ts";

@@ -1,9 +1,9 @@
 import { WALL_LEVELS } from "../../../host/walls/walls.ts";
 import type { WallLevel } from "../../../host/walls/walls.ts";
 import type { Level } from "../../../shapes/installation.ts";
+import { paint, printableName, table } from "../../output.ts";
 import type { Wall } from "./attack.ts";
 import type { Tried } from "./try-attacks.ts";
-import { paint, printableName, table } from "../../output.ts";
 
 /** The result for a service's walls, as `--json` prints it. */
 export type Verdict = {

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { buildEnvironment, environmentElsewhere } from "../../../../src/apps/builds/build-environment.ts";
+import { buildEnvironment, remoteEnvironment } from "../../../../src/apps/builds/build-environment.ts";
 import { verifies } from "../../../verifies.ts";
 
 const SITE = { dataDir: "/data", projectId: "p-one", scratch: null };
@@ -83,7 +83,7 @@ verifies(
       file,
       "[global]\nindex-url = http://index.test/simple\ntrusted-host = index.test\n    b.test\n",
     );
-    const seen = await environmentElsewhere({ PIP_CONFIG_FILE: file, PIP_CERT: "/cert.pem" }, "/bin", null);
+    const seen = await remoteEnvironment({ PIP_CONFIG_FILE: file, PIP_CERT: "/cert.pem" }, "/bin", null);
     expect(seen).toMatchObject({
       PIP_INDEX_URL: "http://index.test/simple",
       PIP_TRUSTED_HOST: "index.test b.test",

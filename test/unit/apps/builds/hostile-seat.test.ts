@@ -1,11 +1,13 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
+import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect, onTestFinished } from "vitest";
 import { compileBundle } from "../../../../src/apps/builds/compile-bundle.ts";
-import { bringBundleBack } from "../../../../src/apps/builds/elsewhere/take-folders.ts";
-import type { BuildSite, Elsewhere } from "../../../../src/apps/builds/site.ts";
+import { bringBundleBack, storeFromSeat } from "../../../../src/apps/builds/remote/take-folders.ts";
+import type { BuildSite, RemoteBuilds } from "../../../../src/apps/builds/site.ts";
 import { TarWriter } from "../../../../src/kit/tar/archive.ts";
 import type { Builder } from "../../../../src/engines/build-seats.ts";
 import { verifies } from "../../../verifies.ts";
@@ -20,6 +22,19 @@ async function hostileSeat(
   const tar = new TarWriter({ write, finish: async () => {}, abandon: async () => {} });
   await fill(tar);
   await tar.finish();
+  return seatOf(withDigest(gzipSync(Buffer.concat(pieces))), lines);
+}
+
+/** As agents send an archive. */
+function withDigest(packed: Buffer): Buffer {
+  return Buffer.concat([packed, createHash("sha256").update(packed).digest()]);
+}
+
+/** A seat that sends those bytes, a few at a time. */
+function seatOf(sent: Buffer, lines: readonly string[] = []): Builder {
+  const pieces = Array.from({ length: Math.ceil(sent.length / 7) }, (_, at) =>
+    sent.subarray(at * 7, at * 7 + 7),
+  );
   return {
     ground: new Promise(() => {}),
     run: async ({ onLine }) => {
@@ -59,7 +74,7 @@ const CASES: [string, (tar: TarWriter) => Promise<unknown>][] = [
 
 verifies("elsewhere.judged", "a bundle that a seat has made up leaves the bundle as it was", async () => {
   // oxlint-disable-next-line no-unsafe-type-assertion
-  const elsewhere = { maxFolderBytes: 1_000 } as Elsewhere;
+  const elsewhere = { maxFolderBytes: 1_000 } as RemoteBuilds;
   for (const [why, fill] of CASES) {
     const seat = await hostileSeat(fill);
     const { root, site } = siteOf(seat);
@@ -67,6 +82,38 @@ verifies("elsewhere.judged", "a bundle that a seat has made up leaves the bundle
     expect(refused).toMatchObject({ name: "BuildError", message: expect.stringContaining(why) });
     expect(readdirSync(root)).toEqual(["aside", "bundle"]);
     expect(readdirSync(site.bundleDir)).toEqual(["main.py"]);
+  }
+});
+
+verifies("elsewhere.judged", "an archive is stored as it comes, if all of it has come", async () => {
+  const stored: Buffer[] = [];
+  const blobs = {
+    put: async (content: AsyncIterable<Buffer>) => {
+      for await (const piece of content) stored.push(piece);
+      return { hash: "", bytes: 0, putAt: 0 };
+    },
+  };
+  // oxlint-disable-next-line no-unsafe-type-assertion
+  const remote = { blobs, maxFolderBytes: 1_000 } as unknown as RemoteBuilds;
+  const { signal } = new AbortController();
+  const packed = gzipSync("anything");
+  const whole = withDigest(packed);
+  await storeFromSeat(seatOf(whole), remote, signal);
+  expect(Buffer.concat(stored)).toEqual(packed);
+  const changed = Buffer.from(whole);
+  changed[5] = 7;
+  for (const [why, sent] of [
+    ["it ends too early", whole.subarray(0, -1)],
+    ["it ends too early", changed],
+    ["it ends too early", Buffer.alloc(0)],
+    ["it ends too early", withDigest(Buffer.alloc(0))],
+    // The service would decompress it for every replica.
+    ["it is not compressed as it should be", withDigest(zstdCompressSync("anything"))],
+    ["it is not compressed as it should be", withDigest(Buffer.alloc(512))],
+    ["it holds too much", withDigest(Buffer.concat([packed, Buffer.alloc(1_000)]))],
+  ] as const) {
+    const refused = await storeFromSeat(seatOf(sent), remote, signal).catch((error: unknown) => error);
+    expect(refused).toMatchObject({ name: "BuildError", message: expect.stringContaining(why) });
   }
 });
 

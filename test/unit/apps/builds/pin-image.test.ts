@@ -1,5 +1,6 @@
 import { expect } from "vitest";
-import { digestOf, pinImage } from "../../../../src/apps/builds/elsewhere/pin-image.ts";
+import { digestOf } from "../../../../src/apps/builds/remote/remote-target.ts";
+import { pinImage } from "../../../../src/apps/builds/remote/remote-target.ts";
 import { verifies } from "../../../verifies.ts";
 
 const DIGEST = `sha256:${"a".repeat(64)}`;

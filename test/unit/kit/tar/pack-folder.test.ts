@@ -18,10 +18,10 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { buffer } from "node:stream/consumers";
-import { zstdCompressSync } from "node:zlib";
+import { gzipSync, zstdCompressSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { BadTar, TarWriter } from "../../../../src/kit/tar/archive.ts";
-import { Unpackable, packFolder } from "../../../../src/kit/tar/pack-folder.ts";
+import { BadTar, packHeader, TarWriter } from "../../../../src/kit/tar/archive.ts";
+import { packFolder, Unpackable } from "../../../../src/kit/tar/pack-folder.ts";
 import { NoRoom, unpackFolder } from "../../../../src/kit/tar/unpack-folder.ts";
 import { verifies } from "../../../verifies.ts";
 
@@ -242,3 +242,90 @@ verifies("blobs.fetch.hostile", "one that was cut off, changed, or is none is re
     await expect(unpackFolder(file, into, LIMITS)).rejects.toThrow(BadTar);
   }
 });
+
+/** The bytes of an archive, sealed. */
+async function tarOf(root: string, fill: (tar: TarWriter) => Promise<unknown>): Promise<Buffer> {
+  const file = path.join(root, "of-an-agent.tar");
+  rmSync(file, { force: true });
+  const tar = await TarWriter.create(file);
+  await fill(tar);
+  await tar.finish();
+  return readFileSync(file);
+}
+
+verifies(
+  "elsewhere.judged",
+  "what an agent has packed is unpacked, and nothing in it is trusted",
+  async () => {
+    const root = scratch();
+    const limits = { maxEntries: 10, maxBytes: 1_000 };
+    let count = 0;
+    const unpacked = async (bytes: Buffer, given: string | null = null): Promise<Buffer | null> => {
+      const packed = path.join(root, "packed");
+      writeFileSync(packed, gzipSync(bytes));
+      count += 1;
+      const into = path.join(root, "deep", String(count));
+      mkdirSync(into, { recursive: true });
+      return await unpackFolder(packed, into, limits, given);
+    };
+    const good = await tarOf(root, async (tar) => {
+      await tar.addDirectory("bin", 0o755, 1);
+      await tar.addLink("bin/python3", "python", 1);
+      await tar.addBytes("ready", Buffer.from("/built/environment"), 1);
+      await tar.addBytes("bin/tool", Buffer.from("text"), 1);
+    });
+    expect((await unpacked(good, "ready"))?.toString()).toBe("/built/environment");
+    const into = path.join(root, "deep", "1");
+    expect(readdirSync(into)).toEqual(["bin"]);
+    expect(readdirSync(path.join(into, "bin")).toSorted()).toEqual(["python3", "tool"]);
+    expect(readlinkSync(path.join(into, "bin", "python3"))).toBe("python");
+    expect(readFileSync(path.join(into, "bin", "tool"), "utf8")).toBe("text");
+
+    const file = (name: string, size = 1) => tarOf(root, (tar) => tar.addBytes(name, Buffer.alloc(size), 0));
+    for (const name of ["../x", "/x", "a/../../x", "a//b", "x".repeat(3_001)])
+      await expect(unpacked(await file(name))).rejects.toThrow("invalid name");
+    const twice = await tarOf(root, async (tar) => {
+      await tar.addBytes("a", Buffer.alloc(1), 0);
+      await tar.addLink("a", "b", 0);
+    });
+    await expect(unpacked(twice)).rejects.toThrow("invalid name");
+    for (const target of ["/etc/passwd", "../..", "a/../../b", "", "x".repeat(3_001), "/usr/bin/python3"]) {
+      const link = await tarOf(root, async (tar) => {
+        await tar.addDirectory("a", 0o755, 0);
+        await tar.addLink("a/python", target, 0);
+      });
+      await expect(unpacked(link)).rejects.toThrow("leads outside");
+    }
+    const below = await tarOf(root, async (tar) => {
+      await tar.addLink("a", ".", 0);
+      await tar.addLink("a/link", "../b", 0);
+    });
+    await expect(unpacked(below)).rejects.toThrow("invalid name");
+    for (const kind of ["directory", "link"] as const) {
+      const marker = await tarOf(root, async (tar) =>
+        kind === "link" ? await tar.addLink("ready", "x", 0) : await tar.addDirectory("ready", 0o755, 0),
+      );
+      await expect(unpacked(marker, "ready")).rejects.toThrow("it holds too much");
+    }
+    await expect(unpacked(await file("large", 1_001))).rejects.toThrow("it holds too much");
+    const many = await tarOf(root, async (tar) => {
+      for (let index = 0; index < 11; index += 1) await tar.addBytes(`f${index}`, Buffer.alloc(0), 0);
+    });
+    await expect(unpacked(many)).rejects.toThrow("it holds too much");
+    const whole = await file("a", 900);
+    await expect(unpacked(whole.subarray(0, 1_000))).rejects.toThrow("it ends too early");
+    const changed = Buffer.from(whole);
+    changed[600] = 7;
+    await expect(unpacked(changed)).rejects.toThrow("it was changed");
+    const device = packHeader({ name: "x", kind: "file", mode: 0, sizeBytes: 0, modifiedAt: 0, target: "" });
+    device.write("3", 156, "latin1");
+    await expect(unpacked(Buffer.concat([device, whole]))).rejects.toThrow("checksum");
+    const huge = packHeader({ name: "x", kind: "file", mode: 0, sizeBytes: 999, modifiedAt: 0, target: "" });
+    await expect(unpacked(huge)).rejects.toThrow("it ends too early");
+    await expect(unpacked(Buffer.concat([whole, Buffer.alloc(5_000_000)]))).rejects.toThrow("behind its end");
+    await expect(unpacked(Buffer.concat([whole, Buffer.from("x")]))).rejects.toThrow("behind its end");
+    await expect(unpacked(Buffer.alloc(2_000))).rejects.toThrow("its end is missing");
+    expect(readdirSync(root).toSorted()).toEqual(["deep", "of-an-agent.tar", "packed"]);
+    for (const name of readdirSync(path.join(root, "deep"))) expect(name).toMatch(/^\d+$/);
+  },
+);

@@ -6,11 +6,11 @@ import { insideBundle } from "../bundle-files.ts";
 import { listed, requireEntrypoint } from "../host-fit.ts";
 import { warnOfIgnored } from "../images/warn-of-ignored.ts";
 import type { BuildSite } from "../site.ts";
-import { imageFolder } from "./image-elsewhere.ts";
-import type { ImagePlan } from "./image-elsewhere.ts";
+import { imageFolder } from "./build-image.ts";
+import type { ImagePlan } from "./build-image.ts";
 
 /** What an app runs in elsewhere. */
-export type WantedElsewhere = {
+export type RemoteFit = {
   /** An image that somebody has built; null for the usual one, or one that is to be built. */
   readonly image: string | null;
   /** What is to be built first; null for nothing. */
@@ -27,11 +27,11 @@ const OWN_SERVER = `${OWN_IMAGE}, with runtime.custom.entrypoint to start the se
  * Holds what an app asks for against what machines elsewhere have: images that somebody has built, and BuildKit where a
  * registry is set. Throws a `BuildError` for what the app cannot be without, and warns of the rest.
  */
-export async function checkElsewhere(
+export async function checkRemote(
   config: AppConfig,
   images: ImageBuilds | null,
   site: BuildSite,
-): Promise<WantedElsewhere> {
+): Promise<RemoteFit> {
   if (site.wantsUv) site.say("warning: use_uv is set, but builds in the cluster use pip", "stderr");
   const { dockerBaseImageUrl: image } = config.deployment;
   if (image !== null) refuseForeign(image, images?.registry ?? null, site.projectId);

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { Position } from "../../../src/client/position.ts";
+import { Position } from "../../../src/client/stream.ts";
 
 /** One message of `…/events`: what it says, and its number if it is the last of its yield. */
 type Sent = { readonly text: string; readonly event: number | null };

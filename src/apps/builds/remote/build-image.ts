@@ -30,7 +30,7 @@ const ANSWER = z.strictObject({
 const MAX_LOGINS_CHARS = 64 * 1024;
 
 /** Has an image built in a seat for images, and pushed; gives it by its digest. */
-export async function imageElsewhere(
+export async function buildRemoteImage(
   plan: ImagePlan,
   config: AppConfig,
   { registry, tools }: ImageBuilds,

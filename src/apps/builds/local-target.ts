@@ -1,0 +1,128 @@
+import path from "node:path";
+import type { Interpreter } from "../../host/interpreter.ts";
+import { byNames } from "../../host/app-python.ts";
+import { lstat, namesIn, readFile } from "../../kit/files.ts";
+import { pythonWish } from "../../model/app-config.ts";
+import type { AppConfig } from "../../model/app-config.ts";
+import { buildEnvironment } from "./build-environment.ts";
+import { choosePython, requireUsable } from "./choose-python.ts";
+import { runCommands } from "./commands.ts";
+import type { BuildCommand, CommandKind } from "./commands.ts";
+import { checkSyntax, compileBundle, requireMain } from "./compile-bundle.ts";
+import { ownEnvironment, ownEnvironmentDone, removeEnvironment, sharedEnvironment } from "./environments.ts";
+import { installInto } from "./make-environment.ts";
+import type { Requirements } from "./requirements.ts";
+import type { BuildSite } from "./site.ts";
+import type { BuildTarget, PreparedBuild } from "./target.ts";
+
+/** Builds for this machine: commands run here, and packages are installed into an environment on its disk. */
+export async function buildOnThisMachine(
+  config: AppConfig,
+  own: Interpreter,
+  begun: BuildSite,
+  carryOut: (target: BuildTarget, site: BuildSite) => Promise<PreparedBuild>,
+): Promise<PreparedBuild> {
+  await warnOfStoragePath(begun);
+  const python = await choosePython(pythonWish(config.deployment), own, begun);
+  const site = { ...begun, appPython: byNames(python.path, begun.dataDir) };
+  await requireUsable(python, site);
+  const target = new LocalTarget(python, own, site);
+  try {
+    return await carryOut(target, site);
+  } catch (error) {
+    await target.abandon();
+    throw error;
+  }
+}
+
+class LocalTarget implements BuildTarget {
+  readonly #python: Interpreter;
+  /** The service's own. */
+  readonly #servicePython: Interpreter;
+  readonly #site: BuildSite;
+  /** The environment that only this build uses, so that its commands may change it. */
+  #own: string | null = null;
+  #environment: string | null = null;
+  #hasRun = false;
+
+  constructor(python: Interpreter, servicePython: Interpreter, site: BuildSite) {
+    this.#python = python;
+    this.#servicePython = servicePython;
+    this.#site = site;
+  }
+
+  async checkSyntax(): Promise<void> {
+    await checkSyntax(this.#python.path, this.#site);
+  }
+
+  async makeOwn(): Promise<void> {
+    this.#own = this.#environment = await ownEnvironment(this.#python, this.#site);
+  }
+
+  async runCommands(kind: CommandKind, commands: readonly BuildCommand[]): Promise<void> {
+    const [environment, own] = [this.#environment, this.#own];
+    const bin =
+      environment === null ? this.#site.appPython.path.join(path.delimiter) : path.join(environment, "bin");
+    const env = buildEnvironment(this.#site, bin, own);
+    await runCommands(kind, commands, { env, environment, own }, this.#site);
+    this.#hasRun ||= commands.length > 0;
+  }
+
+  async install(requirements: Requirements): Promise<void> {
+    if (this.#own !== null) await installInto(this.#own, requirements, this.#python, this.#site);
+    else this.#environment = await sharedEnvironment(requirements, this.#python, this.#site);
+  }
+
+  async finish(needsMain: boolean): Promise<void> {
+    if (this.#own !== null) await ownEnvironmentDone(this.#own, this.#site);
+    if (needsMain) requireMain(this.#site.bundleDir);
+    await compileBundle(this.#python.path, this.#hasRun, needsMain, this.#site);
+  }
+
+  async keep(): Promise<PreparedBuild> {
+    const environment = this.#environment;
+    const python = environment === null ? this.#python.path : path.join(environment, "bin", "python");
+    return { environment, python: python === this.#servicePython.path ? null : python };
+  }
+
+  /** Removes what a failed build leaves. */
+  async abandon(): Promise<void> {
+    if (this.#own !== null) await removeEnvironment(this.#own);
+  }
+}
+
+const LITERAL = "/persistent-storage";
+/** Code and settings. */
+const TEXTS = /\.(?:py|sh|js|mjs|ts|toml|ya?ml|json|cfg|ini|txt)$/;
+/** How much of a bundle is searched: a file that names the path is usually among the first. */
+const MAX_FILES = 2_000;
+const MAX_FILE_BYTES = 256 * 1024;
+const NAMES_AT_ONCE = 32;
+
+/** Warns of files that name the path by which the hosted original shows storage, where walls cannot put it there. */
+async function warnOfStoragePath({ bundleDir, walls, say, signal }: BuildSite): Promise<void> {
+  if (walls?.level === "userns" || walls?.level === "uid") return;
+  const file = await firstToNameIt(bundleDir, signal);
+  if (file === null) return;
+  say(
+    `warning: ${file} names ${LITERAL}, which is not there on this host: use the path in the variable PERSISTENT_STORAGE`,
+    "stderr",
+  );
+}
+
+async function firstToNameIt(bundleDir: string, signal: AbortSignal): Promise<string | null> {
+  const folders = [bundleDir];
+  let count = 0;
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    for await (const name of namesIn(folder, NAMES_AT_ONCE)) {
+      signal.throwIfAborted();
+      const place = path.join(folder, name);
+      const found = await lstat(place);
+      if (found.isDirectory()) folders.push(place);
+      if (++count > MAX_FILES) return null;
+      if (!found.isFile() || found.size > MAX_FILE_BYTES || !TEXTS.test(name)) continue;
+      if ((await readFile(place, "latin1")).includes(LITERAL)) return path.relative(bundleDir, place);
+    }
+  }
+  return null;
+}

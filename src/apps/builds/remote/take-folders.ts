@@ -1,0 +1,104 @@
+import { createHash } from "node:crypto";
+import path from "node:path";
+import type { StoredBlob } from "../../../blobs/blob-store.ts";
+import { chownTree, createFile, rename } from "../../../kit/files.ts";
+import { removeTree } from "../../../kit/remove-tree.ts";
+import { BadTar } from "../../../kit/tar/archive.ts";
+import { Unpackable } from "../../../kit/tar/pack-folder.ts";
+import { NoRoom, isGzip, unpackFolder } from "../../../kit/tar/unpack-folder.ts";
+import type { Builder } from "../../../engines/build-seats.ts";
+import { LIMITS, roomBytes } from "../../artifacts/fetch-version.ts";
+import { makeFolder } from "../../bundles/place-folder.ts";
+import { BuildError } from "../build-error.ts";
+import { syncTree } from "../python-sync.ts";
+import type { BuildSite, RemoteBuilds } from "../site.ts";
+
+const DIGEST_BYTES = 32;
+
+/**
+ * Stores the environment that a seat has built, as the seat packed it. Nothing in it is checked here: the programs that
+ * unpack it trust nothing in it, and only the project's own replicas use it.
+ */
+export async function storeFromSeat(
+  seat: Builder,
+  { blobs, maxFolderBytes }: RemoteBuilds,
+  signal: AbortSignal,
+): Promise<StoredBlob> {
+  return await judged("environment", () =>
+    seat.take("environment", (archive) => blobs.put(wholeArchive(archive, maxFolderBytes), signal)),
+  );
+}
+
+/** Replaces the bundle with the one in a seat, which the build's commands may have changed. */
+export async function bringBundleBack(
+  seat: Builder,
+  { bundleDir, asideDir, user, keeperPython, pythonVersion }: BuildSite,
+  { maxFolderBytes }: RemoteBuilds,
+): Promise<void> {
+  const packed = path.join(asideDir, "bundle.packed");
+  const fresh = path.join(asideDir, "bundle.new");
+  await judged("bundle", async () => {
+    await seat.take("bundle", async (archive) => {
+      const room = await roomBytes(asideDir);
+      const sink = await createFile(packed);
+      let bytes = 0;
+      try {
+        for await (const piece of wholeArchive(archive, maxFolderBytes)) {
+          if ((bytes += piece.length) > room) throw new NoRoom(bytes, room);
+          await sink.write(piece);
+        }
+      } finally {
+        await sink.abandon();
+      }
+    });
+    await makeFolder(fresh);
+    const maxBytes = Math.min(LIMITS.maxBytes, maxFolderBytes);
+    await unpackFolder(packed, fresh, { ...LIMITS, maxBytes, roomBytes: await roomBytes(asideDir) });
+  });
+  if (user !== null) await chownTree(fresh, user);
+  await syncTree(fresh, { path: keeperPython, version: pythonVersion });
+  await removeTree(packed);
+  await removeTree(bundleDir);
+  await rename(fresh, bundleDir);
+}
+
+/**
+ * An archive as it comes from a seat, without the SHA-256 behind it. Throws `BadTar` for one that is not whole, is not
+ * compressed as agents do (services send only those unchanged), or is larger than the folder of a seat can be.
+ */
+async function* wholeArchive(
+  from: AsyncIterable<Buffer>,
+  maxBytes: number,
+): AsyncGenerator<Buffer, void, void> {
+  const digest = createHash("sha256");
+  let bytes = 0;
+  // The end may be anywhere: so many bytes are always kept back.
+  let tail: Buffer = Buffer.alloc(0);
+  for await (const piece of from) {
+    const data = Buffer.concat([tail, piece]);
+    const body = data.subarray(0, -DIGEST_BYTES);
+    tail = data.subarray(bytes === 0 && body.length < 2 ? 0 : body.length);
+    if (tail.length > DIGEST_BYTES || body.length === 0) continue;
+    if (bytes === 0 && !isGzip(body)) throw new BadTar("it is not compressed as it should be");
+    bytes += body.length;
+    if (bytes > maxBytes) throw new BadTar("it holds too much");
+    digest.update(body);
+    yield body;
+  }
+  if (bytes === 0 || !digest.digest().equals(tail)) throw new BadTar("it ends too early");
+}
+
+/** Fails the build for what is wrong with a folder that it has made, such as a name that this disk does not take. */
+export async function judged<Result>(what: string, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    const isNoName = (error as NodeJS.ErrnoException).code === "ENAMETOOLONG";
+    if (!isNoName && !(error instanceof BadTar || error instanceof Unpackable || error instanceof NoRoom))
+      throw error;
+    const { message } = error as Error;
+    throw new BuildError(`the ${what} could not be taken from where it was built: ${message}`, {
+      cause: error,
+    });
+  }
+}
