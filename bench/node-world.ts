@@ -1,6 +1,6 @@
 import type { ServiceNode } from "../src/model/node.ts";
 import type { AppHolder, OwnedApp } from "../src/store/nodes/app-owners.ts";
-import type { NodeSign } from "../src/store/nodes/nodes.ts";
+import type { Heartbeat } from "../src/store/nodes/nodes.ts";
 import type { Store } from "../src/store/store.ts";
 
 /** What nodes ask of the database to know of each other and of their apps. */
@@ -38,7 +38,7 @@ export class NodeWorld {
   /** The parts of a store that nodes share apps out by. */
   store(): WorldStore {
     const nodes = {
-      renew: async (sign: NodeSign) => this.#renew(sign),
+      renew: async (sign: Heartbeat) => this.#renew(sign),
       list: async () => this.#list(),
       leave: async (id: string) => void this.#rows.delete(id),
     };
@@ -69,7 +69,7 @@ export class NodeWorld {
     return new Map([...this.asked].map(([kind, count]) => [kind, count * STATEMENTS[kind]]));
   }
 
-  #renew({ owner, leaseMs, url, details, isLeaving }: NodeSign): number {
+  #renew({ owner, leaseMs, url, details, isLeaving }: Heartbeat): number {
     this.#count("renew");
     const now = this.#now();
     const node = url === null || details === null ? null : { id: owner, url, details, isLeaving, leaseMs };

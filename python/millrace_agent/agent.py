@@ -8,29 +8,46 @@ import socket
 import sys
 import threading
 import time
+from importlib.machinery import EXTENSION_SUFFIXES
 
 from millrace_worker import keeper
 
-from . import looks, tag
-from .addresses import Addresses
-from .bring import Blobs, Files, bring, describe, why_not
+from . import looks
+from .app import Files, start_app
 from .build import Build, Home
 from .channel import trust
-from .child import Child
-from .estate import Estate
-from .harness import start_app
+from .child import Child, EarlyLines
+from .files import Blobs, bring, describe, why_not
+from .handover import Pipe
 from .held import Held
-from .lasting import Pipe
-from .line import Line
-from .lines import EarlyLines
+from .line import Addresses, Line
 from .listening import OwnServer
 from .loop import Loop
 from .order import SeatOrder, Session, read_address, read_addresses, read_ticket
-from .relay import Relays
+from .relay import Estate, Relays
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+def own_tag() -> str:
+    """Such as `3.11 cpython-311-x86_64-linux-gnu glibc 2.36`."""
+    # As `sysconfig` and `platform` tell it, which take longer to import than the agent itself.
+    _, *words = (EXTENSION_SUFFIXES or [""])[0].split(".")
+    abi = words[0] if len(words) == 2 and words[0] != "abi3" else sys.implementation.cache_tag
+    try:
+        libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (AttributeError, OSError, ValueError):
+        libc = ""
+    return " ".join(["%d.%d" % sys.version_info[:2], str(abi), libc or _other_libc()])
+
+
+def _other_libc() -> str:
+    import platform
+
+    return " ".join(platform.libc_ver())
+
 
 _BEAT_SECONDS = 2.0
 _SILENCE_SECONDS = 6.0
@@ -76,6 +93,8 @@ class Agent:
         self._server: OwnServer | None = None
         self._held = Held(self._loop.wake)
         self._killed_at: float | None = None
+        #: With which code the app has ended; None while it runs.
+        self._swept: int | None = None
         self._over_at: float | None = None
         self._code = _DONE
 
@@ -104,9 +123,12 @@ class Agent:
         if self._held.full:
             self._end()
         self._settle()
-        if self._killed_at is not None and now - self._killed_at > _KEEPER_SECONDS:
-            keeper.sweep()
-            self._leave(("exited", {"code": 128 + signal.SIGKILL, **self._held.told()}))
+        if self._child is not None:
+            self._child.work()
+        if self._swept is not None:
+            self._sweep(self._swept)
+        elif self._killed_at is not None and now - self._killed_at > _KEEPER_SECONDS:
+            self._swept = 128 + signal.SIGKILL
         self._keep_in_touch(now)
 
     def _keep_in_touch(self, now: float) -> None:
@@ -170,10 +192,10 @@ class Agent:
                 pid = int(value["pid"]) or (self._child.kept() if self._child is not None else 0)
                 self._say("seen", {"id": int(value["id"]), "out_of_memory": self._held.deaths, **looks.look_at(pid)})
             elif word == "where" and self._server is not None and self._child is not None:
-                place = self._server.place(self._child.pid)
+                place = self._server.place(self._child.top)
                 self._say("at", {"id": int(value["id"]), "pid": self._child.kept(), **place})
             elif word == "dial" and self._server is not None and self._child is not None:
-                self._dial(self._server.dial(self._child.pid), read_ticket(value["ticket"]))
+                self._dial(self._server.dial(self._child.top), read_ticket(value["ticket"]))
             elif word == "services":
                 self._addresses.learn(read_addresses(value["addresses"]))
             elif word == "ask" and self._child is not None:
@@ -200,7 +222,7 @@ class Agent:
         self._is_seated = True
         self._alone_since = None
         self._relays.address = address
-        self._say("hello", {"python": "%d.%d.%d" % sys.version_info[:3], "tag": tag.own_tag()})
+        self._say("hello", {"python": "%d.%d.%d" % sys.version_info[:3], "tag": own_tag()})
         is_another = before is not None and session.fence > before.fence
         if is_another and not self._may_go_on():
             self._relays.close()
@@ -271,15 +293,16 @@ class Agent:
             return
         self._pass("fetched", self._since_begin())
         self._held.forget()
+        looks.forget_reaped()
         try:
-            child, written = start_app(sit, fetched, self._relays.path)
+            child, written = start_app(self._loop, sit, fetched, self._relays.path)
         except (OSError, ValueError, TypeError) as error:
             self._fail("its process could not be started: %s" % describe(error))
             return
         self._child = child
         if sit.limits is not None:
             if sit.limits.memory is not None:
-                self._held.watch_memory(sit.limits.memory, child.pid, self._relays.forks)
+                self._held.watch_memory(sit.limits.memory, child.top, self._relays.forks)
             for name, path in written.items():
                 most = sit.limits.folders.get(name)
                 if most is not None:
@@ -307,9 +330,16 @@ class Agent:
                 return
             if self._build is not None:
                 self._build.bury(pid, status)
-            if self._child is not None and pid == self._child.pid and self._over_at is None:
-                keeper.sweep()
-                self._leave(("exited", {"code": keeper.exit_code(status), **self._held.told()}))
+            if self._child is not None and self._swept is None and self._over_at is None:
+                status = self._child.status_of_end(pid, status)
+                self._swept = None if status is None else keeper.exit_code(status)
+
+    def _sweep(self, code: int) -> None:
+        """Ends what the app has left, in steps: to free much memory takes long, and heartbeats go on meanwhile."""
+        if keeper.is_swept():
+            self._leave(("exited", {"code": code, **self._held.told()}))
+        else:
+            self._loop.hurry(keeper.PAUSE_SECONDS)
 
     def _make_room(self) -> None:
         """This place is about to end. The service has others take over, and then ends the seat; if need be, later."""

@@ -16,13 +16,10 @@ from collections import deque
 from millrace_worker import keeper
 
 from . import looks
-from .bring import Blobs, bring_environment, describe
-from .child import ALLOWED, PYTHON, Child, name_python
-from .fetch import NotFetched, connect
-from .fit import READY
-from .harness import program_arguments
+from .app import program_arguments
+from .child import ALLOWED, PYTHON, Child, Lines, name_python
+from .files import READY, Blobs, NotFetched, bring_environment, connect, describe
 from .line import Line
-from .lines import Lines
 from .loop import Loop
 from .order import read_hash, read_ticket
 from .pack import Unpackable, pack

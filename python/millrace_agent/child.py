@@ -5,12 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Mapping
 
 from millrace_worker import keeper, linux
+
+from .loop import IN, Loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
 
 PYTHON_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: The interpreter of keepers, and of apps without one of their own.
 PYTHON = os.path.realpath(sys.executable)
+
+_NOTHING: Mapping[int, int] = {}
 
 #: What an app may see of the environment of its seat; the services show it no more of theirs.
 ALLOWED = (
@@ -59,10 +68,12 @@ def name_python(folder: str) -> str:
 
 
 class Child:
-    """A keeper, and below it a template, a replica or a server; below that many keepers, if there are several."""
+    """A keeper, and below it a template, a replica, a server or a step of a build."""
 
-    def __init__(self, arguments: list[str], given: bytes, variables: dict[str, str], levels: int = 1) -> None:
-        self._levels = levels
+    def __init__(
+        self, arguments: list[str], given: bytes, variables: dict[str, str], more: Mapping[int, int] = _NOTHING
+    ) -> None:
+        """`given` is what it reads from stdin; `more` has further descriptors, by the number that it finds them at."""
         order_read, order_write = os.pipe()
         self.stdout, stdout_write = os.pipe()
         self.stderr, stderr_write = os.pipe()
@@ -75,6 +86,7 @@ class Child:
                     (os.POSIX_SPAWN_DUP2, order_read, 0),
                     (os.POSIX_SPAWN_DUP2, stdout_write, 1),
                     (os.POSIX_SPAWN_DUP2, stderr_write, 2),
+                    *((os.POSIX_SPAWN_DUP2, held, number) for number, held in more.items()),
                 ],
                 setsigdef=[signal.SIGPIPE],
             )
@@ -91,8 +103,20 @@ class Child:
             pass  # It died before it read: its end tells.
         os.close(order_write)
 
+    @property
+    def top(self) -> int:
+        """The process that all of it is below."""
+        return self.pid
+
+    def work(self) -> None:
+        """Does what is due, once in a while."""
+
+    def status_of_end(self, pid: int, status: int) -> int | None:
+        """The wait status of all of it, if that child of the agent was the last of it."""
+        return status if pid == self.pid else None
+
     def end(self) -> None:
-        """Asks the keeper to end all that is below it."""
+        """Ends all of it."""
         keeper.tell(self.pid, signal.SIGTERM)
 
     def ask(self) -> None:
@@ -102,8 +126,65 @@ class Child:
             keeper.tell(kept, signal.SIGTERM)
 
     def kept(self) -> int:
-        """The process below the last keeper; 0 while there is none."""
-        pid = self.pid
-        for _ in range(self._levels):
-            pid = next(iter(linux.children_of(pid)), 0)
-        return pid
+        """The process that runs the app's program; 0 while there is none."""
+        return next(iter(linux.children_of(self.pid)), 0)
+
+
+_LINE_BYTES = 8 * 1024
+_PIECE_BYTES = 64 * 1024
+#: What is printed before the harness has its own connections is little, unless something is wrong.
+_EARLY_BYTES = 256 * 1024
+
+
+class Lines:
+    """What comes out of a pipe, line by line. Whoever reads them says which are told."""
+
+    def __init__(self, loop: Loop, descriptor: int, stream: str, say: Callable[[str, Any], None]) -> None:
+        self._loop = loop
+        self._descriptor = descriptor
+        self._stream = stream
+        self._say = say
+        self._rest = b""
+        os.set_blocking(descriptor, False)
+        self._watch()
+
+    def _take(self, line: bytes) -> None:
+        """One line."""
+        raise NotImplementedError
+
+    def _after(self, is_over: bool) -> None:
+        """What has come was taken."""
+
+    def _tell(self, line: bytes) -> None:
+        text = line[:_LINE_BYTES].decode("utf-8", "replace")
+        self._say("printed", {"stream": self._stream, "text": text})
+
+    def _watch(self) -> None:
+        self._loop.watch(self._descriptor, IN, self._read)
+
+    def _read(self, _events: int) -> None:
+        try:
+            data = os.read(self._descriptor, _PIECE_BYTES)
+        except BlockingIOError:
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if not data or len(self._rest) > _LINE_BYTES:
+            lines += [self._rest] * (len(self._rest) > 0)
+            self._rest = b""
+        for line in lines:
+            self._take(line)
+        if not data:
+            self._loop.forget(self._descriptor)
+            os.close(self._descriptor)
+        self._after(not data)
+
+
+class EarlyLines(Lines):
+    """Of the harness: all, as long as they are few."""
+
+    _left_bytes = _EARLY_BYTES
+
+    def _take(self, line: bytes) -> None:
+        self._left_bytes -= len(line) + 1
+        if self._left_bytes > 0:
+            self._tell(line)

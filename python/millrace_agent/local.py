@@ -7,7 +7,6 @@ asks. When what it keeps or the service ends, it ends everything that is left.
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import signal
@@ -20,35 +19,29 @@ from millrace_worker import keeper, linux
 
 from .door import Door
 from .service import Service
+from .ward import DESCRIPTOR, become
 
 # Each start of an app waits for this file's imports: what not every start needs is imported where it is.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any
 
-    from millrace_walls.app_log import AppLog
     from millrace_walls.connects import Connects
+    from millrace_walls.server_port import AppLog
 
     from .held import Held
     from .listening import OwnServer
-
-#: Where the app's first process finds the door, or a program its input; and where the agent finds the service.
-_DESCRIPTOR = 3
-#: What a shell exits with when it could not run a program.
-_NOT_STARTED = 127
-#: And when it found one that cannot be run.
-_NOT_EXECUTABLE = 126
 
 
 def main() -> None:
     """Reads a plan from stdin (nothing of it may show in `ps`), then keeps what it describes."""
     owner = os.getppid()
-    linux.close_inherited(_DESCRIPTOR + 1)
+    linux.close_inherited(DESCRIPTOR + 1)
     text = sys.stdin.buffer.read()
     if not text:
         os._exit(1)  # The service has died: nothing begins.
     plan = parse(text)
-    service = Service(_DESCRIPTOR) if plan.has_service else None
+    service = Service(DESCRIPTOR) if plan.has_service else None
     outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     lifeline, held = os.pipe()
     # By which the ward hands over what only it can make: the descriptor on which the kernel asks.
@@ -60,7 +53,7 @@ def main() -> None:
         outer.close()
         heard.close()
         os.close(held)
-        _become(plan, inner, told, lifeline)
+        become(plan, inner, told, lifeline)
 
     def wait_for(child: int) -> int:
         inner.close()
@@ -77,13 +70,13 @@ def main() -> None:
 
 
 def _app_log() -> AppLog:
-    from millrace_walls.app_log import AppLog
+    from millrace_walls.server_port import AppLog
 
     return AppLog()
 
 
 def _is_storage_full(plan: Plan) -> bool:
-    from .disk import Folder
+    from .held import Folder
 
     return any(Folder(path, most).measure() for name, most, path in plan.watched if name == "storage")
 
@@ -219,30 +212,6 @@ class _Attendant:
             pass  # It is awake already.
 
 
-def _held_in_file(text: str, scratch: str) -> int:
-    """A descriptor to read a text from that may be larger than a pipe takes; no other process finds its file."""
-    if scratch:
-        path = scratch + "/.input"
-        held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        os.unlink(path)
-    else:
-        held = os.memfd_create("input")
-    os.write(held, os.fsencode(text))
-    os.lseek(held, 0, os.SEEK_SET)
-    return held
-
-
-def _require_keeper(lifeline: int) -> None:
-    """Ends this process with its keeper: in a namespace of its own it cannot tell by its parent's id."""
-    # Once more: the kernel forgets it when a process becomes another user's.
-    linux.die_with_parent(os.getppid())
-    poll = select.poll()
-    poll.register(lifeline, select.POLLIN)
-    if poll.poll(0):
-        os._exit(_NOT_STARTED)
-    os.close(lifeline)
-
-
 def _connects(plan: Plan, heard: socket.socket, service: int, log: AppLog | None) -> Connects | None:
     """Waits for the walls to stand; None where no call waits for an answer, or the ward has failed."""
     with heard:
@@ -250,67 +219,6 @@ def _connects(plan: Plan, heard: socket.socket, service: int, log: AppLog | None
     if not descriptors:
         return None
     return walls.answers(plan, descriptors[0], service, log)
-
-
-def _become(plan: Plan, door: socket.socket, told: socket.socket, lifeline: int) -> None:
-    """The program of the plan, behind its walls."""
-    stdin = os.open(os.devnull, os.O_RDONLY) if plan.order is None else _told_by_pipe(plan.order)
-    given = door.fileno()
-    if plan.home is None:
-        given = -1 if plan.input is None else _held_in_file(plan.input, plan.scratch)
-    from millrace_walls.reach import Interpreter
-
-    interpreter = None if plan.interpreter is None else Interpreter(plan.interpreter)
-    # Here too: what cannot be seen from a new namespace is not there at all behind the walls.
-    why = interpreter and interpreter.why_not()
-    listener = walls.raise_around(plan)
-    _require_keeper(lifeline)
-    why = why or (interpreter and interpreter.why_not())
-    if why:
-        _give_up(why)
-    with told:
-        if listener is not None:
-            socket.send_fds(told, [b"\n"], [listener])
-            os.close(listener)
-    if plan.home is None and plan.has_namespaces:
-        # The first process of a namespace gets no signal that it does not handle, and inherits every orphan. An app's
-        # own keeper knows how to be that; another program does not.
-        keeper.keep(lambda: _execute(plan, stdin, given), os.getppid())
-    _execute(plan, stdin, given)
-
-
-def _told_by_pipe(order: str) -> int:
-    told, tell = os.pipe()
-    os.write(tell, order.encode() + b"\n")
-    os.close(tell)
-    return told
-
-
-def _execute(plan: Plan, stdin: int, given: int) -> NoReturn:
-    """`given` is what it gets besides stdin and its output; -1 for nothing."""
-    try:
-        os.chdir(plan.bundle)
-        os.dup2(stdin, 0)
-        if given >= 0:
-            os.dup2(given, _DESCRIPTOR)
-            os.set_inheritable(_DESCRIPTOR, True)
-        else:
-            os.close(_DESCRIPTOR)
-        # A server's program is looked for on the app's own path.
-        execute = os.execvpe if plan.server is not None else os.execve
-        execute(plan.program, [plan.program, *plan.arguments], plan.variables)
-    except OSError as error:
-        if error.errno == errno.E2BIG:
-            _give_up("its secrets are too large to pass as environment variables")
-        if plan.server is None:
-            _give_up(str(error))
-        code = _NOT_STARTED if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
-        _give_up("%s: %s" % (plan.program, error.strerror), code)
-
-
-def _give_up(why: str, code: int = _NOT_STARTED) -> NoReturn:
-    print("the app cannot start: " + why, file=sys.stderr, flush=True)
-    os._exit(code)
 
 
 def _bury(child: int) -> int | None:

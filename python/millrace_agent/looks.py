@@ -18,6 +18,8 @@ _STOPPED = "TtZX"
 _MAX_DEPTH = 64
 _TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+#: Processor time of what this process had reaped before its app began.
+_before = 0
 _MEMORY_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 
 
@@ -32,9 +34,16 @@ def look_at(pid: int, ancestor: int | None = None) -> dict[str, Any]:
     return {"usage": _usage_below(top), "vitals": _vitals_of(pid)}
 
 
+def forget_reaped() -> None:
+    """What this process has reaped until now was not the app's."""
+    global _before
+    _, _before, _ = _stat(os.getpid())
+
+
 def _usage_below(top: int) -> dict[str, int]:
     """Of all below a keeper, with the time of those that it has reaped. Its own time is not the app's."""
     _, cpu_ticks, _ = _stat(top)
+    cpu_ticks -= _before if top == os.getpid() else 0
     resident = 0
     for each in below(top):
         own, reaped, pages = _stat(each)

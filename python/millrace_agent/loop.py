@@ -28,6 +28,7 @@ class Loop:
         self._wake.setblocking(False)
         self._is_over = False
         self._is_woken = False
+        self._next_at = 0.0
         #: Those that have come and that nobody has taken care of yet.
         self.signals: set[int] = set()
         self.watch(self._woken.fileno(), IN, self._rest)
@@ -45,6 +46,10 @@ class Loop:
         except OSError:
             pass  # It is awake already, or over.
 
+    def hurry(self, seconds: float) -> None:
+        """Has the next tick come within so long."""
+        self._next_at = min(self._next_at, time.monotonic() + seconds)
+
     def watch(self, descriptor: int, events: int, act: Callable[[int], None]) -> None:
         self._waiting[descriptor] = act
         self._epoll.register(descriptor, events)
@@ -60,17 +65,15 @@ class Loop:
     def run(self, tick: Callable[[float], None]) -> None:
         poll = self._epoll.poll
         waiting = self._waiting
-        tick(time.monotonic())
-        next_at = time.monotonic() + _TICK_SECONDS
         while not self._is_over:
-            for descriptor, events in poll(_TICK_SECONDS):
+            for descriptor, events in poll(max(0.0, self._next_at - time.monotonic())):
                 act = waiting.get(descriptor)
                 if act is not None:
                     act(events)
             now = time.monotonic()
-            if now >= next_at or self._is_woken:
+            if now >= self._next_at or self._is_woken:
                 self._is_woken = False
-                next_at = now + _TICK_SECONDS
+                self._next_at = now + _TICK_SECONDS
                 tick(now)
 
     def stop(self) -> None:

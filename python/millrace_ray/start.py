@@ -8,6 +8,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import secrets
 import sys
 import threading
@@ -16,17 +17,47 @@ from typing import Any
 from millrace_agent.channel import trust
 from millrace_agent.order import read_address
 
-from . import find_ray
+from .supervisor import Supervisor
+
+#: A library of Ray, in the memory of each of its processes; what stands before belongs to the Python that has it.
+_LIBRARY = re.compile(r"(/.*)/lib(?:64)?/python3\.\d+/(?:site|dist)-packages/ray/_raylet\.so$", re.MULTILINE)
+#: The shell, and whoever started that.
+_LEVELS = 4
+
+
+def use_it(arguments: list[str]) -> None:
+    """Goes on with the Python of the Ray process that started the job, if that is another than this one."""
+    prefix = _prefix_above()
+    if prefix is None or os.path.realpath(prefix) == os.path.realpath(sys.prefix):
+        return
+    python = os.path.join(prefix, "bin", "python3")
+    if os.access(python, os.X_OK):
+        os.execv(python, [python, *arguments])
+
+
+def _prefix_above() -> str | None:
+    pid = os.getppid()
+    for _ in range(_LEVELS):
+        try:
+            with open("/proc/%d/maps" % pid, encoding="utf-8", errors="replace") as maps:
+                found = _LIBRARY.search(maps.read())
+            if found:
+                return found.group(1)
+            with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stat:
+                pid = int(stat.read().rpartition(")")[2].split()[1])
+        except (OSError, IndexError, ValueError):
+            break  # Of another user, or gone.
+    return None
+
 
 # Before Ray is connected to: it then prepares its other nodes, and one on this machine unpacks this folder anew.
-from .supervisor import Supervisor
 
 _LAST_SECONDS = 2.0
 
 
 def main() -> None:
     """Reads the order, connects to Ray and to the service, and stays."""
-    find_ray.use_it(["-m", "millrace_ray", *sys.argv[1:]])
+    use_it(["-m", "millrace_ray", *sys.argv[1:]])
     order: dict[str, Any] = json.loads(base64.b64decode(sys.argv[1]))
     # Who reads the log of the job knows by this line that it is the job which shows the token; the token itself is
     # told to nobody but the service.

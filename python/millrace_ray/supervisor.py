@@ -9,8 +9,7 @@ import traceback
 from typing import Any
 
 from .home import Home
-from .reasons import why_ended, why_waiting
-from .seat import Seat
+from .seat import Seat, why_ended, why_waiting
 
 #: Between two tries to reach a service.
 _PAUSE_SECONDS = 0.5

@@ -8,7 +8,7 @@ import stat
 import time
 from collections.abc import Sequence
 
-from . import inside, looks
+from . import looks
 
 _FILE_MODE = 0o644
 _COPY_BYTES = 8 * 1024 * 1024
@@ -21,8 +21,8 @@ _LEFT_SECONDS = 3600
 def put(root: str, names: Sequence[str], source: int) -> dict[str, int | None]:
     """Copies an open file to its place, in one step that survives a power cut; gives the sizes before and after."""
     before = looks.size_of(root, names)
-    folder = inside.make_folder(root, names[:-1])
-    top = inside.open_folder(root, ())
+    folder = looks.make_folder(root, names[:-1])
+    top = looks.open_folder(root, ())
     staged = _staged_name()
     try:
         after = _copy(source, staged, top)
@@ -40,10 +40,10 @@ def put(root: str, names: Sequence[str], source: int) -> dict[str, int | None]:
 def remove_file(root: str, names: Sequence[str]) -> dict[str, int | None]:
     """Removes a file, or a link as such."""
     before = looks.size_of(root, names)
-    folder = inside.open_folder(root, names[:-1])
+    folder = looks.open_folder(root, names[:-1])
     try:
         if stat.S_ISDIR(os.lstat(names[-1], dir_fd=folder).st_mode):
-            raise inside.Refused("is a folder: end the path with /")
+            raise looks.Refused("is a folder: end the path with /")
         os.unlink(names[-1], dir_fd=folder)
         os.fsync(folder)
     finally:
@@ -53,11 +53,11 @@ def remove_file(root: str, names: Sequence[str]) -> dict[str, int | None]:
 
 def take_folder(root: str, names: Sequence[str]) -> None:
     """Takes a folder out of sight, for `sweep`."""
-    folder = inside.open_folder(root, names[:-1])
-    top = inside.open_folder(root, ())
+    folder = looks.open_folder(root, names[:-1])
+    top = looks.open_folder(root, ())
     try:
         if not stat.S_ISDIR(os.lstat(names[-1], dir_fd=folder).st_mode):
-            raise inside.Refused("is not a folder")
+            raise looks.Refused("is not a folder")
         _move_up(names[-1], folder, top)
         os.fsync(folder)
     finally:
@@ -67,7 +67,7 @@ def take_folder(root: str, names: Sequence[str]) -> None:
 
 def sweep(root: str, is_removing: bool) -> None:
     """Removes what was taken out of sight: now, if this process has done that, else what others have left."""
-    top = inside.open_folder(root, ())
+    top = looks.open_folder(root, ())
     try:
         long_ago = time.time() - _LEFT_SECONDS
         staged = [name for name in os.listdir(top) if name.startswith(_STAGED)]

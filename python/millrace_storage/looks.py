@@ -2,12 +2,68 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from . import inside
+#: Under this name too an app sees its storage, and its links may say so.
+_LITERAL = "/persistent-storage"
+#: Others may read, as the mode of an upload always was.
+_FOLDER_MODE = 0o755
+
+
+#: Errors that mean that there is no such thing in the volume, or none that its user may see.
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
+
+
+class Refused(Exception):
+    """What the caller has to be told about a path, in words that the service knows."""
+
+
+def open_inside(root: str, names: Sequence[str], flags: int = os.O_RDONLY) -> int:
+    """Found first and opened when its real path is known; without waiting, as there may be a pipe."""
+    found = os.open("/".join((root, *names)), os.O_PATH | os.O_CLOEXEC)
+    try:
+        here = "/proc/self/fd/%d" % found
+        real = os.readlink(here)
+        if real == root or real.startswith(root + "/"):
+            return os.open(here, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    finally:
+        os.close(found)
+    if real == _LITERAL or real.startswith(_LITERAL + "/"):
+        # The same place by its own name: to move something between two names of it is not possible.
+        return open_inside(root, [name for name in real[len(_LITERAL) :].split("/") if name], flags)
+    # The same as if nothing were there: what is outside is nobody's business.
+    raise FileNotFoundError(errno.ENOENT, "outside the volume")
+
+
+def open_if_there(root: str, names: Sequence[str], flags: int = os.O_RDONLY) -> int | None:
+    try:
+        return open_inside(root, names, flags)
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return None
+        raise
+
+
+def open_folder(root: str, names: Sequence[str]) -> int:
+    return open_inside(root, names, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def make_folder(root: str, names: Sequence[str]) -> int:
+    """Opens a folder; those missing on the way to it are made."""
+    for depth in range(1, len(names) + 1):
+        above = open_folder(root, names[: depth - 1])
+        try:
+            os.mkdir(names[depth - 1], _FOLDER_MODE, dir_fd=above)
+        except FileExistsError:
+            pass
+        finally:
+            os.close(above)
+    return open_folder(root, names)
+
 
 #: At the top of the volume, what is on its way in or out.
 STAGED = ".millrace-staged-"
@@ -17,13 +73,13 @@ _READ_BYTES = 256 * 1024
 
 def entries(root: str, names: Sequence[str], most: int) -> list[tuple[str, bool, int, int]]:
     """What a folder holds, by name: whether it is a folder, its size, when it changed, in milliseconds."""
-    folder = inside.open_if_there(root, names, os.O_RDONLY | os.O_DIRECTORY)
+    folder = open_if_there(root, names, os.O_RDONLY | os.O_DIRECTORY)
     if folder is None:
         return []
     try:
         found = os.listdir(folder)
         if len(found) > most:
-            raise inside.Refused("is a folder with more than %d entries, too many to list" % most)
+            raise Refused("is a folder with more than %d entries, too many to list" % most)
         shown = (_entry(root, names, name, folder) for name in found if names or not name.startswith(STAGED))
         return sorted(each for each in shown if each is not None)
     finally:
@@ -40,13 +96,13 @@ def read(root: str, names: Sequence[str], first: int, last: int, known: dict[str
     file = _open_file(root, names)
     if _facts(file, is_closing=False) != known:
         os.close(file)
-        raise inside.Refused("is another file by now")
+        raise Refused("is another file by now")
     return _bytes_of(file, first, last)
 
 
 def size_of(root: str, names: Sequence[str]) -> int | None:
     """How large a file is; nothing where there is none."""
-    file = inside.open_if_there(root, names)
+    file = open_if_there(root, names)
     if file is None:
         return None
     try:
@@ -73,11 +129,11 @@ def bytes_below(root: str) -> int:
 
 
 def _open_file(root: str, names: Sequence[str]) -> int:
-    file = inside.open_inside(root, names)
+    file = open_inside(root, names)
     if stat.S_ISREG(os.fstat(file).st_mode):
         return file
     os.close(file)
-    raise inside.Refused("is not a file")
+    raise Refused("is not a file")
 
 
 def _facts(file: int, *, is_closing: bool) -> dict[str, str]:
@@ -105,7 +161,7 @@ def _entry(root: str, names: Sequence[str], name: str, folder: int) -> tuple[str
     try:
         found: Any = os.lstat(name, dir_fd=folder)
         if stat.S_ISLNK(found.st_mode):
-            target = inside.open_inside(root, (*names, name))
+            target = open_inside(root, (*names, name))
             try:
                 found = os.fstat(target)
             finally:
@@ -117,3 +173,76 @@ def _entry(root: str, names: Sequence[str], name: str, folder: int) -> tuple[str
         return None
     text = os.fsencode(name).decode("utf-8", "replace")
     return text, is_folder, 0 if is_folder else found.st_size, round(found.st_mtime_ns / 1_000_000)
+
+
+_ARCHIVED_BYTES = 1024 * 1024
+
+
+def told(root: str) -> Iterator[dict[str, Any] | bytes]:
+    """Folders come before what is in them. A file has as many bytes as its line says, whatever happens to it."""
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        try:
+            names = sorted(os.listdir(os.path.join(root, folder)))
+        except OSError:
+            yield {"kind": "odd", "name": _text(folder)}
+            continue
+        for name in names:
+            if not folder and name.startswith(STAGED):
+                continue
+            path = os.path.join(folder, name)
+            place = os.path.join(root, path)
+            try:
+                found = os.lstat(place)
+                target = os.readlink(place) if stat.S_ISLNK(found.st_mode) else ""
+            except OSError:
+                continue  # Apps come and go with their files while we look.
+            head = {"name": _text(path), "mode": stat.S_IMODE(found.st_mode), "modified": found.st_mtime}
+            if not _is_text(path):
+                yield {"kind": "odd", "name": head["name"]}
+            elif stat.S_ISDIR(found.st_mode):
+                yield {**head, "kind": "directory"}
+                folders.append(path)
+            elif stat.S_ISREG(found.st_mode):
+                yield from _file(place, head)
+            elif stat.S_ISLNK(found.st_mode):
+                yield {**head, "kind": "link", "target": _text(target)}
+            else:
+                yield {"kind": "odd", "name": head["name"]}
+    yield {"kind": "over"}
+
+
+def _file(path: str, head: dict[str, Any]) -> Iterator[dict[str, Any] | bytes]:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        yield {"kind": "odd", "name": head["name"]}
+        return
+    try:
+        size = os.fstat(file).st_size
+        yield {**head, "kind": "file", "size": size}
+        left = size
+        while left > 0:
+            piece = os.read(file, min(left, _ARCHIVED_BYTES))
+            if not piece:
+                break
+            left -= len(piece)
+            yield piece
+        is_changed = left > 0 or os.fstat(file).st_size != size
+        while left > 0:
+            filling = bytes(min(left, _ARCHIVED_BYTES))
+            left -= len(filling)
+            yield filling
+        yield {"kind": "end", "changed": is_changed}
+    finally:
+        os.close(file)
+
+
+def _is_text(path: str) -> bool:
+    return _text(path) == path
+
+
+def _text(path: str) -> str:
+    """Not every name is UTF-8."""
+    return os.fsencode(path).decode("utf-8", "replace")

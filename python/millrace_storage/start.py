@@ -16,12 +16,12 @@ from typing import Any, BinaryIO, Callable, NoReturn
 
 from millrace_worker import door, linux
 
-from . import archive, changes, looks
-from .inside import Refused
+from . import changes, looks
+from .looks import Refused
 
 
 def main() -> None:
-    """Reads the ticket and the storage's folder from stdin, then takes orders, a line each, until the service hangs up."""
+    """Reads a ticket and the storage's folder from stdin, then takes orders, one a line, until the service hangs up."""
     asked = json.loads(sys.stdin.buffer.readline())
     door.find()
     linux.close_inherited(door.DESCRIPTOR + 1)
@@ -74,13 +74,11 @@ def _answer(root: str, order: dict[str, Any], lent: list[int], answers: BinaryIO
         changes.sweep(root, is_removing=order["operation"] == "take")
 
 
-def _obey(
-    root: str, order: dict[str, Any], lent: list[int]
-) -> tuple[dict[str, Any], Iterable[bytes | dict[str, Any]]]:
+def _obey(root: str, order: dict[str, Any], lent: list[int]) -> tuple[dict[str, Any], Iterable[bytes | dict[str, Any]]]:
     operation: str = order["operation"]
     names: list[str] = order.get("path", [])
     if operation == "archive":
-        return {"done": None}, archive.told(root)
+        return {"done": None}, looks.told(root)
     if operation == "read":
         return {"done": None}, looks.read(root, names, order["first"], order["last"], order["known"])
     if operation == "put" and not lent:

@@ -19,9 +19,8 @@ import time
 from . import kernel
 from .addresses import Address, read_name, with_port, with_real_host
 from .judge import Judge
-from .notifier import Notice, Notifier, copy_descriptor, read_memory
-from .system_calls import machine_of
-from .thread_names import answer_open
+from .kernel import machine_of
+from .notifier import Notice, Notifier, answer_open, copy_descriptor, read_memory
 from .unix_sockets import UnixSockets
 
 _CALLS = machine_of(kernel.MACHINE)

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any, Callable, NoReturn
 
-from . import kernel, landlock, walls
+from . import kernel, landlock, probe_network, walls
 from .plan import Plan
 
 _RUNGS = ("process", "landlock", "userns", "uid")
@@ -140,3 +140,27 @@ def _start_interpreter(program: str) -> str:
         complaint = source.read(_MAX_BYTES).decode(errors="replace").strip().split("\n")[-1]
     _, status = os.waitpid(child, 0)
     return "" if status == 0 else "%s does not run behind it: %s" % (program, complaint or "status %d" % status)
+
+
+#: From the strongest. To give each project a user takes a service that knows all of them.
+_SEAT_RUNGS = ("userns", "landlock", "process")
+
+
+def main_in_seat() -> None:
+    """Reads what `probe` reads. Says the rung or null, why none above it holds, and why connections are not judged."""
+    asked = json.loads(sys.stdin.buffer.readline())
+    reasons: dict[str, str] = {}
+    for rung in _SEAT_RUNGS:
+        why = why_not(rung, asked)
+        if why is None:
+            print(json.dumps({"rung": rung, "reasons": reasons, "gap": _gap(rung, asked)}))
+            return
+        reasons[rung] = why
+    print(json.dumps({"rung": None, "reasons": reasons, "gap": "the app lives behind no walls"}))
+
+
+def _gap(rung: str, asked: dict[str, str]) -> str | None:
+    folder = os.path.join(asked["folder"], "network")
+    os.mkdir(folder, 0o700)
+    why = probe_network.outcome({**asked, "folder": folder, "rung": rung})
+    return None if why == "judged" else why

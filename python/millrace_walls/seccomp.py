@@ -11,7 +11,7 @@ import os
 import struct
 
 from . import kernel
-from .system_calls import machine_of
+from .kernel import machine_of
 
 # Where the kernel puts what a filter looks at: struct seccomp_data.
 _NUMBER, _ARCH = 0, 4

@@ -22,9 +22,9 @@ import time
 from millrace_worker import linux
 
 from . import kernel, landlock, privileges
+from .kernel import machine_of
 from .notifier import Notice, Notifier, status_of
 from .plan import Plan
-from .system_calls import machine_of
 
 _SETNS = {"x86_64": 308, "aarch64": 268}
 _UNSHARE = {"x86_64": 272, "aarch64": 97}

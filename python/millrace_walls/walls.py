@@ -11,8 +11,8 @@ from .plan import Plan
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import seccomp
-    from .app_log import AppLog
     from .connects import Connects
+    from .server_port import AppLog
 
 #: Where memory that processes share by name lies, and the semaphores of `multiprocessing`. Where it is the host's, an
 #: app finds there what it knows the name of: without it most programs of several processes do not run at all.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Callable
 
-from .limits import MISFITS, NAME_CHARS, NOTE_CHARS, short_name
+from .frames import MISFITS, NAME_CHARS, NOTE_CHARS, short_name
 
 # Flags of code objects. Read directly: importing `inspect` would add 10 ms to every start.
 _VARARGS, _VARKEYWORDS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x200

@@ -12,8 +12,8 @@ from typing import Any, Callable
 from . import frames
 from .bind import Entry
 from .encode import NotJson, TooLarge
-from .limits import MESSAGE_CHARS, TRACEBACK_CHARS
-from .traces import shorten
+from .frames import MESSAGE_CHARS, TRACEBACK_CHARS
+from .logs import shorten
 
 _PLAIN = frozenset((dict, list, tuple, str, int, float, bool, type(None)))
 _HERE = os.path.dirname(os.path.abspath(__file__))

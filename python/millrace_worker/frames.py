@@ -102,3 +102,30 @@ def connect(address: str, kind: str, ticket: str) -> socket.socket:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.sendall(preface + b"\n")
     return connection
+
+
+HELLO_BYTES = 2 * 1024 * 1024
+FUNCTIONS = 1_000
+#: Of all functions together.
+PARAMETERS = 10_000
+#: JSON values inside the schemas of one function.
+SCHEMA_VALUES = 5_000
+#: Of all functions together.
+APP_SCHEMA_VALUES = 20_000
+#: Of a function, a parameter, an argument.
+NAME_CHARS = 256
+#: Each of a docstring, an annotation, a default as text.
+NOTE_CHARS = 4_096
+MESSAGE_CHARS = 8_192
+#: The service keeps less of it.
+TRACEBACK_CHARS = 65_536
+#: Why a template does not fork.
+REASON_CHARS = 1_000
+#: Arguments that do not fit: as many are named, the others are counted.
+MISFITS = 500
+MISFIT_CHARS = 128
+
+
+def short_name(name: str) -> str:
+    """A name as a caller is told it, who may have made it as long as a book."""
+    return name if len(name) <= MISFIT_CHARS else name[: MISFIT_CHARS - 1] + "\u2026"

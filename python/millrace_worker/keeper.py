@@ -22,7 +22,7 @@ _LEVELS = 3
 #: The wait status of a process that has exited with 1.
 _FAILED = 1 << 8
 #: What is killed takes a moment to be gone.
-_PAUSE_SECONDS = 0.002
+PAUSE_SECONDS = 0.002
 
 
 class _Ended(BaseException):
@@ -70,26 +70,31 @@ def keep(
 
 def sweep() -> None:
     """Kills every child, and the orphans this makes, until none is left."""
-    while True:
-        stubborn = 0
-        found = 0
-        for pid in linux.children():
-            found += 1
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            except PermissionError:
-                stubborn += 1
-        if found and found == stubborn:
-            return  # Only processes of another user are left: not ours to kill.
+    while not is_swept():
+        # Not a wait for the end of one: the kernel's list may leave out a child while others come and go.
+        time.sleep(PAUSE_SECONDS)
+
+
+def is_swept() -> bool:
+    """Kills every child and reaps those that have ended; whether no child is left that this process can kill."""
+    stubborn = 0
+    found = 0
+    for pid in linux.children():
+        found += 1
         try:
-            buried, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if buried == 0:
-            # Not a wait for the end of one: the kernel's list may leave out a child while others come and go.
-            time.sleep(_PAUSE_SECONDS)
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        except PermissionError:
+            stubborn += 1
+    if found and found == stubborn:
+        return True  # Only processes of another user are left.
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
 
 
 def tell(pid: int, number: int) -> None:

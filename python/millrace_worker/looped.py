@@ -16,8 +16,7 @@ from typing import Any
 
 from . import frames
 from .call import is_iterator, prepare, raised_frame, result_frame, unsendable_frame
-from .chunks import Chunks
-from .credit import INITIAL_CREDIT_BYTES
+from .chunks import INITIAL_CREDIT_BYTES, Chunks
 from .encode import NotJson
 from .logs import CURRENT_RUN, finish_lines
 from .outbox import Flow

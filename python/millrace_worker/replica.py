@@ -7,9 +7,8 @@ import socket
 import threading
 from typing import Callable, NoReturn
 
-from .app import App
+from .app import App, Order
 from .encode import make_encoder
-from .order import Order
 from .outbox import Outbox
 
 

@@ -11,8 +11,8 @@ import threading
 from typing import Any, Callable, NoReturn
 
 from . import app as apps
-from . import frames, keeper, logs, sigterm
-from .order import Order
+from . import frames, keeper, logs
+from .app import Order
 from .replica import Replica
 
 _PONG = frames.pack(frames.PONG, 0)
@@ -43,7 +43,7 @@ def serve(order: Order, app: apps.App, ticket: str, wire: socket.socket | None =
     replica = Replica(order, app, wire, control)
     os.register_at_fork(after_in_child=replica.left_by_fork)
     run = _way_of_running(replica)
-    finish = sigterm.take(replica.stop_reading)
+    finish = take(replica.stop_reading)
     threading.Thread(target=_read_control, args=(replica,), name="millrace-control", daemon=True).start()
     hello: dict[str, Any] = {"pid": os.getpid(), **app.describe()}
     replica.send(frames.pack(frames.HELLO, 0, json.dumps(hello).encode()))
@@ -100,3 +100,42 @@ def _leave() -> NoReturn:
 
     atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] - nothing else runs them before os._exit
     os._exit(0)  # Threads the function left behind do not keep the replica alive.
+
+
+def take(end: Callable[[], None]) -> Callable[[], None]:
+    """From now on SIGTERM calls `end`, then the app's own handler, once; in the app's forks only the latter.
+
+    Call what it gives at the end of the replica: the wire's end may be read before the signal comes, and the
+    app's handler must run all the same.
+    """
+    of_app = signal.getsignal(signal.SIGTERM)
+    masks = threading.local()
+    is_told = False
+
+    def handle(number: int, frame: Any) -> None:
+        nonlocal is_told
+        end()
+        if callable(of_app) and not is_told:
+            is_told = True
+            of_app(number, frame)
+
+    def finish() -> None:
+        if signal.getsignal(signal.SIGTERM) is handle:
+            handle(signal.SIGTERM, None)
+
+    # A worker that the app forks must end by SIGTERM, as its parent expects: by one that comes before the
+    # handler is put back too, so the signal waits until then.
+    def hold() -> None:
+        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def release() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
+
+    def put_back() -> None:
+        if signal.getsignal(signal.SIGTERM) is handle:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL if of_app is None else of_app)
+        release()
+
+    signal.signal(signal.SIGTERM, handle)
+    os.register_at_fork(before=hold, after_in_parent=release, after_in_child=put_back)
+    return finish

@@ -6,8 +6,8 @@ import json
 import os
 import sys
 
-from . import door, keeper, linux, serve, template, traces
-from .order import Order
+from . import door, keeper, linux, logs, serve, template
+from .app import Order
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
     linux.close_inherited(door.DESCRIPTOR + 1 if door.is_there() else 3)
     os.chdir(order.bundle_dir)
     sys.path[0] = order.bundle_dir
-    traces.set_bundle(order.bundle_dir)
+    logs.set_bundle(order.bundle_dir)
     sys.argv = ["main.py"]
     ward = template.serve if order.template_ticket else serve.start
     if order.is_kept:

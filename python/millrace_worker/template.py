@@ -19,8 +19,8 @@ from typing import Any, NoReturn
 from . import app as apps
 from . import forkable, frames, keeper, linux, logs
 from . import serve as replicas
-from .limits import REASON_CHARS
-from .order import Order
+from .app import Order
+from .frames import REASON_CHARS
 
 
 def serve(order: Order) -> None:

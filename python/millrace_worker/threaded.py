@@ -11,8 +11,7 @@ from typing import Any, Callable
 
 from . import frames
 from .call import RunCancelled, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
-from .chunks import Chunks, send_all
-from .credit import Credit
+from .chunks import Chunks, Credit, send_all
 from .encode import NotJson
 from .logs import CURRENT_RUN, finish_lines
 from .replica import Replica

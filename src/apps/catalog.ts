@@ -1,5 +1,8 @@
+import { randomUUID } from "node:crypto";
 import { AppError, noSuchFunction } from "../model/errors.ts";
-import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
+import type { Outcome } from "../model/outcome.ts";
+import { Call } from "../replicas/call.ts";
+import type { Slots } from "../replicas/slots/slots.ts";
 import type {
   App,
   AppRetention,
@@ -8,13 +11,13 @@ import type {
   ScalingOverrides,
   Version,
 } from "../model/app.ts";
-import type { Outcome } from "../model/outcome.ts";
+import type { Store } from "../store/store.ts";
+import type { VersionFiles } from "./artifacts/version-files.ts";
+import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
 import { newFleetCounts } from "../replicas/fleet-events.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
 import { glanceOf } from "./glance.ts";
-import { learnFunctions } from "./learn-functions.ts";
-import { findStored, hasFiles } from "./stored-app.ts";
 import { WHOLE_PROJECT } from "./secrets.ts";
 import type { Secrets } from "./secrets.ts";
 import { AppSecrets } from "./versions/app-secrets.ts";
@@ -31,9 +34,43 @@ import { Switcher } from "./versions/switcher.ts";
 import type { SwitcherParts } from "./versions/switcher.ts";
 import type { Traffic } from "./versions/traffic.ts";
 import { Turns } from "./versions/turns.ts";
-
 export type { Candidate } from "./versions/candidate.ts";
 export type { AppLogLine, LiveApp } from "./versions/live-app.ts";
+
+/** Calls no function: when that is answered, some replica has said what there is. Throws if none can start. */
+async function learnFunctions(slots: Slots<Call>): Promise<void> {
+  const outcome = await new Promise<Outcome>((resolve) => {
+    slots.submit(new Call(randomUUID(), "", Buffer.alloc(0), { onEnd: resolve }));
+  });
+  if (outcome.kind !== "refused") return;
+  const { code, message, retryAfterSeconds = 1 } = outcome;
+  const headers = { "retry-after": String(retryAfterSeconds) };
+  throw new AppError(code, message === undefined ? { headers } : { message, headers });
+}
+
+type StoredParts = {
+  readonly store: Pick<Store, "apps" | "versions">;
+  /** What brings files of other nodes; null for a service alone. */
+  readonly files: Pick<VersionFiles, "ensure"> | null;
+};
+
+/** An app, and the version it serves, whose files are on this machine by then; null for none. Throws why they are not. */
+async function findStored(
+  appNumber: number,
+  { store, files }: StoredParts,
+): Promise<{ readonly app: App; readonly version: Version } | null> {
+  const app = await store.apps.findByNumber(appNumber);
+  const version = app?.currentVersionId ? await store.versions.find(app.currentVersionId) : null;
+  if (!app || !version) return null;
+  await files?.ensure(version);
+  return { app, version };
+}
+
+/** Whether the files of a version are on this machine, or come there from another node. */
+async function hasFiles(version: Version, files: StoredParts["files"]): Promise<boolean> {
+  // Whoever has them not has told why.
+  return files === null || (await files.ensure(version).catch(() => null)) !== null;
+}
 
 export type CatalogParts = Omit<OpenParts, "appSecrets"> & {
   readonly secrets: Pick<Secrets, "read" | "replace">;

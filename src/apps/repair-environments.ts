@@ -1,5 +1,6 @@
-import { existsSync } from "node:fs";
 import path from "node:path";
+import type { Log } from "../kit/log.ts";
+import { existsSync } from "node:fs";
 import { artifactFolders, artifactId } from "../host/data-folders.ts";
 import type { Version } from "../model/app.ts";
 import { pythonWish } from "../model/app-config.ts";
@@ -9,7 +10,34 @@ import type { BuildHost, ImageHost } from "./builds/site.ts";
 import { versionFault } from "./builds/version-fault.ts";
 import { rebuildVersion } from "./rebuild-version.ts";
 
-export type RepairParts = BuildHost & {
+/** Repairs of a running service: one at a time, and none beyond its end. */
+export class Repairs {
+  readonly #parts: Omit<RepairParts, "say" | "signal"> & { readonly log: Log };
+  readonly #stopping = new AbortController();
+  #underWay: Promise<Repaired[]> | null = null;
+
+  constructor(parts: Omit<RepairParts, "say" | "signal"> & { readonly log: Log }) {
+    this.#parts = parts;
+  }
+
+  /** Installs packages again that are missing; whoever asks meanwhile gets the same answer. */
+  async repair(): Promise<Repaired[]> {
+    const { log } = this.#parts;
+    const say = (detail: string): void => log.debug({ detail }, "reinstalling an app's packages");
+    this.#underWay ??= repairEnvironments({ ...this.#parts, say, signal: this.#stopping.signal }).finally(
+      () => (this.#underWay = null),
+    );
+    return await this.#underWay;
+  }
+
+  /** Ends what is being installed. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#underWay?.catch(() => undefined);
+  }
+}
+
+type RepairParts = BuildHost & {
   readonly store: Pick<Store, "apps" | "versions">;
   readonly images: ImageHost;
   /** Takes the lines of installers. */

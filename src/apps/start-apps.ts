@@ -10,7 +10,7 @@ import type { AppLogLine, CatalogParts } from "./catalog.ts";
 import { LogBook } from "./logs/log-book.ts";
 import { LogShare } from "./logs/log-share.ts";
 import { fileContext } from "./once/file-context.ts";
-import { Repairs } from "./repairs.ts";
+import { Repairs } from "./repair-environments.ts";
 import { Secrets } from "./secrets.ts";
 
 /** What the apps of a service need. */

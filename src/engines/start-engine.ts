@@ -16,12 +16,10 @@ import type { ProcessHost } from "./local/host.ts";
 import { Ports } from "./server/ports.ts";
 import { buildSeats } from "./agent/build-seat.ts";
 import { remoteEngine } from "./agent/engine.ts";
-import { folderLimits } from "./agent/seat-limits.ts";
+import { folderLimits, guestWalls, heldElsewhere, SeatWallReport } from "./agent/seat-walls.ts";
 import { SeatListener } from "./agent/seat-listener.ts";
-import type { SeatListenerParts } from "./agent/seat-listener.ts";
+import type { Blobs, SeatListenerParts } from "./agent/seat-listener.ts";
 import type { SeatPlace } from "./agent/seat-place.ts";
-import { SeatWallReport, guestWalls, heldElsewhere } from "./agent/seat-walls.ts";
-import type { Blobs } from "./agent/send-blob.ts";
 import type { PlaceParts } from "./start-place.ts";
 
 /** How long an agent and a service that have lost each other try to reconnect. */

@@ -24,7 +24,7 @@ export type RunRoute = AppRoute & {
 };
 
 /** The app's own OpenAPI document. */
-export type DocumentRoute = AppRoute & { readonly kind: "document" };
+type DocumentRoute = AppRoute & { readonly kind: "document" };
 
 /** Some other address below an app: only a server of the app's own may have it. */
 type PathRoute = AppRoute & { readonly kind: "path" };

@@ -30,7 +30,7 @@ export type BlobColumns = {
 export const UUID_BYTES = 16;
 const UUID_CHARS = 36;
 
-/** Where the columns' values come from in a row. */
+/** For each column, how to get its value from a row. */
 export type ColumnSources<Row> = {
   readonly numbers: Readonly<Record<string, (row: Row) => number | null>>;
   readonly texts: Readonly<Record<string, (row: Row) => string | null>>;
@@ -54,7 +54,7 @@ export function columnNames({ numbers, texts, uuids, blobs }: ColumnBatch): stri
   return [...numbers.names, ...texts.names, ...uuids.names, ...blobs.names];
 }
 
-/** The memory of all batches in a packed input: it can move to another thread, and copying 32 MiB takes 25 ms. */
+/** The buffers of all batches in a packed input, which can be transferred to another thread: copying 32 MiB takes 25 ms. */
 export function buffersOf(packed: unknown): ArrayBuffer[] {
   if (typeof packed !== "object" || packed === null || ArrayBuffer.isView(packed)) return [];
   if (!isBatch(packed)) return Object.values(packed).flatMap(buffersOf);
@@ -67,14 +67,12 @@ function isBatch(packed: object): packed is ColumnBatch {
   return "rowCount" in packed;
 }
 
-/** The same columns with some of the rows, which are given in order. */
+/** A copy of some rows, in ascending order. */
 export function pickRows(batch: ColumnBatch, rows: readonly number[]): ColumnBatch {
   const { numbers, texts, uuids, blobs } = batch;
   const startOf = blobStarts(blobs);
-  const of = <Items extends Float64Array | Uint32Array | Int32Array | Uint8Array>(
-    items: Items,
-    width: number,
-  ) => rows.map((row) => items.subarray(row * width, (row + 1) * width) as Items);
+  const of = <Items extends Numbers>(items: Items, width: number) =>
+    rows.map((row) => items.subarray(row * width, (row + 1) * width) as Items);
   const width = blobs.names.length;
   const pieces = rows.map((row) => blobs.bytes.subarray(startOf[row * width], startOf[(row + 1) * width]));
   return {
@@ -90,36 +88,22 @@ export function pickRows(batch: ColumnBatch, rows: readonly number[]): ColumnBat
   };
 }
 
-/** All rows of batches with the same columns, of which there must be one; a copy. */
+/** A copy of all rows of batches with the same columns; there must be at least one batch. */
 export function joinBatches(batches: readonly ColumnBatch[]): ColumnBatch {
   const { numbers, texts, uuids, blobs } = batches[0]!;
+  const all = <Items extends Numbers>(
+    kind: new (length: number) => Items,
+    of: (batch: ColumnBatch) => Items,
+  ) => joined(kind, batches.map(of));
   return {
     rowCount: batches.reduce((sum, { rowCount }) => sum + rowCount, 0),
-    numbers: {
-      ...numbers,
-      values: joined(
-        Float64Array,
-        batches.map((batch) => batch.numbers.values),
-      ),
-    },
+    numbers: { ...numbers, values: all(Float64Array, (batch) => batch.numbers.values) },
     texts: { names: texts.names, ...joinTexts(batches) },
-    uuids: {
-      ...uuids,
-      bytes: joined(
-        Uint8Array,
-        batches.map((batch) => batch.uuids.bytes),
-      ),
-    },
+    uuids: { ...uuids, bytes: all(Uint8Array, (batch) => batch.uuids.bytes) },
     blobs: {
       names: blobs.names,
-      lengths: joined(
-        Int32Array,
-        batches.map((batch) => batch.blobs.lengths),
-      ),
-      bytes: joined(
-        Uint8Array,
-        batches.map((batch) => batch.blobs.bytes),
-      ),
+      lengths: all(Int32Array, (batch) => batch.blobs.lengths),
+      bytes: all(Uint8Array, (batch) => batch.blobs.bytes),
     },
   };
 }
@@ -128,10 +112,8 @@ export function joinBatches(batches: readonly ColumnBatch[]): ColumnBatch {
 function joinTexts(batches: readonly ColumnBatch[]): Pick<ColumnBatch["texts"], "values" | "codes"> {
   const values: string[] = [];
   const codeOf = new Map<string, number>();
-  const codes = joined(
-    Uint32Array,
-    batches.map(({ texts }) => texts.codes),
-  );
+  const all = batches.map(({ texts }) => texts.codes);
+  const codes = joined(Uint32Array, all);
   let at = 0;
   for (const { texts } of batches) {
     const newCodes = [0];
@@ -142,14 +124,11 @@ function joinTexts(batches: readonly ColumnBatch[]): Pick<ColumnBatch["texts"], 
     }
     const end = at + texts.codes.length;
     // Runs of one app have the same texts in the same order: nothing to do.
-    if (newCodes.some((code, before) => code !== before)) recode(codes.subarray(at, end), newCodes);
+    if (newCodes.some((code, before) => code !== before))
+      for (let i = at; i < end; i++) codes[i] = newCodes[codes[i]!]!;
     at = end;
   }
   return { values, codes };
-}
-
-function recode(codes: Uint32Array, newCodes: readonly number[]): void {
-  for (let i = 0; i < codes.length; i++) codes[i] = newCodes[codes[i]!]!;
 }
 
 type Numbers = Float64Array | Uint32Array | Int32Array | Uint8Array;
@@ -164,12 +143,12 @@ function joined<Items extends Numbers>(kind: new (length: number) => Items, piec
   return all;
 }
 
-/** The id at a place among others. */
+/** The UUID at an index. */
 export function uuidAt(bytes: Uint8Array, index: number): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset + index * UUID_BYTES, UUID_BYTES);
 }
 
-/** How many bytes some rows hold in some columns: of a blob its length, of a number what it says. */
+/** The bytes of some rows in some columns: the length of a blob, or the value of a number. */
 export function bytesIn(
   { numbers, blobs }: ColumnBatch,
   names: readonly string[],
@@ -183,14 +162,14 @@ export function bytesIn(
     const column = all.indexOf(name);
     for (const row of rows) {
       const size = values[row * all.length + column]!;
-      // Of what is missing it is -1, or NaN.
+      // -1 or NaN if there is no value.
       if (size > 0) bytes += size;
     }
   }
   return bytes;
 }
 
-/** Where each blob begins, and at the end where the last one ends. */
+/** Where each blob begins, and finally where the last one ends. */
 function blobStarts({ lengths }: BlobColumns): Float64Array {
   const starts = new Float64Array(lengths.length + 1);
   for (let i = 0; i < lengths.length; i++) starts[i + 1] = starts[i]! + Math.max(0, lengths[i]!);
@@ -278,7 +257,7 @@ function packBlobs<Row>(
       total += value.length;
     }
   }
-  // A buffer of its own: structured clone would copy all of a shared one.
+  // Not from the shared pool, of which structured clone would copy everything.
   const bytes = Buffer.allocUnsafeSlow(total);
   let at = 0;
   for (const value of values) {
@@ -288,7 +267,7 @@ function packBlobs<Row>(
   return { names, lengths, bytes };
 }
 
-/** Postgres refuses a NUL in text, and one such message must not fail the rows beside it. */
+/** Postgres refuses a NUL in text, and one such text must not fail the other rows. */
 function storable(text: string): string {
   return text.includes("\0") ? text.replaceAll("\0", "\uFFFD") : text;
 }
@@ -343,7 +322,7 @@ function textColumns({ texts: { names, values, codes } }: ColumnBatch): Unnamed[
 
 function uuidColumns({ rowCount, uuids: { names, bytes } }: ColumnBatch): Unnamed[] {
   const width = names.length;
-  // Asked for once: for each value they would cost as much as the value itself. The same below.
+  // Read once: for each value, the getters would take as long as the value itself. The same below.
   const { buffer, byteOffset } = bytes;
   return names.map((_, column) => ({
     isConstant: isRepeatedId(bytes, column, width, rowCount),
@@ -357,7 +336,7 @@ function blobColumns({ blobs }: ColumnBatch): Unnamed[] {
   const starts = blobStarts(blobs);
   const { buffer, byteOffset } = bytes;
   return names.map((_, column) => ({
-    // Of blobs only the missing ones: comparing bytes would cost more than writing them again.
+    // Only for missing blobs: comparing bytes would take longer than writing them again.
     isConstant: (lengths[column] ?? -1) < 0 && isRepeated(lengths, column, width),
     valueAt: (row) => {
       const i = row * width + column;

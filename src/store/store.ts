@@ -10,30 +10,30 @@ import type { UpgradeReports } from "./postgres/upgrade.ts";
 import type { DatabaseFile } from "./upkeep/storage-fault.ts";
 
 /**
- * Everything the service remembers. A write is durable when its promise resolves; when the database cannot
- * be reached or written, a call rejects with `storage_unavailable`, and later calls try again. No call waits for a
- * database that says nothing: after 4.25 s of silence it rejects, a write with `in_doubt`, and while the silence
- * lasts every other is refused at once, but for a node's sign of life.
+ * Everything the service stores. A write is durable when its promise resolves. If the database cannot be reached or
+ * written, a call rejects with `storage_unavailable`, and later calls try again. No call waits for a database that does
+ * not answer: after 4.25 s it rejects, a write with `in_doubt`, and until the database answers again all other calls are
+ * refused at once, except a node's heartbeat.
  */
 export type Store = Calls & {
   readonly kind: "sqlite" | "postgres";
   /** Whether the database does not answer reads, or writes. */
   isSilent(lane: Lane): boolean;
   /**
-   * Whether the database takes writes, as far as is known. Once it has refused one it is asked by a write of some size,
-   * until it takes that: on a full disk what is small may still find room.
+   * Whether the database accepts writes, as far as is known. After a refused write this tests it with a larger write, until
+   * that succeeds: on a full disk a small one may still fit.
    */
   takesWrites(): Promise<boolean>;
   /**
-   * Calls back when another service has changed something, until what it returns is called. Some hints are lost: who
-   * has to know everything looks at `changes`. Where the service is alone there are none.
+   * Calls back when another service has changed something; returns a function that stops this. Hints may be lost: `changes`
+   * has everything. A single service gets none.
    */
   listen(onHint: () => void): () => void;
-  /** The database's own file, which may break or be lost; null where a server looks after it. */
+  /** The database's file, which may be damaged or lost; null if a server manages it. */
   file(): DatabaseFile | null;
-  /** How long writes took, from being asked for to being durable. */
+  /** How long writes took, from the call until they were durable. */
   readonly commits: SpanCounts;
-  /** Finishes what was asked, then lets go of the database. */
+  /** Finishes all calls, then closes the database. */
   close(): Promise<void>;
 };
 
@@ -42,22 +42,22 @@ type StoreOptions = WatchOptions &
     /** Null: SQLite in the data directory. */
     readonly databaseUrl: string | null;
     readonly dataDir: string;
-    /** Where Postgres is reached without a pooler, to listen and to migrate; null: the same address. */
+    /** The address of Postgres without a pooler, to listen and to migrate; null: the same address. */
     readonly databaseDirectUrl?: string | null;
-    /** The database is read as it is, and nothing of it changed; nobody else may have it open. */
+    /** Only reads the database and changes nothing; no other process may have it open. */
     readonly isReadOnly?: boolean;
   };
 
 type WatchOptions = {
   readonly clock?: Clock;
-  /** The database has fallen silent, or is back. */
+  /** Called when the database stops answering, and when it answers again. */
   readonly onSilence?: (lane: Lane, isSilent: boolean) => void;
 };
 
-/** Too much for the room that is left in what a database has taken of its disk already. */
+/** More than fits into the free space inside the database's files. */
 const PROOF_BYTES = 64 * 1024;
-/** It gives up by itself within 2 s; refused until a probe is answered, it would come too late for its lease. */
-const SIGN_OF_LIFE = "nodes.renew";
+/** Has a time limit of 2 s itself. If it were refused until a probe succeeds, it would be too late for its lease. */
+const HEARTBEAT = "nodes.renew";
 const COMMIT_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
 
 /** Opens the database and brings it to this release's schema, unless it is only to be read. */
@@ -66,7 +66,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   return storeOn(await openBackend(options), { ...options, kind });
 }
 
-/** A store on a database that is open. */
+/** A store on an open database. */
 export function storeOn(
   backend: Backend,
   { kind, clock = systemClock, onSilence }: WatchOptions & Pick<Store, "kind">,
@@ -91,7 +91,7 @@ export function storeOn(
     const ask = async () => await backend.run(name, packed);
     if (operationNamed(name).mode === "read") return await breakers.read.run(ask).catch(cannotRead);
     const askedAt = performance.now();
-    const isTried = kind === "postgres" && name === SIGN_OF_LIFE && breakers.write.isOpen;
+    const isTried = kind === "postgres" && name === HEARTBEAT && breakers.write.isOpen;
     const result = await (isTried ? ask() : breakers.write.run(ask)).catch((error: unknown) => {
       if (isSilence(error)) hasRefused = true;
       throw error;
@@ -100,7 +100,7 @@ export function storeOn(
     return result;
   });
   const prove = async (): Promise<boolean> => {
-    // What is refused meanwhile counts again.
+    // Writes that are refused in the meantime count again.
     hasRefused = false;
     return await Promise.all([calls.meta.prove(PROOF_BYTES), calls.runs.prove()]).then(
       () => !hasRefused,
@@ -130,7 +130,7 @@ export function storeOn(
   };
 }
 
-/** Errors after which it is unclear whether the database answers: a probe finds out. */
+/** Whether it is unclear after an error if the database answers: a probe finds out. */
 function isSilence(error: unknown): boolean {
   return error instanceof AppError && (error.code === "storage_unavailable" || error.code === "in_doubt");
 }
@@ -151,8 +151,7 @@ function cannotRead(error: unknown): never {
   );
 }
 
-// Each is loaded only where it is used: Kysely and pg take 150 ms to load, and with SQLite only its threads
-// need Kysely.
+// Loaded only when used: Kysely and pg take 150 ms to load, and with SQLite only its threads need Kysely.
 async function openBackend({
   databaseUrl,
   databaseDirectUrl = null,

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { NodeDetails } from "../../src/model/node.ts";
-import type { NodeSign } from "../../src/store/nodes/nodes.ts";
+import type { Heartbeat } from "../../src/store/nodes/nodes.ts";
 import type { Store } from "../../src/store/store.ts";
 
 /** Nobody renews it: a test is over sooner. */
@@ -11,7 +11,7 @@ export async function sampleNode(
   store: Pick<Store, "nodes">,
   said: Partial<NodeDetails>,
   url = "https://192.0.2.7:4200",
-): Promise<NodeSign & { readonly url: string; readonly details: NodeDetails }> {
+): Promise<Heartbeat & { readonly url: string; readonly details: NodeDetails }> {
   const details = {
     name: "node",
     home: randomUUID(),

@@ -122,7 +122,7 @@ test("the limits are as documented, and Python keeps within them", () => {
     rows.map(([, amount = "", name = ""]) => [name, Number(amount.replaceAll(",", ""))]),
   );
   expect(shown).toEqual(WIRE_LIMITS);
-  const source = read("python/millrace_worker/limits.py");
+  const source = read("python/millrace_worker/frames.py");
   const python = Object.fromEntries(
     [...source.matchAll(/^([A-Z_]+) = ([\d_* ]+)$/gm)].map(([, name = "", product = ""]) => [
       name,
@@ -157,7 +157,7 @@ test("the kinds of connection, the head and the first credit are as documented",
   expect(head.reduce((sum, bytes) => sum + bytes, 0)).toBe(HEAD_BYTES);
   expect(DOCUMENT).toContain(`credit of\n   ${INITIAL_CREDIT_BYTES.toLocaleString("en")} bytes`);
   expect(DOCUMENT).toContain(`whole frame, ${HEAD_BYTES} bytes of head`);
-  expect(read("python/millrace_worker/credit.py")).toMatch(
+  expect(read("python/millrace_worker/chunks.py")).toMatch(
     new RegExp(`^INITIAL_CREDIT_BYTES = ${INITIAL_CREDIT_BYTES}$`, "m"),
   );
 });

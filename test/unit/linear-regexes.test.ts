@@ -9,8 +9,8 @@ import { verifies } from "../verifies.ts";
 const OWN_TEXTS: ReadonlySet<string> = new Set([
   String.raw`src/apps/builds/pip-settings.ts ^([^=:\s][^=:]*?)\s*[=:]\s*(.*)$`, // the host's pip.conf
   String.raw`src/apps/builds/pip-wheel.ts \/+$`, // the host's index
-  String.raw`src/apps/bundles/file-patterns.ts \/+$`, // a folder that is installed from this machine
-  String.raw`src/apps/bundles/file-patterns.ts \*\*+\/|\*+|\?|\[(!?)([^\]]+)\]|[\\^$.|+(){}[\]]`,
+  String.raw`src/apps/bundles/list-files.ts \/+$`, // a folder that is installed from this machine
+  String.raw`src/apps/bundles/list-files.ts \*\*+\/|\*+|\?|\[(!?)([^\]]+)\]|[\\^$.|+(){}[\]]`,
   String.raw`src/cli/client/site.ts \/+$`, // what was typed
   String.raw`src/client/transport.ts \/+$`, // the address that a program gives its own client
   String.raw`src/config/readers.ts \/+$`, // settings of the service

@@ -5,7 +5,7 @@ import { pythonTag } from "../../host/interpreter.ts";
 import { readdir, readlink, realpath } from "../../kit/files.ts";
 import { Unpackable, packFolder } from "../../kit/tar/pack-folder.ts";
 import { BuildError } from "../builds/build-error.ts";
-import { isOfHost } from "../builds/host-program.ts";
+import { isOfHost } from "../builds/version-fault.ts";
 
 /** Of a bundle or an environment, unpacked: the largest environments that are known have 100,000 files and 20 GB. */
 export const MAX_UNPACKED_BYTES = 32 * 1024 ** 3;

@@ -1,14 +1,82 @@
-import { existsSync, statSync, utimesSync } from "node:fs";
 import path from "node:path";
+import { createHash } from "node:crypto";
+import { hashPath } from "./bundle-files.ts";
+import type { BundlePath, Requirements } from "./requirements.ts";
+import { existsSync, readFileSync, statSync, utimesSync } from "node:fs";
 import { chownTree, lchown, mkdir, open, readdir, rm, writeFile } from "../../kit/files.ts";
+import type { EnvironmentBlob } from "../../store/apps/versions.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { IMAGE_RECORD, readImageRecord } from "../../host/containers/containers.ts";
-import { BLOB_RECORD, readBlobRecord } from "./blob-record.ts";
-import { environmentKey } from "./environment-key.ts";
 import { createEnvironment, installInto } from "./make-environment.ts";
-import type { Requirements } from "./requirements.ts";
 import type { BuildSite } from "./site.ts";
+
+/** Changes when environments are made in another way. */
+const MAKING = 2;
+
+/**
+ * The name of the environment that holds a project's packages: equal if what it runs on is the same, a Python or an
+ * image, and the lines in any order, and the contents of the files they name, whichever installer is at hand. To install
+ * a package may run its code, so none is shared with another project.
+ */
+async function environmentKey(
+  projectId: string,
+  requirements: Requirements,
+  runsOn: readonly string[],
+  signal: AbortSignal,
+): Promise<string> {
+  const { packages, constraints, locals, links, flags } = requirements;
+  const inputs = [
+    MAKING,
+    runsOn,
+    packages,
+    constraints,
+    await oneByOne(locals, async (local) => [...(await named(local, signal)), local.after]),
+    await oneByOne(links, async (each) => await named(each, signal)),
+    flags,
+  ];
+  // Half of it is plenty, and keeps the first line of scripts short enough for every kernel.
+  const hash = createHash("sha256").update(JSON.stringify(inputs)).digest("hex").slice(0, 32);
+  return `${projectId}-${hash}`;
+}
+
+async function named({ name, fullPath }: BundlePath, signal: AbortSignal): Promise<string[]> {
+  return [name, await hashPath(fullPath, signal)];
+}
+
+/** Each has a file open, and there may be as many as lines. */
+async function oneByOne<Item>(
+  items: readonly Item[],
+  work: (item: Item) => Promise<string[]>,
+): Promise<string[][]> {
+  const done: string[][] = [];
+  for (const item of items) done.push(await work(item));
+  return done;
+}
+
+/** In an environment's folder, in place of its packages: those are in a blob, for other machines. */
+const BLOB_RECORD = "blob.json";
+
+/** An environment that was built elsewhere. */
+type BlobRecord = EnvironmentBlob & {
+  /** When its blob was put, in epoch milliseconds by this service's clock: one that nobody names is collected later. */
+  readonly putAt: number;
+};
+
+export async function writeBlobRecord(environment: string, record: BlobRecord): Promise<void> {
+  await writeFile(path.join(environment, BLOB_RECORD), JSON.stringify(record));
+}
+
+/** The blob that holds an environment; null where it is a folder of packages. */
+export function readBlobRecord(environment: string): BlobRecord | null {
+  try {
+    // Only the service writes it.
+    // oxlint-disable-next-line no-unsafe-type-assertion
+    return JSON.parse(readFileSync(path.join(environment, BLOB_RECORD), "utf8")) as BlobRecord;
+  } catch {
+    return null;
+  }
+}
 
 /**
  * An environment is made where it stays, because scripts in it name its path. It counts only with this file in
@@ -27,7 +95,7 @@ const busy = new Map<string, Promise<void>>();
 const held = new Map<string, Set<string>>();
 
 /** Tells which folders versions use, as it is at that moment. */
-export type InUse = () => Promise<ReadonlySet<string>>;
+type InUse = () => Promise<ReadonlySet<string>>;
 
 /** The environment that holds these packages: one that exists, or a new one. */
 export async function sharedEnvironment(
@@ -171,7 +239,7 @@ export function releaseEnvironments(buildId: string): void {
   }
 }
 
-export type EnvironmentAges = {
+type EnvironmentAges = {
   /** How long one is kept that no version uses: it may be just what the next deploy wants. */
   readonly keepMs: number;
   /** How long another service may be busy with one that is not finished; 0 where there is no other. */

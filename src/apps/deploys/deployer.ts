@@ -1,17 +1,20 @@
 import path from "node:path";
+import type { Clock, Timer } from "../../kit/clock.ts";
+import type { App } from "../../model/app.ts";
+import { isFinalBuild } from "../../model/build.ts";
+import type { Build, BuildLine, BuildStatus } from "../../model/build.ts";
+import type { Store } from "../../store/store.ts";
+import { forgetVersion } from "./carry-out.ts";
 import { isDeepStrictEqual } from "node:util";
 import type { Readable } from "node:stream";
 import { rm } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
-import type { Timer } from "../../kit/clock.ts";
 import { Counts } from "../../kit/concurrency.ts";
 import { UuidSource } from "../../kit/ids.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Owners } from "../../nodes/owners.ts";
-import type { App } from "../../model/app.ts";
 import type { StoredBuild } from "../../store/apps/builds.ts";
-import type { Build, BuildLine, BuildStatus } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import { hashFolder } from "../bundles/hash.ts";
 import type { LiveApp } from "../catalog.ts";
@@ -21,10 +24,38 @@ import { dryRun } from "./dry-run.ts";
 import type { DryRun, DryRunRequest } from "./dry-run.ts";
 import { readDeployRequest, THIS_HOST } from "./deploy-request.ts";
 import type { DeployRequest } from "./deploy-request.ts";
-import { settleLeftover } from "./leftovers.ts";
 import { DeployFolders } from "./folders.ts";
 import { BuildsUnderWay } from "./under-way.ts";
 import { BundleUploads, UPLOAD_LIFE_MS } from "./uploads.ts";
+
+type LeftoverParts = {
+  readonly store: Store;
+  readonly folders: DeployFolders;
+  readonly clock: Clock;
+  /** Why it did not succeed. */
+  readonly message: string;
+};
+
+/**
+ * Ends a build that its service left unfinished: as a success if its version serves, for then only the last word
+ * was missing; else as a failure that leaves nothing behind.
+ */
+async function settleLeftover(
+  { id }: Build,
+  app: App | undefined,
+  { store, folders, clock, message }: LeftoverParts,
+): Promise<void> {
+  // It may have ended since it was found.
+  const build = await store.builds.find(id);
+  if (!build || isFinalBuild(build.status)) return;
+  const now = clock.now();
+  if (app?.currentVersionId === id) {
+    await store.builds.move({ id, to: "success", message: null, now });
+    return;
+  }
+  if (app) await forgetVersion({ store, folders }, { ...app, versionId: id });
+  await store.builds.move({ id, to: "build_failure", message, now });
+}
 
 export type DeployerParts = Omit<CarryOutParts, "folders"> & {
   readonly seal: Seal;
@@ -36,7 +67,7 @@ export type DeployerParts = Omit<CarryOutParts, "folders"> & {
 };
 
 /** A build and the app it is for. */
-export type Begun = { readonly build: Build; readonly app: App };
+type Begun = { readonly build: Build; readonly app: App };
 
 /** What is stored of a build beside its status; `hasUpload` once its bundle has come. */
 type Kept = { readonly request: DeployRequest["payload"]; readonly hasUpload?: true };

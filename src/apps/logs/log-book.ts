@@ -1,23 +1,76 @@
+import type { Clock, Timer } from "../../kit/clock.ts";
+import type { LogLine } from "../../model/log-line.ts";
+import { isSearch } from "../../store/apps/logs.ts";
+import type { LogScan } from "../../store/apps/logs.ts";
+import type { Store } from "../../store/store.ts";
 import { randomBytes } from "node:crypto";
 import { Condition } from "../../kit/concurrency.ts";
-import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { AppError } from "../../model/errors.ts";
 import { FIRST_TAG, LAST_TAG, logIdAt, nanosecondsOf } from "../../model/log-line.ts";
-import type { LogLine } from "../../model/log-line.ts";
 import { RUN_ID } from "../../model/names.ts";
-import type { LogScan } from "../../store/apps/logs.ts";
-import type { Store } from "../../store/store.ts";
 import type { AppLogLine } from "../catalog.ts";
 import { FloodGate } from "./flood-gate.ts";
 import type { Flood, FloodLimits } from "./flood-gate.ts";
 import { LineBuffer } from "./line-buffer.ts";
-import { LineNumbers } from "./line-numbers.ts";
 import { LineWriter } from "./line-writer.ts";
 import { LogShare } from "./log-share.ts";
-import { readPage } from "./read-page.ts";
-import type { LogQuery, LogQueryPage } from "./read-page.ts";
 import { fitText } from "./fit-text.ts";
+
+/** Replicas whose last line number is remembered: far more than live at once. */
+const MAX_REPLICAS = 10_000;
+
+/** Counts each replica's lines from 1. */
+class LineNumbers {
+  readonly #last = new Map<string, number>();
+
+  /** The number of a replica's next line. */
+  next(appNumber: number, replicaId: string): number {
+    const key = `${appNumber}/${replicaId}`;
+    const number = (this.#last.get(key) ?? 0) + 1;
+    // The one that printed least recently stands first.
+    this.#last.delete(key);
+    this.#last.set(key, number);
+    if (this.#last.size > MAX_REPLICAS) this.#last.delete(this.#last.keys().next().value ?? "");
+    return number;
+  }
+}
+
+/** Which lines of an app are wanted, in which direction, how many. */
+export type LogQuery = Omit<LogScan, "limit" | "scanLimit"> & { readonly pageSize: number };
+
+/** Lines in the query's direction; the next page goes on at `reached`, which is null when there is none. */
+type LogQueryPage = { readonly lines: readonly LogLine[]; readonly reached: string | null };
+
+/** How many lines one step looks at; each step is a turn of the database's reading thread. */
+const SCAN = 2_000;
+/** A page that is still not full after this long is given as it is. */
+const BUDGET_MS = 100;
+
+/** Reads a page in small steps; a rare find costs several pages, not one that takes for ever. */
+async function readPage(store: Store, query: LogQuery, clock: Clock): Promise<LogQueryPage> {
+  const { pageSize, ...scan } = query;
+  const isChosen = isSearch(scan);
+  const deadline = clock.monotonic() + BUDGET_MS;
+  const lines: LogLine[] = [];
+  let position: string | null = null;
+  do {
+    // One more than asked for shows whether there is more.
+    const limit = pageSize + 1 - lines.length;
+    const from = position === null ? {} : { [scan.direction === "forward" ? "after" : "before"]: position };
+    const found = await store.logs.scan({
+      ...scan,
+      ...from,
+      limit,
+      scanLimit: isChosen ? Math.max(SCAN, limit) : limit,
+    });
+    lines.push(...found.lines);
+    position = found.reached;
+  } while (position !== null && lines.length <= pageSize && clock.monotonic() < deadline);
+  if (lines.length <= pageSize) return { lines, reached: position };
+  const page = lines.slice(0, pageSize);
+  return { lines: page, reached: page.at(-1)!.id };
+}
 
 export type LogBookParts = {
   readonly store: Store;

@@ -15,7 +15,7 @@ import { buildHost } from "../builds/site.ts";
 import type { BuildHost } from "../builds/site.ts";
 import type { AppLogLine, Catalog } from "../catalog.ts";
 import { BuildQueue } from "../deploys/build-queue.ts";
-import { defaultConfig } from "./default-config.ts";
+import { defaultConfig } from "./file-context.ts";
 
 export type BaseImageParts = BuildHost & {
   readonly catalog: Pick<Catalog, "byNumber">;

@@ -1,3 +1,6 @@
+import { availableParallelism } from "node:os";
+import { readAppConfig } from "../../config/app-config.ts";
+import type { AppConfig } from "../../model/app-config.ts";
 import type { App } from "../../model/app.ts";
 import { pythonWish } from "../../model/app-config.ts";
 import { appVariables } from "../app-variables.ts";
@@ -5,10 +8,14 @@ import type { AppLogLine, Catalog } from "../catalog.ts";
 import { WHOLE_PROJECT } from "../secrets.ts";
 import type { Secrets } from "../secrets.ts";
 import { limitsOf } from "../workload.ts";
-import { defaultConfig } from "./default-config.ts";
 import { unpackTar } from "./unpack-tar.ts";
 
-export type FileContextParts = {
+/** What holds for an app that has no configuration. */
+export function defaultConfig(): AppConfig {
+  return readAppConfig({ host: { cpuCount: availableParallelism() } }).config;
+}
+
+type FileContextParts = {
   readonly catalog: Pick<Catalog, "byNumber">;
   readonly secrets: Pick<Secrets, "read">;
   readonly onLog: (line: AppLogLine) => void;

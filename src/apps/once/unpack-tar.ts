@@ -1,10 +1,43 @@
 import path from "node:path";
-import { chmod, mkdir, open } from "../../kit/files.ts";
 import { BadTar, nextHeader, paddingOf } from "../../kit/tar/archive.ts";
-import type { TarHeader } from "../../kit/tar/archive.ts";
 import { AppError } from "../../model/errors.ts";
+import { chmod, mkdir, open } from "../../kit/files.ts";
+import type { TarHeader } from "../../kit/tar/archive.ts";
 import { judgeEntryName, showName } from "../bundles/entry-names.ts";
-import { ByteSource } from "./byte-source.ts";
+
+/** Bytes that arrive in pieces of any size, taken in pieces of the taker's. */
+class ByteSource {
+  readonly #pieces: AsyncIterator<Buffer>;
+  readonly #maxBytes: number;
+  #rest: Buffer = Buffer.alloc(0);
+  #arrivedBytes = 0;
+
+  constructor(from: AsyncIterable<Buffer>, maxBytes: number) {
+    this.#pieces = from[Symbol.asyncIterator]();
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Exactly so many; throws `BadTar` when there are fewer, and `body_too_large` past the limit. */
+  async take(count: number): Promise<Buffer> {
+    const parts = [this.#rest];
+    let bytes = this.#rest.length;
+    while (bytes < count) {
+      const { done, value } = await this.#pieces.next();
+      if (done === true) throw new BadTar("it ends too early");
+      this.#arrivedBytes += value.length;
+      if (this.#arrivedBytes > this.#maxBytes) {
+        throw new AppError("body_too_large", {
+          message: `The archive is larger than ${this.#maxBytes} bytes.`,
+        });
+      }
+      parts.push(value);
+      bytes += value.length;
+    }
+    const all = parts.length === 1 ? this.#rest : Buffer.concat(parts, bytes);
+    this.#rest = all.subarray(count);
+    return all.subarray(0, count);
+  }
+}
 
 const CHUNK_BYTES = 256 * 1024;
 

@@ -1,5 +1,5 @@
-import { existsSync } from "node:fs";
 import path from "node:path";
+import { existsSync, lstatSync, statSync } from "node:fs";
 import type { Containers } from "../../host/containers/containers.ts";
 import { artifactFolder, artifactFolders } from "../../host/data-folders.ts";
 import { rmdir } from "../../kit/files.ts";
@@ -13,9 +13,18 @@ import { dropEnvironment, environmentsDir, sweepEnvironments } from "../builds/e
 import type { OpenVersion } from "./open-version.ts";
 import type { Registry } from "./registry.ts";
 import { KEPT_VERSIONS, outdated, removeUnnamedBundles, removeVersions } from "./retention.ts";
-import { isSharedFolder } from "./shared-folder.ts";
 import type { Traffic } from "./traffic.ts";
 import type { Turns } from "./turns.ts";
+
+/**
+ * Whether other services may work in that folder of the data directory too: it is a link, or on another disk. One that
+ * is neither is ours alone, because a directory has one service at a time.
+ */
+export function isSharedFolder(dataDir: string, name: string): boolean {
+  const folder = path.join(dataDir, name);
+  const found = lstatSync(folder, { throwIfNoEntry: false });
+  return found !== undefined && (found.isSymbolicLink() || found.dev !== statSync(dataDir).dev);
+}
 
 export type HousekeeperParts = {
   readonly store: Store;

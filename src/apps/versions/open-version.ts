@@ -1,21 +1,28 @@
+import type { App, FunctionSignature, SecretMap, Version } from "../../model/app.ts";
+import type { HiddenPayloads, PoolEvents } from "../../replicas/pool.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
-import type { App, FunctionSignature, SecretMap, Version } from "../../model/app.ts";
 import type { ScalingConfig } from "../../model/app-config.ts";
 import type { Engine, InitFailure, Workload } from "../../engines/engine.ts";
 import type { FleetCounts } from "../../replicas/fleet-events.ts";
 import type { Home } from "../../engines/home.ts";
 import type { PrintedLine } from "../../engines/log-lines.ts";
 import { Pool } from "../../replicas/pool.ts";
-import type { PoolEvents } from "../../replicas/pool.ts";
 import { Seats } from "../../replicas/seats.ts";
 import type { Store } from "../../store/store.ts";
 import type { VersionFiles } from "../artifacts/version-files.ts";
 import { templateKeepMs, workloadOf } from "../workload.ts";
 import type { AppSecrets } from "./app-secrets.ts";
-import { hiddenPayloads } from "./hidden-payloads.ts";
 import type { AppLogLine, LiveApp } from "./live-app.ts";
+
+/** What the app's secrets keep out of the records of its calls: the names that the hosted original reads. */
+function hiddenPayloads(secrets: SecretMap): HiddenPayloads {
+  return {
+    input: secrets["DISABLE_REQUEST_LOGS"] === "true",
+    result: secrets["DISABLE_RESPONSE_LOGS"] === "true",
+  };
+}
 
 export type OpenParts = {
   readonly store: Store;

@@ -3,10 +3,8 @@ import { z } from "zod";
 import { RefusedPath } from "../../engines/programs/storage-helper.ts";
 import type { StorageHelper, StorageOrder } from "../../engines/programs/storage-helper.ts";
 import { volumeError } from "./inside.ts";
-import { MAX_ENTRIES } from "./volume-files.ts";
-import type { ByteSpan, OpenFile, SizeChange, VolumeEntry, VolumeFiles } from "./volume-files.ts";
-import { badPath } from "./volume-path.ts";
-import type { VolumePath } from "./volume-path.ts";
+import { badPath, MAX_ENTRIES } from "./volume-files.ts";
+import type { ByteSpan, OpenFile, SizeChange, VolumeEntry, VolumeFiles, VolumePath } from "./volume-files.ts";
 
 // A helper is behind walls, but lives among what an app made: its answers are checked as if they were the app's.
 const SIZE = z.int().min(0);

@@ -4,10 +4,8 @@ import { Readable } from "node:stream";
 import { lstat, namesIn, rename, unlink } from "../../kit/files.ts";
 import { inFolder, makeFolder, openInside, volumeError } from "./inside.ts";
 import type { Trash } from "../../kit/remove-tree.ts";
-import { MAX_ENTRIES } from "./volume-files.ts";
-import type { ByteSpan, OpenFile, SizeChange, VolumeEntry, VolumeFiles } from "./volume-files.ts";
-import { badPath } from "./volume-path.ts";
-import type { VolumePath } from "./volume-path.ts";
+import { badPath, MAX_ENTRIES } from "./volume-files.ts";
+import type { ByteSpan, OpenFile, SizeChange, VolumeEntry, VolumeFiles, VolumePath } from "./volume-files.ts";
 
 /** Files whose facts are looked up at the same time. */
 const AT_ONCE = 64;

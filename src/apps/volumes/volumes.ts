@@ -11,7 +11,7 @@ import { PROJECT_ID } from "../../model/names.ts";
 import { Grants } from "../grants.ts";
 import { UPLOAD_LIFE_MS, Uploads, noUpload } from "./uploads.ts";
 import type { PartTag, Upload } from "./uploads.ts";
-import { readFilePath, readVolumePath } from "./volume-path.ts";
+import { readFilePath, readVolumePath } from "./volume-files.ts";
 import { KeptVolume } from "./kept-volume.ts";
 import type { OpenFile, SizeChange, VolumeEntry, VolumeFiles } from "./volume-files.ts";
 import { Volume } from "./volume.ts";

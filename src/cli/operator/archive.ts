@@ -1,22 +1,21 @@
 import { constants } from "node:fs";
 import { lstat, mkdtemp, open, readdir, readlink, rm } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
+import { MASTER_KEY } from "../../identity/master-key.ts";
+import { isPlain, isTooLong, staysInside } from "../../kit/tar/unpack-folder.ts";
+import type { TarWriter } from "../../kit/tar/archive.ts";
+import { DATABASE_FILE } from "../../store/upkeep/whole-database.ts";
 import type { Readable } from "node:stream";
 import { z } from "zod";
-import type { Settings } from "../../config/setting-keys.ts";
-import { Home } from "../../engines/home.ts";
-import { readBytes, readLine } from "../../engines/programs/read-line.ts";
-import { StorageHelper } from "../../engines/programs/storage-helper.ts";
-import { storageFolder } from "../../host/data-folders.ts";
 import { findInterpreter } from "../../host/interpreter.ts";
+import { storageFolder } from "../../host/data-folders.ts";
 import { ownerOf, StorageFolders } from "../../host/storage/folders.ts";
-import { MASTER_KEY } from "../../identity/master-key.ts";
+import { readBytes, readLine, StorageHelper } from "../../engines/programs/storage-helper.ts";
 import { systemClock } from "../../kit/clock.ts";
-import type { TarWriter } from "../../kit/tar/archive.ts";
-import { isPlain, isTooLong, staysInside } from "../../kit/tar/unpack-folder.ts";
-import { DATABASE_FILE } from "../../store/upkeep/whole-database.ts";
+import type { Settings } from "../../config/setting-keys.ts";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { Home } from "../../engines/home.ts";
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
 

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import { LastWords } from "../programs/last-words.ts";
+import { LastWords } from "../programs/run-program.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
 import { versionOfTag } from "../../host/interpreter.ts";
 import type { ProgramEnd } from "../programs/run-program.ts";

@@ -10,11 +10,10 @@ import { randomTicket } from "../../kit/ids.ts";
 import { addressKey } from "../../kit/ip-addresses.ts";
 import { BACKLOG, connectionKey, UnauthenticatedConnections } from "../../kit/listener.ts";
 import type { Home, Usher } from "../home.ts";
-import { LostAgents } from "./lost-agents.ts";
-import type { LostAgent } from "./lost-agents.ts";
-import { sendBlob } from "./send-blob.ts";
-import type { Blobs } from "./send-blob.ts";
-import type { SeatRecords } from "./seat-records.ts";
+import type { SeatProof, SeatRecords } from "./seat-records.ts";
+import { pipeline } from "node:stream/promises";
+import { createZstdDecompress } from "node:zlib";
+import { pause } from "../../kit/clock.ts";
 
 export type SeatListenerParts = {
   /** What every service of the installation shows, whatever its address. */
@@ -221,5 +220,159 @@ export class SeatListener {
 
   #takeBack({ socket, secret, proof: { id, secretHash, fence } }: LostAgent): boolean {
     return this.#known(id, secretHash)?.takeBack(socket, secret, fence) ?? false;
+  }
+}
+
+/** Where what is large is kept, by its hash. */
+export type Blobs = {
+  /** The bytes of a blob; throws at their end if they are not those of the hash. */
+  open(hash: string): AsyncIterable<Buffer>;
+};
+
+/** How long an agent may take nothing. */
+const SILENCE_MS = 60_000;
+
+/** How a blob begins that a service has packed. */
+const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
+
+/**
+ * Sends a blob to an agent: unchanged if an agent packed it, and decompressed if a service did, because few Pythons know
+ * zstd. Behind the last byte comes the SHA-256 of all that was sent, but only if the blob is the one that its hash names.
+ */
+async function sendBlob(blobs: Blobs, hash: string, socket: Socket): Promise<void> {
+  socket.setTimeout(SILENCE_MS, () => socket.destroy());
+  // It has shown what it wants, and says nothing more.
+  socket.resume();
+  const pieces = blobs.open(hash)[Symbol.asyncIterator]();
+  let isWhole = false;
+  const rest = async function* (first: Buffer): AsyncGenerator<Buffer, void, void> {
+    yield first;
+    for (let next = await pieces.next(); next.done !== true; next = await pieces.next()) yield next.value;
+    isWhole = true;
+  };
+  const unchanged = async function* (first: Buffer): AsyncGenerator<Buffer, void, void> {
+    yield* rest(first);
+    yield Buffer.from(hash, "hex");
+  };
+  const withDigest = async function* (unpacked: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, void> {
+    const digest = createHash("sha256");
+    for await (const piece of unpacked) {
+      digest.update(piece);
+      yield piece;
+    }
+    // The archive may end before the blob does.
+    if (!isWhole) throw new Error(`the blob ${hash} goes on behind its archive`);
+    yield digest.digest();
+  };
+  try {
+    let first: Buffer = Buffer.alloc(0);
+    while (first.length < ZSTD.length) {
+      const { done, value } = await pieces.next();
+      if (done === true) break;
+      first = Buffer.concat([first, value]);
+    }
+    if (first.subarray(0, ZSTD.length).equals(ZSTD))
+      await pipeline(rest(first), createZstdDecompress(), withDigest, socket);
+    else await pipeline(unchanged(first), socket);
+  } catch (error) {
+    socket.destroy();
+    const { code } = error as NodeJS.ErrnoException;
+    // The agent has gone: it was ended, or its machine was.
+    if (code !== "ERR_STREAM_PREMATURE_CLOSE" && code !== "EPIPE" && code !== "ECONNRESET") throw error;
+  } finally {
+    await pieces.return?.();
+  }
+}
+
+type LostAgentParts = {
+  readonly records: Pick<SeatRecords, "find">;
+  readonly clock: Clock;
+  /** Gives it to the seat that it belongs to, if that is one of this service. */
+  readonly takeBack: (agent: LostAgent) => boolean;
+};
+
+/** An agent that has come back, to whichever service. */
+type LostAgent = { readonly socket: Socket; readonly proof: SeatProof; readonly secret: string };
+
+/** How often an agent that waits is looked up, and hears that it is not forgotten: within its patience. */
+const LOOK_MS = 2_000;
+/** Of agents that have not shown yet that their seat is their own, each of which is a look into the database. */
+const MAX_UNPROVED = 64;
+/** For the last word to one that must not come back. */
+const LAST_WORD_MS = 5_000;
+
+/**
+ * Agents that belong to no seat of this service: to another node, to nobody any more, or to a service that is gone. Those
+ * wait here until somebody takes their seat over, or they end themselves.
+ */
+class LostAgents {
+  readonly #parts: LostAgentParts;
+  /** One for each seat. */
+  readonly #waiting = new Map<string, { readonly socket: Socket; wake: AbortController }>();
+  #unproved = 0;
+  #isClosed = false;
+
+  constructor(parts: LostAgentParts) {
+    this.#parts = parts;
+  }
+
+  /** Rejects while the database cannot be asked: nobody is told to end then. */
+  async lead(agent: LostAgent): Promise<void> {
+    if (this.#isClosed || this.#unproved >= MAX_UNPROVED) {
+      agent.socket.destroy();
+      return;
+    }
+    this.#unproved += 1;
+    const isOpen = await this.#isOpen(agent).finally(() => (this.#unproved -= 1));
+    if (this.#isClosed) agent.socket.destroy();
+    else if (isOpen) await this.#keep(agent);
+  }
+
+  /** Whether its seat may be taken over by somebody; if not, it has its answer. */
+  async #isOpen(agent: LostAgent): Promise<boolean> {
+    const { records, takeBack } = this.#parts;
+    const { socket, proof } = agent;
+    const found = await records.find(proof);
+    if (socket.destroyed || takeBack(agent)) return false;
+    if (found.kind === "open") return true;
+    this.#turnAway(
+      socket,
+      found.kind === "nowhere" ? { fenced: {} } : { elsewhere: { address: found.address } },
+    );
+    return false;
+  }
+
+  /** It has shown that the seat is its own: nobody else can put it out of its place here. */
+  async #keep(agent: LostAgent): Promise<void> {
+    const { socket, proof } = agent;
+    this.#waiting.get(proof.id)?.socket.destroy();
+    const entry = { socket, wake: new AbortController() };
+    this.#waiting.set(proof.id, entry);
+    socket.once("close", () => entry.wake.abort());
+    try {
+      do {
+        socket.resume().write('{"beat":{}}\n');
+        entry.wake = new AbortController();
+        await pause(this.#parts.clock, LOOK_MS, entry.wake.signal);
+      } while (!socket.destroyed && (await this.#isOpen(agent)));
+    } finally {
+      if (this.#waiting.get(proof.id) === entry) this.#waiting.delete(proof.id);
+    }
+  }
+
+  /** Its seat is expected by this service now. */
+  wake(seatId: string): void {
+    this.#waiting.get(seatId)?.wake.abort();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const { socket } of this.#waiting.values()) socket.destroy();
+  }
+
+  #turnAway(socket: Socket, answer: object): void {
+    const late = this.#parts.clock.after(LAST_WORD_MS, () => socket.destroy());
+    socket.once("close", () => late.cancel());
+    socket.resume().end(`${JSON.stringify(answer)}\n`);
   }
 }

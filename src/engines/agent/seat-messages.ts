@@ -1,10 +1,9 @@
 import { z } from "zod";
 import type { BuildFolder } from "../build-seats.ts";
 import { FOLDERS, at, seen } from "./agent-messages.ts";
-import type { Question } from "./questions.ts";
-import type { AskedLimits, ToldEnd } from "./seat-limits.ts";
+import type { Question } from "./agent-messages.ts";
+import type { AskedLimits, AskedWalls, ToldEnd } from "./seat-walls.ts";
 import { SEAT_LEVELS } from "./seat-walls.ts";
-import type { AskedWalls } from "./seat-walls.ts";
 import { BadFrame, orderedReader, parseMessage } from "../protocol.ts";
 import type { Moves } from "../protocol.ts";
 

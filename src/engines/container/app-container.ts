@@ -15,8 +15,7 @@ import type { Exit, InitFailure, SeatEvents, Workload } from "../engine.ts";
 import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
 import { startWatch } from "../local/agent.ts";
 import type { Agent } from "../local/agent.ts";
-import { foldersOf } from "../local/folders.ts";
-import { notEnforced } from "../local/what-is-missing.ts";
+import { foldersOf, notEnforced } from "../local/host.ts";
 
 /** The machine that containers run on. */
 export type ContainerHost = ProcessHost & { readonly containers: Containers };

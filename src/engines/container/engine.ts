@@ -3,7 +3,7 @@ import type { Containers } from "../../host/containers/containers.ts";
 import { readImageRecord } from "../../host/containers/containers.ts";
 import type { Engine, ServerCommand, ServerEvents, StartedServer, Workload } from "../engine.ts";
 import type { Agent } from "../local/agent.ts";
-import { foldersOf } from "../local/folders.ts";
+import { foldersOf } from "../local/host.ts";
 import type { ProcessHost } from "../local/host.ts";
 import { withPortVariable } from "../server/ports.ts";
 import { startServer } from "../server/start-server.ts";

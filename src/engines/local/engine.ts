@@ -1,13 +1,16 @@
-import type { Engine, ServerEvents, StartedServer, Workload } from "../engine.ts";
+import type { Engine, InitFailure, ServerEvents, StartedServer, Workload } from "../engine.ts";
 import { withPort } from "../server/ports.ts";
 import { startServer } from "../server/start-server.ts";
 import { IdleTemplates } from "../templates/template-line.ts";
 import { ProcessSeat } from "../templates/seat.ts";
-import { appInterpreter } from "./app-interpreter.ts";
 import type { ProcessHost } from "./host.ts";
 import { spawnPython } from "./spawn.ts";
 import type { Spawn } from "./spawn.ts";
 import { heldStart, startHeld } from "./start-held.ts";
+import { appPython, missingPython } from "../../host/app-python.ts";
+import type { AppPython } from "../../host/app-python.ts";
+import { unkept } from "../../host/walls/network.ts";
+import { cannotStart, foldersOf, notEnforced } from "./host.ts";
 
 const PYTHON_NAMES = new Set(["python", "python3"]);
 
@@ -62,4 +65,31 @@ function serveProcess(host: ProcessHost, workload: Workload, events: ServerEvent
     };
     return server;
   });
+}
+
+/** What an app's processes run on, or why they may not run here. Later where the host has to be searched for it. */
+function appInterpreter(
+  { python: own, dataDir, network }: Pick<ProcessHost, "python" | "dataDir" | "network">,
+  workload: Workload,
+): AppPython | Promise<AppPython | InitFailure> {
+  const gap = unkept(workload.network, network);
+  if (gap?.isRefused) return Promise.resolve(notEnforced(gap.message));
+  const { environment } = foldersOf(workload, dataDir);
+  try {
+    const python = appPython(environment, workload.python, { own, dataDir });
+    return "program" in python ? python : later(python, workload);
+  } catch (error) {
+    return Promise.resolve(cannotStart((error as Error).message));
+  }
+}
+
+async function later(
+  python: Promise<AppPython | null>,
+  workload: Workload,
+): Promise<AppPython | InitFailure> {
+  try {
+    return (await python) ?? cannotStart(missingPython(workload.python?.version));
+  } catch (error) {
+    return cannotStart((error as Error).message);
+  }
 }

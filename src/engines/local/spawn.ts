@@ -3,7 +3,7 @@ import { describeRunOut } from "../../host/limits/limits.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { describeExit } from "../engine.ts";
 import type { Exit, SeatEvents, Started, Workload } from "../engine.ts";
-import type { WorkloadFolders } from "./folders.ts";
+import type { WorkloadFolders } from "./host.ts";
 import { hold, judge } from "./limited.ts";
 import type { HeldFork } from "./limited.ts";
 import { DOOR_ADDRESS } from "./plan.ts";

@@ -13,13 +13,11 @@ import type { Exit, SeatEvents, Workload } from "../engine.ts";
 import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
 import { startAgent } from "./agent.ts";
 import type { Agent, AgentExit } from "./agent.ts";
-import { foldersOf } from "./folders.ts";
-import type { WorkloadFolders } from "./folders.ts";
-import type { ProcessHost } from "./host.ts";
+import { cannotStart, foldersOf, whatIsMissing } from "./host.ts";
+import type { ProcessHost, WorkloadFolders } from "./host.ts";
 import { endOf, hold } from "./limited.ts";
 import type { Held, Verdict } from "./limited.ts";
 import type { Plan } from "./plan.ts";
-import { cannotStart, whatIsMissing } from "./what-is-missing.ts";
 
 /** What a project's processes live behind. */
 type ProjectWalls = AppWalls & Pick<WalledHost, "user">;

@@ -7,8 +7,9 @@ import type { LogStream } from "../../model/log-line.ts";
 import { describeExit } from "../engine.ts";
 import { startAgent } from "../local/agent.ts";
 import type { Agent, AgentExit } from "../local/agent.ts";
-import { LastWords } from "./last-words.ts";
-import { readLines } from "./read-lines.ts";
+import type { Readable } from "node:stream";
+import { LineCutter } from "../../kit/line-cutter.ts";
+import { readPaced } from "../../host/read-paced.ts";
 
 /** How long output may come after the end: only what another user runs can still hold the pipes. */
 const LATE_OUTPUT_MS = 5_000;
@@ -118,4 +119,58 @@ function excessOf(
 ): string | null {
   if (full !== null) return host.describeFull(full);
   return isOutOfMemory || ranOut ? describeRunOut(limits) : null;
+}
+
+/** A longer line is handed on in pieces. */
+const MAX_LINE_BYTES = 16 * 1024;
+/** Builds and file runs share one turn, next to those of the apps. */
+const OWNER = "builds";
+
+/**
+ * Reads what a process prints to its end, line by line; a carriage return ends a line too, as progress bars use
+ * it. A process that prints faster than the pace of all reading waits for us.
+ */
+export async function readLines(stream: Readable, onLine: (text: string) => void): Promise<void> {
+  const cutter = new LineCutter({ maxBytes: MAX_LINE_BYTES, endsAtReturn: true }, (bytes) =>
+    onLine(bytes.toString("utf8")),
+  );
+  await readPaced(stream, cutter, { owner: OWNER });
+}
+
+const ERROR = /^error\b/i;
+/** What uv draws before its explanations. */
+const DECORATION = /^[\s×╰├│─▶]+/;
+const MAX_LAST_WORDS = 4;
+const MAX_LAST_CHARS = 1_000;
+
+/**
+ * Why a program failed, by what it printed: the last error it told, with the lines that explain it, or else its last
+ * line. Of two streams it is never sure which line came first, so each is judged by itself, and stderr goes first.
+ */
+export class LastWords {
+  readonly #heard = { stderr: new Heard(), stdout: new Heard() };
+
+  take(text: string, stream: LogStream): void {
+    const line = text.replace(DECORATION, "").trim();
+    if (line !== "") this.#heard[stream].take(line);
+  }
+
+  /** On one line. */
+  get text(): string {
+    const { stderr, stdout } = this.#heard;
+    const told = stdout.hasError && !stderr.hasError ? stdout : stderr;
+    return (told.words.length > 0 ? told : stdout).words.join(" ").slice(0, MAX_LAST_CHARS);
+  }
+}
+
+class Heard {
+  words: string[] = [];
+  hasError = false;
+
+  take(line: string): void {
+    const isError = ERROR.test(line);
+    if (isError || !this.hasError) this.words = [line];
+    else if (this.words.length < MAX_LAST_WORDS) this.words.push(line);
+    this.hasError ||= isError;
+  }
 }

@@ -14,9 +14,8 @@ import { AppError } from "../../model/errors.ts";
 import type { Home } from "../home.ts";
 import { startAgent } from "../local/agent.ts";
 import type { Agent } from "../local/agent.ts";
-import { readLine } from "./read-line.ts";
 
-export type HelperParts = {
+type HelperParts = {
   /** The host's interpreter. */
   readonly python: string;
   readonly dataDir: string;
@@ -30,7 +29,7 @@ export type HelperParts = {
 export type StorageOrder = { readonly operation: string } & Readonly<Record<string, unknown>>;
 
 /** What an operation gives after its answer. */
-export type HelperStream = {
+type HelperStream = {
   readonly rest: Readable;
   /** Cancels the operation. */
   readonly end: () => void;
@@ -134,12 +133,15 @@ export class StorageHelper {
     if (this.#helpers.size >= MAX_HELPERS) [...this.#helpers.values()].find(({ isIdle }) => isIdle)?.end();
     const helper = new ProjectHelper(this.#parts, projectId, storage);
     this.#helpers.set(projectId, helper);
-    const over = helper.exited.then(() => {
-      this.#ending.delete(over);
-      if (this.#helpers.get(projectId) === helper) this.#helpers.delete(projectId);
-    });
-    this.#ending.add(over);
+    void this.#forgetAtEnd(projectId, helper);
     return helper;
+  }
+
+  async #forgetAtEnd(projectId: string, helper: ProjectHelper): Promise<void> {
+    this.#ending.add(helper.exited);
+    await helper.exited;
+    this.#ending.delete(helper.exited);
+    if (this.#helpers.get(projectId) === helper) this.#helpers.delete(projectId);
   }
 }
 
@@ -184,14 +186,19 @@ class ProjectHelper {
       () => null,
       () => null, // An operation that does not begin tells of it.
     );
-    this.exited = this.#gone.then(async () => {
-      this.#isEnding = true;
-      this.#idle?.cancel();
+    this.exited = this.#clear(() => {
       home.forget(ticket);
       connected.resolve(null);
-      await removeScratch(this.#scratch);
     });
     this.#idle = clock.after(HELPER_IDLE_MS, () => this.end());
+  }
+
+  async #clear(forget: () => void): Promise<void> {
+    await this.#gone;
+    this.#isEnding = true;
+    this.#idle?.cancel();
+    forget();
+    await removeScratch(this.#scratch);
   }
 
   get isIdle(): boolean {
@@ -294,4 +301,56 @@ function readToEnd(socket: Socket): void {
 function placeOf(storage: string): string {
   const { dev, ino } = statSync(storage);
   return `${dev}:${ino}`;
+}
+
+const NEWLINE = 10;
+
+/** The next line of a stream, without its end; what comes after it stays there. Null if the stream ends before that. */
+export async function readLine(stream: Readable, maxBytes: number): Promise<string | null> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for (;;) {
+    const piece = await readUpTo(stream, (chunk) => chunk.indexOf(NEWLINE) + 1 || chunk.length);
+    if (piece === null) return null;
+    bytes += piece.length;
+    if (bytes > maxBytes) throw new Error(`a line of more than ${maxBytes} bytes`);
+    pieces.push(piece);
+    if (piece.at(-1) === NEWLINE) return Buffer.concat(pieces).toString("utf8", 0, bytes - 1);
+  }
+}
+
+/** So many bytes of a stream, in pieces as they come. Throws if it ends before that. */
+export async function* readBytes(stream: Readable, count: number): AsyncGenerator<Buffer> {
+  for (let left = count; left > 0;) {
+    const piece = await readUpTo(stream, () => left);
+    if (piece === null) throw new Error("it ended in the middle of a file");
+    left -= piece.length;
+    yield piece;
+  }
+}
+
+/** What has come, as much as is wanted of it; null at the end. */
+async function readUpTo(stream: Readable, wanted: (chunk: Buffer) => number): Promise<Buffer | null> {
+  for (;;) {
+    const chunk = stream.read() as Buffer | null;
+    if (chunk !== null) {
+      const size = wanted(chunk);
+      // At once: a stream that was read to its end, for a moment, is over.
+      if (size < chunk.length) stream.unshift(chunk.subarray(size));
+      return chunk.subarray(0, size);
+    }
+    if (stream.readableEnded || stream.destroyed) return null;
+    await nextEvent(stream);
+  }
+}
+
+async function nextEvent(stream: Readable): Promise<void> {
+  const events = ["readable", "end", "close", "error"] as const;
+  await new Promise<void>((resolve) => {
+    const settle = (): void => {
+      for (const name of events) stream.off(name, settle);
+      resolve();
+    };
+    for (const name of events) stream.on(name, settle);
+  });
 }

@@ -1,5 +1,5 @@
 import type { Exit, StartedServer } from "../engine.ts";
-import { cannotStart } from "../local/what-is-missing.ts";
+import { cannotStart } from "../local/host.ts";
 import type { PortSource } from "./ports.ts";
 
 const NO_PORT = cannotStart("every port for servers (21000 to 24999) is in use");

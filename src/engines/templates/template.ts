@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Socket } from "node:net";
-import { KEEPER_GRACE_MS } from "../local/end-agent.ts";
+import { KEEPER_GRACE_MS } from "../local/agent.ts";
 import { describeExit } from "../engine.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";

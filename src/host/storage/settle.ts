@@ -1,6 +1,6 @@
-import { spawn } from "node:child_process";
-import { realpathSync, readdirSync } from "node:fs";
 import path from "node:path";
+import { spawn } from "node:child_process";
+import { readdirSync, realpathSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { z } from "zod";
 import type { Settings } from "../../config/setting-keys.ts";
@@ -9,8 +9,8 @@ import type { Log } from "../../kit/log.ts";
 import { PROJECT_ID } from "../../model/names.ts";
 import { storageFolder } from "../data-folders.ts";
 import { startOf } from "../interpreter.ts";
+import { chmod, chownTree, lchown, readdir } from "../../kit/files.ts";
 import type { WallLevel } from "../walls/walls.ts";
-import { giveDeployed } from "./give-deployed.ts";
 import { StorageFolders, freeUser, ownerOf } from "./folders.ts";
 
 export type SettleParts = Pick<Settings, "dataDir" | "uidRange"> & {
@@ -101,4 +101,27 @@ async function give(
       { projectId, count, folder: aside },
       "files in a project's storage were not given to its user: those that have names elsewhere too were put aside, what is mounted there or lies too deep stays as it is",
     );
+}
+
+/**
+ * Gives a project's bundles and packages to its user, as a build on this level would have: of what was deployed on
+ * another level, an app could not read what only its owner may, nor write where it did before. No app may run yet.
+ */
+async function giveDeployed(dataDir: string, projectId: string, user: number): Promise<void> {
+  const bundles = path.join(dataDir, "bundles", projectId);
+  for (const app of await namesIn(bundles)) await chownTree(path.join(bundles, app), user);
+  const environments = path.join(dataDir, "environments");
+  for (const name of await namesIn(environments)) {
+    if (!name.startsWith(`${projectId}-`)) continue;
+    const environment = path.join(environments, name);
+    await chownTree(environment, user);
+    // The service writes its marker there.
+    await lchown(environment, 0, 0);
+    await chmod(environment, 0o755);
+  }
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []); // There is none yet.
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }

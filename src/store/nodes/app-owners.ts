@@ -6,30 +6,33 @@ import { isAlive, isStaying } from "./nodes.ts";
 import { read, write } from "../operation.ts";
 import type { Session } from "../operation.ts";
 
-/** An app that a node has, and the number under which it has it. */
+/** An app that a node owns, and the fence of its ownership. */
 export type OwnedApp = { readonly appNumber: number; readonly fence: number };
 
-/** By which a node may write about an app: a write that carries an older fence comes too late. */
+/** Gives a node the right to write about an app: a write with an older fence is too late. */
 export type AppHolder = { readonly owner: string; readonly fence: number };
 
-/** What an app is called by. */
+/** The name of an app. */
 type NamedApp = { readonly projectId: string; readonly name: string };
 
+type OwnerlessQuery = { readonly after: number; readonly limit: number; readonly dead: readonly string[] };
+type Handover = OwnedApp & { readonly from: string; readonly to: string | null };
 type TakeQuery = {
   readonly appNumbers: readonly number[];
   readonly owner: string;
   /** Nodes that are dead, whatever their leases say. */
   readonly dead: readonly string[];
-  /** Whether others are dead whose lease has passed. */
+  /** Whether other nodes with an expired lease count as dead. */
   readonly mayJudge: boolean;
 };
 
 /**
- * Which node has which app. Whoever takes an app counts its fence up, and later writes about the app carry the fence: a
- * node that has lost it changes nothing any more. An owner is one while its lease stands; nothing is renewed app by app.
+ * Which node owns which app. A node that takes an app increments its fence, and later writes about the app carry the
+ * fence, so a node that has lost the app changes nothing. Ownership lasts as long as the node's lease; it is not renewed
+ * for each app.
  */
 export const appOwners = {
-  /** Where the apps of those names are; nothing of those that there are not. */
+  /** The owners of the apps with those names; unknown names are left out. */
   find: read(async (session, keys: readonly NamedApp[]): Promise<(AppPlace & NamedApp)[]> => {
     if (keys.length === 0) return [];
     const rows = await places(session)
@@ -39,14 +42,14 @@ export const appOwners = {
     return rows.map((row) => ({ ...fromRow(row), projectId: row.projectId, name: row.name }));
   }),
 
-  /** Where those apps are, by number; nothing of those that are deleted. */
+  /** The owners of those apps, by number; deleted apps are left out. */
   list: read(async (session, appNumbers: readonly number[]): Promise<AppPlace[]> => {
     if (appNumbers.length === 0) return [];
     const rows = await places(session).where("number", "in", appNumbers).orderBy("number").execute();
     return rows.map(fromRow);
   }),
 
-  /** What a node has, by number. */
+  /** The apps that a node owns, by number. */
   owned: read(async ({ db }, owner: string): Promise<OwnedApp[]> => {
     const rows = await db
       .selectFrom("apps")
@@ -58,7 +61,7 @@ export const appOwners = {
     return rows.map(({ number, fence }) => ({ appNumber: number, fence }));
   }),
 
-  /** How many apps each node has; nothing of those that have none. */
+  /** How many apps each node owns; nodes without any are left out. */
   counts: read(async ({ db }): Promise<ReadonlyMap<string, number>> => {
     const rows = await db
       .selectFrom("apps")
@@ -70,45 +73,36 @@ export const appOwners = {
     return new Map(rows.map(({ owner, apps }) => [owner ?? "", apps]));
   }),
 
-  /** Apps that can be called or are being built, and that no living node has, by number. */
-  ownerless: read(
-    async (
-      session,
-      {
-        after,
-        limit,
-        dead,
-      }: { readonly after: number; readonly limit: number; readonly dead: readonly string[] },
-    ): Promise<number[]> => {
-      const { db, databaseNow } = session;
-      const rows = await db
-        .selectFrom("apps")
-        .select("number")
-        .where("number", ">", after)
-        .where("deletedAt", "is", null)
-        .where((eb) =>
-          eb.or([eb("currentVersionId", "is not", null), eb("number", "in", unfinishedApps(session))]),
-        )
-        // The living are looked up once, and not for each app: of 20,000 that takes a quarter of the time.
-        .where((eb) =>
-          eb.or([
-            eb("apps.owner", "is", null),
-            eb(
-              "apps.owner",
-              "not in",
-              eb.selectFrom("owners").select("id").where("leaseUntil", ">", databaseNow),
-            ),
-            ...(dead.length > 0 ? [eb("apps.owner", "in", dead)] : []),
-          ]),
-        )
-        .orderBy("number")
-        .limit(limit)
-        .execute();
-      return rows.map(({ number }) => number);
-    },
-  ),
+  /** Apps that can be called or are being built and that no living node owns, by number. */
+  ownerless: read(async (session, { after, limit, dead }: OwnerlessQuery): Promise<number[]> => {
+    const { db, databaseNow } = session;
+    const rows = await db
+      .selectFrom("apps")
+      .select("number")
+      .where("number", ">", after)
+      .where("deletedAt", "is", null)
+      .where((eb) =>
+        eb.or([eb("currentVersionId", "is not", null), eb("number", "in", unfinishedApps(session))]),
+      )
+      // Living nodes are looked up once, not for each app: with 20,000 apps that takes a quarter of the time.
+      .where((eb) =>
+        eb.or([
+          eb("apps.owner", "is", null),
+          eb(
+            "apps.owner",
+            "not in",
+            eb.selectFrom("owners").select("id").where("leaseUntil", ">", databaseNow),
+          ),
+          ...(dead.length > 0 ? [eb("apps.owner", "in", dead)] : []),
+        ]),
+      )
+      .orderBy("number")
+      .limit(limit)
+      .execute();
+    return rows.map(({ number }) => number);
+  }),
 
-  /** Gives a node whose lease stands those of the apps that no living node has; returns them. */
+  /** Gives a node with a valid lease those of the apps that no living node owns; returns them. */
   take: write(async (session, { appNumbers, owner, dead, mayJudge }: TakeQuery): Promise<OwnedApp[]> => {
     if (appNumbers.length === 0) return [];
     const rows = await session.db
@@ -127,37 +121,32 @@ export const appOwners = {
       .returning(["number", "fence"])
       .execute();
     await noteChange(session, "app", ...rows.map(({ number }) => number));
-    // Perhaps the lease of a node has passed: others learn it at once, and pass nothing more on to it.
+    // A node's lease may have expired: other nodes learn it at once and forward nothing more to it.
     if (mayJudge && rows.length > 0) await noteChange(session, "node", owner);
     return rows.map(({ number, fence }) => ({ appNumber: number, fence }));
   }),
 
   /**
-   * Gives an app to another node that lives and stays, or with null to none; returns its new fence, null when there is
-   * no such node or the app was the giver's no more.
+   * Hands an app over to another living node that is not leaving, or with null to none; returns the new fence, null if
+   * there is no such node or `from` no longer owns the app.
    */
-  handOver: write(
-    async (
-      session,
-      { appNumber, fence, from, to }: OwnedApp & { readonly from: string; readonly to: string | null },
-    ): Promise<number | null> => {
-      const row = await session.db
-        .updateTable("apps")
-        .set((eb) => ({ owner: to, fence: eb("fence", "+", 1) }))
-        .where("number", "=", appNumber)
-        .where("owner", "=", from)
-        .where("fence", "=", fence)
-        .$if(to !== null, (query) => query.where((eb) => isStaying(session, eb.val(to))))
-        .returning("fence")
-        .executeTakeFirst();
-      if (!row) return null;
-      await noteChange(session, "app", appNumber);
-      return row.fence;
-    },
-  ),
+  handOver: write(async (session, { appNumber, fence, from, to }: Handover): Promise<number | null> => {
+    const row = await session.db
+      .updateTable("apps")
+      .set((eb) => ({ owner: to, fence: eb("fence", "+", 1) }))
+      .where("number", "=", appNumber)
+      .where("owner", "=", from)
+      .where("fence", "=", fence)
+      .$if(to !== null, (query) => query.where((eb) => isStaying(session, eb.val(to))))
+      .returning("fence")
+      .executeTakeFirst();
+    if (!row) return null;
+    await noteChange(session, "app", appNumber);
+    return row.fence;
+  }),
 };
 
-/** Whether a node still has the app, and its lease stands; until the transaction ends nobody else can take it. */
+/** Whether a node owns the app and its lease is valid. Until the transaction ends, no other node can take the app. */
 export async function holdsApp(
   session: Session,
   appNumber: number,
@@ -173,7 +162,7 @@ export async function holdsApp(
   return rows.length === 1;
 }
 
-/** Throws `app_moved` for a node that has lost the app, or that it is deleted; where there is only one service it is null. */
+/** Throws `app_moved` if the node no longer owns the app, or `app_not_found` if the app is deleted. A single service passes null. */
 export async function requireApp(
   session: Session,
   appNumber: number,

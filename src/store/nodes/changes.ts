@@ -4,8 +4,8 @@ import { read, write } from "../operation.ts";
 import type { Session } from "../operation.ts";
 
 /**
- * What a change is about. The subject is an app's number, the id of an account, person, project or node, a project's id
- * for what signs its webhooks, `project/app number` for secrets (0 for the whole project), and nothing for keys.
+ * The topic of a change. Its subject is an app's number, the id of an account, person, project or node, a project's id
+ * for webhook secrets, `project/app number` for secrets (0 for the whole project), and empty for keys.
  */
 export type Topic =
   | "account"
@@ -17,44 +17,43 @@ export type Topic =
   | "secrets"
   | "webhook-secrets";
 
-/** What was changed. */
 type Change = { readonly topic: Topic; readonly subject: string };
 
-/** How far somebody has read. */
+/** How far a service has read. */
 export type ChangePosition = {
-  /** Which transactions were done then, in the words of Postgres. */
+  /** The snapshot of the transactions that were committed then, as Postgres writes it. */
   readonly snapshot: string;
-  /** Since when the server runs: another one may count its transactions otherwise. */
+  /** When the server started: another server may number its transactions differently. */
   readonly server: string;
   /** By the database's clock. */
   readonly at: number;
 };
 
-/** What was changed since, and how far one has read then. */
+/** What was changed since, and the position after it. */
 export type News = {
   readonly position: ChangePosition;
   readonly changes: readonly Change[];
-  /** False when more may have changed than is told: anything. */
+  /** False if the list is incomplete: anything may have changed. */
   readonly isWhole: boolean;
 };
 
-/** How long a change can be read. */
+/** How long changes are kept. */
 const KEPT_MS = 10 * 60_000;
-/** Who has not read for so long may have missed some: a minute less, for what was long on its way into the table. */
+/** A service that has not read for this long may have missed some: a minute less, for slow transactions. */
 const READABLE_MS = KEPT_MS - 60_000;
-/** Beyond so many at once it is cheaper to take everything for changed. */
+/** With more at once, it is cheaper to assume that everything has changed. */
 const MAX_TOLD = 5_000;
 const PRUNED_AT_ONCE = 1_000;
-/** Any number that nothing else locks by. */
+/** Any number that no other lock uses. */
 const PRUNE_LOCK = 7_012_846_015;
 
 type Answer = ChangePosition & { readonly changes: readonly Change[]; readonly isBack: boolean | null };
 
-/** What services that share a database tell each other. Of use on Postgres alone. */
+/** How services that share a database tell each other what they changed. Only for Postgres. */
 export const changes = {
   /**
-   * What was committed since that position, each change once, in whatever order transactions began and ended; with null
-   * only the position of now.
+   * What was committed since that position, each change once, whatever the order of the transactions; with null only the
+   * present position.
    */
   since: read(async ({ db, sql, databaseNow }, from: ChangePosition | null): Promise<News> => {
     const before = sql`${from?.snapshot ?? null}::pg_snapshot`;
@@ -77,7 +76,7 @@ export const changes = {
     return { position, changes: told, isWhole: isSameServer && isInTime && told.length <= MAX_TOLD };
   }),
 
-  /** Removes some of those that nobody reads any more, unless another service does so now; returns how many. */
+  /** Removes some expired changes, unless another service is doing so; returns how many. */
   prune: write(async ({ db, sql, databaseNow }): Promise<number> => {
     const lock = await sql<{ isOurs: boolean }>`
       select pg_try_advisory_xact_lock(${sql.lit(PRUNE_LOCK)}) as "isOurs"
@@ -98,7 +97,7 @@ export const changes = {
   }),
 };
 
-/** Writes down in a write's own transaction what it changes of what other services remember. */
+/** Notes in a write's own transaction what it changes of what other services cache. */
 export async function noteChange(
   { db, tellOthers, databaseNow }: Session,
   topic: Topic,

@@ -1,16 +1,16 @@
 import type { Expression, RawBuilder, SqlBool } from "kysely";
 import type { Session } from "../operation.ts";
 import type { NodeDetails, ServiceNode } from "../../model/node.ts";
-import { noteChange } from "./changes.ts";
+import { isNoted, noteChange } from "./changes.ts";
 import { read, write } from "../operation.ts";
 
-/** Who renews it, and for how long from now by the database's clock. */
+/** The owner of a lease, and how long it lasts from now by the database's clock. */
 type Lease = { readonly owner: string; readonly leaseMs: number };
 
-/** No lease is given for longer. */
+/** The longest lease. */
 const MAX_LEASE_MS = 60_000;
 
-/** Makes the owner count as alive for so long, and returns the database's time. One lease covers all it holds. */
+/** Renews the owner's lease, which covers everything it holds; returns the database's time. */
 async function renewLease({ db, sql, databaseNow }: Session, { owner, leaseMs }: Lease): Promise<number> {
   const { leaseUntil } = await db
     .insertInto("owners")
@@ -23,7 +23,7 @@ async function renewLease({ db, sql, databaseNow }: Session, { owner, leaseMs }:
   return leaseUntil - leaseMs;
 }
 
-/** Cuts leases that end too far off: the clock was set back since, and the dead would count as alive till then. */
+/** Shortens leases that end too late: the clock was set back, and dead owners would count as alive until then. */
 async function shortenLeases({ db, sql, databaseNow }: Session): Promise<void> {
   const latest = sql<number>`${databaseNow} + ${MAX_LEASE_MS}`;
   await db.updateTable("owners").set({ leaseUntil: latest }).where("leaseUntil", ">", latest).execute();
@@ -36,7 +36,7 @@ export function isAlive({ sql, databaseNow }: Session, owner: Expression<unknown
   )`;
 }
 
-/** Whether a node is alive, and not about to leave. */
+/** Whether a node is alive and not leaving. */
 export function isStaying({ sql, databaseNow }: Session, node: Expression<unknown>): RawBuilder<SqlBool> {
   return sql<SqlBool>`exists (
     select 1 from owners
@@ -44,9 +44,9 @@ export function isStaying({ sql, databaseNow }: Session, node: Expression<unknow
   )`;
 }
 
-/** A sign of life, and what the others are to know of the node that gives it. */
-export type NodeSign = Lease & {
-  /** Null for a service alone. */
+/** A heartbeat, with what other nodes need to know about the node. */
+export type Heartbeat = Lease & {
+  /** Null for a single service. */
   readonly url: string | null;
   readonly details: NodeDetails | null;
   readonly isLeaving: boolean;
@@ -60,6 +60,8 @@ type NodeRow = {
   readonly leaseMs: number;
 };
 
+type NodeChoice = { readonly id: string; readonly isLeaving: boolean };
+
 type ListedNodes = {
   readonly living: readonly ServiceNode[];
   readonly deadCount: number;
@@ -68,21 +70,20 @@ type ListedNodes = {
 /** The services of an installation. */
 export const nodes = {
   /** Renews a node's lease on apps, runs and deliveries for that long; returns the database's time. */
-  renew: write(async (session, { owner, leaseMs, url, details, isLeaving }: NodeSign): Promise<number> => {
+  renew: write(async (session, { owner, leaseMs, url, details, isLeaving }: Heartbeat): Promise<number> => {
     await shortenLeases(session);
     const now = await renewLease(session, { owner, leaseMs });
     if (url === null) return now;
-    const { numUpdatedRows } = await session.db
+    const update = session.db
       .updateTable("owners")
-      // An operator may have asked it to leave meanwhile: only they take that back.
+      // An operator may have asked it to leave in the meantime, and only an operator may revoke that.
       .set((eb) => ({ url, ...(isLeaving && { leavingAt: eb.fn.coalesce("leavingAt", eb.val(now)) }) }))
       .where("id", "=", owner)
       .where((eb) =>
         eb.or([eb("url", "is distinct from", url), ...(isLeaving ? [eb("leavingAt", "is", null)] : [])]),
-      )
-      .executeTakeFirst();
-    if (numUpdatedRows === 1n) await noteChange(session, "node", owner);
-    // What it does at the moment is no news to the others.
+      );
+    await isNoted(session, update, "node", owner);
+    // Other nodes need not be told about its current load.
     await session.db
       .updateTable("owners")
       .set({ details: JSON.stringify(details) })
@@ -91,47 +92,39 @@ export const nodes = {
     return now;
   }),
 
-  /** Nodes whose lease stands, by id, and how many leases have expired. */
+  /** Nodes with a valid lease, by id, and how many leases have expired. */
   list: read(async ({ db, databaseNow }): Promise<ListedNodes> => {
     const rows = await db
       .selectFrom("owners")
       .select((eb) => ["id", "url", "details", "leavingAt", eb("leaseUntil", "-", databaseNow).as("leaseMs")])
       .orderBy("id")
       .execute();
-    const standing = rows.filter(({ leaseMs }) => leaseMs > 0);
-    const living = standing.flatMap(nodeOf);
-    const deadCount = rows.length - standing.length;
+    const valid = rows.filter(({ leaseMs }) => leaseMs > 0);
+    const living = valid.flatMap(nodeOf);
+    const deadCount = rows.length - valid.length;
     return { living, deadCount };
   }),
 
-  /** Asks a node whose lease stands to leave, or to stay after all; false when there is none of that id. */
-  setLeaving: write(
-    async (
-      session,
-      { id, isLeaving }: { readonly id: string; readonly isLeaving: boolean },
-    ): Promise<boolean> => {
-      const { db, databaseNow } = session;
-      const { numUpdatedRows } = await db
-        .updateTable("owners")
-        .set((eb) => ({ leavingAt: isLeaving ? eb.fn.coalesce("leavingAt", databaseNow) : null }))
-        .where("id", "=", id)
-        .where("leaseUntil", ">", databaseNow)
-        .where("url", "is not", null)
-        .executeTakeFirstOrThrow();
-      if (numUpdatedRows === 0n) return false;
-      await noteChange(session, "node", id);
-      return true;
-    },
-  ),
+  /** Asks a living node to leave, or to stay after all; false if there is no such node. */
+  setLeaving: write(async (session, { id, isLeaving }: NodeChoice): Promise<boolean> => {
+    const { db, databaseNow } = session;
+    const update = db
+      .updateTable("owners")
+      .set((eb) => ({ leavingAt: isLeaving ? eb.fn.coalesce("leavingAt", databaseNow) : null }))
+      .where("id", "=", id)
+      .where("leaseUntil", ">", databaseNow)
+      .where("url", "is not", null);
+    return await isNoted(session, update, "node", id);
+  }),
 
-  /** It has let go of everything: nobody need wait until its lease has passed. */
+  /** Ends the lease of a node that has released everything, so that no one waits for it to expire. */
   leave: write(async (session, id: string): Promise<void> => {
     await session.db.deleteFrom("owners").where("id", "=", id).execute();
     await noteChange(session, "node", id);
   }),
 };
 
-/** Empty for a service without nodes, and for details that no node writes. */
+/** Empty for a single service, and for malformed details. */
 function nodeOf({ id, url, details: text, leavingAt, leaseMs }: NodeRow): ServiceNode[] {
   const details = url === null || text === null ? null : readDetails(text);
   return url && details ? [{ id, url, details, isLeaving: leavingAt !== null, leaseMs }] : [];

@@ -4,45 +4,45 @@ import type { AppHolder } from "./app-owners.ts";
 import { isAlive } from "./nodes.ts";
 import { read, write } from "../operation.ts";
 
-/** A seat on another machine that a service has. */
+/** A service's seat on another machine. */
 export type SeatRow = {
   readonly id: string;
   readonly appNumber: number;
   readonly versionId: string;
-  /** What it is called where it runs. */
+  /** Its name where it runs. */
   readonly placeName: string;
-  /** SHA-256 of what its agent shows. */
+  /** SHA-256 of its agent's secret. */
   readonly secretHash: Uint8Array;
   /** How often it changed hands. */
   readonly fence: number;
   /** The service that it belongs to. */
   readonly owner: string;
-  /** Marks what runs in it; null for a seat that no other service can take over. */
+  /** Identifies what runs in it; null for a seat that no other service can take over. */
   readonly workload: Uint8Array | null;
 };
 
-/** What a service wants a seat for. */
-type SeatWish = Pick<SeatRow, "appNumber" | "versionId"> & {
+/** A service's request for a seat. */
+type SeatRequest = Pick<SeatRow, "appNumber" | "versionId"> & {
   readonly workload: Uint8Array;
-  /** As whom it wants it: only the node that has the app gets one. */
+  /** Only the node that owns the app gets a seat. */
   readonly holder: AppHolder;
   /** Services that are dead, whatever their leases say. */
   readonly dead: readonly string[];
-  /** Whether others are dead whose lease has passed. */
+  /** Whether other services with an expired lease count as dead. */
   readonly mayJudge: boolean;
 };
 
 type ClaimedRow = Pick<SeatRow, "id" | "placeName" | "secretHash" | "fence">;
 
-/** Who has a seat, and whether that service lives. */
+/** The owner of a seat, and whether it is alive. */
 type SeatHolder = Pick<SeatRow, "owner" | "fence"> & { readonly isAlive: boolean };
 
-/** How long a seat may be taken over once its service is known to be gone; its agent does not look for one as long. */
+/** How long a seat may be taken over after its service was found dead. Its agent looks for a service for less long. */
 const ADOPTION_MS = 45_000;
 
 /** Seats on other machines. */
 export const seats = {
-  /** Once more with another secret, if it was in doubt whether the first was stored. */
+  /** May be repeated with another secret, if it is unknown whether the first was stored. */
   add: write(async ({ db, databaseNow }, { versionId, ...row }: SeatRow): Promise<void> => {
     await db
       .insertInto("seats")
@@ -51,7 +51,7 @@ export const seats = {
       .execute();
   }),
 
-  /** Forgets a seat of that service; false if another has taken it over. */
+  /** Removes a seat of that service; false if another service has taken it over. */
   remove: write(
     async ({ db }, { id, owner, fence }: Pick<SeatRow, "id" | "owner" | "fence">): Promise<boolean> => {
       await db
@@ -65,10 +65,10 @@ export const seats = {
     },
   ),
 
-  /** Takes over a seat that runs exactly that, whose service is gone; null if there is none. One service gets it. */
-  claim: write(async (session, wish: SeatWish): Promise<ClaimedRow | null> => {
+  /** Takes over a seat with the same workload whose service is dead; null if there is none. Only one service gets it. */
+  claim: write(async (session, request: SeatRequest): Promise<ClaimedRow | null> => {
     const { db } = session;
-    const { appNumber, versionId, workload, holder, dead, mayJudge } = wish;
+    const { appNumber, versionId, workload, holder, dead, mayJudge } = request;
     if (!(await holdsApp(session, appNumber, holder))) return null;
     const found = await db
       .selectFrom("seats")
@@ -78,7 +78,7 @@ export const seats = {
       .where("workload", "=", workload)
       .where((eb) =>
         eb.or([
-          // It has left, or was found dead.
+          // The service has left, or was found dead.
           eb("seats.owner", "not in", eb.selectFrom("owners").select("owners.id")),
           ...(dead.length > 0 ? [eb("seats.owner", "in", dead)] : []),
           ...(mayJudge ? [eb.not(isAlive(session, eb.ref("seats.owner")))] : []),
@@ -97,7 +97,7 @@ export const seats = {
       .executeTakeFirstOrThrow();
   }),
 
-  /** Who has the seat whose secret hashes to that; null for a seat that is nobody's. */
+  /** The owner of the seat with that secret; null if there is none. */
   find: read(
     async (session, { id, secretHash }: Pick<SeatRow, "id" | "secretHash">): Promise<SeatHolder | null> => {
       const row = await session.db
@@ -110,14 +110,14 @@ export const seats = {
     },
   ),
 
-  /** Which of those anybody has, or may still take over. */
+  /** Those of the seats that have an owner or may still be taken over. */
   known: read(async ({ db }, ids: readonly string[]): Promise<string[]> => {
     if (ids.length === 0) return [];
     const rows = await db.selectFrom("seats").select("id").where("id", "in", ids).execute();
     return rows.map(({ id }) => id);
   }),
 
-  /** Forgets those that nobody has taken over in time: their agents have ended, or are told to. */
+  /** Removes seats that no service took over in time: their agents have ended, or will be told to. */
   removeDead: write(async (session): Promise<number> => {
     const { db, sql, databaseNow } = session;
     await db

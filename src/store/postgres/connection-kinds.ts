@@ -4,23 +4,23 @@ import type { PoolLimits } from "./connections.ts";
 /** Reads that share connections. */
 type ReadKind = "runs" | "lines" | "places" | "own" | "rest";
 
-// Somebody waits for these: with the time to get a connection they are given up within 5 s, as a write is.
+// A caller waits for these: with the time to get a connection, they time out within 5 s, like writes.
 const TIMES = { waitMs: 2_500, statementMs: 2_400, answerMs: ANSWER_MS } as const;
 
 /**
- * What each kind may take. A table that is locked against reading (`VACUUM FULL`, `ALTER TABLE`) keeps everybody who
- * asks for something in it waiting: those who ask for their runs must not keep tokens from being checked.
+ * The limits of each kind. A table that is locked against reading (`VACUUM FULL`, `ALTER TABLE`) blocks all its readers:
+ * readers of runs must not block the check of tokens.
  */
 export const READ_LIMITS: Readonly<Record<ReadKind, PoolLimits>> = {
-  /** Runs, and what is kept of them. */
+  /** Runs, and what is stored of them. */
   runs: { max: 2, ...TIMES },
-  /** What apps and builds print, and what people did. */
+  /** Logs of apps and builds, and the audit log. */
   lines: { max: 1, ...TIMES },
-  /** Which node has an app, and which app has a host. Callers need no token for these: one statement at a time, for many names. */
+  /** Which node owns an app, and which app has a host. Callers need no token for these: one statement at a time, for many names. */
   places: { max: 1, ...TIMES },
-  /** What the service looks for by itself, perhaps in large tables. Nobody waits for it. */
+  /** The service's own reads, perhaps of large tables. No caller waits for them. */
   own: { max: 2, waitMs: 5_000, statementMs: 10_000 },
-  /** All the rest, which is small: tokens, people, apps and their versions. */
+  /** All other reads, which are small: tokens, people, apps and their versions. */
   rest: { max: 3, ...TIMES },
 };
 
@@ -36,7 +36,7 @@ const BY_GROUP = new Map(
   ),
 );
 
-/** Of other groups. */
+/** Operations of other groups. */
 const OWN = new Set([
   "appOwners.list",
   "appOwners.owned",
@@ -45,7 +45,7 @@ const OWN = new Set([
   "versions.inUse",
 ]);
 
-/** Whose connections a read takes. */
+/** Which connections a read uses. */
 export function readKind(name: string): ReadKind {
   if (name === "appOwners.find" || name === "apps.findHosted") return "places";
   if (OWN.has(name)) return "own";
@@ -56,24 +56,24 @@ export function readKind(name: string): ReadKind {
 type WriteKind = "lease" | "accept" | "keyed" | "claim" | "end" | "keep" | "manage";
 
 /**
- * What each kind may take. Whatever a kind waits for, a locked table or a disk, it takes the connections of no other:
- * a service that cannot renew its lease loses all its runs to another. What a caller waits for is given up within
- * 5 s, with the time to get a connection where nothing else watches that; what nobody waits for has longer.
+ * The limits of each kind. A kind that waits, for a locked table or a disk, never uses the connections of another: a
+ * service that cannot renew its lease loses all its runs to another service. Writes that a caller waits for time out within
+ * 5 s, including the time to get a connection unless something else limits that; other writes may take longer.
  */
 export const WRITE_LIMITS: Readonly<Record<WriteKind, PoolLimits>> = {
-  /** The sign of life. One that is lost with its connection is given up before the next is due. */
+  /** The heartbeat. If its connection is lost, it times out before the next one is due. */
   lease: { max: 1, waitMs: 1_800, statementMs: 1_700, answerMs: 1_800 },
   /** Batches of accepted runs, one after the other, and of those in doubt. */
   accept: { max: 2, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
-  /** Calls with a key, each a transaction of its own. */
+  /** Calls with a key, each in its own transaction. */
   keyed: { max: 2, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
-  /** What takes on runs, or apps: however many call with a key, it goes on. */
+  /** Claims of runs and apps, which must continue however many calls have a key. */
   claim: { max: 2, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
-  /** The ends of runs, and what becomes of those whose service is gone. */
+  /** The ends of runs, and the recovery of runs whose service is dead. */
   end: { max: 3, waitMs: 5_000, statementMs: 30_000 },
-  /** What is written behind or removed, of which there may be much. */
+  /** Writes in the background and removals, which may be large. */
   keep: { max: 3, waitMs: 5_000, statementMs: 30_000 },
-  /** All the rest: what people and deploys change. */
+  /** All other writes: the changes of people and deploys. */
   manage: { max: 3, waitMs: 2_500, statementMs: 2_400, answerMs: ANSWER_MS },
 };
 
@@ -119,7 +119,7 @@ const BY_NAME = new Map(
 /** The names of all operations that are not of the kind `manage`. */
 export const SORTED_WRITES: readonly string[] = [...BY_NAME.keys()];
 
-/** Whose connections a write takes. */
+/** Which connections a write uses. */
 export function writeKind(name: string): WriteKind {
   return BY_NAME.get(name) ?? "manage";
 }

@@ -9,29 +9,29 @@ import { clientClass } from "./hosts.ts";
 const INT8 = 20;
 
 /**
- * So long the server keeps a transaction of ours that says nothing: its connection has died, or its service stands still.
- * Meanwhile it may hold the row of a lease, which has to be renewed in time, and others' writes wait for what it holds: less
- * than callers of other services have, so that a service that stands still has none of them refused.
+ * How long the server keeps an idle transaction of ours: its connection has died, or its service is suspended. Its locks,
+ * perhaps on the row of a lease, block other services' writes. This is shorter than their time limits, so that a suspended
+ * service causes no refusals there.
  */
 export const IDLE_MS = 3_000;
 
-/** How many connections, how long one may be waited for, and how long one statement may take. */
+/** How many connections there are, how long to wait for one, and how long a statement may take. */
 export type PoolLimits = {
   readonly max: number;
   readonly waitMs: number;
-  /** Null: without a limit, and so is a transaction that does nothing for a while. */
+  /** Null: without a limit, also for idle transactions. */
   readonly statementMs: number | null;
-  /** How long a server is waited for that says nothing any more: longer than that; 5 s longer unless given. */
+  /** How long to wait for an answer, which is longer than that: by 5 s unless given. */
   readonly answerMs?: number;
 };
 
 /**
- * So long an answer is waited for that a caller, or the next sign of life, waits for too. A connection may die alone,
- * while all others are answered; when all are silent the breaker gives them up, which takes it half a second less.
+ * How long to wait for an answer that a caller or the next heartbeat needs. This is for a single connection that dies; if
+ * none is answered, the breaker drops all of them half a second earlier.
  */
 export const ANSWER_MS = 4_750;
 
-/** How long a statement's answer is waited for: more than the server's own limit, for a server that says nothing. */
+/** How long to wait for a statement's answer: longer than the server's own limit, for a server that does not answer. */
 function answerLimit({ statementMs, answerMs }: PoolLimits): number | null {
   return statementMs === null ? null : (answerMs ?? statementMs + 5_000);
 }
@@ -45,7 +45,7 @@ function transactionLimits({ statementMs }: PoolLimits): string | null {
   );
 }
 
-/** A pool of connections that gives up on a silent or overloaded server, and gets over a lost one. */
+/** A pool of connections with time limits, which survives the loss of connections. */
 export function createPool(
   databaseUrl: string,
   { max, waitMs, statementMs }: PoolLimits,
@@ -70,26 +70,25 @@ export function createPool(
         oid === INT8 ? Number : types.getTypeParser(oid, format),
     },
   });
-  // An idle connection that breaks has left the pool by now. Unheard, the event would end the process.
+  // An idle connection that breaks has left the pool. Without a listener, the event would end the process.
   pool.on("error", () => {});
-  // The same of one that is ended as it comes: the server's last word may be read in the same piece as its first, before
-  // whoever asked for the connection has it. Its first query tells that it is of no use.
+  // The same for a connection that ends as it is made, before its user has it: the user's first query fails.
   pool.on("connect", (client) => client.on("error", () => {}));
   return pool;
 }
 
-/** A database, and what all connections to it have in common. */
-type Reach = {
+/** A database, and what all connections to it share. */
+type Target = {
   readonly databaseUrl: string;
   /** Knows which of several hosts is in use. */
   readonly client: typeof Client;
   readonly names: StatementNames;
-  /** False where a pooler lends sessions for a transaction each: limits of time are set in every one. */
+  /** False if a pooler lends sessions for one transaction each: then every transaction sets the time limits. */
   readonly keepsSettings: boolean;
 };
 
-/** The way to a database; what its connections learn, all of them know. */
-export function reachOf(databaseUrl: string, keepsSettings = true): Reach {
+/** The target of connections; they share what they learn about it. */
+export function targetOf(databaseUrl: string, keepsSettings = true): Target {
   return {
     databaseUrl,
     client: clientClass(databaseUrl),
@@ -98,14 +97,14 @@ export function reachOf(databaseUrl: string, keepsSettings = true): Reach {
   };
 }
 
-/** The connections for one kind of call, made when they are first needed. */
+/** The connections for one kind of call, opened when they are first needed. */
 export class Connections {
-  readonly #reach: Reach;
+  readonly #target: Target;
   readonly #limits: PoolLimits;
   #opened: OpenPool | null = null;
 
-  constructor(reach: Reach, limits: PoolLimits) {
-    this.#reach = reach;
+  constructor(target: Target, limits: PoolLimits) {
+    this.#target = target;
     this.#limits = limits;
   }
 
@@ -115,8 +114,8 @@ export class Connections {
   }
 
   /**
-   * Drops all of them and what waits for their answers; the next call makes a new one. A server that fell silent may
-   * be back while these would wait for ever: their packets were lost, or it was another server.
+   * Drops all connections and the calls that wait for their answers; the next call opens a new one. The old ones might wait
+   * forever even if the server answers again: their packets were lost, or it is another server.
    */
   abandon(): void {
     this.#opened?.abandon();
@@ -130,14 +129,14 @@ export class Connections {
   }
 
   #open(): OpenPool {
-    const { databaseUrl, client, names, keepsSettings } = this.#reach;
+    const { databaseUrl, client, names, keepsSettings } = this.#target;
     const pool = createPool(databaseUrl, this.#limits, client, keepsSettings);
     const atBegin = keepsSettings ? null : transactionLimits(this.#limits);
     return new OpenPool(pool, { names, atBegin, answerMs: answerLimit(this.#limits) });
   }
 }
 
-/** A pool, and the connections it has now. */
+/** A pool and its present connections. */
 class OpenPool {
   readonly db: Kysely<Schema>;
   readonly #pool: Pool;
@@ -160,7 +159,7 @@ class OpenPool {
     this.db = createKysely(lender, use);
     pool.on("connect", (client) => {
       this.#clients.add(client);
-      // Nobody would ever let go of it: the server would keep it for good.
+      // It would never be closed, and the server would keep it.
       if (this.#isAbandoned) drop(client);
     });
     pool.on("remove", (client) => this.#clients.delete(client));
@@ -169,7 +168,7 @@ class OpenPool {
   abandon(): void {
     this.#isAbandoned = true;
     for (const client of this.#clients) drop(client);
-    // Not by Kysely, which would lose what is being connected. What still waits for a connection runs out of time.
+    // Not through Kysely, which would lose connections that are being made. Calls that wait for a connection time out.
     this.#pool.end().catch(() => {});
   }
 }

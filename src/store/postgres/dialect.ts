@@ -7,36 +7,35 @@ import type { Schema } from "../schema/schema.ts";
 import { afterRunning } from "../../kit/clock.ts";
 import { beforeConnecting, isConnectionLost, isReadOnly, isSilence, ofQuery } from "./errors.ts";
 
-/** Statements that Postgres keeps parsed, per connection; a bound, in case one is made from its input. */
+/** Prepared statements per connection; a limit, in case an operation makes its statement from its input. */
 const PREPARED_STATEMENTS = 256;
-/** A statement with a list of ids has a text of its own for each length, and is not worth keeping. */
+/** A statement with a list of ids has another text for each length, and is not worth preparing. */
 const MAX_PARAMETERS = 64;
 
-/** These have to work whatever became of others. */
+/** These are never prepared, so that they always work. */
 const CONTROL = /^(?:begin|start|commit|rollback)\b/;
 
-// The session has no statement of that name, or has one that somebody else made: a pooler hands sessions around.
+// The session has no statement of that name, or another client's: a pooler shares sessions.
 const FOREIGN_STATES = new Set(["26000", "42P05"]);
-// The tables have other columns than when it was parsed: another service has migrated the database.
+// The columns of a table have changed since: another service has migrated the database.
 const STALE_STATE = "0A000";
 const STALE_WORDS = /cached plan/i;
 
 /**
- * Under which names Postgres keeps statements parsed: a prepared one costs the server half as much (storing one run
- * 0.7 ms instead of 1.6). A name follows from the text, so that no name ever stands for two texts, in whatever session
- * it was prepared and by whichever service.
+ * The names of prepared statements, which take the server half the time (0.7 ms instead of 1.6 to store a run). A name is
+ * derived from the text, so that it means the same in every session and for every service.
  */
 export class StatementNames {
   readonly #names = new Map<string, string>();
   #isKept: boolean;
   #round = 0;
 
-  /** None is kept where sessions are lent: not every pooler knows which one has which. */
+  /** Nothing is prepared if sessions are shared: not every pooler tracks prepared statements. */
   constructor(isKept: boolean) {
     this.#isKept = isKept;
   }
 
-  /** Undefined for one that is parsed anew each time. */
+  /** Undefined for a statement that is not prepared. */
   of(text: string, parameterCount: number): string | undefined {
     if (!this.#isKept || parameterCount > MAX_PARAMETERS || CONTROL.test(text)) return undefined;
     let name = this.#names.get(text);
@@ -48,7 +47,7 @@ export class StatementNames {
     return name;
   }
 
-  /** Learns from what became of a statement. From then on none is kept, or all are parsed again. */
+  /** Handles the error of a statement: afterwards none is prepared, or all are prepared again. */
   note(error: unknown): void {
     if (isForeign(error)) this.#isKept = false;
     if (!isStale(error)) return;
@@ -57,7 +56,7 @@ export class StatementNames {
   }
 }
 
-/** Whether a statement was not executed because the one that was kept is of no use: it may be tried again at once. */
+/** Whether a statement was not executed because the prepared one cannot be used: it may be retried at once. */
 export function isLostStatement(error: unknown): boolean {
   return isForeign(error) || isStale(error);
 }
@@ -70,22 +69,22 @@ function isStale(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === STALE_STATE && STALE_WORDS.test(error.message);
 }
 
-/** Where connections come from: what is used of a pool. */
+/** A source of connections: what is used of a pool. */
 type Lender = Pick<pg.Pool, "options"> & { connect(): Promise<pg.PoolClient>; end(): Promise<void> };
 
 /** How sessions are used. */
 export type SessionUse = {
   readonly names: StatementNames;
-  /** Statements that each transaction begins with; none where the session keeps its settings. */
+  /** Statements at the beginning of each transaction; null if sessions keep their settings. */
   readonly atBegin: string | null;
-  /** How long an answer is waited for while this process runs; null: for ever. */
+  /** How long to wait for an answer, while this process runs; null: forever. */
   readonly answerMs: number | null;
 };
 
-/** A timer that is later than this says that the process itself stood still. */
+/** A timer that is later than this shows that this process was suspended. */
 const LATE_MS = 250;
 
-/** Kysely over `pg`, without connections that are lost. */
+/** Kysely over `pg`, which never reuses a lost connection. */
 export function createKysely(
   pool: Lender,
   use: SessionUse = { names: new StatementNames(false), atBegin: null, answerMs: null },
@@ -107,7 +106,7 @@ export function createKysely(
   });
 }
 
-/** `pg` gives up on a connection by a timer: if that came late, the server may have answered long ago. */
+/** `pg` times out connecting with a timer: if the timer was late, the server may have answered. */
 async function connect(pool: Lender): Promise<pg.PoolClient> {
   const dueAt = performance.now() + (pool.options.connectionTimeoutMillis ?? 0);
   try {
@@ -118,7 +117,7 @@ async function connect(pool: Lender): Promise<pg.PoolClient> {
   }
 }
 
-/** Whoever migrates holds the lock already, for as long as its transaction lasts. */
+/** The caller of a migration holds a lock already, until its transaction ends. */
 class Adapter extends PostgresAdapter {
   override async acquireMigrationLock(): Promise<void> {}
   override async releaseMigrationLock(): Promise<void> {}
@@ -134,17 +133,17 @@ const BEGIN = /^(?:begin|start transaction)\b/;
 
 /** When each connection was first lent. */
 const lentAt = new WeakMap<pg.PoolClient, number>();
-/** One that is read-only is used so long all the same: a new one for each write that is refused would be costly. */
+/** How long a read-only connection is still used: a new one for each refused write would be too expensive. */
 const READ_ONLY_MS = 1_000;
 
-/** A session may stay read-only when its server is not any more, or lead to one that is a standby now. */
+/** A session may stay read-only after its server was promoted, or belong to a server that became a standby. */
 function isReadOnlyForLong(client: pg.PoolClient, error: unknown): boolean {
   return isReadOnly(error) && performance.now() - (lentAt.get(client) ?? 0) > READ_ONLY_MS;
 }
 
 /**
- * Kysely hands every connection back as sound. This one remembers that it is lost: the rollback that follows
- * does not wait on a silent server a second time, and the pool ends it instead of lending it again.
+ * Kysely returns every connection to the pool as usable. This one remembers that it is lost: the following rollback does
+ * not wait for a silent server again, and the pool closes the connection.
  */
 function watch(client: pg.PoolClient, { names, atBegin, answerMs }: SessionUse): PostgresPoolClient {
   let loss: Error | null = null;
@@ -162,12 +161,12 @@ function watch(client: pg.PoolClient, { names, atBegin, answerMs }: SessionUse):
     };
     const stopWaiting = answerMs === null ? null : afterRunning(answerMs, giveUp);
     try {
-      // Several statements at once, in one message.
+      // Several statements in one message.
       if (atBegin !== null && BEGIN.test(sql)) return await client.query(`${sql}; ${atBegin}`);
       const name = names.of(sql, parameters.length);
       return await client.query({ text: sql, values: [...parameters], ...(name !== undefined && { name }) });
     } catch (caught) {
-      // Why the connection was dropped, not that it was.
+      // The reason why the connection was dropped.
       const error: unknown = silence ?? caught;
       ofQuery(error);
       names.note(error);
@@ -178,7 +177,7 @@ function watch(client: pg.PoolClient, { names, atBegin, answerMs }: SessionUse):
     }
   };
   return {
-    // Only streamed queries come as cursors, and there are none.
+    // Cursors are only for streamed queries, and there are none.
     query: query as unknown as PostgresPoolClient["query"],
     release: () => {
       client.off("error", onError);
@@ -187,7 +186,7 @@ function watch(client: pg.PoolClient, { names, atBegin, answerMs }: SessionUse):
   };
 }
 
-/** Without a word to the server, which may never read it. */
+/** Closes the socket without a message to the server, which may never read it. */
 export function drop(client: pg.PoolClient): void {
   (client as unknown as pg.Client).connection.stream.destroy();
 }

@@ -6,22 +6,22 @@ import type { Clock, Timer } from "../../kit/clock.ts";
 import { clientClass } from "./hosts.ts";
 
 const CHANNEL = "millrace_changes";
-/** At most one hint is sent in this time, however many changes there are: each costs every service a look. */
+/** The shortest time between two hints: each makes every service read the changes. */
 const SEND_EVERY_MS = 20;
-/** So often it makes sure that it still hears: a connection may die without a word, and a pooler may carry none. */
+/** How often it checks that it still gets notifications: a connection may die silently, or a pooler may not forward them. */
 const CHECK_EVERY_MS = 30_000;
-/** So long its own word may be on its way, and a connection may take to be made. */
-const HEARD_WITHIN_MS = 5_000;
+/** How long its own notification, or making a connection, may take. */
+const ANSWER_MS = 5_000;
 const FIRST_GAP_MS = 250;
 const LONGEST_GAP_MS = 30_000;
 
 /**
- * One connection by which services tell each other that something was changed (`NOTIFY`), made once somebody listens.
- * It is only ever quicker than looking: where it is lost, or leads through a pooler that carries no notifications, it
- * is made anew with growing gaps, and hints are lost meanwhile.
+ * A connection on which services tell each other that something has changed (`NOTIFY`), opened for the first listener. It
+ * is only an optimisation: if it is lost, or its pooler does not forward notifications, it is reopened with backoff, and
+ * hints are lost in the meantime.
  */
 export class HintLine {
-  /** Tells its own word from others'. A process number would not: a pooler gives out its own. */
+  /** Identifies its own notifications. A process id would not: a pooler has its own. */
   readonly #id = randomUUID();
   readonly #url: string;
   readonly #client: typeof Client;
@@ -29,7 +29,7 @@ export class HintLine {
   readonly #listeners = new Set<() => void>();
   #connection: Client | null = null;
   #connecting: Promise<void> | null = null;
-  /** Since it last heard itself. */
+  /** Since its last own notification arrived. */
   #failures = 0;
   #again: Timer | null = null;
   #check: Timer | null = null;
@@ -43,21 +43,21 @@ export class HintLine {
     this.#clock = clock;
   }
 
-  /** Calls back at each word of another service, until what it returns is called. */
+  /** Calls back at each notification of another service; returns a function that stops this. */
   listen(onHint: () => void): () => void {
     this.#listeners.add(onHint);
     this.#connecting ??= this.#connect();
     return () => void this.#listeners.delete(onHint);
   }
 
-  /** Tells the others, unless that was done just now: then a moment later, once. */
+  /** Notifies the other services, at most once in `SEND_EVERY_MS`. */
   send(): void {
     this.#isDue = true;
     if (this.#sending || this.#isClosed) return;
     this.#sendNow();
   }
 
-  /** At once: where the network is cut, a farewell would be waited for as long as TCP tries to send it. */
+  /** Closes the socket at once: without a network, TCP would retry a final message for a long time. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const timer of [this.#again, this.#sending]) timer?.cancel();
@@ -74,7 +74,7 @@ export class HintLine {
     });
   }
 
-  /** On the connection that listens: its own word comes back by it. */
+  /** Uses the listening connection, so that its own notification comes back. */
   #notify(): void {
     const connection = this.#connection;
     if (!connection) return;
@@ -85,16 +85,16 @@ export class HintLine {
     const connection = new this.#client({
       connectionString: this.#url,
       application_name: "millrace",
-      connectionTimeoutMillis: HEARD_WITHIN_MS,
-      query_timeout: HEARD_WITHIN_MS,
+      connectionTimeoutMillis: ANSWER_MS,
+      query_timeout: ANSWER_MS,
       keepAlive: true,
-      keepAliveInitialDelayMillis: HEARD_WITHIN_MS,
+      keepAliveInitialDelayMillis: ANSWER_MS,
     });
     connection.on("error", () => this.#lose(connection));
     connection.on("end", () => this.#lose(connection));
     connection.on("notification", ({ payload }) => {
       if (this.#connection !== connection) return;
-      if (payload === this.#id) this.#hearItself();
+      if (payload === this.#id) this.#confirm();
       else this.#tell();
     });
     this.#connection = connection;
@@ -106,35 +106,35 @@ export class HintLine {
       return;
     }
     if (this.#isClosed || this.#connection !== connection) return;
-    // What was said before it listened.
+    // For changes before it listened.
     this.#tell();
-    this.#prove();
+    this.#verify();
   }
 
   #tell(): void {
     for (const onHint of this.#listeners) onHint();
   }
 
-  /** Says something, and gives the connection up unless it hears that. */
-  #prove(): void {
+  /** Sends a notification, and drops the connection if it does not come back. */
+  #verify(): void {
     const connection = this.#connection;
     if (!connection) return;
     this.#check?.cancel();
-    this.#check = this.#clock.after(HEARD_WITHIN_MS, () => this.#lose(connection));
+    this.#check = this.#clock.after(ANSWER_MS, () => this.#lose(connection));
     this.#notify();
   }
 
-  #hearItself(): void {
+  #confirm(): void {
     this.#failures = 0;
     this.#check?.cancel();
-    this.#check = this.#clock.after(CHECK_EVERY_MS, () => this.#prove());
+    this.#check = this.#clock.after(CHECK_EVERY_MS, () => this.#verify());
   }
 
   #lose(connection: Client): void {
     if (this.#connection !== connection) return;
     this.#connection = null;
     this.#check?.cancel();
-    // Without a word to the server, which may never read it.
+    // Without a message to the server, which may never read it.
     connection.connection.stream.destroy();
     if (this.#isClosed) return;
     this.#failures += 1;

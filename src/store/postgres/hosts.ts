@@ -2,20 +2,19 @@ import { Client, DatabaseError } from "pg";
 import type { ClientConfig } from "pg";
 import { hostUrls } from "../../config/cluster-keys.ts";
 
-/** A host is waited for so long; all are asked at once, so that several are not waited for longer than one. */
+/** How long to wait for a host. All are asked at once, so several take no longer than one. */
 const ASK_MS = 1_500;
 
-/** None of several hosts takes writes: each is away, or a standby. */
+/** None of several hosts accepts writes: each is unreachable or a standby. */
 class NoWriterError extends Error {
-  /** As the server says when it cannot be connected to now. */
+  /** The code of a server that cannot accept connections now. */
   readonly code = "57P03";
 }
 
 /**
- * The client that connects to an address: `pg`'s own, or for one with several hosts a client that finds out first
- * which of them takes writes. A standby that is promoted is found by the next connection. While the host of the latest
- * connection takes writes it is used again, so that a host that comes back by mistake is not written to beside it;
- * without one, the first that is named.
+ * The client class for an address: `pg`'s own, or for several hosts a client that first finds the one that accepts writes.
+ * The next connection finds a promoted standby. The host of the latest connection is used as long as it accepts writes, so
+ * that another host that wrongly accepts them too gets none; at first, the hosts are preferred in their order.
  */
 export function clientClass(databaseUrl: string): typeof Client {
   const urls = hostUrls(databaseUrl);
@@ -40,7 +39,7 @@ export function clientClass(databaseUrl: string): typeof Client {
         const { url, host, port } = await findWriter([latest, ...urls.filter((each) => each !== latest)]);
         latest = url;
         Object.assign(this, { host, port });
-        // Whoever waited for this connection may have given it up meanwhile.
+        // The caller may have given up on this connection in the meantime.
         if (this.connection.stream.destroyed) throw new NoWriterError("timeout expired");
       } catch (error) {
         done(error as Error);
@@ -53,7 +52,7 @@ export function clientClass(databaseUrl: string): typeof Client {
 
 type Writer = Pick<Client, "host" | "port"> & { readonly url: string };
 
-/** The first of them that takes writes. */
+/** The first of them that accepts writes. */
 async function findWriter(urls: readonly string[]): Promise<Writer> {
   const reasons: unknown[] = [];
   for (const asked of urls.map(
@@ -74,7 +73,7 @@ async function askForWrites(url: string): Promise<Writer> {
     connectionTimeoutMillis: ASK_MS,
     query_timeout: ASK_MS,
   });
-  // One that breaks meanwhile is told of by what waits for it.
+  // A connection error is reported by the pending query.
   client.on("error", () => {});
   try {
     await client.connect();
@@ -90,14 +89,14 @@ async function askForWrites(url: string): Promise<Writer> {
 }
 
 const WAIT_MS = 5_000;
-/** No limit that anybody would set: a session that has it was given it here. */
+/** An unlikely value: a session that has it got it here. */
 const ASKED_MS = 12_345;
-/** So PgBouncer refuses what it does not know; told to ignore that, it does not pass it on. */
+/** PgBouncer's answer to an unknown setting; if configured to ignore the setting, it does not forward it. */
 const REFUSED = "08P01";
 
 /**
- * Whether a session has the settings that it is begun with. Not where a pooler lends it out for one transaction at a
- * time: the next one is another's.
+ * Whether a session keeps the settings that it starts with. It does not if a pooler lends sessions for one transaction at a
+ * time.
  */
 export async function keepsSettings(databaseUrl: string, client: typeof Client): Promise<boolean> {
   const connection = new client({
@@ -107,7 +106,7 @@ export async function keepsSettings(databaseUrl: string, client: typeof Client):
     query_timeout: WAIT_MS,
     statement_timeout: ASKED_MS,
   });
-  // What breaks is told by what waits for it.
+  // A connection error is reported by the pending query.
   connection.on("error", () => {});
   try {
     await connection.connect();

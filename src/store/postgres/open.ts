@@ -8,7 +8,7 @@ import { PROBE_BYTES, meta } from "../meta.ts";
 import { operationNamed } from "../operations.ts";
 import type { Schema } from "../schema/schema.ts";
 import type { PoolLimits } from "./connections.ts";
-import { Connections, reachOf } from "./connections.ts";
+import { Connections, targetOf } from "./connections.ts";
 import { HintLine } from "./hint-line.ts";
 import { clientClass, keepsSettings } from "./hosts.ts";
 import { isConflict, isOfStorage, isSilence, isTimeout, translateError } from "./errors.ts";
@@ -18,45 +18,45 @@ import { bringUpToDate } from "./upgrade.ts";
 import type { UpgradeReports } from "./upgrade.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 
-/** Of what is in conflict with another transaction. The server may take a second to see that two wait for each other. */
+/** Attempts of a transaction with conflicts. The server may take a second to detect a deadlock. */
 const MAX_TRIES = 3;
 const RETRY = { headers: { "retry-after": "5" } };
 
-/** Postgres could not be used at the start; the message names the server, never the password. */
+/** Postgres could not be used at the start. The message names the server, never the password. */
 export class UnreachableError extends Error {
   constructor(databaseUrl: string, cause: Error) {
     const addresses = hostUrls(databaseUrl).map((each) => {
       const { hostname, port, pathname } = new URL(each);
       return `${decodeURIComponent(hostname)}${port && `:${port}`}${pathname}`;
     });
-    // Where a name has several addresses Node reports all their failures at once, with no message.
+    // If a name has several addresses, Node reports all their failures at once, without a message.
     const reason = cause instanceof AggregateError ? String(cause.errors[0]) : cause.message;
     super(`cannot use the Postgres database ${addresses.join(", ")}: ${reason}`, { cause });
     this.name = "UnreachableError";
   }
 }
 
-// Each kind has connections of its own: what takes long in one never takes up those of another.
+// Each kind has its own connections, so that slow operations of one kind never use those of another.
 const HEAVY: PoolLimits = { max: 2, waitMs: HEAVY_READ_MS, statementMs: HEAVY_READ_MS };
-/** One for each lane; a probe is answered in this time, or not. */
+/** One connection for each lane. */
 const PROBES: PoolLimits = { max: 2, waitMs: 2_000, statementMs: 1_900, answerMs: 2_000 };
 
 type PostgresOpening = UpgradeReports & {
-  /** Where the server is reached without a pooler; null: at the same address. */
+  /** The address of the server without a pooler; null: the same address. */
   readonly databaseDirectUrl?: string | null;
-  /** It is only read, as it is. */
+  /** Only reads the database, without migrating it. */
   readonly isReadOnly?: boolean;
 };
 
-/** Opens a database on a Postgres server; each write is a transaction of its own. */
+/** Opens a database on a Postgres server. Each write is its own transaction. */
 export async function openPostgres(databaseUrl: string, opening: PostgresOpening = {}): Promise<Backend> {
-  const reach = reachOf(databaseUrl, await prepare(databaseUrl, opening));
+  const target = targetOf(databaseUrl, await prepare(databaseUrl, opening));
   const byKind = <Kind extends string>(limits: Readonly<Record<Kind, PoolLimits>>) =>
-    new Map((Object.keys(limits) as Kind[]).map((kind) => [kind, new Connections(reach, limits[kind])]));
+    new Map((Object.keys(limits) as Kind[]).map((kind) => [kind, new Connections(target, limits[kind])]));
   const reads = byKind(READ_LIMITS);
   const writes = byKind(WRITE_LIMITS);
-  const heavy = new Connections(reach, HEAVY);
-  const probes = new Connections(reach, PROBES);
+  const heavy = new Connections(target, HEAVY);
+  const probes = new Connections(target, PROBES);
   const hints = new HintLine(opening.databaseDirectUrl ?? databaseUrl);
   const running = new Set<Promise<unknown>>();
   const track = <Result>(call: Promise<Result>): Promise<Result> => {
@@ -70,7 +70,7 @@ export async function openPostgres(databaseUrl: string, opening: PostgresOpening
       const { mode, isHeavy } = operationNamed(name);
       const light = mode === "read" ? reads.get(readKind(name))! : writes.get(writeKind(name))!;
       const { db } = isHeavy(packed as never) ? heavy : light;
-      return track(run(db, { name, packed, isInTransaction: !reach.keepsSettings }, () => hints.send()));
+      return track(run(db, { name, packed, isInTransaction: !target.keepsSettings }, () => hints.send()));
     },
     listen: (onHint) => hints.listen(onHint),
     probe: (lane) => track(probe(sessionOn(probes.db), lane)),
@@ -79,7 +79,7 @@ export async function openPostgres(databaseUrl: string, opening: PostgresOpening
       for (const connections of ofLane) connections.abandon();
     },
     close: async () => {
-      // A call that still waits for a connection would wait for ever once the pool ends.
+      // A call that waits for a connection would wait forever after the pool ends.
       await Promise.allSettled(running);
       const all = [...reads.values(), ...writes.values(), heavy, probes];
       await Promise.all([hints.close(), ...all.map((connections) => connections.close())]);
@@ -87,7 +87,7 @@ export async function openPostgres(databaseUrl: string, opening: PostgresOpening
   };
 }
 
-/** Does what has to be done before the first call; says whether sessions keep their settings. */
+/** Prepares the database for the first call; returns whether sessions keep their settings. */
 async function prepare(databaseUrl: string, opening: PostgresOpening): Promise<boolean> {
   const { databaseDirectUrl, isReadOnly } = opening;
   let url = databaseDirectUrl ?? databaseUrl;
@@ -112,7 +112,7 @@ async function probe(session: Session, lane: Lane): Promise<void> {
 type OperationCall = {
   readonly name: string;
   readonly packed: unknown;
-  /** Whatever it is: only in a transaction does it have limits of time. */
+  /** Reads too: they have time limits only in a transaction. */
   readonly isInTransaction: boolean;
 };
 
@@ -124,7 +124,7 @@ async function run(
   const { mode, isHeavy, run } = operationNamed(name);
   const once = async (): Promise<unknown> => {
     if (mode !== "write" && !isInTransaction) return await run(sessionOn(db), packed as never);
-    // Whatever the server's default is: writes count on seeing what they waited for.
+    // Whatever the server's default is: writes need to see what they waited for.
     const transaction = db.transaction().setIsolationLevel("read committed");
     let isNoted = false;
     const session = (begun: Kysely<Schema>) => ({ ...sessionOn(begun), tellOthers: () => (isNoted = true) });
@@ -150,7 +150,7 @@ function sessionOn(db: Kysely<Schema>): Session {
     databaseNow: sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`,
     tellOthers: null,
     usageSlot: USAGE_SLOT,
-    // Its own vacuum looks after that.
+    // Postgres vacuums its files itself.
     freeBytes: () => 0,
     giveBack: () => {},
     shareLock: sql`for share`,

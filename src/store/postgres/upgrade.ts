@@ -6,43 +6,43 @@ import type { Migrations } from "../schema/migrate.ts";
 import { POSTGRES_DIALECT } from "../schema/tables.ts";
 import type { Schema } from "../schema/schema.ts";
 import type { PoolLimits } from "./connections.ts";
-import { Connections, reachOf } from "./connections.ts";
+import { Connections, targetOf } from "./connections.ts";
 
-/** Why a migration has to wait: for another service that migrates, or for who uses the tables. */
+/** Why a migration waits: another service is migrating, or a table is in use. */
 export type UpgradeWait = "another" | "tables";
 
 export type UpgradeReports = {
-  /** A database of an earlier release is about to be changed, which may take long: the names of the migrations. */
+  /** A database of an earlier release will be changed, which may take long: the names of the migrations. */
   readonly onUpgrade?: ((names: readonly string[]) => void) | undefined;
   readonly onUpgradeWait?: ((reason: UpgradeWait) => void) | undefined;
 };
 
 const LIMITS: PoolLimits = { max: 1, waitMs: 5_000, statementMs: null };
-/** That of Kysely. It never changes: services of all releases wait for each other by it. */
+/** Kysely's lock. It never changes: services of all releases use it. */
 const LOCK = sql.raw("3853314791062309107");
 /**
- * So long a table is waited for. Whoever wants to use it meanwhile waits behind the migration: less than the services
- * that go on give a statement.
+ * How long to wait for a table. Its users queue behind the migration, so this is shorter than the time limit of running
+ * services' statements.
  */
 const TABLE_MS = 1_500;
-/** They get so long to be done before the next try. */
+/** How long to wait before the next attempt. */
 const GAP_MS = 1_000;
-/** A session that is in use is done soon; one that is not after 5 s is left alone. */
+/** A busy session is done soon; one that is busy for 5 s is left alone. */
 const RENEW_TRIES = 50;
 const RENEW_GAP_MS = 100;
 const LOCK_TIMEOUT = "55P03";
 
 /**
- * Brings a database to this release's schema while services of the release before go on: by one service at a time, in
- * one transaction. A large table takes as long as it takes; one that is in use is not waited for, but tried again.
+ * Brings a database to this release's schema, one service at a time and in one transaction, while services of the previous
+ * release continue. A large table may take long; if a table is in use, the migration is retried.
  */
 export async function bringUpToDate(
   databaseUrl: string,
   reports: UpgradeReports,
   migrations?: Migrations,
 ): Promise<void> {
-  // Of the session nothing is asked: this address may lead through a pooler, too.
-  const connections = new Connections(reachOf(databaseUrl, false), LIMITS);
+  // Uses no session settings: this address may lead through a pooler too.
+  const connections = new Connections(targetOf(databaseUrl, false), LIMITS);
   let isChanged = false;
   const onUpgrade = (names: readonly string[]): void => {
     isChanged = true;
@@ -60,8 +60,8 @@ export async function bringUpToDate(
 }
 
 /**
- * Ends sessions of other services that were there before, while they do nothing: what they have prepared may ask for
- * all columns of a table that has more now, and Postgres refuses that. The release before would fail with it each time.
+ * Ends older idle sessions of other services: their prepared statements may select all columns of a table that has more
+ * columns now, which Postgres refuses. The previous release would fail each time.
  */
 async function renewSessions(db: Kysely<Schema>): Promise<void> {
   const { rows } = await sql<{ now: string }>`select clock_timestamp()::text as now`.execute(db);
@@ -84,7 +84,7 @@ async function isDone(
   migrations: Migrations | undefined,
 ): Promise<boolean> {
   try {
-    // Whatever the server's default is: it has to see what was done while it waited for the lock.
+    // Whatever the server's default is: the migration has to see what was committed while it waited for the lock.
     const transaction = db.transaction().setIsolationLevel("read committed");
     await transaction.execute(async (begun) => await migrateAlone(begun, reports, migrations));
     return true;
@@ -94,7 +94,7 @@ async function isDone(
   }
 }
 
-/** The lock is held until all of it is committed, also where a pooler gives the session to another then. */
+/** Holds the lock until everything is committed, also if a pooler lends the session to another client then. */
 async function migrateAlone(
   db: Kysely<Schema>,
   { onUpgrade, onUpgradeWait }: UpgradeReports,

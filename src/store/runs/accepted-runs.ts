@@ -48,7 +48,7 @@ export const keys = {
   ),
 };
 
-/** A run that has begun; null for an owner when it is queued, so that anyone may claim it. */
+/** An accepted run; its owner is null if it is queued, so that any node may claim it. */
 export type AcceptedRun = { readonly run: Run; readonly payload: Payload; readonly owner: string | null };
 
 type PackedAccepts = { readonly runs: ColumnBatch; readonly payloads: PackedPayloads };
@@ -70,7 +70,7 @@ export function acceptedRows({ runs, payloads }: PackedAccepts): ColumnInsert[] 
   return [{ table: "runs", batch: runs }, ...payloadRows(payloads)];
 }
 
-/** The error of a run that was refused: it stands where the run would be, so that it can never be stored. */
+/** The error of a refused run, whose record is stored so that the run itself can never be. */
 const REFUSED = "storage_unavailable";
 const REFUSAL: RunFate = {
   state: "failure",
@@ -91,7 +91,7 @@ export function packRefusals(accepted: readonly AcceptedRun[]): PackedRefusals {
   return { runs: packRuns(refused), keys: refused.map(({ appNumber, id }) => ({ appNumber, id })) };
 }
 
-/** Takes the places of runs that are not stored; returns the ids of all that were refused, now or before. */
+/** Stores refusals of runs that are not stored; returns the ids of all that were refused, now or before. */
 export async function refuseRuns(session: Session, { runs, keys }: PackedRefusals): Promise<string[]> {
   await session.insertCounted([{ table: "runs", batch: runs }]);
   const rows = await session.db
@@ -128,7 +128,7 @@ type PackedKeyed = PackedAccepts & {
   readonly expiredAt: number;
 };
 
-/** What a key's second use meets: nothing, a run of the same request, or of another. */
+/** The result of a request with a key: accepted, or the key belongs to a run of the same or of a different request. */
 type KeyedResult =
   | { readonly kind: "accepted" }
   | { readonly kind: "same"; readonly runId: string }
@@ -143,7 +143,7 @@ export function packKeyed({ accepted, keyHash, fingerprint, now, keptMs }: Keyed
   };
 }
 
-/** Takes the key and stores the run, or says whose the key is. */
+/** Takes the key and stores the run, or returns the run that has the key. */
 export async function acceptKeyed(session: Session, packed: PackedKeyed): Promise<KeyedResult> {
   const { key } = packed;
   for (;;) {
@@ -157,14 +157,14 @@ export async function acceptKeyed(session: Session, packed: PackedKeyed): Promis
       .where("appNumber", "=", key.appNumber)
       .where("keyHash", "=", key.keyHash)
       .executeTakeFirst();
-    // Swept away between the two statements: the key is free now.
+    // Removed between the two statements: the key is free now.
     if (!holder) continue;
     const isSame = Buffer.compare(holder.fingerprint, key.fingerprint) === 0;
     return isSame ? { kind: "same", runId: uuidText(holder.runId) } : { kind: "different" };
   }
 }
 
-/** One statement, so that of two at the same moment the second waits for the first, and then loses. */
+/** One statement, so that of two concurrent requests the second waits for the first, and then fails. */
 async function takeKey({ db }: Session, { key, expiredAt }: PackedKeyed): Promise<boolean> {
   const taken = await db
     .insertInto("idempotencyKeys")

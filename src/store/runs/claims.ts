@@ -154,7 +154,12 @@ export const claims = {
       .where("owner", "=", owner);
     const rows = await (appNumber === null ? running : running.where("appNumber", "=", appNumber)).execute();
     const held = rows.filter((row) => !isFileRun(row));
-    return held.map(({ functionName: _, id, ...row }) => ({ ...row, id: uuidText(id) }));
+    return held.map(({ appNumber: number, id, fence, attempt }) => ({
+      appNumber: number,
+      id: uuidText(id),
+      fence,
+      attempt,
+    }));
   }),
 
   /** Puts runs that their claimers still hold back into the queue. */

@@ -17,14 +17,14 @@ export type EndedRun = {
   readonly part: TranscriptPart | null;
 };
 
-/** Ended runs on their way to the store. Packed they hold nothing of the calls they come from. */
+/** Ended runs to be stored, packed so that they keep nothing of their calls in memory. */
 export type EndedBatch = {
   readonly runs: ColumnBatch;
   readonly payloads: ColumnBatch | null;
   readonly parts: ColumnBatch | null;
 };
 
-/** Takes ended runs apart. */
+/** Packs ended runs. */
 export function packEnded(ended: readonly EndedRun[]): EndedBatch {
   const runs: Run[] = [];
   const kept: { run: Run; payload: Payload }[] = [];
@@ -36,16 +36,16 @@ export function packEnded(ended: readonly EndedRun[]): EndedBatch {
   }
   return {
     runs: packRuns(runs),
-    // None is so large that it would lie in a blob.
+    // None is large enough to be in a blob.
     payloads: kept.length > 0 ? packPayloads(kept).rows : null,
     parts: parts.length > 0 ? packParts(parts) : null,
   };
 }
 
-/** All of them as one. */
+/** Joins batches into one. */
 export function joinEnded(batches: readonly EndedBatch[]): EndedBatch {
   const [only] = batches;
-  // Large payloads come alone, and are not copied for nothing.
+  // A large payload is in a batch of its own, and is not copied.
   if (only && batches.length === 1) return only;
   return {
     runs: joinBatches(batches.map(({ runs }) => runs)),
@@ -59,12 +59,12 @@ function joinSome(batches: readonly (ColumnBatch | null)[]): ColumnBatch | null 
   return some.length > 0 ? joinBatches(some) : null;
 }
 
-/** Frees the memory of a batch that nobody needs any more. */
+/** Frees the memory of a batch. */
 export function discardEnded(batch: EndedBatch): void {
   for (const buffer of buffersOf(batch)) buffer.transfer(0);
 }
 
-/** A run among them, with a copy of its payload, which outlives them. */
+/** A run of the batch with a copy of its payload, which outlives the batch. */
 export function findEnded(
   { runs, payloads }: EndedBatch,
   { appNumber, id }: RunKey,
@@ -81,12 +81,12 @@ export function findEnded(
   };
 }
 
-/** The row with that id, the first of its UUIDs; -1 where there is none. */
+/** The index of the row with that id, which is its first UUID; -1 if there is none. */
 function findRow({ rowCount, uuids: { names, bytes } }: ColumnBatch, id: string): number {
   const wanted = uuidBytes(id);
   for (let row = 0; row < rowCount; row++) {
     const at = row * names.length * UUID_BYTES;
-    // From the end: ids of one moment begin alike.
+    // From the end: ids of the same time begin with the same bytes.
     let i = UUID_BYTES - 1;
     while (i >= 0 && bytes[at + i] === wanted[i]) i -= 1;
     if (i === -1) return row;
@@ -94,7 +94,7 @@ function findRow({ rowCount, uuids: { names, bytes } }: ColumnBatch, id: string)
   return -1;
 }
 
-/** The rows of ended runs, and of all that is kept of them. */
+/** The rows to insert. */
 export function endedRows({ runs, payloads, parts }: EndedBatch): ColumnInsert[] {
   return [
     { table: "runs", batch: runs },

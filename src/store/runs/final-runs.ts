@@ -14,17 +14,17 @@ import { packParts } from "./transcripts.ts";
 
 type Result = {
   readonly bytes: Uint8Array | null;
-  /** Holds them instead. */
+  /** Contains them instead. */
   readonly blob?: PayloadBlob | undefined;
   readonly contentType: string | null;
 };
 
 type FinalRun = {
-  /** As it is from now on; what was fixed when it was accepted stays as it is stored. */
+  /** Its final record; columns that were fixed when it was accepted stay unchanged. */
   readonly run: Run;
-  /** Null: nothing is kept, neither the input nor what there is of its transcript. */
+  /** Null: nothing is kept, and the input and the transcript are removed. */
   readonly result: Result | null;
-  /** Of a run that was accepted without it; else what is stored stays. */
+  /** For a run that was accepted without it. */
   readonly input?: Uint8Array | null;
   /** The last part of its transcript. */
   readonly part: TranscriptPart | null;
@@ -43,11 +43,11 @@ type PackedFinals = {
   readonly runs: ColumnBatch;
   readonly results: Sparse | null;
   readonly inputs: Sparse | null;
-  /** Those of which no payload is kept. */
+  /** Runs without a stored payload. */
   readonly bare: readonly { readonly index: number; readonly key: RunKey }[];
   readonly parts: Sparse | null;
   readonly deliveries: Sparse | null;
-  /** Which blobs hold results and bodies. A name too many does no harm. */
+  /** The blobs of results and bodies. Extra rows are harmless. */
   readonly blobs: ColumnBatch | null;
 };
 
@@ -63,7 +63,7 @@ const RESULT = {
   uuids: { id: ({ run }: FinalRun) => run.id },
   blobs: { result: ({ result }: FinalRun) => result?.bytes ?? null },
 };
-/** Of batches with large results: all others are written as if there were none. */
+/** For batches with a large result. */
 const RESULT_WITH_BLOBS = {
   ...RESULT,
   numbers: { ...RESULT.numbers, resultBytes: ({ result }: FinalRun) => result?.blob?.bytes ?? null },
@@ -84,7 +84,7 @@ export function packFinished(finished: readonly FinishedClaim[]): PackedFinals {
   return { runs: packColumns(finished, FINISHED), ...packKept(finished) };
 }
 
-/** Ends the runs that are still held as the batch says; returns their ids. */
+/** Ends the runs that are still held; returns their ids. */
 export async function finishClaims(session: Session, packed: PackedFinals): Promise<string[]> {
   const passed = await session.updateColumns("runs", packed.runs, {
     match: [...KEY, "fence", "owner"],
@@ -175,7 +175,7 @@ async function writeKept(session: Session, packed: PackedFinals, passed: readonl
   let bytes = 0;
   if (packed.results) {
     const results = passedOf(packed.results);
-    // The caller's secret goes on with the delivery, and is kept nowhere else.
+    // The caller's secret is in the delivery now, and is stored nowhere else.
     const stored = await session.updateColumns("payloads", results, {
       match: KEY,
       set: { sealedSecret: null },

@@ -35,7 +35,7 @@ async function newestRows(session: Session, query: Newest): Promise<ListedRow[]>
   const heads = await newestOfEachApp(session, query);
   if (heads.length === 0) return [];
   const apps = sql.join(heads.map(({ number }) => number));
-  // Whatever is older than that many newest runs of apps is not among the newest.
+  // Runs older than the newest runs of that many apps are not among the newest.
   const floor = heads.length < size ? Buffer.alloc(16) : heads.at(-1)!.id;
   const isNewer = sql`r.id >= ${floor} and ${isFound(session, query)}`;
   const { rows } = await sql<ListedRow>`
@@ -93,28 +93,28 @@ export type RunFilter = {
   readonly fromMs?: number;
   /** Accepted before that time. */
   readonly toMs?: number;
-  /** Only runs older than this one: where the page before ended. */
+  /** Only runs older than this one: the `next` of the page before. */
   readonly before?: string;
 };
 
-/** Some runs, newest first. `next` is where the page after it begins, which may be short too; null at the end. */
+/** Some runs, newest first. `next` is where the next page begins, null at the end; any page may be short. */
 export type RunPage = { readonly runs: Run[]; readonly next: string | null };
 
-/** A stretch of runs that was looked at: what was wanted of it, and its last id; null where nothing is older. */
+/** Runs that were read: those that match, and the last id; null if there are no older runs. */
 type Stretch = { readonly rows: readonly ListedRow[]; readonly last: Uint8Array | null };
 
 /**
- * How many runs are looked at for what no index finds, stretch by stretch: most pages are full after the first. All
- * of them take 20 ms; then a page is given as it is.
+ * How many runs are read, step by step, if no index covers the filter: most pages are full after the first step. All steps
+ * take 20 ms; after that, the page is returned even if it is not full.
  */
 const APP_STRETCHES = [500, 4_500, 15_000];
-/** Over all apps of a project: these are merged from many places. */
+/** The same for all apps of a project, whose runs have to be merged. */
 const PROJECT_STRETCHES = [200, 400, 400];
 
-/** Runs that are sent in one piece without holding anybody up. */
+/** So many runs are sent at once without delaying others. */
 const SHORT_PAGE = 100;
 
-/** Whether a page of an app's runs takes long to find, or to send. */
+/** Whether a page of an app's runs takes long to find or to send. */
 export function isLongPage(filter: RunFilter): boolean {
   return filter.limit > SHORT_PAGE || isLookedThrough(filter);
 }
@@ -176,7 +176,7 @@ export async function pageOfProject(
   });
 }
 
-/** Goes from stretch to stretch until the page is full, the runs are at an end, or enough was looked at. */
+/** Reads step by step until the page is full, there are no more runs, or enough were read. */
 async function pageOf(
   { limit, before }: RunFilter,
   sizes: readonly number[],

@@ -6,12 +6,11 @@ import { identifyLater, isSame } from "./connection.ts";
 import type { FileIdentity } from "./connection.ts";
 import type { ThreadClient } from "./thread-client.ts";
 
-/** A thread that reads the database for a check, and nothing else. */
 type CheckThread = Pick<ThreadClient, "call" | "close">;
 
 const READ_AHEAD_BYTES = 1024 * 1024;
 
-/** What is known against the file of an open database. Damage stays known; a file that comes back is trusted again. */
+/** The condition of an open database's file. Damage is permanent; a lost file that is put back is trusted again. */
 export class SqliteFile implements DatabaseFile {
   readonly #path: string;
   readonly #identity: FileIdentity;
@@ -21,7 +20,7 @@ export class SqliteFile implements DatabaseFile {
   #isClosed = false;
   #checking: Promise<void> | null = null;
   #looking: Promise<void> | null = null;
-  /** Open for as long as SQLite has the file: to close any descriptor of it drops this process's locks on it. */
+  /** Open as long as SQLite has the file open: closing any descriptor of it drops this process's locks on it. */
   #handle: FileHandle | null = null;
 
   constructor(path: string, identity: FileIdentity, openThread: () => CheckThread) {
@@ -35,7 +34,7 @@ export class SqliteFile implements DatabaseFile {
     return this.#isInPlace ? null : lossFault(this.#path);
   }
 
-  /** SQLite has found damage while it did something else. */
+  /** Records damage that SQLite found during an operation. */
   noteDamage(problem: string): void {
     this.#problem ??= problem;
   }
@@ -44,7 +43,7 @@ export class SqliteFile implements DatabaseFile {
     return (await stat(this.#path)).size;
   }
 
-  /** One look at a time: on a disk that hangs each would hold one of the process's few file threads. */
+  /** One at a time: on a disk that hangs, each would block one of the process's few file threads. */
   async look(): Promise<void> {
     this.#looking ??= this.#look().finally(() => (this.#looking = null));
     await this.#looking;
@@ -55,13 +54,13 @@ export class SqliteFile implements DatabaseFile {
     await this.#checking;
   }
 
-  /** Waits for the step of a check that is under way: SQLite cannot be interrupted. */
+  /** Waits for the current step of a check: SQLite cannot be interrupted. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#checking?.catch(() => {});
   }
 
-  /** After the last connection is closed. */
+  /** To be called after the last connection is closed. */
   async release(): Promise<void> {
     await this.#handle?.close();
   }
@@ -71,8 +70,8 @@ export class SqliteFile implements DatabaseFile {
   }
 
   /**
-   * Brings the file into the page cache in the order of its bytes. A check reads pages in the order of their keys: 247 MB
-   * that were not cached took it 5.6 s by itself, and 1.7 s after this.
+   * Reads the file into the page cache sequentially. A check reads pages in the order of their keys: 247 MB that were not
+   * cached took 5.6 s, and 1.7 s after this.
    */
   async #readAhead(): Promise<void> {
     this.#handle ??= await open(this.#path, "r");
@@ -81,7 +80,7 @@ export class SqliteFile implements DatabaseFile {
       if ((await this.#handle.read(buffer, 0, buffer.length, at)).bytesRead < buffer.length) return;
   }
 
-  /** In a thread of its own, which is gone afterwards: no read waits for it. */
+  /** Runs in a temporary thread: no read waits for it. */
   async #check(inSteps: boolean): Promise<void> {
     if (this.#isClosed) return;
     if (!inSteps) await this.#readAhead().catch(() => {});
@@ -96,7 +95,7 @@ export class SqliteFile implements DatabaseFile {
         return;
       }
     } catch (error) {
-      // Some damage keeps the check itself from going on; it is noted by now.
+      // Some damage stops the check itself; it was recorded.
       if (!(error instanceof DamagedStorage)) throw error;
     } finally {
       await thread.close();

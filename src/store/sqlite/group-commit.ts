@@ -7,14 +7,14 @@ import { toFailure, translateCommitError, translateError } from "./messages.ts";
 import type { Reply, Request } from "./messages.ts";
 import type { SqliteSession } from "./session.ts";
 
-// What waits when a transaction begins is all in it, and what comes while it is younger than this. Nothing is
-// waited for: under load the time of the last commit gathers the next batch, and a lone write is not delayed.
+// A transaction includes all writes that wait when it begins, and those that arrive during this time. It waits for none:
+// under load, the next batch gathers during a commit, and a single write is not delayed.
 const JOIN_MS = 2;
 
 /**
- * Runs waiting writes as one transaction, a savepoint each, and returns their answers once all of it is on
- * disk, in the files at the database's path. A write that fails takes back only itself; a fault of the storage fails
- * them all, with `in_doubt` where they may be on the disk all the same, and leaves the database ready for the next batch.
+ * Runs waiting writes as one transaction with a savepoint for each, and returns their replies once all of it is on disk,
+ * in the files at the database's path. A write that fails rolls back only itself; a storage error fails all of them, with
+ * `in_doubt` if they may be on disk nevertheless. The database is then ready for the next batch.
  */
 export async function commitTogether(
   session: SqliteSession,
@@ -31,7 +31,7 @@ export async function commitTogether(
   if (!session.isInPlace()) return failAll(batch, lostStorage());
   try {
     database.exec("begin immediate");
-    // The batch grows while it is walked.
+    // The batch grows during the loop.
     for (const request of batch) {
       replies.push(await runInSavepoint(session, request));
       const joining = clock.monotonic() < joinUntil ? next() : null;
@@ -39,7 +39,7 @@ export async function commitTogether(
     }
     isCommitting = true;
     database.exec("commit");
-    // Committed to files that somebody may still put back, or that are gone with this process.
+    // Committed to files that may be put back, or lost when this process ends.
     return session.isInPlace() ? replies : failAll(batch, new AppError("in_doubt", {}, lostStorage()));
   } catch (error) {
     if (database.isTransaction) database.exec("rollback");
@@ -62,7 +62,7 @@ async function runInSavepoint(session: SqliteSession, request: Request): Promise
     return { id, result };
   } catch (error) {
     const translated = translateError(error);
-    // SQLite may have given up the whole transaction by itself; the answers so far would then be untrue.
+    // SQLite may have rolled back the whole transaction; then the replies so far are wrong.
     const isStorageFault = translated instanceof AppError && translated.code === "storage_unavailable";
     if (isStorageFault || !database.isTransaction) throw error;
     database.exec("rollback to operation");

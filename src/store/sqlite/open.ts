@@ -16,8 +16,8 @@ import { ThreadClient } from "./thread-client.ts";
 const HEAVY_IDLE_MS = 20_000;
 
 /**
- * Opens `millrace.db` in the data directory, with a thread that writes and one that reads; a second one that reads
- * what takes long is there only while it is needed.
+ * Opens `millrace.db` in the data directory with a thread for writes and one for reads. A second thread, for heavy reads,
+ * runs only while it is needed.
  */
 export async function openSqlite(dataDir: string): Promise<Backend> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
@@ -30,7 +30,7 @@ export async function openSqlite(dataDir: string): Promise<Backend> {
   let another: () => ThreadClient;
   try {
     await writer.open();
-    // After the writer, which makes the file and its tables.
+    // After the writer, which creates the file and its tables.
     await reader.open();
     const identity = identify(path);
     if (!identity) throw lostStorage();
@@ -55,25 +55,25 @@ export async function openSqlite(dataDir: string): Promise<Backend> {
       const deadlineMs = threadsMs() + HEAVY_READ_MS;
       return heavyReader.use((client) => client.call(name, packed, { deadlineMs }));
     },
-    // Behind all that waits in that thread: when it is answered, so was everything before it.
+    // Queued behind all earlier calls of that thread: its reply means that they were answered.
     probe: (lane) =>
       (lane === "read"
         ? reader.call("meta.get", "instance_id")
         : writer.call("meta.prove", PROBE_BYTES)
       ).catch(() => {}),
-    // A thread that waits for its disk cannot be told anything, and does what it was asked once the disk is back.
+    // A thread that waits for its disk cannot be interrupted, and continues once the disk answers.
     abandon: () => {},
     file,
     close: async () => {
       await Promise.all([reader.close(), heavyReader.close(), file.close()]);
-      // The last connection to close folds the log into the database, and only the writer may.
+      // The last connection to close checkpoints the log, which only the writer may do.
       await writer.close();
       await file.release();
     },
   };
 }
 
-/** Opens the `millrace.db` of a data directory that no service has, to read it as it is. */
+/** Opens the `millrace.db` of a data directory that no service uses, only for reading. */
 export async function lookAtSqlite(dataDir: string): Promise<Backend> {
   const path = join(dataDir, "millrace.db");
   const reader = new ThreadClient(threadScript("store/sqlite/thread"), { mode: "look", path });
@@ -86,7 +86,7 @@ export async function lookAtSqlite(dataDir: string): Promise<Backend> {
   return {
     run: async (name, packed) => {
       if (operationNamed(name).mode !== "read")
-        throw new Error(`${name} would change what is only looked at`);
+        throw new Error(`${name} would change a database that is open for reading only`);
       return await reader.call(name, packed);
     },
     probe: () => reader.call("meta.get", "instance_id").catch(() => {}),

@@ -9,20 +9,20 @@ import type { FromThread, Reply, ThreadData, ToThread } from "./messages.ts";
 type Pending = { readonly resolve: (result: unknown) => void; readonly reject: (error: unknown) => void };
 
 type CallOptions = {
-  /** Is part of the argument, and is gone from this thread afterwards. */
+  /** Buffers of the input that are transferred to the thread. */
   readonly moved?: readonly ArrayBuffer[];
-  /** After which it is given up, by `threadsMs`. */
+  /** When the call times out, by `threadsMs`. */
   readonly deadlineMs?: number;
 };
 
 type ThreadEvents = {
-  /** SQLite has found its file damaged. */
+  /** SQLite has found damage in its file. */
   readonly onDamage?: (problem: string) => void;
 };
 
 /**
- * The near end of a database thread. Every call is answered: if the thread dies, all that wait are rejected
- * with `storage_unavailable`, or `in_doubt` where they wrote, and the next call starts a new one.
+ * Calls a database thread. Every call settles: if the thread dies, all pending calls reject with `storage_unavailable`, or
+ * `in_doubt` if they write, and the next call starts a new thread.
  */
 export class ThreadClient {
   readonly #script: URL;
@@ -30,13 +30,13 @@ export class ThreadClient {
   readonly #hears: ThreadEvents;
   readonly #pending = new Map<number, Pending>();
   #worker: Worker | null;
-  /** The thread was told what to open. */
+  /** Whether the thread was told what to open. */
   #isTold = false;
   #opening = Promise.withResolvers<void>();
   #closing: Promise<void> | null = null;
   #lastId = 0;
 
-  /** Starts the thread, which loads its code at once; the database is left alone until `open`. */
+  /** Starts the thread, which loads its code at once; it opens the database when `open` is called. */
   constructor(script: URL, data: ThreadData, hears: ThreadEvents = {}) {
     this.#script = script;
     this.#data = data;
@@ -50,7 +50,7 @@ export class ThreadClient {
     await this.#opening.promise;
   }
 
-  /** A thread that replaces this one opens these files and no others. */
+  /** From now on, a thread that replaces this one opens only these files. */
   pin(identity: FileIdentity): void {
     this.#data = { ...this.#data, identity };
   }
@@ -63,13 +63,13 @@ export class ThreadClient {
     return await promise;
   }
 
-  /** Lets the thread finish what was asked of it, then ends it. */
+  /** Ends the thread after it has finished all calls. */
   async close(): Promise<void> {
     this.#closing ??= this.#close();
     await this.#closing;
   }
 
-  /** Ends the thread as it is. */
+  /** Ends the thread at once. */
   async terminate(): Promise<void> {
     await this.#worker?.terminate();
   }
@@ -94,7 +94,7 @@ export class ThreadClient {
     this.#told().postMessage(message, moved);
   }
 
-  /** The thread, which knows what to open. */
+  /** The thread, after it was told what to open. */
   #told(): Worker {
     const worker = (this.#worker ??= this.#start());
     if (!this.#isTold) worker.postMessage(this.#data satisfies ToThread);
@@ -105,7 +105,7 @@ export class ThreadClient {
   #start(): Worker {
     const worker = startWorker(this.#script);
     this.#opening = Promise.withResolvers<void>();
-    // Only the first opening is waited for; a later one that fails shows in the calls that it fails.
+    // Only the first opening is awaited; if a later one fails, its calls fail.
     this.#opening.promise.catch(() => {});
     let failure = new Error("the database thread ended");
     worker.on("message", (message: FromThread) => {

@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import { isUnreleased, UnreleasedFormat } from "../schema/unreleased.ts";
 import { DATABASE_FILE } from "./whole-database.ts";
 
-/** Another process has the data directory. */
+/** Another process uses the data directory. */
 export class DirectoryInUseError extends Error {
   constructor(dataDir: string, holder: string | null) {
     super(
@@ -16,17 +16,16 @@ export class DirectoryInUseError extends Error {
   }
 }
 
-/** A service that is being killed, or sees that its parent was, is gone within this time. */
+/** A service that is being killed, or whose parent was killed, ends within this time. */
 const DYING_MS = 2_000;
 
 /** Held from `lockDirectory` to `release`, or to the end of the process, however it ends. */
 export type DirectoryLock = { release(): void };
 
 /**
- * Makes this process the only one that uses the data directory, made if there is none; throws
- * `DirectoryInUseError` when another one does. Throws `UnreleasedFormat` for a directory from before the first release,
- * and changes nothing in it. The lock is an exclusive SQLite transaction that is never committed: the kernel frees it
- * with the process, so none is left behind by a crash.
+ * Locks the data directory for this process, and creates it if necessary. Throws `DirectoryInUseError` if another process
+ * has the lock, and `UnreleasedFormat`, without any change, for a directory from before the first release. The lock is an
+ * exclusive SQLite transaction that is never committed: the kernel releases it when the process ends, even in a crash.
  */
 export function lockDirectory(dataDir: string): DirectoryLock {
   requireReleased(dataDir);
@@ -41,7 +40,7 @@ export function lockDirectory(dataDir: string): DirectoryLock {
     if (isBusy(error)) throw new DirectoryInUseError(dataDir, lockHolder(dataDir));
     throw error;
   }
-  // For the message alone: the lock is the transaction.
+  // Only for messages: the lock is the transaction.
   writeFileSync(holderPath, `${process.pid}\n`, { mode: 0o600 });
   return {
     release: () => {
@@ -59,11 +58,11 @@ export function requireReleased(dataDir: string): void {
     throw new UnreleasedFormat(`the database ${file}`);
 }
 
-/** Empty if the file is new or cannot be read; opening it for use tells why. */
+/** Empty if the file is new or cannot be read; opening it for use reports the reason. */
 function migrationsIn(file: string): string[] {
   const url = pathToFileURL(file);
-  // Without a log nobody has the file open, and SQLite would make one in order to read it. A log is read and kept: a
-  // connection that cannot write does not fold it in.
+  // Without a log, no process has the file open, and SQLite would create one to read the file. An existing log is read and
+  // kept: a read-only connection does not checkpoint it.
   if (!existsSync(`${file}-wal`)) url.searchParams.set("immutable", "1");
   try {
     const database = new DatabaseSync(url, { readOnly: true });
@@ -82,7 +81,7 @@ function isBusy(error: unknown): boolean {
   return error instanceof Error && "errcode" in error && error.errcode === 5;
 }
 
-/** The process that wrote itself down as the directory's holder; it may have died since. */
+/** The process id of the directory's latest holder, which may have ended. */
 export function lockHolder(dataDir: string): string | null {
   try {
     return readFileSync(join(dataDir, "lock.pid"), "utf8").trim() || null;

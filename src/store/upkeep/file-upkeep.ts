@@ -1,29 +1,29 @@
 import { heavyRead, read, upkeep, write } from "../operation.ts";
 
-/** Room that the database's files hold and do not need. */
+/** Unused space in the database's files, and the write-ahead log. */
 export const space = {
-  /** Bytes inside them that the next writes will fill. */
+  /** Unused bytes, which later writes fill. */
   freeBytes: read(({ freeBytes }): Promise<number> => Promise.resolve(freeBytes())),
 
-  /** Gives up to so many of them back to the disk; returns how many are left. */
+  /** Returns up to that many of them to the file system; returns how many are left. */
   giveBack: write(({ giveBack, freeBytes }, maxBytes: number): Promise<number> => {
     giveBack(maxBytes);
     return Promise.resolve(freeBytes());
   }),
 
-  /** Bytes of the log that writes go through first. */
+  /** The size of the write-ahead log. */
   logBytes: read(({ log }): Promise<number> => Promise.resolve(log?.bytes() ?? 0)),
 
-  /** Folds that log into the database; returns how many bytes are left, which somebody who reads may still need. */
+  /** Checkpoints the log into the database; returns how many bytes are left, which readers may still need. */
   foldLog: upkeep(({ log }): Promise<number> => {
     log?.fold();
     return Promise.resolve(log?.bytes() ?? 0);
   }),
 };
 
-/** Whether the database's own file is sound; a Postgres server looks after its files itself. */
+/** Checks the database's file for damage; a Postgres server checks its files itself. */
 export const integrity = {
-  /** What `findDamage` can check one after the other. */
+  /** The tables that `findDamage` can check one by one. */
   tables: heavyRead(async ({ db, sql, findDamage }): Promise<string[]> => {
     if (!findDamage) return [];
     const { rows } = await sql<{ name: string }>`select name from sqlite_schema where type = 'table'`.execute(

@@ -1,33 +1,33 @@
 import type { AppConfig, PythonWish } from "../../model/app-config.ts";
 import { pythonWish } from "../../model/app-config.ts";
 
-/** What a look at the whole database gave. */
+/** The result of an inspection of the whole database. */
 export type DatabaseReport = {
   /** Faults of the file, in SQLite's words. */
   readonly problems: readonly string[];
-  /** SQLite: room inside the file, which the next writes fill. */
+  /** SQLite: unused bytes in the file, which later writes fill. */
   readonly freeBytes?: number;
-  /** The names of those it has been through. */
+  /** The names of the applied migrations. */
   readonly migrations: readonly string[];
   /** Its tables, each with its columns, and its indexes, in the form of `SCHEMA_OBJECTS`. */
   readonly objects: readonly string[];
-  /** What each version was made into, folders named from the data directory on. */
+  /** The folders of each version, relative to the data directory. */
   readonly versions: readonly {
     readonly app: string;
     readonly number: number;
     readonly isCurrent: boolean;
-    /** All of it is in blobs, where a service that lacks it fetches it. */
+    /** Whether all of it is in blobs, from which any service can fetch it. */
     readonly isStored: boolean;
     readonly bundleDir: string;
     readonly environment: string | null;
     readonly python: PythonWish | null;
   }[];
   readonly amounts: StoredAmounts;
-  /** Postgres: the services of the installation whose lease stands. */
+  /** Postgres: the services with a valid lease. */
   readonly nodes?: readonly { readonly name: string; readonly url: string; readonly home: string }[];
-  /** A time that cannot be in the future: of the newest run, or by the server's clock; null if there is none. */
+  /** A time that cannot be in the future: of the newest run, or of the server's clock; null if there is none. */
   readonly newestAt: number | null;
-  /** How many entries of the audit log fit, and the number of the first that does not; null when all do. */
+  /** How many entries of the audit log are intact, and the number of the first that is not; null if all are. */
   readonly audit: { readonly count: number; readonly brokenAt: number | null };
 };
 
@@ -53,7 +53,7 @@ export async function storedAmounts(
   ask: (query: string) => Promise<readonly unknown[]> | readonly unknown[],
 ): Promise<StoredAmounts> {
   const [row] = (await ask(AMOUNTS)) as readonly Record<string, number | string>[];
-  // Postgres gives sums and counts as text.
+  // Postgres returns sums and counts as text.
   const amount = (name: string): number => Number(row?.[name] ?? 0);
   return {
     runs: amount("runs"),
@@ -73,7 +73,7 @@ const VERSIONS = `
   from versions join apps on apps.number = versions.app_number
   where apps.deleted_at is null order by 1, 2`;
 
-/** Reads what a database says of its versions. */
+/** Reads the versions in a database. */
 export async function storedVersions(
   ask: (query: string) => Promise<readonly unknown[]> | readonly unknown[],
 ): Promise<DatabaseReport["versions"]> {

@@ -6,7 +6,7 @@ import { translateError } from "../sqlite/messages.ts";
 import { DamagedStorage, restoring } from "./storage-fault.ts";
 import { DATABASE_FILE } from "./whole-database.ts";
 
-/** What is wrong with the storage at a start, worded for whoever has to fix it. */
+/** A storage error at the start, with a message for the operator. */
 class StorageStartError extends Error {
   constructor(message: string, cause: unknown) {
     super(message, { cause });
@@ -16,10 +16,10 @@ class StorageStartError extends Error {
 
 /** Errors of files beside the database: disk full, quota exceeded, read-only disk, failing disk. */
 const DISK_CODES: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT", "EROFS", "EIO"]);
-/** With less the database cannot even open its log. */
+/** With less, the database cannot open its log. */
 const LEAST_BYTES = 1_000_000;
 
-/** A start that failed for want of storage: the place, the cause and what to do. Any other error as it is. */
+/** Explains a start that failed because of the storage: where, why and what to do. Returns other errors unchanged. */
 export function explainStart(error: unknown, { dataDir, databaseUrl }: StoreLocation): unknown {
   const damage = translateError(error);
   if (damage instanceof DamagedStorage) {

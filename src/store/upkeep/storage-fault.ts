@@ -1,24 +1,24 @@
 import { dirname } from "node:path";
 import { AppError } from "../../model/errors.ts";
 
-/** Why the database must not be given anything new. */
+/** Why the database accepts nothing new. */
 export type StorageFault = {
-  /** For anyone who asks: names no path. */
+  /** For callers: contains no path. */
   readonly message: string;
-  /** For the operator: the file, the cause, and the commands that help. */
+  /** For the operator: the file, the cause and the commands that help. */
   readonly detail: string;
 };
 
-/** The file of a database that the service itself looks after. */
+/** The file of a database that the service itself manages. */
 export type DatabaseFile = {
-  /** What is known against it; null for nothing. */
+  /** Its known fault, if any. */
   readonly fault: StorageFault | null;
   bytes(): Promise<number>;
-  /** Finds out whether it is still the file at its path. */
+  /** Checks whether it is still the file at its path. */
   look(): Promise<void>;
   /**
-   * Reads all of it and remembers the first damage. In steps, one per table, nothing holds up the write-ahead log or a
-   * stop for longer than a step takes, but free pages are not checked.
+   * Reads the whole file and records the first damage. In steps, one for each table, it delays the write-ahead log or a stop
+   * only for one step, but does not check free pages.
    */
   check(inSteps: boolean): Promise<void>;
 };
@@ -28,9 +28,9 @@ const DAMAGED =
 const LOST =
   "The service's database was removed, replaced or unmounted, so nothing new is accepted. Its operator has to put the data directory back, or stop the service and restore a backup with `millrace restore`.";
 
-/** SQLite has found its file damaged: no later try will succeed. */
+/** SQLite has found its file damaged: retrying will not help. */
 export class DamagedStorage extends AppError {
-  /** What SQLite said. */
+  /** SQLite's message. */
   readonly problem: string;
 
   constructor(problem: string) {
@@ -39,7 +39,7 @@ export class DamagedStorage extends AppError {
   }
 }
 
-/** The refusal of a write whose file is no longer at its path: the write would be gone with the process. */
+/** Refuses a write if the file is no longer at its path: the write would be lost when the process ends. */
 export function lostStorage(): AppError {
   return new AppError("storage_unavailable", { message: LOST });
 }

@@ -7,12 +7,12 @@ import type { Log } from "../../kit/log.ts";
 import type { DatabaseFile, StorageFault } from "./storage-fault.ts";
 import type { Store } from "../store.ts";
 
-/** SQLite reads this much in 0.3 s from the page cache: a start can wait for that. */
+/** SQLite reads this much in 0.3 s from the page cache, which a start can wait for. */
 export const CHECKED_FIRST_BYTES = 256 * 1024 * 1024;
-/** Half of the promised 5 s would do; a look costs two calls of `stat`. */
+/** Well below the promised 5 s; each check takes two calls of `stat`. */
 const LOOK_MS = 1_000;
 const CHECK_TICK_MS = 60_000;
-/** A check reads the whole file: more often would be noticed on a large one. */
+/** A check reads the whole file, so more frequent checks of a large file would be noticeable. */
 const CHECK_AGAIN_MS = 24 * 3600 * 1000;
 
 export type StorageWatchParts = {
@@ -20,21 +20,21 @@ export type StorageWatchParts = {
   readonly reserve: DiskReserve;
   readonly clock: Clock;
   readonly log: Log;
-  /** The part of the time since it was last asked that the service was at work. */
+  /** The share of the time since its last call in which the service was busy. */
   readonly busyShare: () => number;
 };
 
 /**
- * Knows whether something new may be entrusted to the storage: its disk has room, the database is still the file that
- * was opened, and that file is sound as far as anybody has looked. A small file is checked before calls are taken, a
- * large one a minute later; then once a day, in a minute in which there is little to do.
+ * Whether the storage can accept new data: the disk has room, the database is still the file that was opened, and no check
+ * has found damage in it. A small file is checked before the first call, a large one a minute later; then once a day, when
+ * the service has little to do.
  */
 export class StorageWatch {
   readonly #parts: StorageWatchParts;
   readonly #timers: Timer[] = [];
   #checkedAt: number | null = null;
   #told: StorageFault["detail"] | null = null;
-  /** Resolves when the check that calls have to wait for is done. */
+  /** Resolves after the check that calls wait for. */
   checked: Promise<void> = Promise.resolve();
 
   constructor(parts: StorageWatchParts) {
@@ -57,7 +57,7 @@ export class StorageWatch {
     for (const timer of this.#timers) timer.cancel();
   }
 
-  /** Why nothing new is accepted, for whoever asked for it; null while it is. */
+  /** Why nothing new is accepted, as a message for callers; null if it is accepted. */
   get refusal(): string | null {
     return this.#parts.file?.fault?.message ?? this.shortage;
   }
@@ -110,7 +110,7 @@ export class StorageWatch {
   }
 }
 
-/** Starts to watch the database's file and the room on its disk; a Postgres server has its own. */
+/** Watches the database's file and the room on its disk; with Postgres, neither is on this machine. */
 export async function watchStorage(
   { dataDir, diskReserveBytes }: Settings,
   store: Store,
@@ -119,7 +119,7 @@ export async function watchStorage(
 ): Promise<StorageWatch> {
   const isHere = store.kind === "sqlite";
   const reserve = new DiskReserve(dataDir, isHere ? diskReserveBytes : 0, {
-    // A Postgres would not be asked at all, and seem to have answered.
+    // With Postgres this would always be 0.
     ...(isHere && { insideBytes: () => store.space.freeBytes() }),
     setting: "MILLRACE_DISK_RESERVE",
     clock,

@@ -10,8 +10,8 @@ type DatabaseLocation = { readonly databaseUrl: string | null; readonly dataDir:
 export const DATABASE_FILE = "millrace.db";
 
 /**
- * Reads all of the database, and changes nothing; `isAlone` says that no service has it open. `onBegun` hears when
- * the first of it was read; a Postgres server bounds that itself.
+ * Reads the whole database and changes nothing; `isAlone` says that no service has it open. Calls `onBegun` after the first
+ * read; a Postgres server limits that time itself.
  */
 export async function inspectDatabase(
   { databaseUrl, dataDir }: DatabaseLocation,
@@ -26,15 +26,15 @@ export async function inspectDatabase(
   return await (await import("../postgres/backup.ts")).inspectPostgres(databaseUrl);
 }
 
-/** Copies a SQLite database as it is at one moment into a new file; a service may go on with it. */
+/** Copies a snapshot of a SQLite database into a new file; a service may be using it. */
 export async function copyDatabase(dataDir: string, to: string, isAlone: boolean): Promise<void> {
   await (await import("../sqlite/backup.ts")).copySqlite(path.join(dataDir, DATABASE_FILE), to, isAlone);
 }
 
 type InspectionParts<Report> = {
-  /** Looks at the whole database; says when it has read the first of it. */
+  /** Inspects the whole database; calls back after the first read. */
   readonly inspect: (onBegun: () => void) => Promise<Report>;
-  /** Whether the database says nothing to anybody. */
+  /** Whether the database answers no calls. */
   readonly isSilent: () => boolean;
   readonly clock: Pick<Clock, "every" | "monotonic">;
 };
@@ -42,13 +42,13 @@ type InspectionParts<Report> = {
 type Progress = { readonly startedAt: number; hasBegun: boolean };
 type Look<Report> = { readonly report: Promise<Report>; readonly progress: Progress };
 
-/** A disk that answers gives the first page within this; how long the rest takes depends on how much there is. */
+/** A working disk returns the first page within this time; the rest depends on the size. */
 const BEGIN_MS = 5_000;
 const WATCH_MS = 1_000;
 
 /**
- * One look at the whole database at a time: whoever asks meanwhile gets the same report. Nobody waits for a disk that
- * hangs; the thread that does cannot be ended, and until it ends by itself no other is started.
+ * Inspects the whole database, once at a time: concurrent callers get the same report. Callers do not wait for a disk that
+ * hangs. The thread that does cannot be ended, and no other is started until it ends.
  */
 export class Inspection<Report> {
   readonly #parts: InspectionParts<Report>;
@@ -58,7 +58,7 @@ export class Inspection<Report> {
     this.#parts = parts;
   }
 
-  /** Rejects once the database gives no sign of life. */
+  /** Rejects when the database does not answer. */
   async report(): Promise<Report> {
     const look = (this.#look ??= this.#start());
     const { promise: silence, reject } = Promise.withResolvers<never>();
@@ -78,7 +78,7 @@ export class Inspection<Report> {
     const { inspect, clock } = this.#parts;
     const progress: Progress = { startedAt: clock.monotonic(), hasBegun: false };
     const report = inspect(() => (progress.hasBegun = true)).finally(() => (this.#look = null));
-    // It may fail when nobody waits for it any more.
+    // It may fail after all callers have given up.
     report.catch(() => {});
     return { report, progress };
   }
@@ -89,7 +89,7 @@ export class Inspection<Report> {
   }
 }
 
-/** Of the database of a running service. */
+/** Inspects the database of a running service. */
 export function inspectionOf(
   settings: Pick<Settings, "databaseUrl" | "dataDir">,
   store: Pick<Store, "isSilent">,

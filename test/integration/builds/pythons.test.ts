@@ -1,7 +1,7 @@
 import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, expect } from "vitest";
-import { fetchPython } from "../../../src/apps/builds/fetch-python.ts";
+import { fetchPython } from "../../../src/apps/builds/choose-python.ts";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { PYTHON_ELSEWHERE } from "../../../src/host/app-python.ts";
 import { pythonFor } from "../../../src/host/host-pythons.ts";

@@ -85,7 +85,8 @@ describe("a mail", () => {
   test("ignores replies that an attacker adds before TLS begins", async () => {
     const injected = "250-injected\r\n250 AUTH PLAIN\r\n235 welcome\r\n";
     const server = await MailServer.open({ tls: "starttls", login: LOGIN, ways: "LOGIN", injected });
-    await send(server).catch((error: unknown) => expect(error).toBeInstanceOf(SmtpError));
+    const error: unknown = await send(server).catch((reason: unknown) => reason);
+    expect(error === undefined || error instanceof SmtpError).toBe(true);
     // What was offered under TLS counts.
     expect(server.lines.filter((line) => line.startsWith("AUTH") && line !== "AUTH LOGIN")).toEqual([]);
     expect(server.taken.filter(({ isEncrypted }) => !isEncrypted)).toEqual([]);

@@ -1,5 +1,5 @@
 import { expect, onTestFinished } from "vitest";
-import { Connections, reachOf } from "../../../src/store/postgres/connections.ts";
+import { Connections, targetOf } from "../../../src/store/postgres/connections.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { SilentProxy } from "../../support/silent-proxy.ts";
 import { verifies } from "../../verifies.ts";
@@ -15,7 +15,7 @@ function standStill(): void {
 
 function connections(databaseUrl: string): Connections {
   const limits = { max: 1, waitMs: LIMIT_MS, statementMs: 60_000, answerMs: LIMIT_MS };
-  const opened = new Connections(reachOf(databaseUrl), limits);
+  const opened = new Connections(targetOf(databaseUrl), limits);
   onTestFinished(() => opened.close());
   return opened;
 }

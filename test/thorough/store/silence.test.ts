@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { TICK_MS } from "../../../src/kit/breaker.ts";
-import { Connections, reachOf } from "../../../src/store/postgres/connections.ts";
+import { Connections, targetOf } from "../../../src/store/postgres/connections.ts";
 import { translateError } from "../../../src/store/postgres/errors.ts";
 import { WRITE_LIMITS } from "../../../src/store/postgres/connection-kinds.ts";
 import { openSqlite } from "../../../src/store/sqlite/open.ts";
@@ -176,7 +176,7 @@ test("slow writes on Postgres, as many as there may be, keep no read waiting", a
 test("connections that were given up are dropped with what waits on them, and the next call makes a new one", async () => {
   const { databaseUrl } = await databases.fresh("postgres");
   const proxy = await SilentProxy.open(databaseUrl!);
-  const connections = new Connections(reachOf(proxy.url), { max: 1, waitMs: 60_000, statementMs: 60_000 });
+  const connections = new Connections(targetOf(proxy.url), { max: 1, waitMs: 60_000, statementMs: 60_000 });
   onTestFinished(() => connections.close());
   const ask = async () => (await sql`select 1 as one`.execute(connections.db)).rows;
   expect(await ask()).toEqual([{ one: 1 }]);
@@ -196,7 +196,11 @@ verifies(
   async () => {
     const { databaseUrl } = await databases.fresh("postgres");
     const proxy = await SilentProxy.open(databaseUrl!);
-    const connections = new Connections(reachOf(proxy.url), { max: 5, waitMs: 170_000, statementMs: 60_000 });
+    const connections = new Connections(targetOf(proxy.url), {
+      max: 5,
+      waitMs: 170_000,
+      statementMs: 60_000,
+    });
     onTestFinished(() => connections.close());
     const ask = async () => (await sql`select 1 as one`.execute(connections.db)).rows;
     const write = async () =>

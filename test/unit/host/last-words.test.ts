@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { LastWords } from "../../../src/engines/programs/last-words.ts";
+import { LastWords } from "../../../src/engines/programs/run-program.ts";
 import type { LogStream } from "../../../src/model/log-line.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -2,7 +2,7 @@ import { PassThrough, Readable } from "node:stream";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { verifies } from "../../verifies.ts";
-import { readLines } from "../../../src/engines/programs/read-lines.ts";
+import { readLines } from "../../../src/engines/programs/run-program.ts";
 
 async function linesOf(pieces: readonly (string | Buffer)[]): Promise<string[]> {
   const lines: string[] = [];

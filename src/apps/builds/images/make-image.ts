@@ -1,5 +1,6 @@
-import { totalmem } from "node:os";
 import path from "node:path";
+import { mkdir, readFile, realpath, writeFile } from "../../../kit/files.ts";
+import { totalmem } from "node:os";
 import { pathToFileURL } from "node:url";
 import {
   ENVIRONMENT_LABEL,
@@ -10,7 +11,6 @@ import {
 import type { Containers } from "../../../host/containers/containers.ts";
 import type { ContainerTool } from "../../../host/containers/container-tool.ts";
 import { runProgram } from "../../../engines/programs/run-program.ts";
-import { mkdir, readFile, realpath, writeFile } from "../../../kit/files.ts";
 import type { AppConfig } from "../../../model/app-config.ts";
 import { BuildError } from "../build-error.ts";
 import { readBundleText } from "../bundle-files.ts";
@@ -22,10 +22,39 @@ import { readPipSettings } from "../pip-settings.ts";
 import type { Requirements } from "../requirements.ts";
 import type { BuildSite } from "../site.ts";
 import type { BuildTarget, PreparedBuild } from "../target.ts";
-import { registriesOnly } from "./image-policy.ts";
-import { IMAGE_PYTHON, dockerfileFor } from "./dockerfile.ts";
+import { dockerfileFor, IMAGE_PYTHON } from "./dockerfile.ts";
 import { warnOfIgnored } from "./warn-of-ignored.ts";
 import type { ImageWish } from "./wanted-image.ts";
+
+/** What podman goes by when it takes an image from somewhere: conditions for each kind of place, or for all others. */
+type Policy = {
+  readonly default: readonly unknown[];
+  readonly transports?: Readonly<Record<string, Readonly<Record<string, readonly unknown[]>>>>;
+};
+
+const ANY: Policy = { default: [{ type: "insecureAcceptAnything" }] };
+
+/**
+ * The host's policy for images, with registries alone: `FROM tarball:/…` would take any archive of the host, and
+ * `FROM containers-storage:…` what another project's images hold. Images that the store has are not asked about.
+ */
+export async function registriesOnly(host: NodeJS.ProcessEnv): Promise<Policy> {
+  const policy = await hostPolicy(host);
+  const { docker = {} } = policy.transports ?? {};
+  return { default: [{ type: "reject" }], transports: { docker: { "": policy.default, ...docker } } };
+}
+
+/** Where podman looks for it. */
+async function hostPolicy({ HOME: home = "/" }: NodeJS.ProcessEnv): Promise<Policy> {
+  const places = [path.join(home, ".config/containers/policy.json"), "/etc/containers/policy.json"];
+  for (const place of places) {
+    const text = await readFile(place, "utf8").catch(() => null);
+    // Whoever runs the host has written it.
+    // oxlint-disable-next-line no-unsafe-type-assertion
+    if (text !== null) return JSON.parse(text) as Policy;
+  }
+  return ANY;
+}
 
 /** As much as a step of any build gets. */
 const MEMORY_BYTES = Math.floor(totalmem() * 0.75);

@@ -8,13 +8,20 @@ import { BuildSeatLost } from "../../../engines/build-seats.ts";
 import type { BuildGround, BuildWish, Builder } from "../../../engines/build-seats.ts";
 import type { ProgramEnd } from "../../../engines/programs/run-program.ts";
 import { sizeText } from "../../deploys/size-text.ts";
-import { readBlobRecord, writeBlobRecord } from "../blob-record.ts";
+import {
+  dropStandIn,
+  knownStandIn,
+  ownStandIn,
+  readBlobRecord,
+  sharedFolder,
+  sharedStandIn,
+  writeBlobRecord,
+} from "../environments.ts";
 import { remoteEnvironment } from "../build-environment.ts";
 import { BuildError } from "../build-error.ts";
 import { runCommands } from "../commands.ts";
 import type { BuildCommand, CommandKind } from "../commands.ts";
 import { checkSyntax, compileBundle, requireMain } from "../compile-bundle.ts";
-import { dropStandIn, knownStandIn, ownStandIn, sharedFolder, sharedStandIn } from "../environments.ts";
 import { PROBE, pipInstaller, readProbe } from "../installer.ts";
 import type { Installer } from "../installer.ts";
 import { install, installerInput } from "../make-environment.ts";

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { registriesOnly } from "../../../../src/apps/builds/images/image-policy.ts";
+import { registriesOnly } from "../../../../src/apps/builds/images/make-image.ts";
 import { verifies } from "../../../verifies.ts";
 
 verifies(

@@ -2,14 +2,15 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { readBlobRecord, writeBlobRecord } from "../../../../src/apps/builds/blob-record.ts";
 import {
   dropStandIn,
   fetchedEnvironment,
   hasEnvironment,
   knownStandIn,
+  readBlobRecord,
   releaseEnvironments,
   sharedStandIn,
+  writeBlobRecord,
 } from "../../../../src/apps/builds/environments.ts";
 import type { BuildSite } from "../../../../src/apps/builds/site.ts";
 import { verifies } from "../../../verifies.ts";

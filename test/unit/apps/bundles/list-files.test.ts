@@ -14,9 +14,12 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { copyFolder } from "../../../../src/apps/bundles/copy.ts";
-import { readFilePatterns } from "../../../../src/apps/bundles/file-patterns.ts";
+import {
+  DEFAULT_PATTERNS,
+  listBundleFiles,
+  readFilePatterns,
+} from "../../../../src/apps/bundles/list-files.ts";
 import { hashFolder } from "../../../../src/apps/bundles/hash.ts";
-import { DEFAULT_PATTERNS, listBundleFiles } from "../../../../src/apps/bundles/list-files.ts";
 
 const root = mkdtempSync(path.join(tmpdir(), "millrace-list-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

@@ -4,7 +4,7 @@ import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { KEPT_VERSIONS, outdated, removeUnnamedBundles } from "../../../../src/apps/versions/retention.ts";
 import type { Version } from "../../../../src/model/app.ts";
-import { isSharedFolder } from "../../../../src/apps/versions/shared-folder.ts";
+import { isSharedFolder } from "../../../../src/apps/versions/housekeeper.ts";
 import { verifies } from "../../../verifies.ts";
 
 const versions = (count: number): Version[] =>

@@ -8,14 +8,14 @@ import { verifies } from "../../../verifies.ts";
 const PLAY = `
 import sys, threading
 sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
-from millrace_agent import addresses
+from millrace_agent import line
 asked, answered, woken = [], threading.Event(), threading.Event()
 def find(host, port, type):
     asked.append(host)
     answered.wait()
     return [(2, 1, 6, "", (each, port)) for each in ("10.0.0.1", "10.0.0.1", "10.0.0.2")]
-addresses.socket.getaddrinfo = find
-known = addresses.Addresses([("name", 7), ("127.0.0.1", 8)], woken.set)
+line.socket.getaddrinfo = find
+known = line.Addresses([("name", 7), ("127.0.0.1", 8)], woken.set)
 # Nobody waits for it, and it is asked once.
 print([known.take() for _ in range(4)], known.is_found)
 answered.set()

@@ -7,7 +7,7 @@ import { agentPython } from "./agent-python.ts";
 
 const MIB = 1024 * 1024;
 const MEASURE = `
-from millrace_agent.disk import folder_bytes
+from millrace_agent.held import folder_bytes
 print(json.dumps(min(folder_bytes(sys.argv[1], 10 << 20), 1 << 30)))
 `;
 /** Writes a megabyte below so many folders, each of that name, then measures all. */

@@ -8,8 +8,8 @@ import { verifies } from "../../../verifies.ts";
 const PLAY = `
 import socket, ssl, sys
 sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
-from millrace_agent import fetch
-fetch._PAUSES_SECONDS = (0,) * 3
+from millrace_agent import files
+files._PAUSES_SECONDS = (0,) * 3
 ends = [ConnectionResetError(), ssl.SSLEOFError()]
 class Context:
     def wrap_socket(self, plain, server_hostname):
@@ -17,13 +17,13 @@ class Context:
             raise ends.pop()
         return plain
 listener = socket.create_server(("127.0.0.1", 0))
-with fetch.connect(Context(), listener.getsockname(), "millrace 1 blob"):
+with files.connect(Context(), listener.getsockname(), "millrace 1 blob"):
     for last in (False, False, True):
         with listener.accept()[0] as came:
             print(came.recv(100) if last else "turned away")
 listener.close()
 try:
-    fetch.connect(Context(), ("127.0.0.1", 1), "")
+    files.connect(Context(), ("127.0.0.1", 1), "")
 except ConnectionRefusedError:
     print("refused")
 `;

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { Questions } from "../../../../src/engines/agent/questions.ts";
+import { Questions } from "../../../../src/engines/agent/agent-messages.ts";
 import { SeatLine } from "../../../../src/engines/agent/seat-line.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { until } from "../../../support/until.ts";

@@ -8,8 +8,8 @@ import { agentPython } from "./agent-python.ts";
  */
 const FAMILY = `
 import ctypes, mmap, signal, threading, time
-from millrace_agent import looks, unmapped
-from millrace_agent.memory import Memory
+from millrace_agent import looks
+from millrace_agent.memory import Memory, Unmapped, charge
 from millrace_worker import linux
 
 MB = 1_000_000
@@ -123,7 +123,7 @@ verifies(
   () => {
     const code = `
 def group(files={}, views={}, mapped=0, tables=0):
-    made = unmapped.Unmapped([], {})
+    made = Unmapped([], {})
     made.files, made.views, made.mapped, made.tables = files, views, mapped, tables
     return made
 
@@ -133,7 +133,7 @@ def charged(mapped):
         group(views={7: 100}, files={"7:1": (7, 40)}, mapped=mapped),
         group(files={"8:1": (8, 30)}, mapped=mapped),
     ]
-    return [[each.files, each.rest, each.tables] for each in unmapped.charge(groups)]
+    return [[each.files, each.rest, each.tables] for each in charge(groups)]
 
 say([charged(0), [rest for _, rest, _ in charged(80)]])`;
     expect(family(code)).toEqual([

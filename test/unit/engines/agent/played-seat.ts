@@ -20,8 +20,8 @@ import type {
   SeatWish,
   Whereabouts,
 } from "../../../../src/engines/agent/seat-records.ts";
-import type { Blobs } from "../../../../src/engines/agent/send-blob.ts";
-import { spawnRemote } from "../../../../src/engines/agent/spawn-remote.ts";
+import type { Blobs } from "../../../../src/engines/agent/seat-listener.ts";
+import { spawnRemote } from "../../../../src/engines/agent/engine.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { until } from "../../../support/until.ts";
 

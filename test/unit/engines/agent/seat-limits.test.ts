@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { askedLimits, endOfSeat, folderLimits } from "../../../../src/engines/agent/seat-limits.ts";
+import { askedLimits, endOfSeat, folderLimits } from "../../../../src/engines/agent/seat-walls.ts";
 import { parseSeatMessage } from "../../../../src/engines/agent/seat-messages.ts";
 import { verifies } from "../../../verifies.ts";
 import { agentPython } from "./agent-python.ts";
@@ -157,7 +157,7 @@ verifies(
 );
 
 const MEASURE = `
-from millrace_agent.disk import folder_bytes
+from millrace_agent.held import folder_bytes
 size = folder_bytes(sys.argv[1], int(sys.argv[2]))
 print(json.dumps(size if size < float("inf") else "deep"))
 `;

@@ -7,7 +7,7 @@ import { verifies } from "../../../verifies.ts";
 /** What a program prints that an agent starts: one that lives, and one that has just died. */
 const START = `
 import os, subprocess, sys; sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
-from millrace_agent.harness import program_arguments
+from millrace_agent.app import program_arguments
 gone = subprocess.Popen(["true"])
 gone.wait()
 for agent in (os.getpid(), gone.pid):

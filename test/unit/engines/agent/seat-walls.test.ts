@@ -61,7 +61,7 @@ verifies("seats.walls-told", "the weakest counts, and each kind is told once", (
 const CHOOSE = `
 import json, sys; sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
 from millrace_agent.order import SeatOrder, Walls
-from millrace_agent.walled import NoWalls, choose
+from millrace_agent.app import NoWalls, choose
 asked, offer, neighbours = json.load(sys.stdin)
 fields = {"seatId": "", "addresses": [], "authority": "", "ticket": "", "graceMs": 1, "neighbours": neighbours}
 try:

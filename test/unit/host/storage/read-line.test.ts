@@ -1,6 +1,6 @@
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
-import { readBytes, readLine } from "../../../../src/engines/programs/read-line.ts";
+import { readBytes, readLine } from "../../../../src/engines/programs/storage-helper.ts";
 
 /** Lines and bytes by turns, as a helper gives them, in pieces of some size. */
 function sourceOf(text: string, pieceBytes: number): PassThrough {

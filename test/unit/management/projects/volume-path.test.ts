@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { readFilePath, readVolumePath } from "../../../../src/apps/volumes/volume-path.ts";
+import { readFilePath, readVolumePath } from "../../../../src/apps/volumes/volume-files.ts";
 
 test.each([
   ["", []],

@@ -1,4 +1,4 @@
-"""What of a seat outlives the service that its connections are passed on to: its pipes, and its template."""
+"""What of a seat another service can take over: its pipes, and its template."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from .loop import IN, Loop
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
+
 
 _BYTES = 64 * 1024
 _buffer = bytearray(_BYTES)

@@ -1,0 +1,229 @@
+"""Brings an app's files into a seat: fetched by hash, unpacked, and fitted to this place."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import socket
+import ssl
+import stat
+import sys
+import time
+
+from .app import Files, NoWalls, Probing
+from .channel import SERVER_NAME
+from .child import PYTHON
+from .order import SeatOrder, Sitting
+from .pack import Unpackable
+from .unpack import BadArchive, unpack
+
+_PIECE_BYTES = 256 * 1024
+_SEAL_BYTES = 32
+_SILENCE_SECONDS = 60.0
+#: Between tries: a service turns connections away for a moment when too many come from one address.
+_PAUSES_SECONDS = (0.5,) * 20
+#: Of one archive, unpacked: far beyond any environment.
+_MAX_BYTES = 256 * 1024**3
+
+
+class NotFetched(Exception):
+    """It did not come, or not as it is."""
+
+
+def connect(context: ssl.SSLContext, address: tuple[str, int], preface: str) -> ssl.SSLSocket:
+    """A connection of its own to the service, which begins with that line; perhaps not at the first try."""
+    for pause in _PAUSES_SECONDS:
+        try:
+            return _connect(context, address, preface)
+        except (ConnectionError, ssl.SSLEOFError):
+            time.sleep(pause)
+    return _connect(context, address, preface)
+
+
+def _connect(context: ssl.SSLContext, address: tuple[str, int], preface: str) -> ssl.SSLSocket:
+    plain = socket.create_connection(address, _SILENCE_SECONDS)
+    try:
+        home = context.wrap_socket(plain, server_hostname=SERVER_NAME)
+        home.sendall(preface.encode("ascii") + b"\n")
+    except BaseException:
+        plain.close()
+        raise
+    return home
+
+
+def fetch(context: ssl.SSLContext, address: tuple[str, int], preface: str, to: str) -> None:
+    """Writes what the service sends to a new file. Its last 32 bytes are the SHA-256 of all before them.
+
+    The service compares the blob with its name while it sends it, and sends those bytes only if it is the same.
+    """
+    digest = hashlib.sha256()
+    count = 0
+    # The end may be anywhere: so many bytes are always kept back.
+    tail = b""
+    with open(to, "xb") as file, connect(context, address, preface) as home:
+        while piece := home.recv(_PIECE_BYTES):
+            data = tail + piece
+            tail = data[-_SEAL_BYTES:]
+            whole = data[: -len(tail)]
+            count += len(whole)
+            if count > _MAX_BYTES:
+                raise NotFetched("it is larger than anything that may be fetched")
+            digest.update(whole)
+            file.write(whole)
+    if tail != digest.digest():
+        raise NotFetched("it did not arrive whole")
+
+
+#: What the service leaves in an environment: where it was made.
+READY = "ready"
+_MAX_TEXT_BYTES = 1024 * 1024
+#: What every kernel reads of a script's first line.
+_MAX_FIRST_LINE = 127
+#: What a path goes on with: next to one of these it is a part of another.
+_OF_PATH = re.compile(r"[\w.\-]")
+
+
+def fit(folder: str, made_at: bytes | None, python: str = os.path.realpath(sys.executable)) -> str:
+    """Gives the environment's interpreter. `made_at` is what its marker said."""
+    source = (made_at or b"").decode("utf-8", "strict")
+    if not source.startswith("/"):
+        raise BadArchive("it does not say where it was made")
+    _link(folder, python)
+    settings = os.path.join(folder, "pyvenv.cfg")
+    text = (_small(settings) or b"").decode("utf-8", "strict")
+    # Without it a Python takes the environment for none.
+    if text == "":
+        raise BadArchive("it has no pyvenv.cfg that could be read")
+    text = re.sub(r"^home *=.*$", lambda _: "home = " + os.path.dirname(python), text, count=1, flags=re.M)
+    text = re.sub(r"^executable *=.*$", lambda _: "executable = " + python, text, count=1, flags=re.M)
+    _replace(settings, text)
+    if source != folder:
+        scripts = os.path.join(folder, "bin")
+        for file in [settings, *sorted(os.path.join(scripts, name) for name in os.listdir(scripts))]:
+            _rewrite(file, source, folder)
+    return os.path.join(folder, "bin", "python")
+
+
+def _link(folder: str, python: str) -> None:
+    bin_folder = os.path.join(folder, "bin")
+    if os.path.islink(bin_folder) or not os.path.isdir(bin_folder):
+        raise BadArchive("it has no folder bin")
+    for name in ("python", "python3", "python%d.%d" % sys.version_info[:2]):
+        link = os.path.join(bin_folder, name)
+        if not os.path.lexists(link):
+            os.symlink(python, link)
+
+
+def _rewrite(file: str, source: str, folder: str) -> None:
+    content = _small(file)
+    # Programs, and whatever else is no text, are not touched.
+    if content is None or b"\0" in content:
+        return
+    try:
+        text = content.decode("utf-8", "strict")
+    except UnicodeDecodeError:
+        return
+    changed = _startable(_replace_whole(text, source, folder), folder)
+    if changed != text:
+        _replace(file, changed)
+
+
+def _replace_whole(text: str, source: str, target: str) -> str:
+    """Replaces a path, but not where it is a part of another one."""
+    first, *pieces = text.split(source)
+    whole = first
+    for piece in pieces:
+        is_part = _OF_PATH.match(whole[-1:]) or _OF_PATH.match(piece[:1])
+        whole += (source if is_part else target) + piece
+    return whole
+
+
+def _startable(script: str, folder: str) -> str:
+    """A first line that is too long for the kernel, or has a space in it, becomes one that the shell reads."""
+    first = script.split("\n", 1)[0]
+    is_own = first.startswith("#!%s/" % folder)
+    if not is_own or (len(first) <= _MAX_FIRST_LINE and " " not in folder):
+        return script
+    python = os.path.join(folder, "bin", "python")
+    return "#!/bin/sh\n'''exec' \"%s\" \"$0\" \"$@\"\n' '''%s" % (python, script[len(first) :])
+
+
+def _small(file: str) -> bytes | None:
+    """A file of the archive, unless it is a link or large; None for that."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as opened:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_TEXT_BYTES:
+            return None
+        return opened.read(_MAX_TEXT_BYTES)
+
+
+def _replace(file: str, text: str) -> None:
+    mode = stat.S_IMODE(os.lstat(file).st_mode)
+    other = file + ".new"
+    descriptor = os.open(other, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode | 0o200)
+    with os.fdopen(descriptor, "wb") as opened:
+        opened.write(text.encode())
+        os.fchmod(descriptor, mode)
+    os.rename(other, file)
+
+
+class Blobs:
+    """What the service has for this seat."""
+
+    def __init__(self, context: ssl.SSLContext, address: tuple[str, int], seat_id: str, secret: str) -> None:
+        self._context = context
+        self._address = address
+        self._proof = "%s %s" % (seat_id, secret)
+
+    def unpack(self, blob: str, to: str, given: str | None = None) -> bytes | None:
+        """Fetches a blob, and unpacks it into a new folder once it is whole."""
+        packed = to + ".packed"
+        fetch(self._context, self._address, "millrace 1 blob %s %s" % (self._proof, blob), packed)
+        os.mkdir(to, 0o755)
+        answer = unpack(packed, to, given)
+        os.unlink(packed)
+        return answer
+
+
+def bring(blobs: Blobs, order: SeatOrder, sit: Sitting, folder: str) -> Files:
+    """Fetches an app into a folder, and finds out meanwhile what it can live behind."""
+    probing = None if sit.walls is None else Probing(folder)
+    files = _fetch_all(blobs, sit, folder)
+    if sit.walls is not None and probing is not None:
+        files.around = probing.found(sit.walls, order.neighbours)
+    return files
+
+
+def _fetch_all(blobs: Blobs, sit: Sitting, folder: str) -> Files:
+    """Bundle and environment; nothing of them is used before it is whole."""
+    bundle = os.path.join(folder, "bundle")
+    blobs.unpack(sit.bundle, bundle)
+    if sit.environment is None:
+        return Files(bundle, PYTHON, None)
+    environment = os.path.join(folder, "environment")
+    return Files(bundle, bring_environment(blobs, sit.environment, environment), environment)
+
+
+def bring_environment(blobs: Blobs, blob: str, to: str) -> str:
+    """Fetches an environment into a new folder, and gives its interpreter."""
+    return fit(to, blobs.unpack(blob, to, READY))
+
+
+def why_not(error: BaseException) -> str:
+    """Why an app could not be brought, for people."""
+    return str(error) if isinstance(error, NoWalls) else "its files could not be fetched: %s" % describe(error)
+
+
+def describe(error: BaseException) -> str:
+    """What went wrong in a start, for people."""
+    if isinstance(error, (NotFetched, BadArchive, Unpackable)):
+        return str(error)
+    if isinstance(error, OSError) and error.errno == errno.E2BIG:
+        return "its secrets are too large to pass as environment variables"
+    return "%s: %s" % (type(error).__name__, error)

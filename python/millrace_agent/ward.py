@@ -1,0 +1,159 @@
+"""The process that raises walls around itself and becomes the app.
+
+On the service's own machine it is a fork of the agent; in a seat on another machine it is a program that the agent
+starts, so that nothing of what that agent knows is in its memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import sys
+
+from millrace_walls import walls
+from millrace_walls.plan import Plan, parse
+from millrace_worker import keeper, linux
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+#: Where the app's first process finds the door, or a program its input; and where the agent finds the service.
+DESCRIPTOR = 3
+#: What one that is started as a program inherits besides: how it talks to its agent, and how it sees that one's end.
+TOLD, LIFELINE = 4, 5
+_NOT_STARTED = 127
+_PID_BYTES = 32
+
+
+def main() -> None:
+    """Reads a plan from stdin, and tells the agent which process becomes the app. A clone of this one if it gets a view
+    of its own: this one ends then, so that its child belongs to the agent, which adopts orphans.
+    """
+    plan = parse(sys.stdin.buffer.read())
+    linux.close_inherited(LIFELINE + 1)
+    waits, ends = os.pipe()
+    pid = walls.fork(plan) if plan.has_namespaces else 0
+    told = socket.socket(fileno=TOLD)
+    if pid > 0 or not plan.has_namespaces:
+        told.send(b"%d" % (pid or os.getpid()))
+    if pid > 0:
+        os._exit(0)
+    os.close(ends)
+    if plan.has_namespaces:
+        os.read(waits, 1)  # Ends with the process above. Only then is the agent the parent whose end is to be told.
+    os.close(waits)
+    os.setsid()
+    keeper.live(lambda: become(plan, socket.socket(fileno=DESCRIPTOR), told, LIFELINE))
+
+
+def run() -> None:
+    """Runs a program without walls below a keeper, which this process is. `sys.argv` is `-c`, the folder, the program
+    and its arguments. The agent's pid comes on stdin: the agent may have died meanwhile, and its number be another's.
+    """
+    said = os.read(0, _PID_BYTES)
+    if not said:
+        os._exit(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    linux.close_inherited(3)
+    os.chdir(sys.argv[1])
+    keeper.keep(lambda: _run(*sys.argv[2:]), int(said))
+
+
+def _run(program: str, *arguments: str) -> NoReturn:
+    try:
+        os.execvp(program, [program, *arguments])
+    except OSError as error:
+        _give_up_on(program, error)
+
+
+def become(plan: Plan, door: socket.socket, told: socket.socket, lifeline: int) -> None:
+    """The program of the plan, behind its walls."""
+    stdin = os.open(os.devnull, os.O_RDONLY) if plan.order is None else _told_by_pipe(plan.order)
+    given = door.fileno()
+    if plan.home is None:
+        given = -1 if plan.input is None else _held_in_file(plan.input, plan.scratch)
+    from millrace_walls.places import Interpreter
+
+    interpreter = None if plan.interpreter is None else Interpreter(plan.interpreter)
+    # Here too: what cannot be seen from a new namespace is not there at all behind the walls.
+    why = interpreter and interpreter.why_not()
+    listener = walls.raise_around(plan)
+    _require_keeper(lifeline)
+    why = why or (interpreter and interpreter.why_not())
+    if why:
+        _give_up(why)
+    with told:
+        if listener is not None:
+            socket.send_fds(told, [b"\n"], [listener])
+            os.close(listener)
+    if plan.home is None and plan.has_namespaces:
+        # The first process of a namespace gets no signal that it does not handle, and inherits every orphan. An app's
+        # own keeper knows how to be that; another program does not.
+        keeper.keep(lambda: _execute(plan, stdin, given), os.getppid())
+    _execute(plan, stdin, given)
+
+
+def _told_by_pipe(order: str) -> int:
+    told, tell = os.pipe()
+    os.write(tell, order.encode() + b"\n")
+    os.close(tell)
+    return told
+
+
+def _execute(plan: Plan, stdin: int, given: int) -> NoReturn:
+    """`given` is what it gets besides stdin and its output; -1 for nothing."""
+    try:
+        os.chdir(plan.bundle)
+        os.dup2(stdin, 0)
+        if given >= 0:
+            os.dup2(given, DESCRIPTOR)
+            os.set_inheritable(DESCRIPTOR, True)
+        else:
+            os.close(DESCRIPTOR)
+        # A server's program is looked for on the app's own path.
+        execute = os.execvpe if plan.server is not None else os.execve
+        execute(plan.program, [plan.program, *plan.arguments], plan.variables)
+    except OSError as error:
+        if error.errno == errno.E2BIG:
+            _give_up("its secrets are too large to pass as environment variables")
+        if plan.server is None:
+            _give_up(str(error))
+        _give_up_on(plan.program, error)
+
+
+def _give_up_on(program: str, error: OSError) -> NoReturn:
+    """With what a shell exits with when there is no such program, or when it cannot be run."""
+    _give_up("%s: %s" % (program, error.strerror), 127 if isinstance(error, FileNotFoundError) else 126)
+
+
+def _give_up(why: str, code: int = _NOT_STARTED) -> NoReturn:
+    print("the app cannot start: " + why, file=sys.stderr, flush=True)
+    os._exit(code)
+
+
+def _held_in_file(text: str, scratch: str) -> int:
+    """A descriptor to read a text from that may be larger than a pipe takes; no other process finds its file."""
+    if scratch:
+        path = scratch + "/.input"
+        held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.unlink(path)
+    else:
+        held = os.memfd_create("input")
+    os.write(held, os.fsencode(text))
+    os.lseek(held, 0, os.SEEK_SET)
+    return held
+
+
+def _require_keeper(lifeline: int) -> None:
+    """Ends this process with its keeper: in a namespace of its own it cannot tell by its parent's id."""
+    # Once more: the kernel forgets it when a process becomes another user's.
+    linux.die_with_parent(os.getppid())
+    poll = select.poll()
+    poll.register(lifeline, select.POLLIN)
+    if poll.poll(0):
+        os._exit(_NOT_STARTED)
+    os.close(lifeline)
