@@ -89,7 +89,7 @@ async function* wholeArchive(
 }
 
 /** Fails the build for what is wrong with a folder that it has made, such as a name that this disk does not take. */
-export async function judged<Result>(what: string, work: () => Promise<Result>): Promise<Result> {
+async function judged<Result>(what: string, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work();
   } catch (error) {
