@@ -1,8 +1,9 @@
-"""The first process of a seat elsewhere: standard library only, beside the harness in the image of a pod.
+"""The agent: the one process outside the isolation of an app, on this machine and on others. Standard library only.
 
-Reading order: start (its order), agent (the life of a seat), line (what it and the service say to each other), fetch,
-unpack and fit (the app's files), walled (what it will live behind), harness, server, child and lines (the app below
-it), build and pack (a seat that builds), relay and channel (how its connections reach the service), kept and estate
-(what of them lasts when the service is gone), loop (the one thread that all of this runs in), check (whether an agent
-could run in an image).
+Reading order: start and order (what it is told). On the service's machine: local (starts, watches and ends a program),
+watch (the same next to a container). On another machine: agent (the life of a seat), files and unpack (the app's files),
+app (the processes of the app), build and image (a seat that builds), service, channel and relay (how its connections
+reach the service), handover (what outlives a service), check (whether an agent could run in an image). Both use ward
+(the code that becomes the app's process), child, door (connections home), held, looks and memory (limits), listening
+(where a server listens) and loop (the one thread).
 """

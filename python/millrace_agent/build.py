@@ -24,6 +24,7 @@ from .loop import Loop
 from .order import read_hash, read_ticket
 from .pack import Unpackable, pack
 from .relay import Relays
+from .unpack import BadArchive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +73,11 @@ class Home:
 
     def bring(self, blob: str, to: str) -> None:
         """Fetches an environment by its hash, and fits it to this place."""
-        bring_environment(Blobs(self._context, self._where(), *self._proof), blob, to)
+        try:
+            bring_environment(Blobs(self._context, self._where(), *self._proof), blob, to)
+        except (NotFetched, BadArchive, OSError) as error:
+            message = "the environment could not be fetched from the service: %s; deploy again"
+            raise NotFetched(message % describe(error)) from None
 
     def _where(self) -> tuple[str, int]:
         address = self._relays.address
@@ -167,12 +172,15 @@ class Build:
         return found
 
     def _give(self, what: str, marker: str | None, ticket: str) -> None:
-        with self._home.connect(ticket) as home:
-            try:
+        try:
+            with self._home.connect(ticket) as home:
                 pack(os.path.join(self._folder, what), home.sendall, marker)
-            except Unpackable as error:
-                raise Unpackable("the %s could not be taken from where it was built: %s" % (what, error)) from None
-            _say_goodbye(home)
+                _say_goodbye(home)
+        except Unpackable as error:
+            raise Unpackable("the %s could not be taken from where it was built: %s" % (what, error)) from None
+        except OSError as error:
+            message = "the %s could not be sent to the service: %s; deploy again"
+            raise NotFetched(message % (what, describe(error))) from None
 
     def _aside(self, order_id: int, work: Callable[[], object]) -> None:
         """In a thread of its own: the signs of life go on meanwhile."""

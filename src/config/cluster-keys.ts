@@ -116,7 +116,7 @@ export const ENGINE_KEYS = {
     reader: integer(1, 1_000),
     default: "1",
     meaning:
-      "How many replicas of a version share a pod. They are forks of one process, so that a further one starts in milliseconds; a pod has cpu and memory for all of them.",
+      "How many replicas of a version share a pod or an actor. They are forks of one process, so another one starts in milliseconds. The pod or actor has cpu and memory for all of them.",
   },
   seatUrl: {
     name: "seat_url",
@@ -128,7 +128,7 @@ export const ENGINE_KEYS = {
     name: "seat_service_url",
     reader: optional(nodeUrl),
     meaning:
-      "With an engine that runs replicas on other machines: an address that leads to any service, now and later, such as that of a Kubernetes Service, at the port of seat_url. Replicas look for the next service there when all that they know are gone. A name is looked up when this service starts.",
+      "With an engine that runs replicas on other machines: an address that leads to any service, now and later, such as that of a Kubernetes Service, at the port of seat_url. Replicas look for the next service there when all services they know are gone. A name is resolved when this service starts.",
   },
 } satisfies SettingKeys;
 
@@ -156,7 +156,7 @@ export const KUBERNETES_KEYS = {
     name: "kubernetes_storage",
     reader: optional(matching("the name of a claim", (text) => OBJECT.test(text))),
     meaning:
-      "A ReadWriteMany claim in that namespace for the persistent storage of projects, each in a folder by its id; best the file system of MILLRACE_VOLUMES. If unset, what an app stores lasts as long as its pod.",
+      "A ReadWriteMany claim in that namespace for the persistent storage of projects, each in a folder named by its id; best the file system of MILLRACE_VOLUMES. If unset, an app's files are lost with its pod.",
   },
   kubernetesPod: {
     name: "kubernetes_pod",

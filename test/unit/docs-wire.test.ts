@@ -223,7 +223,7 @@ test("what an agent of this machine says and hears is what the document lists", 
 
 test("the messages of an agent are those that are shown, and both sides understand them", () => {
   const named = (other: string) =>
-    agentRows("Seats elsewhere").flatMap(([, name = "", way]) => (way === other ? [] : [name]));
+    agentRows("Agents on other machines").flatMap(([, name = "", way]) => (way === other ? [] : [name]));
   const shown = examples("agent").map((line) => Object.keys(parseSeatMessage(Buffer.from(line)))[0] ?? "");
   expect(shown.toSorted()).toEqual(named("to the agent").toSorted());
   const legal = new Set(Object.values(SEAT_MOVES).flatMap((moves) => Object.keys(moves)));

@@ -151,6 +151,7 @@ export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
     path: "runtime.custom.dockerfile_path",
     payload: "dockerfilePath",
     reader: optional(bundlePath),
-    meaning: "A Dockerfile to build the app's image from, by podman or docker; see docs/images.md.",
+    meaning:
+      "A Dockerfile to build the app's image from: by podman or docker on the host, or in the cluster; see docs/images.md.",
   },
 };

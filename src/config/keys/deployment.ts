@@ -101,21 +101,21 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     payload: "baseImage",
     reader: optional(line(2048)),
     meaning:
-      "Image that the app's own is built from, by podman or docker; without either, a warning says that it is not used.",
+      "The app's base image. Podman or docker builds the app's own image from it; without either, a warning says that it is not used. Pods run it directly.",
   },
   requireImage: {
     path: "deployment.require_image",
     reader: boolean(),
     default: false,
     meaning:
-      "Whether a build fails rather than go without the base image or the system packages if the host has neither podman nor docker.",
+      "Whether a build fails if the base image or the system packages cannot be used, because the host has neither podman nor docker, or the cluster no registry. Otherwise it warns and goes on without them.",
   },
   containerRuntime: {
     path: "runtime.container_runtime",
     payload: "containerRuntime",
     reader: optional(oneOf(["v1", "v2"])),
     meaning:
-      "The runtime of the app's container, if it has one: `v1` is runc, `v2` is runsc (gVisor) if the host has it.",
+      "The runtime of the app's container, if it has one: `v1` is runc, `v2` is runsc (gVisor) if the host has it. For pods, `v2` is the runtime class `gvisor`.",
   },
   useUv: {
     path: "deployment.use_uv",
@@ -123,7 +123,7 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     reader: boolean(),
     default: false,
     meaning:
-      "Install Python packages with uv. uv is also used without this if the host has it; if it has none, a warning says so and pip is used.",
+      "Install Python packages with uv. uv is also used without this if the host has it. Without uv, and in pods, a warning says that pip is used.",
   },
   deploymentInitializationTimeoutSeconds: {
     path: "deployment.deployment_initialization_timeout",
@@ -155,7 +155,7 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     reader: booleanOr("egress"),
     default: true,
     meaning:
-      'Whether replicas may use the network. "egress" allows only TCP connections to public addresses, to those in `MILLRACE_EGRESS_ALLOW` and to servers of the app itself. Both limits need a host that gives walls; see SECURITY.md.',
+      'Whether replicas may use the network. "egress" allows only TCP connections to public addresses, to those in `MILLRACE_EGRESS_ALLOW` and to servers of the app itself. Both limits need a host that can isolate apps; see SECURITY.md.',
   },
   unixSockets: {
     path: "deployment.unix_sockets",

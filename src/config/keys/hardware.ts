@@ -34,7 +34,7 @@ export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
     reader: oneOrMore('"CPU", the name of a GPU, or a list of up to 32 of these', line(64), 32),
     default: "CPU",
     meaning:
-      "What the app runs on, in order of preference. Replicas see every GPU of the host; a build warns if it has none.",
+      "What the app runs on, in order of preference. Pods get a machine with one of these GPUs. As processes of a host, replicas see all its GPUs; a build warns if it has none.",
   },
   gpuCount: {
     path: "hardware.gpu_count",
@@ -42,18 +42,18 @@ export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
     reader: integer(0, 64),
     defaultFor: defaultGpuCount,
     meaning:
-      "GPUs per replica. Stored and shown; a build warns if the host has none. Default: 1 if `compute` begins with a GPU, else 0.",
+      "GPUs per replica, which pods and actors request. Without effect on one host. Default: 1 if `compute` begins with a GPU, else 0.",
   },
   provider: {
     path: "hardware.provider",
     payload: "provider",
     reader: optional(line(64)),
-    meaning: "Stored and shown, but without effect on a single host.",
+    meaning: "Stored and shown, but without effect.",
   },
   region: {
     path: "hardware.region",
     payload: "region",
     reader: optional(line(64)),
-    meaning: "Stored and shown, but without effect on a single host.",
+    meaning: "Stored and shown, but without effect.",
   },
 };

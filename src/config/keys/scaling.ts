@@ -102,7 +102,7 @@ export const SCALING_KEYS: AppKeys<ScalingConfig> = {
     path: "scaling.compute_tier",
     payload: "computeTier",
     reader: optional(line(64)),
-    meaning: "Stored and shown, but without effect on a single host.",
+    meaning: "Stored and shown, but without effect.",
   },
   maxQueue: {
     path: "scaling.max_queue",

@@ -166,7 +166,8 @@ export class BuildSeat implements Builder {
         await done;
         return taken;
       } catch (error) {
-        const wasCut = socket.destroyed || socket.readableEnded;
+        // What took it may have failed first, as on a full disk: that closes the socket too, and is the reason then.
+        const wasCut = isCut(error) || socket.readableEnded;
         socket.destroy();
         // If it was the agent that gave up, it says why.
         if (wasCut) await done;

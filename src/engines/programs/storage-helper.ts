@@ -43,8 +43,8 @@ const LIMITS = { total: 32, perKey: 8, waiting: 64, waitMs: 30_000 };
 const MAX_HELPERS = LIMITS.total;
 /** How long a helper waits for its next operation. */
 export const HELPER_IDLE_MS = 30_000;
-/** How long an operation may take to begin. */
-const BEGIN_MS = 30_000;
+/** How long an operation may take to begin, with the start of its helper. */
+export const BEGIN_MS = 30_000;
 const MAX_COMPLAINT_CHARS = 1_000;
 
 const ANSWER = z.union([
@@ -67,6 +67,7 @@ export class StorageHelper {
   readonly #lane: FairLane;
   readonly #helpers = new Map<string, ProjectHelper>();
   readonly #ending = new Set<Promise<void>>();
+  #isStopped = false;
 
   constructor(parts: HelperParts) {
     this.#parts = parts;
@@ -89,8 +90,12 @@ export class StorageHelper {
     return { rest: socket, end: () => void socket.destroy() };
   }
 
-  /** Ends all helpers, with what they are doing: what is left to remove is removed by a later operation. */
+  /**
+   * Ends all helpers, with what they are doing: what is left to remove is removed by a later operation. Operations that
+   * have not begun are refused.
+   */
   async stop(): Promise<void> {
+    this.#isStopped = true;
     for (const helper of this.#helpers.values()) helper.end();
     await Promise.all(this.#ending);
   }
@@ -126,6 +131,7 @@ export class StorageHelper {
   }
 
   #helperOf(projectId: string): ProjectHelper {
+    if (this.#isStopped) throw new AppError("draining");
     const storage = this.#parts.folders.make(projectId);
     const found = this.#helpers.get(projectId);
     if (found?.isFor(storage)) return found;
@@ -210,7 +216,7 @@ class ProjectHelper {
     return !this.#isEnding && this.#place === placeOf(storage);
   }
 
-  /** Begins an operation; null if the helper ended before it began. */
+  /** Begins an operation; null if the helper ended before it began, or did not begin it within `BEGIN_MS`. */
   async begin(order: StorageOrder, source: string | null): Promise<Socket | null> {
     const { home, clock } = this.#parts;
     this.#idle?.cancel();
@@ -218,12 +224,16 @@ class ProjectHelper {
     const begun = Promise.withResolvers<Socket>();
     const ticket = home.expect((_, socket) => begun.resolve(socket));
     let socket: Socket | null = null;
-    try {
+    const began = async (): Promise<Socket | null> => {
       const orders = await Promise.race([this.#orders, this.#gone]);
       // Told first: the process gets the file with its connection.
       if (source !== null) this.#agent.lend(ticket, source);
       orders?.write(`${JSON.stringify({ ...order, ticket })}\n`);
-      socket = orders && (await withTimeout(BEGIN_MS, Promise.race([begun.promise, this.#gone]), clock));
+      return orders && (await Promise.race([begun.promise, this.#gone]));
+    };
+    try {
+      // A process that is stopped does not connect, and does not end either.
+      socket = await withTimeout(BEGIN_MS, began(), clock);
     } finally {
       home.forget(ticket);
       if (socket === null) {
@@ -234,12 +244,14 @@ class ProjectHelper {
     return socket;
   }
 
-  /** Begins an operation. Throws if the helper ended before it began. */
+  /** Begins an operation. Throws if that fails. */
   async require(order: StorageOrder, source: string | null): Promise<Socket> {
     const socket = await this.begin(order, source);
     if (socket !== null) return socket;
     const complaint = (await this.#complaint).trim().slice(-MAX_COMPLAINT_CHARS);
-    throw new Error(`the helper for the storage of ${this.#projectId} ended: ${complaint}`);
+    throw new Error(
+      `the helper for the storage of ${this.#projectId} did not begin "${order.operation}": ${complaint || "it said nothing"}`,
+    );
   }
 
   end(): void {

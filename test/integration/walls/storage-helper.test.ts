@@ -1,10 +1,11 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { Readable } from "node:stream";
 import { expect } from "vitest";
-import { HELPER_IDLE_MS } from "../../../src/engines/programs/storage-helper.ts";
+import { BEGIN_MS, HELPER_IDLE_MS } from "../../../src/engines/programs/storage-helper.ts";
 import { below } from "../../../src/host/processes.ts";
 import { HeldClock } from "../../support/held-clock.ts";
+import { processesIn } from "../../support/leak-check.ts";
 import { until } from "../../support/until.ts";
 import { PROJECT, openVolumes } from "../../support/walls/kept-storage.ts";
 import { verifies } from "../../verifies.ts";
@@ -87,3 +88,34 @@ verifies("walls.storage", "a process that is killed fails its own operation alon
   await until("its end is seen", () => stream?.rest.destroyed === true);
   expect(processesOf(user)[0]).toBe(kept);
 });
+
+verifies(
+  "walls.storage",
+  "a helper that stops before it has connected is replaced, and nothing of it is left",
+  async (context) => {
+    const clock = new HeldClock();
+    const { volumes, dataDir } = await openVolumes("the project", context, clock);
+    const listed = volumes.list(PROJECT, "/");
+    await until("its agent is there", () => processesIn(dataDir).length > 0);
+    const [agent] = processesIn(dataDir);
+    process.kill(agent?.pid ?? 0, "SIGSTOP");
+    clock.skip(BEGIN_MS);
+    expect(await listed).toEqual([]);
+    await until("the first has ended", () => processesIn(dataDir).every(({ pid }) => pid !== agent?.pid));
+  },
+);
+
+verifies(
+  "walls.storage",
+  "no helper starts after a stop, whose operations are refused that have not begun",
+  async (context) => {
+    const { volumes, dataDir } = await openVolumes("the project", context);
+    const begun = Promise.allSettled([0, 1, 2].map(() => volumes.list(PROJECT, "/")));
+    await until("its agent is there", () => processesIn(dataDir).length > 0);
+    await volumes.stop();
+    await begun;
+    await expect(volumes.list(PROJECT, "/")).rejects.toMatchObject({ code: "draining" });
+    expect(processesIn(dataDir)).toEqual([]);
+    expect(readdirSync(path.join(dataDir, "scratch"))).toEqual([]);
+  },
+);

@@ -10,6 +10,8 @@ import { until } from "../../../support/until.ts";
 import { verifies } from "../../../verifies.ts";
 import { BUNDLE, GRACE_MS, HELLO, playedSeat } from "./played-seat.ts";
 import type { PlayedAgent } from "./played-seat.ts";
+import { agentPython } from "./agent-python.ts";
+import { scratchDirectory } from "../../../support/command-line.ts";
 
 const WAIT_MS = 60_000;
 const READY = { ready: { folder: "/tmp/seat", python: "/usr/bin/python3" } };
@@ -149,6 +151,55 @@ test("a folder comes on a connection of its own", async () => {
   agent.say(done(2, { problem: "'x' is neither a file, a folder nor a link" }));
   await expect(failing).rejects.toThrow("neither a file");
   seat.close();
+});
+
+verifies(
+  "elsewhere.failures",
+  "a folder that cannot be stored is not told as a lost connection",
+  async () => {
+    const { played, seat, begin } = await playedBuild();
+    const agent = await begin();
+    const full = seat.take("environment", async (archive) => {
+      for await (const piece of archive) throw new Error(`no space left for ${String(piece)}`);
+    });
+    await agent.hears(2);
+    const sender = await played.call(`millrace 1 wire ${agent.heard[1].give.ticket}`);
+    sender.socket.write("bytes");
+    await sender.closed();
+    agent.say(done(1, { problem: "BrokenPipeError: [Errno 32] Broken pipe" }));
+    await expect(full).rejects.toThrow("no space left for bytes");
+    seat.close();
+  },
+);
+
+/** What an agent says of a folder whose connection is cut, and of one that it cannot fetch. */
+const CUT = `
+from millrace_agent.build import Build, Home
+folder = sys.argv[1]
+class Cut:
+    def __enter__(self): return self
+    def __exit__(self, *how): pass
+    def sendall(self, data): raise ConnectionResetError(104, "Connection reset by peer")
+class Relays:
+    address = None
+home = Home(None, Relays(), ("", ""), lambda: None, lambda *said: None, lambda *told: None)
+home.connect = lambda ticket: Cut()
+build = Build(None, folder, home)
+os.mkdir(os.path.join(folder, "bundle"))
+said = []
+for work in (lambda: build._give("bundle", None, ""), lambda: home.bring("", folder)):
+    try:
+        work()
+    except Exception as error:
+        said.append(str(error))
+print(json.dumps(said))
+`;
+
+verifies("elsewhere.failures", "a build tells which folder was on its way when a connection was cut", () => {
+  expect(agentPython(CUT, scratchDirectory())).toEqual([
+    "the bundle could not be sent to the service: ConnectionResetError: [Errno 104] Connection reset by peer; deploy again",
+    "the environment could not be fetched from the service: there is no service; deploy again",
+  ]);
 });
 
 verifies(
