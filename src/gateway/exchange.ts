@@ -238,7 +238,7 @@ type OpenExchange = { readonly request: { readonly complete: boolean }; index: n
 
 /** The requests of a gateway that have no answer yet. */
 export class OpenExchanges {
-  /** Unordered, each with its index: a map or a set costs the garbage collector more (`call-table.ts`). */
+  /** Unordered, each with its index: a map or a set costs the garbage collector more (see `CallTable`). */
   readonly #open: OpenExchange[] = [];
   readonly #settled = new Condition();
   /** How many are awaited and still open, counted so that an answer does not scan all others. */

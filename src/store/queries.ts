@@ -3,10 +3,10 @@ import type { Session } from "./operation.ts";
 
 // What statements of several tables have in common.
 
-/** Far fewer than the 32,766 parameters that SQLite takes in a statement. */
+/** With one parameter each, or a few, far fewer than the 32,766 that SQLite takes in a statement. */
 const CHUNK = 1_000;
 
-/** Ids in lists that are short enough for one statement. */
+/** Ids, or rows of a few columns, in lists that are short enough for one statement. */
 export function chunks<Item>(items: readonly Item[]): Item[][] {
   return Array.from({ length: Math.ceil(items.length / CHUNK) }, (_, i) =>
     items.slice(i * CHUNK, (i + 1) * CHUNK),

@@ -9,7 +9,7 @@ import { sharedService } from "../../support/shared-service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
 
-const DOCS = ["docs/cli.md", "docs/logs.md", "docs/management.md"];
+const DOCS = ["docs/accounts.md", "docs/cli.md", "docs/logs.md", "docs/management.md"];
 /** Those with packages are tried in `examples/packages.test.ts`. */
 const EXAMPLES = readdirSync(path.join(REPOSITORY, "examples"))
   .filter((name) => !["fastapi", "rooms"].includes(name))
@@ -24,7 +24,7 @@ const service = sharedService(
 let home = "";
 let env: Record<string, string> = {};
 
-beforeAll(() => {
+beforeAll(async () => {
   home = mkdtempSync(path.join(tmpdir(), "millrace-docs-"));
   const { baseUrl, apiUrl, owner } = service().service;
   for (const folder of [
@@ -49,8 +49,23 @@ beforeAll(() => {
     PROJECT: owner.projectId,
     TOKEN: owner.token,
     APP: "hello",
+    ID: await callAccount(baseUrl, owner),
   };
 });
+
+/** The id of an account with the role `call`. */
+async function callAccount(
+  baseUrl: string,
+  { projectId, token }: { readonly projectId: string; readonly token: string },
+): Promise<string> {
+  const created = await fetch(`${baseUrl}/v2/projects/${projectId}/service-accounts`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    body: JSON.stringify({ name: "users", role: "call", apps: ["hello"] }),
+  });
+  expect(created.status).toBe(200);
+  return ((await created.json()) as { readonly id: string }).id;
+}
 
 afterAll(() => rmSync(home, { recursive: true, force: true }));
 
