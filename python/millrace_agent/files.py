@@ -79,6 +79,8 @@ def fetch(context: ssl.SSLContext, address: tuple[str, int], preface: str, to: s
 #: What the service leaves in an environment: where it was made.
 READY = "ready"
 _MAX_TEXT_BYTES = 1024 * 1024
+#: How much longer all scripts of an environment may become: each names its place a few times.
+_MAX_GROWN_CHARS = 64 * 1024 * 1024
 #: What every kernel reads of a script's first line.
 _MAX_FIRST_LINE = 127
 #: What a path goes on with: next to one of these it is a part of another.
@@ -101,8 +103,11 @@ def fit(folder: str, made_at: bytes | None, python: str = os.path.realpath(sys.e
     _replace(settings, text)
     if source != folder:
         scripts = os.path.join(folder, "bin")
+        left = _MAX_GROWN_CHARS
         for file in [settings, *sorted(os.path.join(scripts, name) for name in os.listdir(scripts))]:
-            _rewrite(file, source, folder)
+            left -= _rewrite(file, source, folder)
+            if left < 0:
+                raise BadArchive("its scripts name the place where it was made too often")
     return os.path.join(folder, "bin", "python")
 
 
@@ -116,18 +121,20 @@ def _link(folder: str, python: str) -> None:
             os.symlink(python, link)
 
 
-def _rewrite(file: str, source: str, folder: str) -> None:
+def _rewrite(file: str, source: str, folder: str) -> int:
+    """Gives how much longer the file has become."""
     content = _small(file)
     # Programs, and whatever else is no text, are not touched.
     if content is None or b"\0" in content:
-        return
+        return 0
     try:
         text = content.decode("utf-8", "strict")
     except UnicodeDecodeError:
-        return
+        return 0
     changed = _startable(_replace_whole(text, source, folder), folder)
     if changed != text:
         _replace(file, changed)
+    return max(0, len(changed) - len(text))
 
 
 def _replace_whole(text: str, source: str, target: str) -> str:

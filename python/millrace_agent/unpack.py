@@ -22,7 +22,9 @@ _MAX_NAME_CHARS = 64 * 1024**2
 _MAX_NAME_BYTES = 3_000
 _MAX_DEPTH = 500
 _MAX_GIVEN_BYTES = 64 * 1024
-_MAX_PAX_BYTES = 64 * 1024
+#: Of an extended header: its records, of which `path` and `linkpath` are the longest.
+_MAX_PAX_BYTES = 8 * 1024
+_MAX_PAX_RECORDS = 16
 #: Left free on the disk for everything else on the machine.
 _SPARED_BYTES = 64 * 1024**2
 _PIECE_BYTES = 1024 * 1024
@@ -166,6 +168,8 @@ def _next_entry(source: _Source) -> _Entry | None:
     entry.target = _text(records.get(b"linkpath"), entry.target)
     if b"size" in records:
         entry.size = _number(records[b"size"], 10)
+    if entry.size and entry.kind != _FILE:
+        raise BadArchive("an entry of a kind that is not allowed")
     return entry
 
 
@@ -196,7 +200,7 @@ def _read_pax(data: bytes) -> dict[bytes, bytes]:
         length = _number(data.split(b" ", 1)[0], 10)
         record, data = data[:length], data[length:]
         key, equals, value = record[:-1].partition(b" ")[2].partition(b"=")
-        if not equals or len(record) != length:
+        if not equals or len(record) != length or key in records or len(records) >= _MAX_PAX_RECORDS:
             raise BadArchive("a broken extended header")
         records[key] = value
     return records

@@ -70,7 +70,8 @@ def sweep(root: str, is_removing: bool) -> None:
     top = looks.open_folder(root, ())
     try:
         long_ago = time.time() - _LEFT_SECONDS
-        staged = [name for name in os.listdir(top) if name.startswith(_STAGED)]
+        with os.scandir(top) as every:
+            staged = [entry.name for entry in every if entry.name.startswith(_STAGED)]
         for name in staged:
             try:
                 found = os.lstat(name, dir_fd=top)

@@ -128,11 +128,16 @@ export async function sendMail(
   if (signal.aborted) throw new SmtpError("it took too long");
   // Connected here, so that the signal ends it: nodemailer cannot cancel a mail.
   const socket = connect({ host, port });
+  // While nodemailer is loaded or sets up, it does not listen yet: without this, a reset would end the process.
+  const { promise: broken, reject } = Promise.withResolvers<never>();
+  socket.on("error", reject);
+  broken.catch(() => {});
   const end = (): void => void socket.destroy(new Error("it took too long, or the service is stopping"));
   signal.addEventListener("abort", end, { once: true });
   try {
     // Loaded with the first mail, because it takes 0.1 s and 16 MB.
-    const [{ createTransport }] = await Promise.all([import("nodemailer"), once(socket, "connect")]);
+    const loaded = Promise.all([import("nodemailer"), once(socket, "connect")]);
+    const [{ createTransport }] = await Promise.race([loaded, broken]);
     const transport = createTransport({
       connection: socket,
       host,
@@ -147,7 +152,7 @@ export async function sendMail(
       // As an object, since nodemailer takes an empty password for a missing one.
       ...(login && { auth: { user: Object(login.user) as string, pass: Object(login.password) as string } }),
     });
-    await transport.sendMail({
+    const sent = transport.sendMail({
       from: { name: from.name ?? "", address: from.address },
       to: mail.to,
       subject: mail.subject,
@@ -158,12 +163,12 @@ export async function sendMail(
       encoding: "base64",
       textEncoding: "base64",
     });
+    await Promise.race([sent, broken]);
   } catch (error) {
     throw smtpError(error as TransportError);
   } finally {
     signal.removeEventListener("abort", end);
     socket.destroySoon();
-    socket.on("error", () => {});
   }
 }
 

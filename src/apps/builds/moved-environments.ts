@@ -10,6 +10,8 @@ import { readSmall, smallText } from "./small-text.ts";
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants;
 /** What every kernel reads of a script's first line. */
 const MAX_FIRST_LINE = 127;
+/** How much longer all files of an environment may become: scripts name its place a few times each. */
+const MAX_GROWN_CHARS = 64 * 1024 * 1024;
 /** What a path goes on with: next to one of these it is a part of another. */
 const OF_PATH = /[\p{L}\p{N}_.-]/u;
 
@@ -87,6 +89,7 @@ function inside({ fd }: FileHandle): string {
 
 async function rewrite(folder: string, from: string, here: string, bin: string | null): Promise<void> {
   const scripts = bin === null ? [] : (await readdir(bin).catch(() => [])).map((name) => bin + name);
+  let leftChars = MAX_GROWN_CHARS;
   for (const file of [`${here}pyvenv.cfg`, ...scripts]) {
     const found = await readSmall(file);
     // Programs, and whatever else is no text, are not touched.
@@ -95,6 +98,9 @@ async function rewrite(folder: string, from: string, here: string, bin: string |
     if (!Buffer.from(script).equals(found.bytes)) continue;
     const changed = startable(replaceWhole(script, from, folder), folder);
     const { stats } = found;
+    leftChars -= Math.max(0, changed.length - script.length);
+    // What the build says of where it was made can be in its files very often. The rest stays as it is.
+    if (leftChars < 0) return;
     if (changed !== script)
       await replace(file, changed, { mode: stats.mode & 0o777, owner: stats, times: null });
   }
@@ -103,12 +109,15 @@ async function rewrite(folder: string, from: string, here: string, bin: string |
 /** Replaces a path, but not where it is a part of another one, such as its own new place. */
 function replaceWhole(text: string, from: string, to: string): string {
   const [first = "", ...pieces] = text.split(from);
-  let whole = first;
+  const whole = [first];
+  let before = first.at(-1) ?? "";
   for (const piece of pieces) {
-    const isPart = OF_PATH.test(whole.at(-1) ?? "") || OF_PATH.test(piece.at(0) ?? "");
-    whole += (isPart ? from : to) + piece;
+    const isPart = OF_PATH.test(before) || OF_PATH.test(piece.at(0) ?? "");
+    const put = (isPart ? from : to) + piece;
+    whole.push(put);
+    before = put.at(-1) ?? "";
   }
-  return whole;
+  return whole.join("");
 }
 
 /** A first line that is too long for the kernel, or has a space in it, becomes one that the shell reads. */

@@ -24,6 +24,8 @@ export type TarHeader = {
 const TYPES: Record<EntryKind, string> = { file: "0", directory: "5", link: "2", pax: "x" };
 const NAME_BYTES = 100;
 const MAX_PAX_BYTES = 64 * 1024;
+/** Of one pax entry; there are three that are read here, and few that others write. */
+const MAX_PAX_RECORDS = 16;
 /** The largest number eleven octal digits hold. */
 const MAX_SIZE_BYTES = 0o77777777777;
 
@@ -55,12 +57,13 @@ function record(key: string, value: string): string {
 /** The members that records of a pax entry give. */
 export function readPax(bytes: Buffer): Partial<Record<string, string>> {
   const members: Partial<Record<string, string>> = {};
-  for (let at = 0; at < bytes.length;) {
+  for (let [at, count] = [0, 1]; at < bytes.length; count++) {
     const space = bytes.indexOf(" ", at);
     const length = Number(bytes.toString("latin1", at, space));
     const equals = bytes.indexOf("=", space);
     const isWhole = Number.isSafeInteger(length) && length > 0 && at + length <= bytes.length;
-    if (space < 0 || equals < 0 || !isWhole) throw new BadTar("a broken extended header");
+    if (space < 0 || equals < 0 || !isWhole || count > MAX_PAX_RECORDS)
+      throw new BadTar("a broken extended header");
     members[bytes.toString("utf8", space + 1, equals)] = bytes.toString("utf8", equals + 1, at + length - 1);
     at += length;
   }

@@ -8,6 +8,10 @@ import type { TarEntry, TarHeader } from "./archive.ts";
 
 /** Of all names and links together, which are in memory until the end: five times those of the largest environments. */
 const MAX_NAME_CHARS = 64 * 1024 * 1024;
+/** Of what an entry takes besides its content: its name and its link may have three thousand bytes each. */
+const MAX_HEAD_BYTES = 8 * 1024;
+/** What the reader takes at once, and of zeros behind the end. */
+const SPARE_BYTES = 4 * 1024 * 1024;
 /** Of a file that is given instead of written. */
 const MAX_GIVEN_BYTES = 64 * 1024;
 
@@ -45,7 +49,7 @@ export async function unpackFolder(
   const flowing = pipeline(opened.createReadStream({ start: 0 }), unpacked);
   // The reader gets the error.
   flowing.catch(() => undefined);
-  const tar = new TarReader(readerOf(unpacked));
+  const tar = new TarReader(readerOf(unpacked, maxBytes + maxEntries * MAX_HEAD_BYTES + SPARE_BYTES));
   const names = new Set<string>();
   const links: TarHeader[] = [];
   const folders: TarHeader[] = [];
@@ -132,10 +136,11 @@ async function wholeOf({ content, kind, sizeBytes }: TarEntry): Promise<Buffer> 
   return Buffer.concat(pieces);
 }
 
-/** A stream as what the archive's reader takes. */
-function readerOf(stream: Readable): ConstructorParameters<typeof TarReader>[0] {
+/** A stream as what the archive's reader takes. Heads count too: compressed, very large ones cost next to nothing. */
+function readerOf(stream: Readable, maxBytes: number): ConstructorParameters<typeof TarReader>[0] {
   const pieces = stream[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
   let rest: Buffer = Buffer.alloc(0);
+  let leftBytes = maxBytes;
   return {
     read: async (into) => {
       while (rest.length === 0) {
@@ -149,6 +154,8 @@ function readerOf(stream: Readable): ConstructorParameters<typeof TarReader>[0] 
         });
         if (done) return 0;
         rest = value;
+        leftBytes -= value.length;
+        if (leftBytes < 0) throw new BadTar("it holds too much");
       }
       const count = rest.copy(into);
       rest = rest.subarray(count);

@@ -11,6 +11,7 @@ import type { Operation } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Projects");
+const audited = tagged("Audit");
 const PATH = "/v2/projects";
 
 /** The caller's projects. */
@@ -56,7 +57,7 @@ export function projectOperations({ store, people }: ManagementParts): Operation
 /** The audit log of a project. */
 export function auditOperations({ audit }: ManagementParts): Operation[] {
   return [
-    operation("GET", "/v2/projects/{project_id}/audit", {
+    audited("GET", "/v2/projects/{project_id}/audit", {
       id: "listAudit",
       summary: "List every change in a project, newest first",
       access: "admin",

@@ -49,6 +49,20 @@ test("scripts name the new place, and stay what they were", async () => {
   expect(await settleMovedEnvironments(dataDir)).toBe(0);
 });
 
+test("a build that says it was made at / takes neither the service's time nor its disk", async () => {
+  const names = Array.from({ length: 8 }, (_, index) => `bin/script-${index}`);
+  const script = "/".repeat(512 * 1024);
+  const { dataDir, folder } = moved({
+    ready: "/",
+    ...Object.fromEntries(names.map((name) => [name, script])),
+  });
+  await settleMovedEnvironments(dataDir);
+  const sizes = names.map((name) => statSync(path.join(folder, name)).size);
+  // Every other slash: next to what ends in a letter, one is a part of that path.
+  expect(Math.max(...sizes)).toBe((script.length / 2) * (folder.length + 1));
+  expect(sizes.reduce((sum, size) => sum + size)).toBeLessThan(80 * 1024 * 1024);
+});
+
 test.runIf(process.getuid?.() === 0)("what is a project's user's stays that user's", async () => {
   const { dataDir, folder } = moved({ ready: OLD, "bin/tool": `#!${OLD}/bin/python\n` });
   const tool = path.join(folder, "bin", "tool");

@@ -125,7 +125,7 @@ test("kinds that are no file, directory or link are refused", async () => {
   }
 });
 
-test.each(["5", "99 path=x\n", "-1 path=x\n", "abc path=x\n", "8 pathx\n"])(
+test.each(["5", "99 path=x\n", "-1 path=x\n", "abc path=x\n", "8 pathx\n", "6 a=b\n".repeat(17)])(
   "the extended header %j is refused",
   (text) => {
     expect(() => readPax(Buffer.from(text))).toThrow("a broken extended header");

@@ -243,6 +243,21 @@ verifies("blobs.fetch.hostile", "one that was cut off, changed, or is none is re
   }
 });
 
+test("heads that hold far more than names are refused: compressed, they cost next to nothing", async () => {
+  const root = scratch();
+  const head = { mode: 0, modifiedAt: 0, target: "" };
+  const padding = Buffer.from(`65000 comment=${"x".repeat(64_985)}\n`);
+  const pax = packHeader({ ...head, name: "x", kind: "pax", sizeBytes: padding.length });
+  const entries = Array.from({ length: 90 }, (_, index) => {
+    const file = packHeader({ ...head, name: `f${index}`, kind: "file", sizeBytes: 0 });
+    return Buffer.concat([pax, padding, Buffer.alloc(24), file]);
+  });
+  const packed = path.join(root, "packed");
+  writeFileSync(packed, gzipSync(Buffer.concat(entries)));
+  const unpacking = unpackFolder(packed, emptyIn(root), { maxEntries: 100, maxBytes: 1_000 });
+  await expect(unpacking).rejects.toThrow("it holds too much");
+});
+
 /** The bytes of an archive, sealed. */
 async function tarOf(root: string, fill: (tar: TarWriter) => Promise<unknown>): Promise<Buffer> {
   const file = path.join(root, "of-an-agent.tar");

@@ -1,4 +1,4 @@
-import { attacks, proven } from "../attack.ts";
+import { attack, attacks, proven } from "../attack.ts";
 import type { Attack } from "../attack.ts";
 
 /** From an app with `network = false`. */
@@ -45,6 +45,15 @@ connection.getpeername()`,
   ...attacks(
     "network",
     {
+      "the same by a unix socket that changes while it is judged": `require(take_port_behind(server_ports, lambda: socket.socket(socket.AF_UNIX)))`,
+      "connect to the management API by a unix socket that changes while it is judged": `require(dial_behind_unix(management_host, management_port))`,
+      "the same from a thread with descriptors of its own": `require(dial_apart(management_host, management_port))`,
+    },
+    UNIX_SOCKETS,
+  ),
+  ...attacks(
+    "network",
+    {
       "share the port of another server": `take_port_shared(rival_port)`,
       "share the port of another server by the port in the code, which that one has too": `require(take_port_shared(declared_port) not in (declared_port, int(os.environ["PORT"])))`,
       "share the port of another server by an address that changes while it is judged": `require(take_port_swapping(declared_port, (rival_port,)))`,
@@ -67,15 +76,6 @@ connection.getpeername()`,
       "the same by the address of any, written as IPv6": `dial_bound("::ffff:" + metadata_host, "::ffff:0.0.0.0", metadata_port)`,
     },
     METADATA,
-  ),
-  ...attacks(
-    "network",
-    {
-      "the same by a unix socket that changes while it is judged": `require(take_port_behind(server_ports, lambda: socket.socket(socket.AF_UNIX)))`,
-      "connect to the management API by a unix socket that changes while it is judged": `require(dial_behind_unix(management_host, management_port))`,
-      "the same from a thread with descriptors of its own": `require(dial_apart(management_host, management_port))`,
-    },
-    UNIX_SOCKETS,
   ),
   ...attacks(
     "network",
@@ -120,6 +120,13 @@ export const SOCKETS: readonly Attack[] = [
     "connect to the control socket": `socket.socket(socket.AF_UNIX).connect(sockets + "/control.sock")`,
     "connect to the replicas' home": `socket.socket(socket.AF_UNIX).connect(sockets + "/home.sock")`,
     "connect to a docker.sock": `socket.socket(socket.AF_UNIX).connect(victim_folder + "/docker.sock")`,
+  }),
+  attack(
+    "process",
+    "the same by the service's root",
+    `socket.socket(socket.AF_UNIX).connect("/proc/%d/root%s/docker.sock" % (service_pid, victim_folder))`,
+  ),
+  ...proven("process", {
     "listen beside the service's sockets": `path = sockets + "/planted.sock"
 socket.socket(socket.AF_UNIX).bind(path)
 os.unlink(path)`,
@@ -131,7 +138,6 @@ os.unlink(path)`,
   ...attacks("process", {
     // Also stopped by the key that the socket asks for.
     "ask the control socket for the owner's token": `require(b'"token"' in ask(sockets + "/control.sock", ${CONTROL_REQUEST}))`,
-    "the same by the service's root": `socket.socket(socket.AF_UNIX).connect("/proc/%d/root%s/docker.sock" % (service_pid, victim_folder))`,
     "open a raw socket": `socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)`,
     "open a raw IPv6 socket": `socket.socket(socket.AF_INET6, socket.SOCK_RAW, 58)`,
     "open a packet socket": `socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)`,
