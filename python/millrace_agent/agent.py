@@ -198,7 +198,7 @@ class Agent:
                 self._dial(self._server.dial(self._child.top), read_ticket(value["ticket"]))
             elif word == "services":
                 self._addresses.learn(read_addresses(value["addresses"]))
-            elif word == "ask" and self._child is not None:
+            elif word == "ask" and self._child is not None and self._swept is None:
                 self._child.ask()
             elif word == "end":
                 self._end()
@@ -254,7 +254,7 @@ class Agent:
 
     def _may_go_on(self) -> bool:
         """Whether another service can have what is in the seat. Of one that is over, it is told how it ended."""
-        if self._over_at is not None:
+        if self._over_at is not None or self._swept is not None:
             return True
         is_staying = self._killed_at is None and ("leaving", {}) not in self._milestones
         return self._child is not None and is_staying and self._estate.may_go_on
@@ -262,6 +262,8 @@ class Agent:
     def _settle(self) -> None:
         if not self._estate.is_open or not self._is_seated or self._session is None:
             return
+        if self._swept is not None:
+            return  # The app has ended: that is all that the service will be told.
         if not self._may_go_on():
             self._fence("what is in it cannot go on for another service")
         elif self._estate.settle(self._session.sit):
@@ -355,7 +357,7 @@ class Agent:
         self._killed_at = time.monotonic()
         if self._child is None:
             self._leave(("exited", {"code": 128 + signal.SIGTERM, "is_out_of_memory": False}))
-        else:
+        elif self._swept is None:
             self._child.end()
 
     def _fail(self, message: str) -> None:

@@ -40,10 +40,10 @@ export class Heartbeat {
   #isHeard = true;
   #isAsked = false;
   #isDead = false;
-  #silentHeartbeatTimer = 0;
+  #silentChecks = 0;
   /** The reading that later ones are compared with. */
   #before: Vitals | null = null;
-  #stillHeartbeatTimer = 0;
+  #stillChecks = 0;
   /** Threads that waited for a processor at each reading since. */
   #starved: readonly number[] = [];
 
@@ -67,12 +67,12 @@ export class Heartbeat {
     }
     if (!this.#isAsked) {
       this.#isAsked = true;
-      this.#silentHeartbeatTimer = 0;
+      this.#silentChecks = 0;
       this.#before = null;
       this.#events.ping();
       return;
     }
-    this.#silentHeartbeatTimer += 1;
+    this.#silentChecks += 1;
     if (!this.isSilent) this.#setSilent(true);
     this.#judge(this.#events.look());
   }
@@ -84,17 +84,16 @@ export class Heartbeat {
 
   #judge(now: Vitals | null): void {
     if (now?.isStopped) {
-      if (this.#silentHeartbeatTimer >= DEAD_BEATS)
-        this.#end(`it was stopped and did not answer for ${SECONDS} s`);
+      if (this.#silentChecks >= DEAD_BEATS) this.#end(`it was stopped and did not answer for ${SECONDS} s`);
       return;
     }
     if (!now || !this.#before || hasWorked(this.#before, now)) {
       this.#restart(now);
       return;
     }
-    this.#stillHeartbeatTimer += 1;
+    this.#stillChecks += 1;
     this.#starved = this.#starved.filter((id) => now.threads.get(id)?.isRunnable);
-    if (this.#stillHeartbeatTimer < DEAD_BEATS || now.atMs - this.#before.atMs < LEAST_SPAN_MS) return;
+    if (this.#stillChecks < DEAD_BEATS || now.atMs - this.#before.atMs < LEAST_SPAN_MS) return;
     // On an overloaded machine a thread may get no processor for seconds.
     if (this.#starved.length > 0) this.#restart(now);
     else this.#end(`it hung: it did not answer and did nothing for ${SECONDS} s`);
@@ -102,7 +101,7 @@ export class Heartbeat {
 
   #restart(now: Vitals | null): void {
     this.#before = now;
-    this.#stillHeartbeatTimer = 0;
+    this.#stillChecks = 0;
     this.#starved = now ? runnable(now.threads) : [];
   }
 

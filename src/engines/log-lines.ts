@@ -61,11 +61,11 @@ export class LogSockets {
     return true;
   }
 
-  /** Closes the connections, `LAST_LINES_MS` after now if a clock is given. */
+  /** Closes the connections, `LAST_LINES_MS` after now if a clock is given: those, too, that are only on their way. */
   close(clock: Clock | null): void {
     const close = (): void => this.#sockets.forEach((socket) => socket.destroy());
     if (clock === null) close();
-    else if (this.#sockets.length > 0) clock.after(LAST_LINES_MS, close);
+    else clock.after(LAST_LINES_MS, close);
   }
 }
 

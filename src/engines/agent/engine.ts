@@ -22,7 +22,7 @@ import { randomName } from "../../kit/ids.ts";
 import { LogSockets } from "../log-lines.ts";
 import { withPort, withPortVariable } from "../server/ports.ts";
 import type { Ports } from "../server/ports.ts";
-import { startServer } from "../server/start-server.ts";
+import { startServer, STOPPED } from "../server/start-server.ts";
 import { refused, RemoteSeat, whatIsMissing } from "./remote-seat.ts";
 import { deferred, orderOf, over } from "../local/spawn.ts";
 import type { Spawn } from "../local/spawn.ts";
@@ -168,7 +168,6 @@ class RemoteServer implements StartedServer {
 
 /** Counted up when an agent of the release before cannot go on for a service of this one. */
 const GENERATION = 1;
-const STOPPED: Exit = { detail: "stopped before it started", initFailure: null };
 
 /** Starts templates and replicas in seats elsewhere: an agent there fetches the app, starts it and passes on what it says. */
 export function spawnRemote(parts: RemoteParts): Spawn {

@@ -116,7 +116,7 @@ function toolBringer({ image }: ImagePodParts, walls: object): object {
 }
 
 /** A sidecar: the agent starts when it is ready, and it ends after the agent. */
-function buildkitd({ image, config }: ImagePodParts, resources: object): object {
+function buildkitd({ image }: ImagePodParts, resources: object): object {
   return {
     name: BUILDKIT,
     image,
@@ -129,7 +129,8 @@ function buildkitd({ image, config }: ImagePodParts, resources: object): object 
       ADDRESS,
       // The cluster hides parts of /proc, so a process sandbox is impossible. The pod serves a single build.
       "--oci-worker-no-process-sandbox",
-      ...(config === null ? [] : ["--config", `${CONFIG.mountPath}/buildkitd.toml`]),
+      "--config",
+      `${CONFIG.mountPath}/buildkitd.toml`,
     ],
     env: [
       { name: "HOME", value: HOME },
@@ -159,7 +160,7 @@ function buildkitd({ image, config }: ImagePodParts, resources: object): object 
       { name: DISK, mountPath: `${HOME}/.local/share/buildkit` },
       { name: "runtime", mountPath: `/run/user/${USER}` },
       { name: "temporary", mountPath: "/tmp" },
-      ...(config === null ? [] : [{ ...CONFIG, readOnly: true }]),
+      { ...CONFIG, readOnly: true },
     ],
   };
 }

@@ -106,6 +106,8 @@ class AgentProcess implements Agent {
     this.questions = new Questions(clock, (question) => this.#say(question));
     const heard = this.#listen();
     this.exited = this.#outlive(stdin, input, group, heard, clock);
+    // Nothing waits for the end of a watch, and one that cannot be started must not end the service.
+    this.exited.catch(() => {});
     this.end = agentEnd(child, this.exited, clock);
   }
 

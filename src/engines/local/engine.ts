@@ -1,6 +1,6 @@
 import type { Engine, InitFailure, ServerEvents, StartedServer, Workload } from "../engine.ts";
 import { withPort } from "../server/ports.ts";
-import { startServer } from "../server/start-server.ts";
+import { startServer, STOPPED } from "../server/start-server.ts";
 import { IdleTemplates } from "../templates/template-line.ts";
 import { ProcessSeat } from "../templates/seat.ts";
 import type { ProcessHost } from "./host.ts";
@@ -29,9 +29,10 @@ export function processEngine(host: ProcessHost, spawn: Spawn = spawnPython): En
 function serveProcess(host: ProcessHost, workload: Workload, events: ServerEvents): StartedServer {
   const { server: command } = workload;
   if (!command) throw new Error("the app has no server of its own");
-  return startServer(host.ports, async (port) => {
+  return startServer(host.ports, async (port, isKilled) => {
     const python = await appInterpreter(host, workload);
     if (!("program" in python)) return { detail: python.message, initFailure: python };
+    if (isKilled()) return STOPPED;
     const [program = "", ...args] = withPort(command.entrypoint, command.port, port);
     const started = startHeld(
       heldStart(host, workload, python),

@@ -66,7 +66,8 @@ export class StorageHelper {
   readonly #parts: HelperParts;
   readonly #lane: FairLane;
   readonly #helpers = new Map<string, ProjectHelper>();
-  readonly #ending = new Set<Promise<void>>();
+  /** All that live, among them those that have been replaced and finish their operations. */
+  readonly #living = new Set<ProjectHelper>();
   #isStopped = false;
 
   constructor(parts: HelperParts) {
@@ -96,8 +97,9 @@ export class StorageHelper {
    */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    for (const helper of this.#helpers.values()) helper.end();
-    await Promise.all(this.#ending);
+    const living = [...this.#living];
+    for (const helper of living) helper.end();
+    await Promise.all(living.map(({ exited }) => exited));
   }
 
   async #begin(projectId: string, order: StorageOrder, source: string | null) {
@@ -116,14 +118,17 @@ export class StorageHelper {
     socket.once("close", leave);
     // As long as there is a listener, Node keeps what is unread when the process ends.
     socket.on("readable", keep);
-    const line = await readLine(socket, MAX_ANSWER_BYTES);
-    if (line === null) {
+    const answer = await answerOn(socket).catch((error: unknown) => {
+      // It is not read any more, and would keep its place in the lane.
+      socket.destroy();
+      throw error;
+    });
+    if (answer === null) {
       socket.destroy();
       throw new Error(
         `the process for "${order.operation}" in the storage of ${projectId} ended without an answer`,
       );
     }
-    const answer = ANSWER.parse(JSON.parse(line));
     if ("done" in answer) return { socket, done: answer.done };
     readToEnd(socket);
     if ("refused" in answer) throw new RefusedPath(answer.refused);
@@ -144,9 +149,9 @@ export class StorageHelper {
   }
 
   async #forgetAtEnd(projectId: string, helper: ProjectHelper): Promise<void> {
-    this.#ending.add(helper.exited);
+    this.#living.add(helper);
     await helper.exited;
-    this.#ending.delete(helper.exited);
+    this.#living.delete(helper);
     if (this.#helpers.get(projectId) === helper) this.#helpers.delete(projectId);
   }
 }
@@ -299,6 +304,12 @@ class ProjectHelper {
     };
     return startAgent(python, plan, clock);
   }
+}
+
+/** The answer of an operation; null if its process ended first. */
+async function answerOn(socket: Socket): Promise<z.output<typeof ANSWER> | null> {
+  const line = await readLine(socket, MAX_ANSWER_BYTES);
+  return line === null ? null : ANSWER.parse(JSON.parse(line));
 }
 
 const keep = (): void => {};

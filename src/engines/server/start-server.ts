@@ -4,20 +4,24 @@ import type { PortSource } from "./ports.ts";
 
 const NO_PORT = cannotStart("every port for servers (21000 to 24999) is in use");
 
+/** The end of a server that was killed before it started. */
+export const STOPPED: Exit = { detail: "stopped before it started", initFailure: null };
+
 /**
  * Starts an app's own server on a port that is reserved until the server has ended. `run` is the engine's part; it
- * returns the running server, or how it ended if it could not start. The server may be killed before it has started.
+ * returns the running server, or how it ended if it could not start. The server may be killed before it has started,
+ * which a `run` that waits for something has to check.
  */
 export function startServer(
   ports: PortSource,
-  run: (port: number) => StartedServer | Exit | Promise<StartedServer | Exit>,
+  run: (port: number, isKilled: () => boolean) => StartedServer | Exit | Promise<StartedServer | Exit>,
 ): StartedServer {
   let running: StartedServer | null = null;
   let isKilled = false;
   const leaving = Promise.withResolvers<void>();
   const runOn = async (port: number): Promise<Exit> => {
-    if (isKilled) return { detail: "stopped before it started", initFailure: null };
-    const started = await run(port);
+    if (isKilled) return STOPPED;
+    const started = await run(port, () => isKilled);
     if (!("exited" in started)) return started;
     running = started;
     void started.leaving?.then(leaving.resolve);

@@ -1,7 +1,9 @@
+import { Socket } from "node:net";
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
-import { readLogLines } from "../../../src/engines/log-lines.ts";
+import { LAST_LINES_MS, LogSockets, readLogLines } from "../../../src/engines/log-lines.ts";
 import type { PrintedLine } from "../../../src/engines/log-lines.ts";
+import { HeldClock } from "../../support/held-clock.ts";
 
 const PIECE = 64 * 1024;
 const ONE = "0190a3c4-0000-7000-8000-000000000001";
@@ -78,4 +80,17 @@ test("what a reader of lines throws ends the reading, and is told", async () => 
   stream.write("one\ntwo\n");
   await expect(reading).rejects.toThrow("no room");
   expect(stream.destroyed).toBe(true);
+});
+
+test("a connection that comes after its process has ended is closed with the others", () => {
+  const clock = new HeldClock();
+  clock.hold();
+  const logs = new LogSockets("", { onLog: () => {}, onError: () => {} });
+  logs.close(clock);
+  const late = new Socket();
+  expect(logs.take("stdout", late)).toBe(true);
+  clock.advance(LAST_LINES_MS - 1);
+  expect(late.destroyed).toBe(false);
+  clock.advance(1);
+  expect(late.destroyed).toBe(true);
 });

@@ -1,9 +1,12 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { expect } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { startWatch } from "../../../../src/engines/local/agent.ts";
 import { packPlan } from "../../../../src/engines/local/plan.ts";
 import type { Plan } from "../../../../src/engines/local/plan.ts";
+import { systemClock } from "../../../../src/kit/clock.ts";
 import { scratchDirectory } from "../../../support/command-line.ts";
+import { until } from "../../../support/until.ts";
 import { verifies } from "../../../verifies.ts";
 import { agentPython } from "./agent-python.ts";
 
@@ -190,3 +193,15 @@ print(json.dumps(json.loads(said) if said else None))`;
     expect(run("ended", true, "echo > begun; echo ready; exec sleep 1000")).toBeNull();
   },
 );
+
+test("an agent that cannot be started, and whose end nothing waits for, does not end the service", async () => {
+  const unhandled: unknown[] = [];
+  const note = (reason: unknown): void => void unhandled.push(reason);
+  process.on("unhandledRejection", note);
+  onTestFinished(() => void process.off("unhandledRejection", note));
+  const watch = startWatch({ python: "/nonexistent/python3", cwd: "/", input: "{}" }, systemClock);
+  await until("its pipes are closed", () => watch.stdout.destroyed);
+  await new Promise((resolve) => void setImmediate(resolve));
+  expect(unhandled).toEqual([]);
+  await expect(watch.exited).rejects.toThrow("ENOENT");
+});
