@@ -43,6 +43,29 @@ verifies("management.openapi.seed", "creating a service account is described as 
   expect(projectPaths.filter((path) => !path.startsWith("/v2/projects/{project_id}/"))).toEqual([]);
 });
 
+test("each operation keeps its group, after which generated clients name their classes", () => {
+  expect([...new Set(site.operations.map(({ tags }) => tags[0]))].toSorted()).toEqual([
+    "Apps",
+    "Audit",
+    "Builds",
+    "Deploys",
+    "Figures",
+    "File runs",
+    "Installation",
+    "Logs",
+    "Members",
+    "Projects",
+    "Runs",
+    "Secrets",
+    "Service accounts",
+    "Sign-in",
+    "Volumes",
+    "Webhooks",
+  ]);
+  const { get } = site.document.paths["/v2/projects/{project_id}/audit"];
+  expect(get.tags).toEqual(["Audit"]);
+});
+
 test("a clone without a built dashboard or guide says how to build them", async () => {
   for (const [path, script] of [
     ["/docs", "npm run build:web"],
