@@ -162,6 +162,7 @@ verifies(
     const full = seat.take("environment", async (archive) => {
       for await (const piece of archive) throw new Error(`no space left for ${String(piece)}`);
     });
+    const refused = expect(full).rejects.toThrow("no space left for bytes");
     await agent.hears(2);
     const sender = await played.call(`millrace 1 wire ${agent.heard[1].give.ticket}`);
     sender.socket.write("bytes");
