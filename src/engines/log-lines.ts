@@ -61,6 +61,10 @@ export class LogSockets {
     return true;
   }
 
+  get isEmpty(): boolean {
+    return this.#sockets.length === 0;
+  }
+
   /** Closes the connections, `LAST_LINES_MS` after now if a clock is given: those, too, that are only on their way. */
   close(clock: Clock | null): void {
     const close = (): void => this.#sockets.forEach((socket) => socket.destroy());

@@ -252,7 +252,7 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     if (!this.move("leave")) return;
     this.#wire?.destroy();
     this.#control?.destroy();
-    this.#logs.close(this.clock);
+    if (!this.#logs.isEmpty) this.#logs.close(this.clock);
     const lost = [...this.calls.values()];
     // Unread data is the end of what was sent, which includes at least the latest call.
     const unread = (this.#hasUnread && this.calls.get(this.#nextWireId - 1)) || null;
