@@ -77,11 +77,12 @@ for (const rung of TRIED_RUNGS) {
       expect((await call("unknown")).json.result).toEqual([1, ""]);
       const [replica] = service.apps.get("app")!.pool.replicas;
       const outer = outerKeeperOf(replica!.pid, process.pid);
+      // The agent may still be closing what it was given for the call before.
       const open = descriptorsOf(outer).size;
       expect((await call("forge")).json.result).toEqual([]);
       expect((await call("throw")).json.result).toBe(true);
       expect((await call("unknown")).json.result).toEqual([1, ""]);
-      await until("it has closed what it was given", () => descriptorsOf(outer).size === open);
+      await until("it has closed what it was given", () => descriptorsOf(outer).size <= open);
       // A new replica comes through the same door.
       expect((await call("die")).status).toBe(502);
       expect((await call("unknown")).json.result).toEqual([1, ""]);
