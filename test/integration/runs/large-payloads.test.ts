@@ -85,11 +85,10 @@ verifies(
     begin();
     // The first time all that there is room for, then one at a time.
     await until("they went back", () => released.length === 2);
-    await until("one is tried again", () => {
-      CLOCK.skip(1_000);
-      begin();
-      return released.length >= 3;
-    });
+    // Once: while the first one is being put back, another look would find the second one alone, which can run.
+    CLOCK.skip(1_000);
+    begin();
+    await until("one is tried again", () => released.length >= 3);
     expect(released.slice(0, 3).map(({ id }) => ids.indexOf(id))).toEqual([0, 1, 0]);
     await until("both are queued", async () => {
       const runs = await Promise.all(ids.map((id) => find(id)));
