@@ -1,5 +1,4 @@
-import { Agent, request } from "node:http";
-import type { IncomingMessage } from "node:http";
+import { Agent, type IncomingMessage, request } from "node:http";
 import type { Running } from "./subject.ts";
 import { medianBy } from "./targets.ts";
 

@@ -1,13 +1,10 @@
 import { shareOfFloor } from "./async-targets.ts";
-import { CONNECTIONS } from "./async.ts";
-import type { AcceptRound, AsyncResult, AsyncSettings } from "./async.ts";
+import { type AcceptRound, type AsyncResult, type AsyncSettings, CONNECTIONS } from "./async.ts";
 import type { Delay } from "./async-dispatch.ts";
-import { machineLines } from "./machine.ts";
-import type { Machine } from "./machine.ts";
+import { type Machine, machineLines } from "./machine.ts";
 import type { TopFunction } from "./profile-top.ts";
 import { verdictLines } from "./report.ts";
-import { medianBy } from "./targets.ts";
-import type { Verdict } from "./targets.ts";
+import { medianBy, type Verdict } from "./targets.ts";
 
 const NAME_WIDTH = 40;
 const HEADS = ["runs/s", "p50 ms", "p99 ms", "service", "database", "others"];

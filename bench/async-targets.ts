@@ -1,7 +1,6 @@
 import type { DatabaseKind } from "./async-database.ts";
 import type { AsyncResult } from "./async.ts";
-import { judge, medianBy } from "./targets.ts";
-import type { Verdict } from "./targets.ts";
+import { judge, medianBy, type Verdict } from "./targets.ts";
 
 /** Durable 202s per second at 64 connections. */
 const PER_SECOND: Record<DatabaseKind, number> = { sqlite: 8_000, postgres: 3_000 };

@@ -1,19 +1,13 @@
 import { openDatabase, viewRuns } from "./async-database.ts";
 import type { BenchDatabase, DatabaseKind, RunsView } from "./async-database.ts";
-import { measureDispatch } from "./async-dispatch.ts";
-import type { DispatchResult } from "./async-dispatch.ts";
-import { startGroupCommit } from "./async-floor-client.ts";
-import type { GroupCommit, GroupCommitResult } from "./async-floor-client.ts";
-import { startCpuMeter } from "./cpu-meter.ts";
-import type { CpuUse } from "./cpu-meter.ts";
-import { startLoadGenerator } from "./load-client.ts";
-import type { LoadGenerator } from "./load-client.ts";
-import { problemOf } from "./load-job.ts";
-import type { LoadResult } from "./load-job.ts";
+import { type DispatchResult, measureDispatch } from "./async-dispatch.ts";
+import { type GroupCommit, type GroupCommitResult, startGroupCommit } from "./async-floor-client.ts";
+import { type CpuUse, startCpuMeter } from "./cpu-meter.ts";
+import { type LoadGenerator, startLoadGenerator } from "./load-client.ts";
+import { type LoadResult, problemOf } from "./load-job.ts";
 import { progress } from "./progress.ts";
 import type { Running } from "./subject.ts";
-import { startMillrace } from "./subjects/millrace.ts";
-import type { MillraceRunning } from "./subjects/millrace.ts";
+import { type MillraceRunning, startMillrace } from "./subjects/millrace.ts";
 import { timedCall } from "./timed-call.ts";
 import { turnOrder } from "./turn-order.ts";
 

@@ -7,10 +7,8 @@ import { progress } from "./progress.ts";
 import { makeScratchDir } from "./scratch.ts";
 import { CALL_BODY } from "./subject.ts";
 import { startScript } from "./subjects.ts";
-import { startMillrace } from "./subjects/millrace.ts";
-import type { MillraceRunning } from "./subjects/millrace.ts";
-import { judge, medianBy } from "./targets.ts";
-import type { Verdict } from "./targets.ts";
+import { type MillraceRunning, startMillrace } from "./subjects/millrace.ts";
+import { judge, medianBy, type Verdict } from "./targets.ts";
 import { timedCall } from "./timed-call.ts";
 
 /** Medians in milliseconds; null where the service did not get that far. */

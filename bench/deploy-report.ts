@@ -1,7 +1,6 @@
 import { quantile } from "./deploy-targets.ts";
 import type { DeployFigures, DeployId } from "./deploy.ts";
-import { machineLines } from "./machine.ts";
-import type { Machine } from "./machine.ts";
+import { type Machine, machineLines } from "./machine.ts";
 import { verdictLines } from "./report.ts";
 import type { Verdict } from "./targets.ts";
 

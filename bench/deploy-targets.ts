@@ -1,6 +1,5 @@
 import type { DeployFigures, DeployId } from "./deploy.ts";
-import { judge } from "./targets.ts";
-import type { Verdict } from "./targets.ts";
+import { judge, type Verdict } from "./targets.ts";
 
 /** The smallest time that at least this share (0 to 1) of the rounds did not exceed; null without rounds. */
 export function quantile(times: readonly number[], share: number): number | null {

@@ -1,13 +1,11 @@
 import { join } from "node:path";
-import { byOneCall, byProtocol, makeHelloZip, timeDeploy } from "./deploy-client.ts";
-import type { DeployWay } from "./deploy-client.ts";
+import { byOneCall, byProtocol, type DeployWay, makeHelloZip, timeDeploy } from "./deploy-client.ts";
 import { runTool, startChild } from "./processes.ts";
 import { progress } from "./progress.ts";
 import { makeScratchDir } from "./scratch.ts";
 import { Skipped } from "./subject.ts";
 import { prepareFastapi } from "./subjects/fastapi.ts";
-import { startMillrace } from "./subjects/millrace.ts";
-import type { MillraceRunning } from "./subjects/millrace.ts";
+import { type MillraceRunning, startMillrace } from "./subjects/millrace.ts";
 import { timedCall } from "./timed-call.ts";
 
 const DEPLOY_IDS = ["bare", "fastapi", "fresh", "fresh-once", "again", "again-once"] as const;

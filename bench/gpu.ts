@@ -1,15 +1,13 @@
 import { request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { machineLines } from "./machine.ts";
-import type { Machine } from "./machine.ts";
+import { type Machine, machineLines } from "./machine.ts";
 import { runTool } from "./processes.ts";
 import { progress } from "./progress.ts";
 import { verdictLines } from "./report.ts";
 import { makeScratchDir } from "./scratch.ts";
 import { startMillrace } from "./subjects/millrace.ts";
-import { judge, medianBy } from "./targets.ts";
-import type { Verdict } from "./targets.ts";
+import { judge, medianBy, type Verdict } from "./targets.ts";
 
 const MODEL = join(import.meta.dirname, "apps/decoder/model.py");
 const STREAMS = 256;

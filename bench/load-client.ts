@@ -1,9 +1,7 @@
 import { join } from "node:path";
-import { buildRequest } from "./load-job.ts";
-import type { LoadJob, LoadResult } from "./load-job.ts";
+import { buildRequest, type LoadJob, type LoadResult } from "./load-job.ts";
 import { startChild } from "./processes.ts";
-import { CALL_BODY } from "./subject.ts";
-import type { Running } from "./subject.ts";
+import { CALL_BODY, type Running } from "./subject.ts";
 
 /** How hard and how long one subject is called. */
 type Pressure = Pick<LoadJob, "connections" | "leadInMs" | "measureMs">;

@@ -1,5 +1,4 @@
-import { connect } from "node:net";
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { Histogram } from "./histogram.ts";
 import type { LoadJob, LoadResult } from "./load-job.ts";

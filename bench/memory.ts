@@ -3,17 +3,14 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { startLoadGenerator } from "./load-client.ts";
 import { problemOf } from "./load-job.ts";
-import { machineLines } from "./machine.ts";
-import type { Machine } from "./machine.ts";
+import { type Machine, machineLines } from "./machine.ts";
 import { descendantsOf } from "./proc.ts";
 import { progress } from "./progress.ts";
 import { verdictLines } from "./report.ts";
 import { makeScratchDir } from "./scratch.ts";
 import { CALL_BODY } from "./subject.ts";
-import { startMillrace } from "./subjects/millrace.ts";
-import type { MillraceRunning } from "./subjects/millrace.ts";
-import { judge } from "./targets.ts";
-import type { Verdict } from "./targets.ts";
+import { type MillraceRunning, startMillrace } from "./subjects/millrace.ts";
+import { judge, type Verdict } from "./targets.ts";
 import { timedCall } from "./timed-call.ts";
 
 /** In megabytes of 10⁶ bytes; null where the service did not get that far. */

@@ -1,8 +1,7 @@
 // Messages per second of SseBuffer, and a gzip stream's cost per piece and memory: `node bench/micro-sse.ts`.
 import { once } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { constants, createGzip } from "node:zlib";
-import type { Gzip } from "node:zlib";
+import { constants, createGzip, type Gzip } from "node:zlib";
 import { GzipMember } from "../src/kit/gzip-member.ts";
 import { SseBuffer } from "../src/runs/sse.ts";
 

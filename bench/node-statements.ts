@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { Client } from "pg";
-import { openStore } from "../src/store/store.ts";
-import type { Store } from "../src/store/store.ts";
+import { openStore, type Store } from "../src/store/store.ts";
 import { startCpuMeter } from "./cpu-meter.ts";
 import { descendantsOf } from "./proc.ts";
 import { makeScratchDir } from "./scratch.ts";

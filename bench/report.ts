@@ -1,10 +1,7 @@
 import type { ColdFigures } from "./cold.ts";
-import { machineLines } from "./machine.ts";
-import type { Machine } from "./machine.ts";
-import { CONNECTION_COUNTS } from "./sync.ts";
-import type { SubjectResult, SyncSettings } from "./sync.ts";
-import { medianRound } from "./targets.ts";
-import type { Verdict } from "./targets.ts";
+import { type Machine, machineLines } from "./machine.ts";
+import { CONNECTION_COUNTS, type SubjectResult, type SyncSettings } from "./sync.ts";
+import { medianRound, type Verdict } from "./targets.ts";
 
 const NAME_WIDTH = 20;
 

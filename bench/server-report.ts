@@ -1,11 +1,9 @@
 import type { Machine } from "./machine.ts";
 import { syncText, verdictLines } from "./report.ts";
-import { SERVER_SIDES, SIDE_NAMES } from "./server-subjects.ts";
-import type { ServerSide } from "./server-subjects.ts";
+import { SERVER_SIDES, type ServerSide, SIDE_NAMES } from "./server-subjects.ts";
 import type { TrafficFigures } from "./server-traffic.ts";
 import type { SubjectResult, SyncSettings } from "./sync.ts";
-import { medianBy } from "./targets.ts";
-import type { Verdict } from "./targets.ts";
+import { medianBy, type Verdict } from "./targets.ts";
 
 /** All that `bench server` has measured. */
 export type ServerReport = {

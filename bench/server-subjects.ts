@@ -2,8 +2,7 @@ import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { askMemory, startChild, withOpenFiles } from "./processes.ts";
 import { makeScratchDir } from "./scratch.ts";
-import { CALL_BODY } from "./subject.ts";
-import type { Running } from "./subject.ts";
+import { CALL_BODY, type Running } from "./subject.ts";
 import { FASTAPI_PYTHON, prepareFastapi } from "./subjects/fastapi.ts";
 import { startMillrace } from "./subjects/millrace.ts";
 

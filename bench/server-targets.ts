@@ -1,8 +1,7 @@
 import type { TrafficFigures } from "./server-traffic.ts";
 import type { StreamSubjectResult } from "./stream.ts";
 import type { SubjectResult } from "./sync.ts";
-import { divided, judge, ratio, summary } from "./targets.ts";
-import type { Verdict } from "./targets.ts";
+import { divided, judge, ratio, summary, type Verdict } from "./targets.ts";
 import { DIRECTIONS } from "./transfer.ts";
 
 /** What `npm run bench server` is for. */

@@ -2,15 +2,12 @@ import { runMsOf } from "./proc.ts";
 import { progress } from "./progress.ts";
 import { SERVER_SIDES, SIDE_NAMES, startSide } from "./server-subjects.ts";
 import type { ServerRunning, ServerSide } from "./server-subjects.ts";
-import { startSocketClient } from "./socket-client.ts";
-import type { SocketClient } from "./socket-client.ts";
+import { type SocketClient, startSocketClient } from "./socket-client.ts";
 import { quietEndOf } from "./stream-client.ts";
 import type { Part } from "./stream-parts.ts";
-import { measureStream } from "./stream.ts";
-import type { PartResult } from "./stream.ts";
+import { measureStream, type PartResult } from "./stream.ts";
 import { Skipped } from "./subject.ts";
-import { DIRECTIONS, transfer } from "./transfer.ts";
-import type { Direction, Transfer } from "./transfer.ts";
+import { type Direction, DIRECTIONS, transfer, type Transfer } from "./transfer.ts";
 import { turnOrder } from "./turn-order.ts";
 
 /** Frames echoed; CPU time is that of the process that callers talk to. */

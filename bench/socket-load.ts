@@ -1,5 +1,4 @@
-import { connect } from "node:net";
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import type { SocketAnswer, SocketJob } from "./socket-client.ts";
 

@@ -1,5 +1,4 @@
-import { FASTAPI_STREAMS, floorOf, millraceOf } from "./stream-subjects.ts";
-import type { StreamSubject } from "./stream-subjects.ts";
+import { FASTAPI_STREAMS, floorOf, millraceOf, type StreamSubject } from "./stream-subjects.ts";
 
 export const PART_IDS = ["fast", "rate", "delay", "gzip", "open"] as const;
 export type PartId = (typeof PART_IDS)[number];

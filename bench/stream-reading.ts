@@ -1,9 +1,6 @@
-import { connect } from "node:net";
-import type { Socket } from "node:net";
-import { createGunzip } from "node:zlib";
-import type { Gunzip } from "node:zlib";
-import { systemClock } from "../src/kit/clock.ts";
-import type { Clock, Timer } from "../src/kit/clock.ts";
+import { connect, type Socket } from "node:net";
+import { createGunzip, type Gunzip } from "node:zlib";
+import { type Clock, systemClock, type Timer } from "../src/kit/clock.ts";
 import { Histogram } from "./histogram.ts";
 import { cpuMsOf, machineCpuMs, residentBytesOf } from "./proc.ts";
 import { SseCounter } from "./sse-counter.ts";

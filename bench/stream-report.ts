@@ -1,5 +1,4 @@
-import { machineLines } from "./machine.ts";
-import type { Machine } from "./machine.ts";
+import { type Machine, machineLines } from "./machine.ts";
 import type { TopFunction } from "./profile-top.ts";
 import { verdictLines } from "./report.ts";
 import { medianStreamRound } from "./stream-targets.ts";

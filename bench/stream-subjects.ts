@@ -3,8 +3,7 @@ import { startChild } from "./processes.ts";
 import { makeScratchDir } from "./scratch.ts";
 import type { Running } from "./subject.ts";
 import { startFastapi } from "./subjects/fastapi.ts";
-import { startMillrace } from "./subjects/millrace.ts";
-import type { MillraceOptions } from "./subjects/millrace.ts";
+import { type MillraceOptions, startMillrace } from "./subjects/millrace.ts";
 
 /** A server of streams that is up. */
 export type StreamServer = Running & {

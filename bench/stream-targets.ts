@@ -1,8 +1,7 @@
 import type { StreamRound } from "./stream-client.ts";
 import type { PartId } from "./stream-parts.ts";
 import type { PartResult, StreamSubjectResult } from "./stream.ts";
-import { judge, medianBy } from "./targets.ts";
-import type { Verdict } from "./targets.ts";
+import { judge, medianBy, type Verdict } from "./targets.ts";
 
 /** The round that stands for a subject: the median by rate where that is the question, else by p99. */
 export function medianStreamRound(id: PartId, result: StreamSubjectResult | undefined): StreamRound | null {

@@ -1,11 +1,8 @@
 import { startCpuMeter } from "./cpu-meter.ts";
-import { startLoadGenerator } from "./load-client.ts";
-import type { LoadGenerator } from "./load-client.ts";
-import type { LoadResult } from "./load-job.ts";
-import { problemOf } from "./load-job.ts";
+import { type LoadGenerator, startLoadGenerator } from "./load-client.ts";
+import { type LoadResult, problemOf } from "./load-job.ts";
 import { progress } from "./progress.ts";
-import { CALL_BODY, Skipped } from "./subject.ts";
-import type { Running, Subject } from "./subject.ts";
+import { CALL_BODY, type Running, Skipped, type Subject } from "./subject.ts";
 import { turnOrder } from "./turn-order.ts";
 
 export const CONNECTION_COUNTS = [32, 1] as const;

@@ -1,5 +1,4 @@
-import { request } from "node:http";
-import type { IncomingMessage } from "node:http";
+import { type IncomingMessage, request } from "node:http";
 import { peakBytesOf, resetPeakBytesOf, residentBytesOf, runMsOf } from "./proc.ts";
 import type { ServerRunning } from "./server-subjects.ts";
 

@@ -1,8 +1,6 @@
-import { machineLines } from "./machine.ts";
-import type { Machine } from "./machine.ts";
+import { type Machine, machineLines } from "./machine.ts";
 import { verdictLines } from "./report.ts";
-import { medianBy, medianRound } from "./targets.ts";
-import type { Verdict } from "./targets.ts";
+import { medianBy, medianRound, type Verdict } from "./targets.ts";
 import type { Sides, StartFigures, WallsFigures } from "./walls.ts";
 
 const NAME_WIDTH = 40;

@@ -1,5 +1,4 @@
-import { divided, judge } from "./targets.ts";
-import type { Verdict } from "./targets.ts";
+import { divided, judge, type Verdict } from "./targets.ts";
 import type { Sides, StartFigures, WallsFigures } from "./walls.ts";
 
 /** What walls may cost, by processor time: a shared machine changes the clock's figures more than they do. */

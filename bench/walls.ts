@@ -7,12 +7,9 @@ import { descendantsOf, runMsOf } from "./proc.ts";
 import { measureFreshSets } from "./fresh-sets.ts";
 import { progress } from "./progress.ts";
 import { makeScratchDir } from "./scratch.ts";
-import { CALL_BODY } from "./subject.ts";
-import type { Subject } from "./subject.ts";
-import { startMillrace } from "./subjects/millrace.ts";
-import type { MillraceRunning } from "./subjects/millrace.ts";
-import { measureSync } from "./sync.ts";
-import type { SubjectResult, SyncSettings } from "./sync.ts";
+import { CALL_BODY, type Subject } from "./subject.ts";
+import { type MillraceRunning, startMillrace } from "./subjects/millrace.ts";
+import { measureSync, type SubjectResult, type SyncSettings } from "./sync.ts";
 import { timedCall } from "./timed-call.ts";
 import { turnOrder } from "./turn-order.ts";
 

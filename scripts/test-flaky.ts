@@ -3,8 +3,7 @@ import { createWriteStream, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
-import { failuresOf, heading, rowOf, summaryOf } from "./flaky-report.ts";
-import type { Report, RunEnd } from "./flaky-report.ts";
+import { failuresOf, heading, type Report, rowOf, type RunEnd, summaryOf } from "./flaky-report.ts";
 
 // Runs the suite again and again while other processes spin: `npm run test:flaky -- --runs 5 --load 2`. Names of
 // test files after another `--` leave the others out. Ends with 1 if a test ever failed.

@@ -1,5 +1,4 @@
-import { test } from "vitest";
-import type { TestContext } from "vitest";
+import { test, type TestContext } from "vitest";
 import type { RequirementId } from "./requirements.ts";
 
 /**

@@ -1,11 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { systemClock } from "../../src/kit/clock.ts";
 import { Seal } from "../../src/kit/seal.ts";
-import { Authority } from "../../src/nodes/authority.ts";
-import type { Identity } from "../../src/nodes/authority.ts";
+import { Authority, type Identity } from "../../src/nodes/authority.ts";
 import type { Others } from "../../src/nodes/forward/app-locator.ts";
-import type { Peer } from "../../src/nodes/peers.ts";
-import { Peers } from "../../src/nodes/peers.ts";
+import { type Peer, Peers } from "../../src/nodes/peers.ts";
 
 type Secret = { readonly masterKey: string; readonly authority: string };
 

@@ -1,7 +1,6 @@
 import type { StreamRound } from "../stream-client.ts";
 import type { PartResult } from "../stream.ts";
-import { divided, judge, ratio } from "../targets.ts";
-import type { Verdict } from "../targets.ts";
+import { divided, judge, ratio, type Verdict } from "../targets.ts";
 import type { ClusterFigures } from "./cluster.ts";
 import type { Front } from "./fronts.ts";
 

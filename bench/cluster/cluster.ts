@@ -1,9 +1,7 @@
 import { measureFreshSets } from "../fresh-sets.ts";
-import { measureStream } from "../stream.ts";
-import type { PartResult, StreamSubjectResult } from "../stream.ts";
+import { measureStream, type PartResult, type StreamSubjectResult } from "../stream.ts";
 import type { Part } from "../stream-parts.ts";
-import { measureSync } from "../sync.ts";
-import type { SubjectResult, SyncSettings } from "../sync.ts";
+import { measureSync, type SubjectResult, type SyncSettings } from "../sync.ts";
 import { FRONTS, FRONT_NAMES, startFront, withOwner } from "./fronts.ts";
 
 export type ClusterFigures = {

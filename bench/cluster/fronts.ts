@@ -1,8 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import type { Peer } from "../../src/nodes/peers.ts";
-import { startChild, withOpenFiles } from "../processes.ts";
-import type { Child } from "../processes.ts";
+import { type Child, startChild, withOpenFiles } from "../processes.ts";
 import { makeScratchDir } from "../scratch.ts";
 import type { Running } from "../subject.ts";
 import { newSecret } from "./bench-node.ts";

@@ -1,13 +1,10 @@
 import { join } from "node:path";
-import { setup } from "../../test/support/kubernetes/cluster-setup.ts";
-import type { TestCluster } from "../../test/support/kubernetes/cluster-setup.ts";
+import { setup, type TestCluster } from "../../test/support/kubernetes/cluster-setup.ts";
 import { startChild, withOpenFiles } from "../processes.ts";
 import { makeScratchDir } from "../scratch.ts";
 import type { Running, Subject } from "../subject.ts";
-import { measureSync } from "../sync.ts";
-import type { SubjectResult, SyncSettings } from "../sync.ts";
-import { judge, ratio } from "../targets.ts";
-import type { Verdict } from "../targets.ts";
+import { measureSync, type SubjectResult, type SyncSettings } from "../sync.ts";
+import { judge, ratio, type Verdict } from "../targets.ts";
 
 /** What is between the service and a replica that the service reaches by TLS. */
 const WAYS = {

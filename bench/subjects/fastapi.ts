@@ -2,8 +2,7 @@ import { access } from "node:fs/promises";
 import { join } from "node:path";
 import { runTool, startChild } from "../processes.ts";
 import { progress } from "../progress.ts";
-import { Skipped } from "../subject.ts";
-import type { Running } from "../subject.ts";
+import { type Running, Skipped } from "../subject.ts";
 
 const VENV = join(import.meta.dirname, "../../.cache/bench-venv");
 /** The interpreter of that environment. */

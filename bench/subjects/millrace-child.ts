@@ -1,8 +1,7 @@
 import { parseArgs } from "node:util";
 import { readSettings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/kit/log.ts";
-import { startService } from "../../src/main.ts";
-import type { Service } from "../../src/main.ts";
+import { type Service, startService } from "../../src/main.ts";
 import { endWithParent, tellMemory } from "../child-side.ts";
 
 // Runs the service for the bench: `node millrace-child.ts [--max-connections N] [--database-url URL] [--isolation LEVEL] DATA_DIR

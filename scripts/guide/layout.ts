@@ -1,5 +1,4 @@
-import { escapeHtml } from "./render.ts";
-import type { RenderedPage } from "./render.ts";
+import { escapeHtml, type RenderedPage } from "./render.ts";
 
 const SEARCH_ICON = `<svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="11" cy="11" r="6.5"/><path d="m16 16 4.5 4.5"/></svg>`;
 const MENU_ICON = `<svg viewBox="0 0 24 24" aria-hidden="true"><path d="M4 7h16M4 12h16M4 17h16"/></svg>`;

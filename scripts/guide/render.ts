@@ -1,6 +1,5 @@
 import path from "node:path";
-import { Marked } from "marked";
-import type { Tokens } from "marked";
+import { Marked, type Tokens } from "marked";
 import type { GuideSource } from "./sources.ts";
 
 /** A heading of a page, with the anchor that links use. */

@@ -1,5 +1,4 @@
-import type { App } from "../model/app.ts";
-import type { SecretMap } from "../model/app.ts";
+import { type App, type SecretMap } from "../model/app.ts";
 
 /** What an app's processes find in their environment, wherever they run; `own` is what these see besides. */
 export function appVariables(

@@ -4,9 +4,8 @@ import { cp, mkdir } from "../kit/files.ts";
 import { removeTree } from "../kit/remove-tree.ts";
 import type { Version } from "../model/app.ts";
 import { prepareBuild } from "./builds/build.ts";
-import type { BuildHost } from "./builds/site.ts";
+import { type BuildHost, buildHost } from "./builds/site.ts";
 import type { PreparedBuild } from "./builds/target.ts";
-import { buildHost } from "./builds/site.ts";
 
 export type RebuildParts = BuildHost & {
   /** Takes the lines of installers. */

@@ -1,11 +1,8 @@
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
-import { Deployer } from "./deploys/deployer.ts";
-import type { DeployerParts } from "./deploys/deployer.ts";
-import { BaseImages } from "./once/base-images.ts";
-import type { BaseImageParts } from "./once/base-images.ts";
-import { Volumes } from "./volumes/volumes.ts";
-import type { VolumesParts } from "./volumes/volumes.ts";
+import { Deployer, type DeployerParts } from "./deploys/deployer.ts";
+import { type BaseImageParts, BaseImages } from "./once/base-images.ts";
+import { Volumes, type VolumesParts } from "./volumes/volumes.ts";
 
 /** What receiving uploads needs. */
 export type DeploysParts = Omit<DeployerParts, "shortage"> &

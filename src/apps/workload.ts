@@ -1,10 +1,9 @@
 import type { Limits } from "../host/limits/limits.ts";
-import type { App, Version } from "../model/app.ts";
+import { type App, type SecretMap, type Version } from "../model/app.ts";
 import { isGpu, pythonWish } from "../model/app-config.ts";
 import type { AppConfig, BuiltImage, CustomRuntimeConfig } from "../model/app-config.ts";
 import type { Engine, Workload } from "../engines/engine.ts";
 import { appVariables } from "./app-variables.ts";
-import type { SecretMap } from "../model/app.ts";
 
 /** What the replicas of a version run. */
 export function workloadOf(app: App, version: Version, secrets: SecretMap): Workload {

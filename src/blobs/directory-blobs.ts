@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { constants } from "node:fs";
-import type { Stats } from "node:fs";
+import { constants, type Stats } from "node:fs";
 import path from "node:path";
 import { mkdir, namesIn, open, readFile, rename, rm, stat, writeFile } from "../kit/files.ts";
 import {

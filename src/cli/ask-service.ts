@@ -1,5 +1,4 @@
-import { connect } from "node:net";
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import type { Settings } from "../config/setting-keys.ts";
 import type { OperatorRequests } from "../identity/operator-requests.ts";
 import { request } from "../kit/node-http.ts";

@@ -1,7 +1,6 @@
 import type { Command } from "commander";
 import { usage } from "./failure.ts";
-import { examples } from "./options.ts";
-import type { Definitions } from "./options.ts";
+import { type Definitions, examples } from "./options.ts";
 
 /** `millrace completion bash|zsh|fish` */
 export const COMMANDS: Definitions = { completion: defineCompletion };

@@ -1,9 +1,7 @@
-import { Command } from "commander";
-import type { CommanderError } from "commander";
+import { Command, type CommanderError } from "commander";
 import { VERSION } from "../config/package-files.ts";
 import { CliFailure, EXIT, Interrupted, usage } from "./failure.ts";
-import { examples, JSON_OPTION } from "./options.ts";
-import type { Definitions } from "./options.ts";
+import { type Definitions, examples, JSON_OPTION } from "./options.ts";
 import { Output, printable } from "./output.ts";
 import { pastable } from "./program-name.ts";
 

@@ -1,7 +1,6 @@
 import { Cancelled, ConnectionLost, MillraceError } from "./errors.ts";
 import { Run } from "./run.ts";
-import { answerOf } from "./transport.ts";
-import type { Answer, Transport } from "./transport.ts";
+import { type Answer, answerOf, type Transport } from "./transport.ts";
 
 /** The members of the JSON object that the function gets as arguments. */
 export type Arguments = Readonly<Record<string, unknown>>;

@@ -1,12 +1,8 @@
-import { prepareCall } from "./call.ts";
-import type { Arguments, CallOptions } from "./call.ts";
+import { type Arguments, type CallOptions, prepareCall } from "./call.ts";
 import { MillraceError } from "./errors.ts";
-import { LONG_WAIT_SECONDS, Run, patient } from "./run.ts";
-import type { WaitOptions } from "./run.ts";
-import { RunStream } from "./stream.ts";
-import type { ReadOptions } from "./stream.ts";
-import { Transport, refusalIn } from "./transport.ts";
-import type { RunResult, TransportOptions } from "./transport.ts";
+import { LONG_WAIT_SECONDS, patient, Run, type WaitOptions } from "./run.ts";
+import { type ReadOptions, RunStream } from "./stream.ts";
+import { refusalIn, type RunResult, Transport, type TransportOptions } from "./transport.ts";
 
 export type { RunResult } from "./transport.ts";
 export type { Arguments, CallOptions } from "./call.ts";

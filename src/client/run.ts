@@ -1,8 +1,6 @@
 import { MillraceError } from "./errors.ts";
-import { RunStream } from "./stream.ts";
-import type { ReadOptions } from "./stream.ts";
-import { jsonOf, storedAnswerOf } from "./transport.ts";
-import type { RunResult, Transport } from "./transport.ts";
+import { type ReadOptions, RunStream } from "./stream.ts";
+import { jsonOf, type RunResult, storedAnswerOf, type Transport } from "./transport.ts";
 
 export type WaitOptions = {
   readonly signal?: AbortSignal;

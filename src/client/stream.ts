@@ -1,9 +1,7 @@
 import { ConnectionLost, errorIn, errorOf, foreignError, isTransient, NotFound } from "./errors.ts";
 import type { MillraceError } from "./errors.ts";
-import { SseParser } from "./sse.ts";
-import type { Message } from "./sse.ts";
-import { jsonOf, lost } from "./transport.ts";
-import type { Answer, Transport } from "./transport.ts";
+import { type Message, SseParser } from "./sse.ts";
+import { type Answer, jsonOf, lost, type Transport } from "./transport.ts";
 
 /**
  * How far a reader of a stream has come, so that it can resume.

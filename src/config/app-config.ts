@@ -21,11 +21,10 @@ import {
 } from "./keys/build.ts";
 import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
 import { HARDWARE_KEYS } from "./keys/hardware.ts";
-import type { AppKey, AppKeys, Host } from "./readers.ts";
+import { type AppKey, type AppKeys, type Host, oneOf } from "./readers.ts";
 import { LIMITS_KEYS } from "./keys/limits.ts";
 import { SCALING_KEYS } from "./keys/scaling.ts";
 import { ConfigError, Problems, showKey } from "./problems.ts";
-import { oneOf } from "./readers.ts";
 
 /** The text of an app's configuration file. */
 export type AppConfigFile = { readonly text: string; readonly fileName: string };

@@ -4,10 +4,8 @@ import { HARDWARE_KEYS } from "./keys/hardware.ts";
 import type { AppKey } from "./readers.ts";
 import { LIMITS_KEYS } from "./keys/limits.ts";
 import { SCALING_KEYS } from "./keys/scaling.ts";
-import { nearest } from "./problems.ts";
-import type { Problems } from "./problems.ts";
-import { isTable, parseToml } from "./toml.ts";
-import type { RawTable } from "./toml.ts";
+import { nearest, type Problems } from "./problems.ts";
+import { isTable, parseToml, type RawTable } from "./toml.ts";
 
 /** Runtimes of the hosted original that belong to its partners. */
 const PARTNERS = ["deepgram", "rime"] as const;

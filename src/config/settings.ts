@@ -1,11 +1,9 @@
 import { labelBelow } from "../kit/http/fields.ts";
-import { parseToml, readConfigFile } from "./toml.ts";
+import { parseToml, type RawTable, readConfigFile } from "./toml.ts";
 import { nearest, Problems } from "./problems.ts";
-import { line } from "./readers.ts";
-import type { SettingKey } from "./readers.ts";
+import { line, type SettingKey } from "./readers.ts";
 import { DROPPED, ENV_PREFIX, envOf, flagMemberOf, flagOf, INTERNALS, SETTING_KEYS } from "./setting-keys.ts";
 import type { Settings } from "./setting-keys.ts";
-import type { RawTable } from "./toml.ts";
 
 /** Where settings come from, strongest first. */
 export type SettingSources = {

@@ -1,5 +1,4 @@
-import { ALL_THREADS } from "./engine.ts";
-import type { ThreadVitals, Vitals } from "./engine.ts";
+import { ALL_THREADS, type ThreadVitals, type Vitals } from "./engine.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 
 /** What a heartbeat needs from its replica, and reports. */

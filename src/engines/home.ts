@@ -1,9 +1,7 @@
 import { chmod, mkdir, mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:net";
-import type { Server, Socket } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 import path from "node:path";
-import { systemClock } from "../kit/clock.ts";
-import type { Clock } from "../kit/clock.ts";
+import { type Clock, systemClock } from "../kit/clock.ts";
 import { GrowingBytes } from "../kit/bytes.ts";
 import { randomTicket } from "../kit/ids.ts";
 import { UnauthenticatedConnections } from "../kit/listener.ts";

@@ -4,8 +4,7 @@ import type { Clock } from "../kit/clock.ts";
 import { LineCutter } from "../kit/line-cutter.ts";
 import type { LogStream } from "../model/log-line.ts";
 import { RUN_ID } from "../model/names.ts";
-import { readPaced } from "../host/read-paced.ts";
-import type { PaceOptions } from "../host/read-paced.ts";
+import { type PaceOptions, readPaced } from "../host/read-paced.ts";
 import { WIRE_LIMITS } from "./protocol.ts";
 
 /** A line that a replica printed. */

@@ -17,8 +17,7 @@ import { Ports } from "./server/ports.ts";
 import { buildSeats } from "./agent/build-seat.ts";
 import { remoteEngine } from "./agent/engine.ts";
 import { folderLimits, guestWalls, heldElsewhere, SeatWallReport } from "./agent/seat-walls.ts";
-import { SeatListener } from "./agent/seat-listener.ts";
-import type { Blobs, SeatListenerParts } from "./agent/seat-listener.ts";
+import { type Blobs, SeatListener, type SeatListenerParts } from "./agent/seat-listener.ts";
 import type { SeatPlace } from "./agent/seat-place.ts";
 import type { PlaceParts } from "./start-place.ts";
 

@@ -1,8 +1,7 @@
 import type { Settings } from "../config/setting-keys.ts";
 import { KubernetesApi } from "./kubernetes/api.ts";
 import { findCluster } from "./kubernetes/cluster-access.ts";
-import { KubernetesPlace } from "./kubernetes/place.ts";
-import type { KubernetesParts } from "./kubernetes/place.ts";
+import { type KubernetesParts, KubernetesPlace } from "./kubernetes/place.ts";
 import { RayPlace } from "./ray/place.ts";
 import type { SeatPlace } from "./agent/seat-place.ts";
 

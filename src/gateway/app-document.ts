@@ -1,7 +1,6 @@
 import { appDocument } from "../model/app-document.ts";
 import { AppError } from "../model/errors.ts";
-import { appUrl } from "./app-request.ts";
-import type { AppParts, AppRequest } from "./app-request.ts";
+import { type AppParts, type AppRequest, appUrl } from "./app-request.ts";
 
 /** `GET /v4/{project}/{app}/openapi.json`: the app's functions and their schemas, for anyone who may call the app. */
 export async function sendDocument(

@@ -1,6 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { bearerToken, requireRole } from "../identity/principal.ts";
-import type { AccountPrincipal, Principal } from "../identity/principal.ts";
+import { type AccountPrincipal, bearerToken, type Principal, requireRole } from "../identity/principal.ts";
 import { TokenWatch } from "../identity/token-watch.ts";
 import type { RememberedToken, Tokens } from "../identity/tokens.ts";
 import type { Clock } from "../kit/clock.ts";

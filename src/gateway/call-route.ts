@@ -1,15 +1,12 @@
 import type { LiveApp } from "../apps/catalog.ts";
 import type { RememberedToken } from "../identity/tokens.ts";
-import { checkJson } from "../kit/json/check-json.ts";
-import type { JsonFault } from "../kit/json/check-json.ts";
+import { checkJson, type JsonFault } from "../kit/json/check-json.ts";
 import { checkJsonOffThread, OFF_THREAD_BYTES } from "./json/off-thread.ts";
-import { readQuery } from "./route.ts";
+import { type CallRoute, readQuery } from "./route.ts";
 import { AppError } from "../model/errors.ts";
 import type { AppParts, AppRequest, CheckedCall } from "./app-request.ts";
-import { checkBodyHead, hasBody, readBody } from "./body.ts";
-import type { BodyReservation, BodyRoom } from "./body.ts";
+import { type BodyReservation, type BodyRoom, checkBodyHead, hasBody, readBody } from "./body.ts";
 import type { ProxyHandler } from "./proxy/proxy-route.ts";
-import type { CallRoute } from "./route.ts";
 import type { RunStarter } from "./start-run.ts";
 
 type CallParts = AppParts & {

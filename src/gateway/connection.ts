@@ -2,11 +2,10 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { RememberedToken } from "../identity/tokens.ts";
 import type { ConnectionGate, Doing, Refusal, Visitor } from "../kit/listener.ts";
-import { AppError, noRoom, rawRefusal } from "../model/errors.ts";
+import { AppError, type ErrorCode, noRoom, rawRefusal } from "../model/errors.ts";
 import type { Exchange } from "./exchange.ts";
 import { randomUUID } from "node:crypto";
 import { ImmediateQueue } from "../kit/event-loop.ts";
-import type { ErrorCode } from "../model/errors.ts";
 
 /** The state of a caller's connection between requests. */
 export class Connection {

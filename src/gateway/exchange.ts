@@ -4,15 +4,13 @@ import type { AppError } from "../model/errors.ts";
 import { answerMoved, EVENTS_HEADER } from "../nodes/forward/hop-head.ts";
 import type { FromPeer } from "../nodes/peer-listener.ts";
 import type { RunTiming } from "../runs/live-run.ts";
-import { msText, respondError } from "../runs/response.ts";
-import type { RunResponse } from "../runs/response.ts";
+import { msText, respondError, type RunResponse } from "../runs/response.ts";
 import type { Cors, Exposure } from "./cors.ts";
 import { isSoonOver } from "./body.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { UnreadAnswers } from "./unread-answers.ts";
 import { Condition } from "../kit/concurrency.ts";
-import type { Clock } from "../kit/clock.ts";
-import { withTimeout } from "../kit/clock.ts";
+import { type Clock, withTimeout } from "../kit/clock.ts";
 
 const RESET_CONTENT = 205;
 /** Up to here copying a body into a string costs less than a vectored write. */

@@ -1,11 +1,9 @@
 import { Batcher } from "../kit/batcher.ts";
 import { labelBelow } from "../kit/http/fields.ts";
-import { hostLabel, mayBeHashed, readHostLabel } from "../model/names.ts";
-import type { HostedApp } from "../model/names.ts";
+import { type HostedApp, hostLabel, mayBeHashed, readHostLabel } from "../model/names.ts";
 import { AppError } from "../model/errors.ts";
 import type { Exchange } from "./exchange.ts";
-import { parseHostRoute, Router } from "./route.ts";
-import type { Route } from "./route.ts";
+import { parseHostRoute, type Route, Router } from "./route.ts";
 
 export type HostParts = {
   /** The domain whose subdomains are app hosts; null if the setting is unset. */

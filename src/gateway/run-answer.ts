@@ -2,17 +2,13 @@ import type { Clock, Timer } from "../kit/clock.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader } from "../runs/live-run.ts";
 import { plainChunk } from "../runs/response.ts";
-import { takesGzip, wantsEvents } from "./request-head.ts";
+import { type RequestHead, takesGzip, wantsEvents } from "./request-head.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { Exchange, GoneListener } from "./exchange.ts";
-import type { RequestHead } from "./request-head.ts";
 import type { CheckedCall } from "./app-request.ts";
-import { errorBody } from "../model/errors.ts";
-import type { AppError } from "../model/errors.ts";
-import { SseBuffer } from "../runs/sse.ts";
-import type { SseMode } from "../runs/sse.ts";
-import { EventStream, HEARTBEAT_MS, Piece } from "./event-stream.ts";
-import type { StreamOptions } from "./event-stream.ts";
+import { type AppError, errorBody } from "../model/errors.ts";
+import { SseBuffer, type SseMode } from "../runs/sse.ts";
+import { EventStream, HEARTBEAT_MS, Piece, type StreamOptions } from "./event-stream.ts";
 
 /** How long a caller waits, and what happens to the run then. */
 type Patience = {

@@ -8,8 +8,7 @@ import { plainValue, streamText } from "../runs/ended-run.ts";
 import type { KnownRun } from "../runs/lookup.ts";
 import { STREAM_TYPE } from "../runs/response.ts";
 import type { SseMode } from "../runs/sse.ts";
-import { allChunks } from "../runs/transcript.ts";
-import type { Transcript } from "../runs/transcript.ts";
+import { allChunks, type Transcript } from "../runs/transcript.ts";
 import type { Exchange } from "./exchange.ts";
 
 type AppName = { readonly projectId: string; readonly name: string };

@@ -1,8 +1,7 @@
 import path from "node:path";
 import { existsSync, realpathSync } from "node:fs";
 import type { PythonWish } from "../model/app-config.ts";
-import { findInterpreter } from "./interpreter.ts";
-import type { FoundInterpreter, Interpreter } from "./interpreter.ts";
+import { findInterpreter, type FoundInterpreter, type Interpreter } from "./interpreter.ts";
 import { readdir } from "../kit/files.ts";
 
 /** The minor versions of Python 3 to look for. */

@@ -1,6 +1,5 @@
 import type { Clock } from "../kit/clock.ts";
-import { auditHash, NO_HASH } from "../store/accounts/audit.ts";
-import type { AuditEntry } from "../store/accounts/audit.ts";
+import { type AuditEntry, auditHash, NO_HASH } from "../store/accounts/audit.ts";
 import type { Store } from "../store/store.ts";
 import type { Principal } from "./principal.ts";
 

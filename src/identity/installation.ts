@@ -1,19 +1,16 @@
 import { randomUUID } from "node:crypto";
 import type { Settings } from "../config/setting-keys.ts";
-import { steady } from "../kit/clock.ts";
-import type { Clock } from "../kit/clock.ts";
+import { type Clock, steady } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { Seal } from "../kit/seal.ts";
 import type { Lane } from "../store/operation.ts";
 import type { UpgradeWait } from "../store/postgres/upgrade.ts";
-import { openStore } from "../store/store.ts";
-import type { Store } from "../store/store.ts";
+import { openStore, type Store } from "../store/store.ts";
 import { lockDirectory } from "../store/upkeep/directory-lock.ts";
 import { KeyRing } from "./key-ring.ts";
 import { checkMasterKey, masterKeyPath, openMasterKey } from "./master-key.ts";
-import { ensureOwner } from "./owner.ts";
-import type { Owner } from "./owner.ts";
+import { ensureOwner, type Owner } from "./owner.ts";
 import { Tokens } from "./tokens.ts";
 
 /** How long a token that was checked before is accepted while the database cannot be reached. */

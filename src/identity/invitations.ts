@@ -6,8 +6,7 @@ import type { Invitation, Joined, NewInvitation, Offer } from "../store/accounts
 import type { Store } from "../store/store.ts";
 import type { Post } from "./addresses.ts";
 import { invitationMail } from "./mailer.ts";
-import { badLink, normal, takenPair } from "./people.ts";
-import type { Credentials, People } from "./people.ts";
+import { badLink, type Credentials, normal, type People, takenPair } from "./people.ts";
 import type { PersonPrincipal, Principal } from "./principal.ts";
 import type { Sessions, SignedIn } from "./sessions.ts";
 import type { MailQuota, SignInThrottle } from "./throttle.ts";

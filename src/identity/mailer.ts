@@ -1,8 +1,7 @@
 import { randomInt } from "node:crypto";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
-import { readMailServer, readSender, sendMail, SmtpError } from "../kit/smtp.ts";
-import type { Mail } from "../kit/smtp.ts";
+import { type Mail, readMailServer, readSender, sendMail, SmtpError } from "../kit/smtp.ts";
 
 /**
  * How many mails may wait, and as many again for a retry, so that failing mails do not block others. Beyond that a new mail

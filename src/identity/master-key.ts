@@ -1,8 +1,7 @@
 import { statSync } from "node:fs";
 import path from "node:path";
 import type { Settings } from "../config/setting-keys.ts";
-import { loadMasterKey } from "../kit/seal.ts";
-import type { Seal } from "../kit/seal.ts";
+import { loadMasterKey, type Seal } from "../kit/seal.ts";
 import type { Store } from "../store/store.ts";
 
 type KeyPlace = Pick<Settings, "dataDir" | "masterKeyFile">;

@@ -1,8 +1,7 @@
 import type { identityParts } from "./identity-parts.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { Candidate, Meant } from "./people.ts";
-import { renewOwner } from "./owner.ts";
-import type { Owner, OwnerParts } from "./owner.ts";
+import { type Owner, type OwnerParts, renewOwner } from "./owner.ts";
 
 /** The default project, its owner's token, and where the service is reached. */
 type Bootstrap = Owner & { readonly apiUrl: string; readonly baseUrl: string };

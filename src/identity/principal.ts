@@ -1,6 +1,5 @@
-import type { CallLimits, MemberRole, Role } from "../model/roles.ts";
+import { type CallLimits, type MemberRole, type Role, ROLES } from "../model/roles.ts";
 import { AppError } from "../model/errors.ts";
-import { ROLES } from "../model/roles.ts";
 import type { RunCaller } from "../model/run.ts";
 
 /** A service account: one project, one role. */

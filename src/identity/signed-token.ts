@@ -1,5 +1,4 @@
-import { randomUUID, sign, verify } from "node:crypto";
-import type { KeyObject } from "node:crypto";
+import { type KeyObject, randomUUID, sign, verify } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
 import type { KeyRing } from "./key-ring.ts";
 

@@ -1,11 +1,9 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
-import type { CallLimits } from "../model/roles.ts";
-import { ROLES } from "../model/roles.ts";
+import { type CallLimits, ROLES } from "../model/roles.ts";
 import type { KnownToken, ServiceAccount } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";
-import { ROLE_OF_MEMBER } from "./principal.ts";
-import type { AccountPrincipal, PersonPrincipal, Principal } from "./principal.ts";
+import { type AccountPrincipal, type PersonPrincipal, type Principal, ROLE_OF_MEMBER } from "./principal.ts";
 import type { Claims } from "./signed-token.ts";
 
 /** The use of an account is recorded at most this often. */

@@ -1,15 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { withTimeout } from "../kit/clock.ts";
-import type { Clock } from "../kit/clock.ts";
+import { type Clock, withTimeout } from "../kit/clock.ts";
 import type { CallLimits, Role } from "../model/roles.ts";
 import { AppError } from "../model/errors.ts";
 import type { AccountChange } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";
 import type { KeyRing } from "./key-ring.ts";
-import { CHALLENGE } from "./principal.ts";
-import type { Principal } from "./principal.ts";
-import { TokenSigner } from "./signed-token.ts";
-import type { Reading } from "./signed-token.ts";
+import { CHALLENGE, type Principal } from "./principal.ts";
+import { type Reading, TokenSigner } from "./signed-token.ts";
 import { hashSecret, TokenJudge } from "./token-judge.ts";
 
 type Kept = {

@@ -1,6 +1,5 @@
 import { statfs } from "./files.ts";
-import { systemClock } from "./clock.ts";
-import type { Clock, Timer } from "./clock.ts";
+import { type Clock, systemClock, type Timer } from "./clock.ts";
 
 const LOOK_MS = 1_000;
 /** Of the reserve, outside the files that hold room themselves. */

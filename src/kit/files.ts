@@ -1,8 +1,7 @@
 import * as fs from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { constants } from "node:fs";
-import { systemClock, withTimeout } from "./clock.ts";
-import type { Clock } from "./clock.ts";
+import { type Clock, systemClock, withTimeout } from "./clock.ts";
 
 /** The size of Node's thread pool, 4 unless set; with 8 nothing here was faster. */
 const THREADS = Number(process.env["UV_THREADPOOL_SIZE"]) || 4;

@@ -1,7 +1,6 @@
 import type { Socket } from "node:net";
-import type { AddressRanges } from "./ip-addresses.ts";
+import { addressKey, type AddressRanges } from "./ip-addresses.ts";
 import type { Clock } from "./clock.ts";
-import { addressKey } from "./ip-addresses.ts";
 
 /** What a connection does: it has brought no whole request yet, waits for a further one, or waits for its answer. */
 export type Doing = "silent" | "idle" | "busy";

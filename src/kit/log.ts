@@ -1,5 +1,4 @@
-import { pino } from "pino";
-import type { Logger } from "pino";
+import { type Logger, pino } from "pino";
 
 export type Log = Logger;
 

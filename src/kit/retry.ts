@@ -1,5 +1,4 @@
-import type { Clock } from "./clock.ts";
-import { pause } from "./clock.ts";
+import { type Clock, pause } from "./clock.ts";
 
 type RetryOptions = {
   readonly clock: Pick<Clock, "after">;

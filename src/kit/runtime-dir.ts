@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
-import { chmodSync, lstatSync, mkdirSync } from "node:fs";
-import type { Stats } from "node:fs";
+import { chmodSync, lstatSync, mkdirSync, type Stats } from "node:fs";
 import { tmpdir, userInfo } from "node:os";
 import path from "node:path";
 

@@ -6,9 +6,8 @@ import {
   scrypt,
   timingSafeEqual,
 } from "node:crypto";
-import type { ByteReader, ByteSink } from "./files.ts";
+import { type ByteReader, type ByteSink, open } from "./files.ts";
 import type { FileHandle } from "node:fs/promises";
-import { open } from "./files.ts";
 
 /**
  * A file that only a passphrase opens, as docs/operations.md describes it: a head, then chunks of AES-256-GCM. All

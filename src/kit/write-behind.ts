@@ -1,5 +1,4 @@
-import type { Clock, Timer } from "./clock.ts";
-import { pause } from "./clock.ts";
+import { type Clock, pause, type Timer } from "./clock.ts";
 
 export type WriteBehindParts = {
   readonly clock: Clock;

@@ -1,6 +1,5 @@
 import type { FunctionSignature, JsonSchema, Parameter } from "./app.ts";
-import { ERRORS } from "./errors.ts";
-import type { ErrorCode } from "./errors.ts";
+import { type ErrorCode, ERRORS } from "./errors.ts";
 import { FUNCTION_NAME } from "./names.ts";
 import { SchemaComponents } from "./schema-components.ts";
 

@@ -1,5 +1,4 @@
-import { makeAuthority, makeLeaf, NO_END } from "../kit/x509.ts";
-import type { Certified } from "../kit/x509.ts";
+import { type Certified, makeAuthority, makeLeaf, NO_END } from "../kit/x509.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Seal } from "../kit/seal.ts";
 import type { Store } from "../store/store.ts";

@@ -1,7 +1,7 @@
 import type { BlobStore } from "../blobs/blob-store.ts";
 import { endSharing, proveShared } from "../blobs/prove-shared.ts";
 import type { Settings } from "../config/setting-keys.ts";
-import type { Clock } from "../kit/clock.ts";
+import { type Clock, pause } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
@@ -11,20 +11,14 @@ import type { Store } from "../store/store.ts";
 import { Authority } from "./authority.ts";
 import type { NetworkWall } from "../host/walls/network.ts";
 import { LEASE_MS, NodeLease } from "./lease.ts";
-import { listenAt, PeerListener } from "./peer-listener.ts";
+import { listenAt, PeerListener, type PeerRoutes } from "./peer-listener.ts";
 import { Neighbours } from "./neighbours.ts";
-import { OwnNode } from "./own-node.ts";
-import type { NodeWork } from "./own-node.ts";
+import { type NodeWork, OwnNode } from "./own-node.ts";
 import type { Ownership } from "./ownership.ts";
-import type { PeerRoutes } from "./peer-listener.ts";
 import { PeerHeartbeat } from "./peer-heartbeat.ts";
-import { Peers } from "./peers.ts";
-import { answering, NodeTalk } from "./talk.ts";
-import type { Answering } from "./talk.ts";
-import { pause } from "../kit/clock.ts";
-import { AppLocator } from "./forward/app-locator.ts";
-import type { Others } from "./forward/app-locator.ts";
-import type { Peer } from "./peers.ts";
+import { type Peer, Peers } from "./peers.ts";
+import { type Answering, answering, NodeTalk } from "./talk.ts";
+import { AppLocator, type Others } from "./forward/app-locator.ts";
 import type { Roster } from "./roster.ts";
 
 type JoinParts = Pick<Settings, "nodeUrl"> & {

@@ -1,7 +1,6 @@
-import type { Clock } from "../kit/clock.ts";
+import { type Clock, pause } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
-import { pause } from "../kit/clock.ts";
 import type { NodeDetails, ServiceNode } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
 import { Changes } from "./changes.ts";

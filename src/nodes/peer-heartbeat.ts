@@ -1,7 +1,6 @@
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
-import type { Peer } from "./peers.ts";
-import type { Peers } from "./peers.ts";
+import { type Peer, type Peers } from "./peers.ts";
 import type { NodeTalk } from "./talk.ts";
 
 export type PeerHeartbeatParts = {

@@ -1,15 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { createServer } from "node:https";
-import type { Server } from "node:https";
+import { createServer, type Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { BACKLOG, connectionKey, UnauthenticatedConnections } from "../kit/listener.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
-import type { Identity } from "./authority.ts";
-import { takeHop } from "./forward/hop-head.ts";
-import type { Hop } from "./forward/hop-head.ts";
-import { nodeOf } from "./authority.ts";
+import { type Identity, nodeOf } from "./authority.ts";
+import { type Hop, takeHop } from "./forward/hop-head.ts";
 import { readWhole } from "./forward/forwarded-request.ts";
 
 /** A request that another node has forwarded. */

@@ -1,11 +1,8 @@
-import { connect, createSecureContext } from "node:tls";
-import type { ConnectionOptions, SecureContext } from "node:tls";
+import { connect, type ConnectionOptions, createSecureContext, type SecureContext } from "node:tls";
 import type { Clock } from "../kit/clock.ts";
-import { Connection } from "../kit/http/connection.ts";
-import type { ConnectionUser } from "../kit/http/connection.ts";
+import { Connection, type ConnectionUser } from "../kit/http/connection.ts";
 import type { ServiceNode } from "../model/node.ts";
-import type { Identity } from "./authority.ts";
-import { hostOf } from "./authority.ts";
+import { hostOf, type Identity } from "./authority.ts";
 
 /** The id and address of another node. */
 export type Peer = Pick<ServiceNode, "id" | "url">;

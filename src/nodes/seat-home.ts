@@ -1,10 +1,9 @@
 import { lookup } from "node:dns/promises";
 import type { Settings } from "../config/setting-keys.ts";
-import type { Clock } from "../kit/clock.ts";
+import { type Clock, withTimeout } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
-import { withTimeout } from "../kit/clock.ts";
 import type { Store } from "../store/store.ts";
 import { Authority } from "./authority.ts";
 import type { JoinedNodes } from "./join-nodes.ts";

@@ -1,8 +1,7 @@
 import type { Socket } from "node:net";
 import type { Call, CallTable } from "./call.ts";
 import { FRAME, FrameReader, packFrame } from "./frames.ts";
-import { callMove, controlMove, frameName } from "./wire-order.ts";
-import type { ControlPhase } from "./wire-order.ts";
+import { callMove, controlMove, type ControlPhase, frameName } from "./wire-order.ts";
 import { BadFrame } from "../engines/protocol.ts";
 
 /** How much may be unread and unanswered: many times what any load causes. */

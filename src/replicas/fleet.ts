@@ -10,8 +10,7 @@ import type { FleetCounts, FleetEvents, FleetParts, FleetReplica, ReplicaSource 
 import { Meter } from "./meter.ts";
 import { HeartbeatTimer } from "../engines/heartbeat.ts";
 import type { Capacity } from "./slots/capacity.ts";
-import { desiredReplicas } from "./slots/scale.ts";
-import type { Load } from "./slots/scale.ts";
+import { desiredReplicas, type Load } from "./slots/scale.ts";
 
 /** Counts the time in which at least one replica was ready: only that counts against a waiting call. */
 export class ReadyClock {

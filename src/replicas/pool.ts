@@ -1,7 +1,7 @@
 import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Exit, InitFailure } from "../engines/engine.ts";
-import type { FleetCounts, FleetReplica, ReplicaSource } from "./fleet-events.ts";
+import { type FleetCounts, type FleetReplica, newFleetCounts, type ReplicaSource } from "./fleet-events.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Home } from "../engines/home.ts";
 import type { PrintedLine } from "../engines/log-lines.ts";
@@ -9,7 +9,6 @@ import type { Seats } from "./seats.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Call } from "./call.ts";
-import { newFleetCounts } from "./fleet-events.ts";
 import { Fleet } from "./fleet.ts";
 import { functionReplicas } from "./replica.ts";
 import { serverReplicas } from "./server/server-replica.ts";

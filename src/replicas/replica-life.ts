@@ -1,8 +1,7 @@
 import type { Exit, InitFailure, Started, StartedServer } from "../engines/engine.ts";
 import type { Moves } from "../engines/protocol.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
-import { CallTable } from "./call.ts";
-import type { Call } from "./call.ts";
+import { type Call, CallTable } from "./call.ts";
 
 type ReplicaState = "starting" | "ready" | "draining" | "gone";
 

@@ -1,21 +1,18 @@
 import type { Socket } from "node:net";
-import type { Clock } from "../kit/clock.ts";
+import { type Clock, withTimeout } from "../kit/clock.ts";
 import { releaseBytes } from "../kit/bytes.ts";
-import { withTimeout } from "../kit/clock.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Call, CallHolder } from "./call.ts";
 import type { Exit, Started, Usage } from "../engines/engine.ts";
 import { Control } from "./control.ts";
 import type { FleetReplica, ReplicaEvents, ReplicaSource } from "./fleet-events.ts";
 import { LAST_WORDS_MS, ReplicaLife } from "./replica-life.ts";
-import { packCalls } from "./frames.ts";
-import type { PackedCall } from "./frames.ts";
+import { packCalls, type PackedCall } from "./frames.ts";
 import type { ConnectionKind, Home } from "../engines/home.ts";
 import { LogSockets } from "../engines/log-lines.ts";
 import { Heartbeat } from "../engines/heartbeat.ts";
 import { WireInbox } from "./wire-inbox.ts";
-import { BadFrame } from "../engines/protocol.ts";
-import type { PayloadLimits } from "../engines/protocol.ts";
+import { BadFrame, type PayloadLimits } from "../engines/protocol.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import type { Seats } from "./seats.ts";
 

@@ -5,8 +5,7 @@ import type { Outcome, Returned, Unsendable } from "../model/outcome.ts";
 import type { Call, CallTable, Chunk } from "./call.ts";
 import type { InitFailure } from "../engines/engine.ts";
 import { FRAME, FrameReader, HEAD_BYTES, INITIAL_CREDIT_BYTES } from "./frames.ts";
-import { callMove, frameName, wireMove } from "./wire-order.ts";
-import type { WirePhase } from "./wire-order.ts";
+import { callMove, frameName, wireMove, type WirePhase } from "./wire-order.ts";
 import {
   BadFrame,
   cutMessage,

@@ -1,9 +1,7 @@
-import type { Clock } from "../kit/clock.ts";
-import { pause } from "../kit/clock.ts";
+import { type Clock, pause } from "../kit/clock.ts";
 import { AppError, errorBody } from "../model/errors.ts";
-import { endRun, isFinal, RunTally } from "../model/run.ts";
+import { endRun, isFinal, type Run, type RunKey, RunTally } from "../model/run.ts";
 import type { RunTarget } from "../replicas/pool.ts";
-import type { Run, RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 import type { KnownRun, RunLookup } from "./lookup.ts";
 

@@ -9,8 +9,7 @@ import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Executor } from "./execute.ts";
-import { BACK, withInputs } from "./large-payloads.ts";
-import type { LargePayloads } from "./large-payloads.ts";
+import { BACK, type LargePayloads, withInputs } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunRequest } from "./live-run.ts";
 import { httpOf } from "./ended-run.ts";
 

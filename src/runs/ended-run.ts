@@ -1,18 +1,13 @@
 import { isUtf8 } from "node:buffer";
-import { isServerRun, packRequest, unpackRequest } from "../model/http-request.ts";
-import type { HttpRequest } from "../model/http-request.ts";
+import { type HttpRequest, isServerRun, packRequest, unpackRequest } from "../model/http-request.ts";
 import type { LimitsConfig } from "../model/app-config.ts";
-import type { Payload, Run } from "../model/run.ts";
+import { isFinal, type Payload, type Run } from "../model/run.ts";
 import type { LiveRun, RunEnd, ServerRequest } from "./live-run.ts";
-import { isBodiless, respondError, STREAM_TYPE, unwrapResult } from "./response.ts";
+import { isBodiless, respondError, type RunResponse, STREAM_TYPE, unwrapResult } from "./response.ts";
 import { AppError, errorBody } from "../model/errors.ts";
 import type { NewDelivery } from "../model/delivery.ts";
-import { isFinal } from "../model/run.ts";
-import type { RunResponse } from "./response.ts";
-import { SseBuffer } from "./sse.ts";
-import type { SseMode } from "./sse.ts";
-import { allChunks } from "./transcript.ts";
-import type { Transcript } from "./transcript.ts";
+import { SseBuffer, type SseMode } from "./sse.ts";
+import { allChunks, type Transcript } from "./transcript.ts";
 
 /** The same type in other words. */
 const PLAIN_STREAM_TYPE = "text/event-stream;charset=utf-8";

@@ -1,5 +1,4 @@
-import { BlobDamaged, BlobMissing } from "../blobs/blob-store.ts";
-import type { BlobStore } from "../blobs/blob-store.ts";
+import { BlobDamaged, BlobMissing, type BlobStore } from "../blobs/blob-store.ts";
 import { collectBlobs } from "../blobs/collect-blobs.ts";
 import { storeTime } from "../blobs/store-time.ts";
 import { Breaker } from "../kit/breaker.ts";

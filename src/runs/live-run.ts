@@ -2,8 +2,7 @@ import type { Socket } from "node:net";
 import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Outcome } from "../model/outcome.ts";
-import { makeRun } from "../model/run.ts";
-import type { Run, RunCaller, RunState, TranscriptPart } from "../model/run.ts";
+import { makeRun, type Run, type RunCaller, type RunState, type TranscriptPart } from "../model/run.ts";
 import { Call, GRANT_BYTES } from "../replicas/call.ts";
 import type { ResponseHead } from "../kit/http/response-parser.ts";
 import type {
@@ -18,8 +17,7 @@ import type {
 import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
 import type { PartReader, PartWriter } from "./transcript-parts.ts";
-import { isBodiless, plainChunk, respond } from "./response.ts";
-import type { RunResponse } from "./response.ts";
+import { isBodiless, plainChunk, respond, type RunResponse } from "./response.ts";
 import { LiveTranscript } from "./transcript.ts";
 
 /** Where a run's response is sent, in addition to its caller. */

@@ -1,6 +1,5 @@
-import type { Payload, PayloadBlob, Run, RunKey } from "../model/run.ts";
+import { isFinal, type Payload, type PayloadBlob, type Run, type RunKey, withoutEnd } from "../model/run.ts";
 import type { AppConfig } from "../model/app-config.ts";
-import { isFinal, withoutEnd } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 import { inputOf, isKept, payloadOf, plainValue } from "./ended-run.ts";
 import type { Executor } from "./execute.ts";
@@ -9,8 +8,7 @@ import type { LargePayloads } from "./large-payloads.ts";
 import type { LiveRun } from "./live-run.ts";
 import type { PartReader } from "./transcript-parts.ts";
 import { STREAM_TYPE, plainChunk } from "./response.ts";
-import { PlainTranscript, StoredTranscript } from "./transcript.ts";
-import type { Transcript } from "./transcript.ts";
+import { PlainTranscript, StoredTranscript, type Transcript } from "./transcript.ts";
 
 /** A run at the time of the lookup. */
 export type KnownRun = {

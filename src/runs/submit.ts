@@ -1,8 +1,7 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
-import { NOT_BEGUN, makeRun } from "../model/run.ts";
-import type { Payload, Run } from "../model/run.ts";
+import { makeRun, NOT_BEGUN, type Payload, type Run } from "../model/run.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { AcceptedRun } from "../store/runs/accepted-runs.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";

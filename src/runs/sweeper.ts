@@ -1,7 +1,6 @@
-import type { Clock } from "../kit/clock.ts";
+import { type Clock, pause, steady } from "../kit/clock.ts";
 import type { Store } from "../store/store.ts";
 import type { Log } from "../kit/log.ts";
-import { pause, steady } from "../kit/clock.ts";
 import type { AppRetention } from "../model/app.ts";
 
 /** Repeats a removal until it removes less than its limit. */

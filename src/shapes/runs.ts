@@ -1,7 +1,6 @@
 import * as z from "zod/mini";
-import { isFileRun, RUN_STATES, WEBHOOK_STATES } from "../model/run.ts";
+import { isFileRun, type Run, RUN_STATES, WEBHOOK_STATES } from "../model/run.ts";
 import { appId } from "../model/names.ts";
-import type { Run } from "../model/run.ts";
 import { FAULT, pagesOf, TIMESTAMP, timestamp } from "./common.ts";
 
 /** A run as both planes show it. Field names and shapes are exact: existing clients read them. */

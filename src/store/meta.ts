@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Session } from "./operation.ts";
-import { read, statement, write } from "./operation.ts";
+import { read, type Session, statement, write } from "./operation.ts";
 import { doNothing } from "./queries.ts";
 
 /** Enough to find out whether the database answers. */

@@ -1,6 +1,5 @@
 import type { Kysely, RawBuilder, sql } from "kysely";
-import { buffersOf } from "./column-batch.ts";
-import type { ColumnBatch } from "./column-batch.ts";
+import { buffersOf, type ColumnBatch } from "./column-batch.ts";
 import type { Schema } from "./schema/schema.ts";
 import type { DatabaseFile } from "./upkeep/storage-fault.ts";
 

@@ -1,10 +1,8 @@
 import { Breaker } from "../kit/breaker.ts";
-import { systemClock } from "../kit/clock.ts";
-import type { Clock } from "../kit/clock.ts";
+import { type Clock, systemClock } from "../kit/clock.ts";
 import { SpanCounts } from "../kit/histograms.ts";
 import { AppError } from "../model/errors.ts";
-import { callsThrough, operationNamed } from "./operations.ts";
-import type { Calls } from "./operations.ts";
+import { type Calls, callsThrough, operationNamed } from "./operations.ts";
 import type { Backend, Lane } from "./operation.ts";
 import type { UpgradeReports } from "./postgres/upgrade.ts";
 import type { DatabaseFile } from "./upkeep/storage-fault.ts";

@@ -1,5 +1,4 @@
-import type { Event } from "../support/cluster/history-rules.ts";
-import { ownersDuring } from "../support/cluster/history-rules.ts";
+import { type Event, ownersDuring } from "../support/cluster/history-rules.ts";
 import type { ClusterNode } from "../support/cluster/node.ts";
 import type { Failure } from "./load.ts";
 

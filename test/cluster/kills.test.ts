@@ -2,10 +2,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { expect } from "vitest";
 import { breaches } from "../support/cluster/history-rules.ts";
 import { verifies } from "../verifies.ts";
-import { unexplained } from "./judge.ts";
-import type { Blow } from "./judge.ts";
-import { answerTimes, longest, site } from "./site.ts";
-import type { Site } from "./site.ts";
+import { type Blow, unexplained } from "./judge.ts";
+import { answerTimes, longest, site, type Site } from "./site.ts";
 
 /** How often a node is killed; MILLRACE_CLUSTER_KILLS makes it fewer. */
 const KILLS = Number(process.env["MILLRACE_CLUSTER_KILLS"] ?? 20);

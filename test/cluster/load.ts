@@ -7,8 +7,7 @@ import { StreamReader } from "../support/stream-reader.ts";
 import { CHANGING, ECHOES, SOCKETS } from "./apps.ts";
 import type { Balancer, Sent } from "./balancer.ts";
 import { Deploys } from "./deploys.ts";
-import { Follower } from "./follower.ts";
-import type { Followed } from "./follower.ts";
+import { type Followed, Follower } from "./follower.ts";
 import type { Promised } from "./promised.ts";
 
 /** Something that did not go well for a caller, and what there is to tell of it. */

@@ -1,7 +1,6 @@
 import { onTestFinished } from "vitest";
 import { Cluster } from "../support/cluster/cluster.ts";
-import { faultDice } from "../support/dice.ts";
-import type { Roll } from "../support/dice.ts";
+import { faultDice, type Roll } from "../support/dice.ts";
 import { WebhookTarget } from "../support/webhook-target.ts";
 import { CHANGING, ECHOES, SOCKETS, echoApp, socketApp } from "./apps.ts";
 import { Balancer, sendTo } from "./balancer.ts";

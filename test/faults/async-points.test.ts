@@ -1,13 +1,11 @@
 import { expect, test } from "vitest";
 import { testProgram } from "../support/command-line.ts";
-import { DATABASE_KINDS, testDatabases, triedKinds } from "../support/databases.ts";
-import type { DatabaseKind } from "../support/databases.ts";
+import { DATABASE_KINDS, type DatabaseKind, testDatabases, triedKinds } from "../support/databases.ts";
 import { FAULT_LENGTH } from "../support/fault-length.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { endLeases } from "../support/leases.ts";
 import { LEDGER_APP } from "../support/ledger.ts";
-import { Victims } from "../support/victims.ts";
-import type { Point } from "../support/victims.ts";
+import { type Point, Victims } from "../support/victims.ts";
 import { WebhookTarget } from "../support/webhook-target.ts";
 import { verifies } from "../verifies.ts";
 

@@ -1,10 +1,8 @@
 import { once } from "node:events";
-import { connect } from "node:net";
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { expect } from "vitest";
 import { memoryBytes } from "../support/process-tree.ts";
-import { serveApps } from "../support/serve-apps.ts";
-import type { ServedApps } from "../support/serve-apps.ts";
+import { serveApps, type ServedApps } from "../support/serve-apps.ts";
 import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 

@@ -1,13 +1,11 @@
 import { pathToFileURL } from "node:url";
 import path from "node:path";
-import { expect, test } from "vitest";
-import type { TestContext } from "vitest";
+import { expect, test, type TestContext } from "vitest";
 import { testDatabases } from "../support/databases.ts";
 import { faultDice } from "../support/dice.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { LEDGER_APP } from "../support/ledger.ts";
-import { CannotWatchError, cutPower } from "../support/power-cut.ts";
-import type { Cut } from "../support/power-cut.ts";
+import { CannotWatchError, type Cut, cutPower } from "../support/power-cut.ts";
 import { PromisedRuns } from "../support/promised-runs.ts";
 import { REPOSITORY } from "../support/source-files.ts";
 

@@ -1,8 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { expect, onTestFinished } from "vitest";
-import type { TestContext } from "vitest";
+import { expect, onTestFinished, type TestContext } from "vitest";
 import { systemClock } from "../../src/kit/clock.ts";
 import { faultDice } from "../support/dice.ts";
 import { DiskLoad, diskApp } from "../support/disk-load.ts";

@@ -1,16 +1,13 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { expect } from "vitest";
-import type { TestContext } from "vitest";
+import { expect, type TestContext } from "vitest";
 import { checkCuda, lookAtWalls } from "../../src/cli/operator/doctor/host-checks.ts";
 import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
 import { testSettings } from "../support/test-settings.ts";
-import { testService } from "../support/service.ts";
-import type { TestService } from "../support/service.ts";
+import { type TestService, testService } from "../support/service.ts";
 import { REPOSITORY } from "../support/source-files.ts";
-import { alteredHost, temporaryFolder } from "../support/walls/altered-host.ts";
-import type { Altered } from "../support/walls/altered-host.ts";
+import { type Altered, alteredHost, temporaryFolder } from "../support/walls/altered-host.ts";
 import { requireJudged } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
 

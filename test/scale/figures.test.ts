@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { openStore } from "../../src/store/store.ts";
-import type { Store } from "../../src/store/store.ts";
+import { openStore, type Store } from "../../src/store/store.ts";
 import { packEnded } from "../../src/store/runs/ended-runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import { inPostgres } from "../support/killable-service.ts";

@@ -18,8 +18,7 @@ import { Promises } from "./promises.ts";
 import { loadedApp, SLEEPER } from "./soak-apps.ts";
 import { HEADING, rowOf } from "./table.ts";
 import { Turmoil } from "./turmoil.ts";
-import { growths, leftOpen, takeSample } from "./vitals.ts";
-import type { Sample } from "./vitals.ts";
+import { growths, leftOpen, type Sample, takeSample } from "./vitals.ts";
 
 // Started by `npm run test:soak` (scripts/test-soak.ts), which says how long, on which database and with which seed.
 const MINUTES = Number(process.env["MILLRACE_SOAK_MINUTES"] ?? 1);

@@ -1,5 +1,4 @@
-import { testDatabases } from "./databases.ts";
-import type { DatabaseKind } from "./databases.ts";
+import { type DatabaseKind, testDatabases } from "./databases.ts";
 import { HandClock } from "./clocks.ts";
 import { IdentitySite } from "./identity-site.ts";
 import type { MailServer } from "./mail-server.ts";

@@ -1,5 +1,4 @@
-import { FrameReader } from "../../src/replicas/frames.ts";
-import type { FrameEvents } from "../../src/replicas/frames.ts";
+import { type FrameEvents, FrameReader } from "../../src/replicas/frames.ts";
 
 /** A reader that takes any frame. */
 export function anyFrames(onFrame: FrameEvents["onFrame"]): FrameReader {

@@ -1,5 +1,4 @@
-import { chromium } from "playwright-core";
-import type { Browser } from "playwright-core";
+import { type Browser, chromium } from "playwright-core";
 import { beforeAll } from "vitest";
 import { placeOf } from "./made.ts";
 

@@ -2,8 +2,7 @@ import { expect } from "vitest";
 import type { Outcome } from "../../src/model/outcome.ts";
 import type { Call } from "../../src/replicas/call.ts";
 import { until } from "./until.ts";
-import { returned } from "./pool.ts";
-import type { TestCall, TestPool } from "./pool.ts";
+import { returned, type TestCall, type TestPool } from "./pool.ts";
 
 /** What a storm did, so that a test can see that it was one. */
 export type StormReport = {

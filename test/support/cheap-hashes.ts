@@ -1,5 +1,4 @@
-import { scryptHash } from "../../src/identity/passwords.ts";
-import type { Hash } from "../../src/identity/passwords.ts";
+import { type Hash, scryptHash } from "../../src/identity/passwords.ts";
 
 /** Of a hash that takes a fraction of a millisecond; the service's own takes some tenths of a second of a processor. */
 export const LOW_COST = { N: 2 ** 4, r: 1, p: 1 };

@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import { run } from "./command-line.ts";
-import type { CommandOptions } from "./command-line.ts";
+import { type CommandOptions, run } from "./command-line.ts";
 import { REPOSITORY } from "./source-files.ts";
 
 /** The commands in a document's shell blocks, each with the lines that continue it. */

@@ -1,10 +1,7 @@
 import path from "node:path";
-import { sql } from "kysely";
-import type { Kysely } from "kysely";
-import { MIGRATIONS } from "../../src/store/schema/migrate.ts";
-import type { Migrations } from "../../src/store/schema/migrate.ts";
-import { bringUpToDate } from "../../src/store/postgres/upgrade.ts";
-import type { UpgradeReports } from "../../src/store/postgres/upgrade.ts";
+import { type Kysely, sql } from "kysely";
+import { MIGRATIONS, type Migrations } from "../../src/store/schema/migrate.ts";
+import { bringUpToDate, type UpgradeReports } from "../../src/store/postgres/upgrade.ts";
 import { openSession } from "../../src/store/sqlite/session.ts";
 import { DATABASE_FILE } from "../../src/store/upkeep/whole-database.ts";
 import type { TestDatabase } from "./databases.ts";

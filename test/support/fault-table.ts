@@ -1,7 +1,6 @@
 import { expect, onTestFinished } from "vitest";
 import type { DatabaseFault } from "./database-faults.ts";
-import { FaultCallers } from "./fault-callers.ts";
-import type { Stretch, Submitted } from "./fault-callers.ts";
+import { FaultCallers, type Stretch, type Submitted } from "./fault-callers.ts";
 import type { KillableService } from "./killable-service.ts";
 import { LEDGER_APP, Ledger } from "./ledger.ts";
 import { until } from "./until.ts";

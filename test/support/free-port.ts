@@ -1,5 +1,4 @@
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 
 /** A port of this machine that nobody has now. */
 export async function freePort(): Promise<number> {

@@ -1,5 +1,4 @@
-import { Agent, request } from "node:http";
-import type { RequestOptions } from "node:http";
+import { Agent, request, type RequestOptions } from "node:http";
 
 // A process of its own that takes all it can get for one project: heavy reads without a pause, and log sockets, and again after each refusal. It says
 // when every one of them has been answered once, and at the end of its stdin what the answers were.

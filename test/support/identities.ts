@@ -1,7 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { SignJWT } from "jose";
-import type { Role } from "../../src/model/roles.ts";
-import { ROLES } from "../../src/model/roles.ts";
+import { type Role, ROLES } from "../../src/model/roles.ts";
 import { claimsOf } from "./identity-site.ts";
 import type { ManagementSite } from "./management-site.ts";
 

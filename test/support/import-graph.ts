@@ -1,6 +1,5 @@
 import { posix } from "node:path";
-import type { SourceFiles } from "./source-files.ts";
-import { withoutCommentLines } from "./source-files.ts";
+import { type SourceFiles, withoutCommentLines } from "./source-files.ts";
 
 /** Path → the paths it imports, types and worker threads included. */
 export type ImportGraph = ReadonlyMap<string, readonly string[]>;

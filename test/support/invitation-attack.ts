@@ -2,10 +2,8 @@ import { expect } from "vitest";
 import { Links } from "../../src/identity/links.ts";
 import { Seal } from "../../src/kit/seal.ts";
 import type { HandClock } from "./clocks.ts";
-import type { Asked, AskOptions, IdentitySite } from "./identity-site.ts";
-import { cookieOf } from "./identity-site.ts";
-import type { MailServer } from "./mail-server.ts";
-import { secretIn } from "./mail-server.ts";
+import { type Asked, type AskOptions, cookieOf, type IdentitySite } from "./identity-site.ts";
+import { type MailServer, secretIn } from "./mail-server.ts";
 
 /** What somebody is in the attacker's project. */
 export const ATTACKERS = ["owner", "member", "admin token", "deploy token", "run token"] as const;

@@ -7,16 +7,14 @@ import { createLog } from "../../src/kit/log.ts";
 import { runtimeDir } from "../../src/kit/runtime-dir.ts";
 import { startService } from "../../src/main.ts";
 import type { RunRecord } from "../../src/shapes/runs.ts";
-import { callsThrough, operationNamed } from "../../src/store/operations.ts";
-import type { Calls } from "../../src/store/operations.ts";
+import { type Calls, callsThrough, operationNamed } from "../../src/store/operations.ts";
 import { openSession } from "../../src/store/sqlite/session.ts";
 import { openStore } from "../../src/store/store.ts";
 import { Command, MILLRACE, serviceEnvironment } from "./command-line.ts";
 import type { TestDatabase } from "./databases.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { writeApp } from "./service.ts";
+import { type TestApp, writeApp } from "./service.ts";
 import { until } from "./until.ts";
-import type { TestApp } from "./service.ts";
 
 const YEAR_MS = 365 * 24 * 3_600_000;
 

@@ -1,5 +1,4 @@
-import { findInterpreter as ask } from "../../src/host/interpreter.ts";
-import type { Interpreter } from "../../src/host/interpreter.ts";
+import { findInterpreter as ask, type Interpreter } from "../../src/host/interpreter.ts";
 
 // Takes the place of `src/host/interpreter.ts` where a service starts (vitest.config.ts). A thousand services are
 // started in the tests, and each asked the same `python3`: that was a sixth of what their starts took.

@@ -1,6 +1,5 @@
 import { once } from "node:events";
-import { connect, createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { onTestFinished } from "vitest";
 
 /** How the server ends each answer: ready for the next query, outside of a transaction. */

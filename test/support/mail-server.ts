@@ -1,5 +1,4 @@
-import { createServer } from "node:net";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { TLSSocket, createSecureContext } from "node:tls";
 import { onTestFinished } from "vitest";
 import { Condition } from "../../src/kit/concurrency.ts";

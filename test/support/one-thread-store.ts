@@ -4,8 +4,7 @@ import { callsThrough, operationNamed } from "../../src/store/operations.ts";
 import { commitTogether } from "../../src/store/sqlite/group-commit.ts";
 import { fromFailure } from "../../src/store/sqlite/messages.ts";
 import { openSession } from "../../src/store/sqlite/session.ts";
-import { openStore } from "../../src/store/store.ts";
-import type { Store } from "../../src/store/store.ts";
+import { openStore, type Store } from "../../src/store/store.ts";
 import type { TestDatabase } from "./databases.ts";
 
 /**

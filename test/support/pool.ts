@@ -8,8 +8,7 @@ import { afterAll, beforeAll, onTestFinished } from "vitest";
 import { loadAppConfig } from "../../src/config/app-config.ts";
 import type { ScalingConfig } from "../../src/model/app-config.ts";
 import type { Outcome } from "../../src/model/outcome.ts";
-import { systemClock } from "../../src/kit/clock.ts";
-import type { Clock } from "../../src/kit/clock.ts";
+import { type Clock, systemClock } from "../../src/kit/clock.ts";
 import { Call } from "../../src/replicas/call.ts";
 import type { Lane } from "../../src/replicas/slots/capacity.ts";
 import type { Exit } from "../../src/engines/engine.ts";
@@ -22,8 +21,7 @@ import { findInterpreter } from "../../src/host/interpreter.ts";
 import type { FleetReplica } from "../../src/replicas/fleet-events.ts";
 import { HandClock } from "./clocks.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { writeApp } from "./service.ts";
-import type { TestApp } from "./service.ts";
+import { type TestApp, writeApp } from "./service.ts";
 import { OPEN_NETWORK } from "./walls/open-network.ts";
 
 /** A call that a test made, and how it ended. */

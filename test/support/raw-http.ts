@@ -1,5 +1,4 @@
-import { connect } from "node:net";
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { Condition } from "../../src/kit/concurrency.ts";
 import { until } from "./until.ts";
 

@@ -1,5 +1,4 @@
-import { connect } from "node:net";
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 
 // A process of its own that opens many readers of runs' events and takes what they are sent, as cheaply as it can. It says when
 // each has had the head of its answer, when each that was let in has had the end of its run, and at the end of its

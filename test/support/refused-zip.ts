@@ -1,8 +1,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { extractBundle } from "../../src/apps/bundles/extract.ts";
-import type { ExtractOptions } from "../../src/apps/bundles/extract.ts";
+import { extractBundle, type ExtractOptions } from "../../src/apps/bundles/extract.ts";
 import { BundleError } from "../../src/apps/bundles/problems.ts";
 import type { ZipItem } from "./zip-maker.ts";
 

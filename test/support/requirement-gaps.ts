@@ -1,7 +1,6 @@
 import type { Requirement } from "../requirements/row.ts";
 import { BY_NAME, EVERY_TIME } from "./projects.ts";
-import type { SourceFiles } from "./source-files.ts";
-import { withoutCommentLines } from "./source-files.ts";
+import { type SourceFiles, withoutCommentLines } from "./source-files.ts";
 
 /** What tests say they verify, and the calls whose ids cannot be read from the source. */
 export type Claims = { readonly ids: ReadonlySet<string>; readonly unreadable: readonly string[] };

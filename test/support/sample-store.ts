@@ -1,7 +1,6 @@
 import { afterAll, beforeAll } from "vitest";
 import type { App } from "../../src/model/app.ts";
-import { openStore } from "../../src/store/store.ts";
-import type { Store } from "../../src/store/store.ts";
+import { openStore, type Store } from "../../src/store/store.ts";
 import type { DatabaseKind, testDatabases } from "./databases.ts";
 
 export const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678);

@@ -3,11 +3,9 @@ import path from "node:path";
 import { testSettings } from "./test-settings.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
-import { scratchDirectory, serve } from "./command-line.ts";
-import type { Command } from "./command-line.ts";
+import { type Command, scratchDirectory, serve } from "./command-line.ts";
 import { prepareDatabase } from "./blank-schema.ts";
-import { writeApp } from "./service.ts";
-import type { TestApp } from "./service.ts";
+import { type TestApp, writeApp } from "./service.ts";
 
 /** A service in a process of its own, as in production, with apps deployed. */
 export class ServedApps {

@@ -9,8 +9,7 @@ import { startService } from "../../src/main.ts";
 import { Tail, explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
 import { prepareDatabase } from "./blank-schema.ts";
-import { TestService, cheaply, stopService, told } from "./service.ts";
-import type { TestApp, TestServiceOptions } from "./service.ts";
+import { cheaply, stopService, type TestApp, TestService, type TestServiceOptions, told } from "./service.ts";
 import { testSettings } from "./test-settings.ts";
 
 type Flags = Record<string, unknown>;

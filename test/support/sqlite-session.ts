@@ -2,8 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
-import { openSession } from "../../src/store/sqlite/session.ts";
-import type { SqliteSession } from "../../src/store/sqlite/session.ts";
+import { openSession, type SqliteSession } from "../../src/store/sqlite/session.ts";
 
 /** A database for the tests of a file, by the connection that made its tables, as the service has it. */
 export function sqliteSession(): () => SqliteSession {

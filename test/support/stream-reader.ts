@@ -1,7 +1,5 @@
-import { connect } from "node:net";
-import type { Socket } from "node:net";
-import { createGunzip, gunzipSync } from "node:zlib";
-import type { Gunzip } from "node:zlib";
+import { connect, type Socket } from "node:net";
+import { createGunzip, type Gunzip, gunzipSync } from "node:zlib";
 import { createParser } from "eventsource-parser";
 import { Condition } from "../../src/kit/concurrency.ts";
 import { until } from "./until.ts";

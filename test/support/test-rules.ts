@@ -1,5 +1,4 @@
-import { withoutCommentLines } from "./source-files.ts";
-import type { SourceFiles } from "./source-files.ts";
+import { type SourceFiles, withoutCommentLines } from "./source-files.ts";
 
 /** What no test may do, by name: what it looks like, and what to do instead. */
 const TEST_RULES = {

@@ -1,6 +1,5 @@
-import { INTERNALS } from "../../src/config/setting-keys.ts";
+import { INTERNALS, type Settings } from "../../src/config/setting-keys.ts";
 import { readSettings } from "../../src/config/settings.ts";
-import type { Settings } from "../../src/config/setting-keys.ts";
 
 /** Walls cost each start of a service a third more, and have tests of their own: services of other tests do without. */
 export const ISOLATION = process.env["MILLRACE_TEST_ISOLATION"] ?? "none";

@@ -1,6 +1,5 @@
 import { expect } from "vitest";
-import { isFinal } from "../../src/model/run.ts";
-import type { Run } from "../../src/model/run.ts";
+import { isFinal, type Run } from "../../src/model/run.ts";
 import type { Calls } from "../../src/store/operations.ts";
 import type { KillableService } from "./killable-service.ts";
 import { Ledger, resultOf } from "./ledger.ts";

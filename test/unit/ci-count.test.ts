@@ -1,8 +1,7 @@
 import { accessSync, constants } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { tally } from "../../.ci/count.ts";
-import type { Report, TestRun } from "../../.ci/count.ts";
+import { type Report, tally, type TestRun } from "../../.ci/count.ts";
 import { REPOSITORY } from "../support/source-files.ts";
 
 const report = (passed: number, failed: number, ...files: Report["testResults"]): Report => ({

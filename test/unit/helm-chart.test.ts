@@ -6,8 +6,7 @@ import { CHART, MANIFESTS, chartDigest } from "../../scripts/render-manifests.ts
 import { readSettings } from "../../src/config/settings.ts";
 import { describePermission, PERMISSIONS } from "../../src/engines/kubernetes/api.ts";
 import { chartFile, chartSchema, chartValues } from "../support/helm-chart.ts";
-import { grantedBy } from "../support/kubernetes/granted.ts";
-import type { Rule } from "../support/kubernetes/granted.ts";
+import { grantedBy, type Rule } from "../support/kubernetes/granted.ts";
 import { REPOSITORY } from "../support/source-files.ts";
 import { verifies } from "../verifies.ts";
 

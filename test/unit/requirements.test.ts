@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
-import { REQUIREMENTS, TABLES } from "../requirements.ts";
-import type { RequirementId } from "../requirements.ts";
+import { type RequirementId, REQUIREMENTS, TABLES } from "../requirements.ts";
 import { section } from "../requirements/row.ts";
 import { findGaps, neverRun, readClaims, switchedOff, unknownSources } from "../support/requirement-gaps.ts";
 import { REPOSITORY, readSources } from "../support/source-files.ts";

@@ -13,8 +13,7 @@ import { expect } from "vitest";
 import { versionFault } from "../../src/apps/builds/version-fault.ts";
 import { requireOffered } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
-import { buildPlace, evaluate, servicePython } from "../integration/builds/site.ts";
-import type { BuildPlace } from "../integration/builds/site.ts";
+import { type BuildPlace, buildPlace, evaluate, servicePython } from "../integration/builds/site.ts";
 
 const KEY = "the-master-key";
 

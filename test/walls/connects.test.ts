@@ -1,10 +1,8 @@
-import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
+import { WALL_LEVELS, type WallLevel } from "../../src/host/walls/walls.ts";
 import { expect } from "vitest";
-import type { WallLevel } from "../../src/host/walls/walls.ts";
 import type { Settings } from "../../src/config/setting-keys.ts";
 import { SERVER_PORTS } from "../../src/host/walls/network.ts";
-import { testService } from "../support/service.ts";
-import type { TestService } from "../support/service.ts";
+import { type TestService, testService } from "../support/service.ts";
 import { NETWORK_APP, datagramStandIn, standIn } from "../support/walls/stand-ins.ts";
 import { requireJudged } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";

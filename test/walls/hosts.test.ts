@@ -1,7 +1,6 @@
 import { chmodSync, chownSync, mkdirSync, readdirSync } from "node:fs";
 import path from "node:path";
-import { expect } from "vitest";
-import type { TestContext } from "vitest";
+import { expect, type TestContext } from "vitest";
 import type { WallLevel } from "../../src/host/walls/walls.ts";
 import type { Verdict } from "../../src/cli/operator/escape/verdict.ts";
 import { BUILT_PACKAGE, MILLRACE, run, scratchDirectory } from "../support/command-line.ts";

@@ -1,6 +1,5 @@
 import { expect } from "vitest";
-import { serveApps } from "../support/serve-apps.ts";
-import type { ServedApps } from "../support/serve-apps.ts";
+import { serveApps, type ServedApps } from "../support/serve-apps.ts";
 import { verifies } from "../verifies.ts";
 
 /** Each takes what it can, within bounds that no machine dies of, and again whenever it was ended. */

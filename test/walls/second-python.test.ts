@@ -16,8 +16,7 @@ import { copyPython } from "../support/walls/copied-python.ts";
 import { TRIED_RUNGS } from "../support/walls/tried-rungs.ts";
 import { onlyUpTo, requireOffered } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
-import { buildPlace, servicePython } from "../integration/builds/site.ts";
-import type { BuildPlace } from "../integration/builds/site.ts";
+import { type BuildPlace, buildPlace, servicePython } from "../integration/builds/site.ts";
 import { OnceClient } from "../integration/once/site.ts";
 
 /** A command that tells which interpreter it gets by each name. */

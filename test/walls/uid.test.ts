@@ -19,8 +19,7 @@ import { settleStorage } from "../../src/host/storage/settle.ts";
 import type { WallLevel } from "../../src/host/walls/walls.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { MILLRACE, run, scratchDirectory } from "../support/command-line.ts";
-import { testService } from "../support/service.ts";
-import type { TestService } from "../support/service.ts";
+import { type TestService, testService } from "../support/service.ts";
 import { FIRST_USER, onlyUpTo, requireOffered } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
 

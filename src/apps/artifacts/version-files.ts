@@ -1,10 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { BlobDamaged, BlobMissing } from "../../blobs/blob-store.ts";
+import { BlobDamaged, BlobMissing, type BlobStore } from "../../blobs/blob-store.ts";
 import { collectBlobs } from "../../blobs/collect-blobs.ts";
 import { storeTime } from "../../blobs/store-time.ts";
-import type { BlobStore } from "../../blobs/blob-store.ts";
 import { forgetGone } from "../../blobs/prove-shared.ts";
 import { artifactFolders, artifactId } from "../../host/data-folders.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";

@@ -6,8 +6,7 @@ import { isGpu } from "../../model/app-config.ts";
 import type { AppConfig, DependenciesConfig, HardwareConfig } from "../../model/app-config.ts";
 import { BuildError } from "./build-error.ts";
 import { readBundleText } from "./bundle-files.ts";
-import { wantedImage } from "./images/wanted-image.ts";
-import type { ImageWish } from "./images/wanted-image.ts";
+import { type ImageWish, wantedImage } from "./images/wanted-image.ts";
 import type { BuildSite } from "./site.ts";
 
 /** The files that clients make of the tables. */

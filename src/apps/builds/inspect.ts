@@ -1,10 +1,8 @@
 import { hostPython } from "../../host/host-pythons.ts";
-import { pythonWish } from "../../model/app-config.ts";
-import type { AppConfig } from "../../model/app-config.ts";
+import { type AppConfig, pythonWish } from "../../model/app-config.ts";
 import { BuildError } from "./build-error.ts";
 import { hostEnvironment } from "./build-environment.ts";
-import { atSite } from "./build.ts";
-import type { BuildInput } from "./build.ts";
+import { atSite, type BuildInput } from "./build.ts";
 import { choosePython } from "./choose-python.ts";
 import { readCommands } from "./commands.ts";
 import { checkSyntax, checkSyntaxForImage, requireMain } from "./compile-bundle.ts";

@@ -5,8 +5,7 @@ import { promisify } from "node:util";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { BuildError } from "./build-error.ts";
 import { hostEnvironment } from "./build-environment.ts";
-import { readPipSettings } from "./pip-settings.ts";
-import type { PipSettings } from "./pip-settings.ts";
+import { type PipSettings, readPipSettings } from "./pip-settings.ts";
 import { fetchPipWheel, pythonDownload } from "./pip-wheel.ts";
 import type { BuildSite } from "./site.ts";
 

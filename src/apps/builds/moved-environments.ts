@@ -1,5 +1,4 @@
-import { constants } from "node:fs";
-import type { Stats } from "node:fs";
+import { constants, type Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import path from "node:path";
 import { lstat, open, readdir, realpath, rename } from "../../kit/files.ts";

@@ -1,7 +1,6 @@
 import { totalmem } from "node:os";
 import path from "node:path";
-import { runProgram } from "../../engines/programs/run-program.ts";
-import type { ProgramEnd, Program } from "../../engines/programs/run-program.ts";
+import { type Program, type ProgramEnd, runProgram } from "../../engines/programs/run-program.ts";
 import { hostReads, namedPaths } from "../../host/walls/host-reads.ts";
 import { networkFields } from "../../host/walls/network.ts";
 import { PASSED_BY_NAME, PASSED_ON } from "./build-environment.ts";

@@ -1,5 +1,4 @@
-import { constants } from "node:fs";
-import type { Stats } from "node:fs";
+import { constants, type Stats } from "node:fs";
 import { open } from "../../kit/files.ts";
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;

@@ -1,8 +1,7 @@
 import path from "node:path";
 import { lstat, readdir, realpath } from "../../kit/files.ts";
 import { existsSync } from "node:fs";
-import type { Containers } from "../../host/containers/containers.ts";
-import { readImageRecord } from "../../host/containers/containers.ts";
+import { type Containers, readImageRecord } from "../../host/containers/containers.ts";
 import { pythonFor } from "../../host/host-pythons.ts";
 import { findInterpreter } from "../../host/interpreter.ts";
 import type { PythonWish } from "../../model/app-config.ts";

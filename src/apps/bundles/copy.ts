@@ -1,8 +1,7 @@
 import { constants } from "node:fs";
 import path from "node:path";
 import { copyFile, open, stat } from "../../kit/files.ts";
-import { DEFAULT_PATTERNS, listBundleFiles } from "./list-files.ts";
-import type { BundlePatterns } from "./list-files.ts";
+import { type BundlePatterns, DEFAULT_PATTERNS, listBundleFiles } from "./list-files.ts";
 import { makeFolder, placeFolder } from "./place-folder.ts";
 import { forEachConcurrently } from "../../kit/concurrency.ts";
 

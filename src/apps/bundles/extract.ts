@@ -4,11 +4,9 @@ import { pipeline } from "node:stream/promises";
 import { crc32, createInflateRaw } from "node:zlib";
 import { open, writeChunks } from "../../kit/files.ts";
 import { showName } from "./entry-names.ts";
-import { BUNDLE_LIMITS } from "./limits.ts";
-import type { BundleLimits } from "./limits.ts";
+import { BUNDLE_LIMITS, type BundleLimits } from "./limits.ts";
 import { makeFolder, placeFolder } from "./place-folder.ts";
-import { planExtraction } from "./plan-extraction.ts";
-import type { PlannedFile } from "./plan-extraction.ts";
+import { planExtraction, type PlannedFile } from "./plan-extraction.ts";
 import { Problems } from "./problems.ts";
 import { forEachConcurrently } from "../../kit/concurrency.ts";
 

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { open, stat } from "../../kit/files.ts";
-import { DEFAULT_PATTERNS, listBundleFiles } from "./list-files.ts";
-import type { BundlePatterns } from "./list-files.ts";
+import { type BundlePatterns, DEFAULT_PATTERNS, listBundleFiles } from "./list-files.ts";
 
 /** A hash over a folder's files, their names, contents and right to be executed: equal for equal bundles. */
 export async function hashFolder(

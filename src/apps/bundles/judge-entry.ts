@@ -1,5 +1,4 @@
-import { parseExtraFields } from "yauzl";
-import type { Entry, LocalFileHeader } from "yauzl";
+import { type Entry, type LocalFileHeader, parseExtraFields } from "yauzl";
 import type { BundleLimits } from "./limits.ts";
 
 const ENCRYPTED_FLAGS = 0x2041;

@@ -1,5 +1,4 @@
-import { foldName, showName } from "./entry-names.ts";
-import type { EntryName } from "./entry-names.ts";
+import { type EntryName, foldName, showName } from "./entry-names.ts";
 
 /** Written by clients in front of the app's own files; a second one of the name loses to the first. */
 const GENERATED = new Set([

@@ -1,7 +1,6 @@
 import type { FileHandle } from "node:fs/promises";
 import { crc32 } from "node:zlib";
-import { fromRandomAccessReaderPromise } from "yauzl";
-import type { Entry, LocalFileHeader, ZipFile } from "yauzl";
+import { type Entry, fromRandomAccessReaderPromise, type LocalFileHeader, type ZipFile } from "yauzl";
 import { BundleError } from "./problems.ts";
 import { ZipBytes } from "./zip-bytes.ts";
 

@@ -3,8 +3,7 @@ import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { WriteBehind } from "../../kit/write-behind.ts";
 import type { BuildLine, BuildStage } from "../../model/build.ts";
-import type { LogStream } from "../../model/log-line.ts";
-import { logIdAt } from "../../model/log-line.ts";
+import { logIdAt, type LogStream } from "../../model/log-line.ts";
 import type { Store } from "../../store/store.ts";
 import { fitText } from "../logs/fit-text.ts";
 

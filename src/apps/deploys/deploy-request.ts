@@ -3,8 +3,7 @@ import { readAppConfig } from "../../config/app-config.ts";
 import { APP_KEYS } from "../../config/app-shape.ts";
 import type { Host } from "../../config/readers.ts";
 import { ConfigError } from "../../config/problems.ts";
-import { readRegistryAuth } from "../builds/images/registry-auth.ts";
-import type { RegistryAuth } from "../builds/images/registry-auth.ts";
+import { readRegistryAuth, type RegistryAuth } from "../builds/images/registry-auth.ts";
 import { AppError } from "../../model/errors.ts";
 
 /** `false` has a bundle refused whose Python files do not parse. Without it only `main.py` has to: other clients check before they upload. */

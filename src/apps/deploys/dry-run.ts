@@ -2,8 +2,7 @@ import { removeTree } from "../../kit/remove-tree.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import { inspectBuild } from "../builds/inspect.ts";
 import { buildHost } from "../builds/site.ts";
-import { readConfig, unpack } from "./carry-out.ts";
-import type { CarryOutParts, ZipSource } from "./carry-out.ts";
+import { type CarryOutParts, readConfig, unpack, type ZipSource } from "./carry-out.ts";
 import { failureOf } from "./deploy-failure.ts";
 
 /** What a deploy of a bundle would do. */

@@ -1,14 +1,12 @@
 import { rm } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { App } from "../../model/app.ts";
-import { BUILD_STATUSES, isFinalBuild } from "../../model/build.ts";
-import type { BuildStatus } from "../../model/build.ts";
+import { BUILD_STATUSES, type BuildStatus, isFinalBuild } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import type { LiveApp } from "../catalog.ts";
 import type { BuildLog, BuildLogs } from "./build-log.ts";
 import { BuildQueue } from "./build-queue.ts";
-import { carryOut } from "./carry-out.ts";
-import type { CarryOutParts, Source } from "./carry-out.ts";
+import { carryOut, type CarryOutParts, type Source } from "./carry-out.ts";
 import type { RegistryAuth } from "../builds/images/registry-auth.ts";
 import { DeployFailure, failureOf } from "./deploy-failure.ts";
 import { sizeText } from "./size-text.ts";

@@ -1,12 +1,10 @@
 import { availableParallelism } from "node:os";
 import { readAppConfig } from "../../config/app-config.ts";
-import type { AppConfig } from "../../model/app-config.ts";
+import { type AppConfig, pythonWish } from "../../model/app-config.ts";
 import type { App } from "../../model/app.ts";
-import { pythonWish } from "../../model/app-config.ts";
 import { appVariables } from "../app-variables.ts";
 import type { AppLogLine, Catalog } from "../catalog.ts";
-import { WHOLE_PROJECT } from "../secrets.ts";
-import type { Secrets } from "../secrets.ts";
+import { type Secrets, WHOLE_PROJECT } from "../secrets.ts";
 import { limitsOf } from "../workload.ts";
 import { unpackTar } from "./unpack-tar.ts";
 

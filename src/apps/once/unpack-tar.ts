@@ -1,8 +1,7 @@
 import path from "node:path";
-import { BadTar, nextHeader, paddingOf } from "../../kit/tar/archive.ts";
+import { BadTar, nextHeader, paddingOf, type TarHeader } from "../../kit/tar/archive.ts";
 import { AppError } from "../../model/errors.ts";
 import { chmod, mkdir, open } from "../../kit/files.ts";
-import type { TarHeader } from "../../kit/tar/archive.ts";
 import { judgeEntryName, showName } from "../bundles/entry-names.ts";
 
 /** Bytes that arrive in pieces of any size, taken in pieces of the taker's. */

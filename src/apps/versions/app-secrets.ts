@@ -1,9 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
-import { WHOLE_PROJECT } from "../secrets.ts";
-import { scopeOf } from "../../store/accounts/sealed-secrets.ts";
-import type { SecretScope } from "../../store/accounts/sealed-secrets.ts";
+import { type Secrets, WHOLE_PROJECT } from "../secrets.ts";
+import { scopeOf, type SecretScope } from "../../store/accounts/sealed-secrets.ts";
 import type { SecretMap } from "../../model/app.ts";
-import type { Secrets } from "../secrets.ts";
 import { Turns } from "./turns.ts";
 
 /** The secrets of apps as their replicas get them, at hand without asking the store. */

@@ -1,5 +1,5 @@
 import type { App, FunctionSignature, SecretMap, Version } from "../../model/app.ts";
-import type { HiddenPayloads, PoolEvents } from "../../replicas/pool.ts";
+import { type HiddenPayloads, Pool, type PoolEvents } from "../../replicas/pool.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
@@ -8,7 +8,6 @@ import type { Engine, InitFailure, Workload } from "../../engines/engine.ts";
 import type { FleetCounts } from "../../replicas/fleet-events.ts";
 import type { Home } from "../../engines/home.ts";
 import type { PrintedLine } from "../../engines/log-lines.ts";
-import { Pool } from "../../replicas/pool.ts";
 import { Seats } from "../../replicas/seats.ts";
 import type { Store } from "../../store/store.ts";
 import type { VersionFiles } from "../artifacts/version-files.ts";

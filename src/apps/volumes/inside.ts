@@ -2,8 +2,7 @@ import { constants } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { mkdir, open, readlink } from "../../kit/files.ts";
 import { AppError } from "../../model/errors.ts";
-import { badPath } from "./volume-files.ts";
-import type { VolumePath } from "./volume-files.ts";
+import { badPath, type VolumePath } from "./volume-files.ts";
 
 const { O_RDONLY, O_DIRECTORY, O_NONBLOCK } = constants;
 /** Finds without opening; Node does not name it. */

@@ -1,7 +1,6 @@
 import { Readable } from "node:stream";
 import { z } from "zod";
-import { RefusedPath } from "../../engines/programs/storage-helper.ts";
-import type { StorageHelper, StorageOrder } from "../../engines/programs/storage-helper.ts";
+import { RefusedPath, type StorageHelper, type StorageOrder } from "../../engines/programs/storage-helper.ts";
 import { volumeError } from "./inside.ts";
 import { badPath, MAX_ENTRIES } from "./volume-files.ts";
 import type { ByteSpan, OpenFile, SizeChange, VolumeEntry, VolumeFiles, VolumePath } from "./volume-files.ts";

@@ -1,5 +1,4 @@
-import { createHash, randomUUID } from "node:crypto";
-import type { Hash } from "node:crypto";
+import { createHash, type Hash, randomUUID } from "node:crypto";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";

@@ -1,8 +1,7 @@
 import path from "node:path";
 import type { Clock } from "../../kit/clock.ts";
 import { readFile, stat } from "../../kit/files.ts";
-import { lentKeys } from "./lent-keys.ts";
-import type { LentKeys } from "./lent-keys.ts";
+import { type LentKeys, lentKeys } from "./lent-keys.ts";
 import type { Keys } from "./sign.ts";
 
 /** Keys that are lent are asked for again so long before they end. */

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
-import { S3Error } from "./s3-client.ts";
-import type { S3Client } from "./s3-client.ts";
+import { type S3Client, S3Error } from "./s3-client.ts";
 import { element, escaped } from "./xml.ts";
 
 /** What is larger is sent in parts of this size. */

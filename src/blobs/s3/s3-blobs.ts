@@ -1,8 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import path from "node:path";
-import { systemClock } from "../../kit/clock.ts";
-import type { Clock } from "../../kit/clock.ts";
+import { type Clock, systemClock } from "../../kit/clock.ts";
 import { mkdir, open, unlink } from "../../kit/files.ts";
 import {
   BLOB_HASH,
@@ -15,8 +14,7 @@ import {
 import type { BlobContent, BlobStore, Reading, StoredBlob, StoredNote } from "../blob-store.ts";
 import { Passed, verified } from "../verified.ts";
 import { PART_BYTES, putParts } from "./multipart.ts";
-import { S3Client, isPassing } from "./s3-client.ts";
-import type { S3Address } from "./s3-client.ts";
+import { isPassing, type S3Address, S3Client } from "./s3-client.ts";
 import { element, elements } from "./xml.ts";
 
 const FRESH_MS = 12 * 60 * 60 * 1000;

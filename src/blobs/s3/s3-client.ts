@@ -5,12 +5,10 @@ import type { IncomingMessage } from "node:http";
 import { Agent as SecureAgent, request as secureRequest } from "node:https";
 import type { BlobAddress } from "../../config/blob-address.ts";
 import { backoffMs } from "../../kit/retry.ts";
-import type { Clock } from "../../kit/clock.ts";
-import { pause } from "../../kit/clock.ts";
+import { type Clock, pause } from "../../kit/clock.ts";
 import { Credentials } from "./credentials.ts";
 import { readBody } from "./read-body.ts";
-import { encodePath, encodeQuery, sign } from "./sign.ts";
-import type { Unsigned } from "./sign.ts";
+import { encodePath, encodeQuery, sign, type Unsigned } from "./sign.ts";
 import { element } from "./xml.ts";
 
 /** Between two bytes, and until the first: a store that says nothing is taken for gone. */

@@ -3,12 +3,9 @@ import { APP_NAME } from "../../model/names.ts";
 import { PROJECTS, REFRESHED_TOKEN } from "../../shapes/people.ts";
 import type { Infer, Shape } from "../../shapes/shape.ts";
 import { usage } from "../failure.ts";
-import { explain, explainError, explainMissingToken, readJson } from "./explain.ts";
-import type { About } from "./explain.ts";
-import { send, textOf } from "./http.ts";
-import type { Answer } from "./http.ts";
-import { changeProfile, claimsOf } from "./site.ts";
-import type { Site } from "./site.ts";
+import { type About, explain, explainError, explainMissingToken, readJson } from "./explain.ts";
+import { type Answer, send, textOf } from "./http.ts";
+import { changeProfile, claimsOf, type Site } from "./site.ts";
 
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 

@@ -1,8 +1,7 @@
 import { existsSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import path from "node:path";
-import { listBundleFiles } from "../../apps/bundles/list-files.ts";
-import type { BundleFile, BundlePatterns } from "../../apps/bundles/list-files.ts";
+import { type BundleFile, type BundlePatterns, listBundleFiles } from "../../apps/bundles/list-files.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import { APP_NAME } from "../../model/names.ts";
 import { usage } from "../failure.ts";

@@ -1,17 +1,14 @@
 import type { Command } from "commander";
 import { parseDuration } from "../../kit/units.ts";
-import { APP, APPS, CONTAINERS } from "../../shapes/apps.ts";
-import type { AppRecord, Scaling } from "../../shapes/apps.ts";
+import { APP, type AppRecord, APPS, CONTAINERS, type Scaling } from "../../shapes/apps.ts";
 import { ID } from "../../shapes/common.ts";
 import { usage } from "../failure.ts";
-import { asking, examples, remote } from "../options.ts";
-import type { Definitions } from "../options.ts";
+import { asking, type Definitions, examples, remote } from "../options.ts";
 import { duration, fields, paintStatus, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { findEarlier } from "./builds.ts";
-import { withService } from "./task.ts";
-import type { RemoteFlags, Task, Texts, YesFlags } from "./task.ts";
+import { type RemoteFlags, type Task, type Texts, withService, type YesFlags } from "./task.ts";
 
 type ScaleFlags = RemoteFlags & Texts<"min" | "max" | "concurrency" | "cooldown" | "grace">;
 

@@ -6,14 +6,12 @@ import type { Command } from "commander";
 import { PACKAGE_DIR } from "../../config/package-files.ts";
 import { Agent, request } from "../../kit/node-http.ts";
 import { EXIT, usage } from "../failure.ts";
-import { examples, remote } from "../options.ts";
-import type { Definitions } from "../options.ts";
+import { type Definitions, examples, remote } from "../options.ts";
 import { duration } from "../output.ts";
 import { withProgress } from "../terminal.ts";
 import { explainCall, explainError } from "./explain.ts";
 import { ConnectionError, textOf } from "./http.ts";
-import { withService } from "./task.ts";
-import type { RemoteFlags, Task, Texts } from "./task.ts";
+import { type RemoteFlags, type Task, type Texts, withService } from "./task.ts";
 
 type BenchFlags = RemoteFlags & Required<Texts<"app" | "data" | "seconds" | "connections">>;
 

@@ -2,13 +2,11 @@ import type { Command } from "commander";
 import { BUILD, BUILD_FRAME, BUILD_LOG, BUILDS } from "../../shapes/builds.ts";
 import type { BuildFrame, BuildRecord, ListedBuild } from "../../shapes/builds.ts";
 import { CliFailure } from "../failure.ts";
-import { asking } from "../options.ts";
-import type { Definitions } from "../options.ts";
+import { asking, type Definitions } from "../options.ts";
 import { paint, paintStatus, printable, relative } from "../output.ts";
 import type { Api } from "./api.ts";
 import type { SocketEnd } from "./tail-socket.ts";
-import { withService } from "./task.ts";
-import type { RemoteFlags, Task } from "./task.ts";
+import { type RemoteFlags, type Task, withService } from "./task.ts";
 
 /** `millrace builds list|logs|cancel` */
 export const COMMANDS: Definitions = { builds: defineBuilds };

@@ -2,19 +2,15 @@ import type { Command } from "commander";
 import { METHODS } from "../../kit/node-http.ts";
 import { ACCEPTED_RUN } from "../../shapes/runs.ts";
 import { usage } from "../failure.ts";
-import { collect, examples, remote } from "../options.ts";
-import type { Definitions } from "../options.ts";
-import { withProgress } from "../terminal.ts";
-import type { Progress } from "../terminal.ts";
+import { collect, type Definitions, examples, remote } from "../options.ts";
+import { type Progress, withProgress } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { readArguments, readBody, readHeaders, readPair, readWords } from "./call-arguments.ts";
 import type { CallFlags } from "./call-arguments.ts";
 import { explain, readJson } from "./explain.ts";
-import { textOf } from "./http.ts";
-import type { Answer } from "./http.ts";
+import { type Answer, textOf } from "./http.ts";
 import { printAnswer, printResponse } from "./print-answer.ts";
-import { withService } from "./task.ts";
-import type { Task } from "./task.ts";
+import { type Task, withService } from "./task.ts";
 
 /** Options that are for the path of a server only. */
 const OF_PATHS = ["method", "ws", "linger"] as const;

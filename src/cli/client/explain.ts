@@ -1,9 +1,7 @@
 import { checked, ERROR, errorIn, fits, ShapeError } from "../../shapes/shape.ts";
 import type { ErrorBody, Infer, Shape } from "../../shapes/shape.ts";
-import { CliFailure, EXIT, usage } from "../failure.ts";
-import type { FailureDetail } from "../failure.ts";
-import { ConnectionError } from "./http.ts";
-import type { Answer } from "./http.ts";
+import { CliFailure, EXIT, type FailureDetail, usage } from "../failure.ts";
+import { type Answer, ConnectionError } from "./http.ts";
 import type { Site } from "./site.ts";
 
 /** What the failed request was about. */

@@ -5,15 +5,13 @@ import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
 import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, OFFERED_FILE, REMOVED_FILE } from "../../shapes/projects.ts";
 import { CliFailure, usage } from "../failure.ts";
-import { asking } from "../options.ts";
-import type { Definitions } from "../options.ts";
+import { asking, type Definitions } from "../options.ts";
 import { bytes, paint, printableName, relative } from "../output.ts";
 import { confirm, Progress, withProgress } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { explain, explainError } from "./explain.ts";
 import { countBytes, send, textOf } from "./http.ts";
-import { withService } from "./task.ts";
-import type { RemoteFlags, Task, YesFlags } from "./task.ts";
+import { type RemoteFlags, type Task, withService, type YesFlags } from "./task.ts";
 
 /** `millrace files ls|cp|download|rm` */
 export const COMMANDS: Definitions = { files: defineFiles };

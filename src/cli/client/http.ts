@@ -1,10 +1,8 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { request as tlsRequest } from "node:https";
-import { Transform } from "node:stream";
-import type { Readable } from "node:stream";
+import { type Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { SseParser } from "../../client/sse.ts";
-import type { Message } from "../../client/sse.ts";
+import { type Message, SseParser } from "../../client/sse.ts";
 import { request as plainRequest } from "../../kit/node-http.ts";
 
 type Sending = {

@@ -6,15 +6,12 @@ import type { DeviceCodes, ProjectRecord } from "../../shapes/people.ts";
 import { Api } from "./api.ts";
 import { explain, explainError, readJson } from "./explain.ts";
 import { send, textOf } from "./http.ts";
-import { changeProfile, checkedUrl, claimsOf, readProfiles, USUAL } from "./site.ts";
-import type { Profile, Site } from "./site.ts";
+import { changeProfile, checkedUrl, claimsOf, type Profile, readProfiles, type Site, USUAL } from "./site.ts";
 import { CliFailure, interruptible, usage } from "../failure.ts";
-import { examples, remote } from "../options.ts";
-import type { Definitions } from "../options.ts";
+import { type Definitions, examples, remote } from "../options.ts";
 import { fields, Output, paint, printableName, relative } from "../output.ts";
 import { readStdin, withProgress } from "../terminal.ts";
-import { withService } from "./task.ts";
-import type { Switches, Task, Texts } from "./task.ts";
+import { type Switches, type Task, type Texts, withService } from "./task.ts";
 
 type LoginFlags = Texts<"apiUrl" | "project"> & Switches<"token" | "json">;
 

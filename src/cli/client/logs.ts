@@ -1,15 +1,11 @@
 import type { Command } from "commander";
 import { parseDuration } from "../../kit/units.ts";
-import { LOG_FRAME, LOG_PAGE } from "../../shapes/logs.ts";
-import type { LogLineRecord } from "../../shapes/logs.ts";
+import { LOG_FRAME, LOG_PAGE, type LogLineRecord } from "../../shapes/logs.ts";
 import { CliFailure, usage } from "../failure.ts";
-import { examples, remote } from "../options.ts";
-import type { Definitions } from "../options.ts";
+import { type Definitions, examples, remote } from "../options.ts";
 import { paint, printable } from "../output.ts";
-import { readLimit } from "./api.ts";
-import type { Api } from "./api.ts";
-import { withService } from "./task.ts";
-import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
+import { type Api, readLimit } from "./api.ts";
+import { type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
 
 type LogFlags = RemoteFlags &
   Switches<"follow"> &

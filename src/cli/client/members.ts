@@ -1,11 +1,9 @@
 import type { Command } from "commander";
 import { INVITATION, INVITATIONS, MADE_INVITATION, MEMBERS, REMOVED_MEMBER } from "../../shapes/people.ts";
-import { asking } from "../options.ts";
-import type { Definitions } from "../options.ts";
+import { asking, type Definitions } from "../options.ts";
 import { printable, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
-import { theOne, withService } from "./task.ts";
-import type { RemoteFlags, Task, YesFlags } from "./task.ts";
+import { type RemoteFlags, type Task, theOne, withService, type YesFlags } from "./task.ts";
 
 type InviteFlags = RemoteFlags & { readonly role?: string; readonly mail?: boolean };
 

@@ -1,10 +1,8 @@
 import type { Command } from "commander";
 import { NODE, NODES } from "../../shapes/installation.ts";
-import { asking, examples, remote } from "../options.ts";
-import type { Definitions } from "../options.ts";
+import { asking, type Definitions, examples, remote } from "../options.ts";
 import { paint, printableName, relative } from "../output.ts";
-import { theOne, withService } from "./task.ts";
-import type { RemoteFlags, Task } from "./task.ts";
+import { type RemoteFlags, type Task, theOne, withService } from "./task.ts";
 
 /** `millrace nodes [list|drain]` */
 export const COMMANDS: Definitions = { nodes: defineNodes };

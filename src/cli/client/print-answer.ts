@@ -2,12 +2,10 @@ import { once } from "node:events";
 import { STATUS_CODES } from "../../kit/node-http.ts";
 import { compactJson, indentedJson } from "../../model/json-layout.ts";
 import { CliFailure, EXIT } from "../failure.ts";
-import { answerText, duration, printable } from "../output.ts";
-import type { Output } from "../output.ts";
+import { answerText, duration, type Output, printable } from "../output.ts";
 import type { Api } from "./api.ts";
 import { explain, explainCall, explainPath, isOwnRefusal } from "./explain.ts";
-import { bytesOf, readMessages, textOf } from "./http.ts";
-import type { Answer } from "./http.ts";
+import { type Answer, bytesOf, readMessages, textOf } from "./http.ts";
 
 type Printing = {
   readonly api: Api;

@@ -1,11 +1,9 @@
 import type { Command } from "commander";
 import { NEW_PROJECT, PROJECTS } from "../../shapes/people.ts";
-import { asking, examples, remote } from "../options.ts";
-import type { Definitions } from "../options.ts";
+import { asking, type Definitions, examples, remote } from "../options.ts";
 import { printableName } from "../output.ts";
 import { changeProfile } from "./site.ts";
-import { theOne, withService } from "./task.ts";
-import type { Task } from "./task.ts";
+import { type Task, theOne, withService } from "./task.ts";
 
 /** `millrace projects [list|create|use]` */
 export const COMMANDS: Definitions = { projects: defineProjects };

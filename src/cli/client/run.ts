@@ -4,24 +4,20 @@ import { availableParallelism } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
-import { listBundleFiles } from "../../apps/bundles/list-files.ts";
-import type { BundleFile } from "../../apps/bundles/list-files.ts";
+import { type BundleFile, listBundleFiles } from "../../apps/bundles/list-files.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import { packHeader, paddingOf, paxRecords } from "../../kit/tar/archive.ts";
 import { APP_NAME } from "../../model/names.ts";
 import { ID } from "../../shapes/common.ts";
-import { ACCEPTED_RUN, BASE_IMAGE, FILE_RUN, ONE_RUN } from "../../shapes/runs.ts";
-import type { RunRecord } from "../../shapes/runs.ts";
+import { ACCEPTED_RUN, BASE_IMAGE, FILE_RUN, ONE_RUN, type RunRecord } from "../../shapes/runs.ts";
 import { CliFailure, usage } from "../failure.ts";
-import { examples, remote } from "../options.ts";
-import type { Definitions } from "../options.ts";
+import { type Definitions, examples, remote } from "../options.ts";
 import { printable } from "../output.ts";
 import { withProgress } from "../terminal.ts";
 import { asAppName, badName } from "./app-folder.ts";
 import { readArguments } from "./call-arguments.ts";
 import { lastLines } from "./logs.ts";
-import { withService } from "./task.ts";
-import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
+import { type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
 
 type RunFlags = RemoteFlags & Texts<"app" | "data"> & Switches<"detach">;
 

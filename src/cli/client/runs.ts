@@ -3,17 +3,14 @@ import type { Command } from "commander";
 import { indentedJson } from "../../model/json-layout.ts";
 import { RUN_STATES } from "../../model/run.ts";
 import { errorIn } from "../../shapes/shape.ts";
-import { ACCEPTED_RUN, RUN, RUNS } from "../../shapes/runs.ts";
-import type { RunRecord } from "../../shapes/runs.ts";
+import { ACCEPTED_RUN, RUN, type RunRecord, RUNS } from "../../shapes/runs.ts";
 import { CliFailure, usage } from "../failure.ts";
-import { asking } from "../options.ts";
-import type { Definitions } from "../options.ts";
+import { asking, type Definitions } from "../options.ts";
 import { answerText, duration, fields, paintStatus, printable, relative } from "../output.ts";
 import { firstOf, readLimit } from "./api.ts";
 import { explain, readJson } from "./explain.ts";
 import { ConnectionError, readMessages, textOf } from "./http.ts";
-import { readChoice, withService } from "./task.ts";
-import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
+import { readChoice, type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
 
 type ListFlags = RemoteFlags & Texts<"status"> & Switches<"async"> & { readonly limit: string };
 

@@ -3,16 +3,13 @@ import { parseEnv } from "node:util";
 import type { Command } from "commander";
 import { SECRET_MAP, SECRET_NAME } from "../../shapes/projects.ts";
 import type { SecretMap } from "../../model/app.ts";
-import { APPS } from "../../shapes/apps.ts";
-import type { AppStatus } from "../../shapes/apps.ts";
+import { APPS, type AppStatus } from "../../shapes/apps.ts";
 import { CliFailure, usage } from "../failure.ts";
-import { asking } from "../options.ts";
-import type { Definitions } from "../options.ts";
+import { asking, type Definitions } from "../options.ts";
 import { pastable } from "../program-name.ts";
 import { readStdin } from "../terminal.ts";
 import { restartApp } from "./apps.ts";
-import { withService } from "./task.ts";
-import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
+import { type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
 
 type SecretFlags = RemoteFlags & Texts<"app" | "envFile" | "stdin"> & Switches<"show" | "restart">;
 

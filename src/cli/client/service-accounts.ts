@@ -3,14 +3,11 @@ import { parseDuration } from "../../kit/units.ts";
 import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
 import type { AccountWithToken, ListedAccount } from "../../shapes/projects.ts";
 import { usage } from "../failure.ts";
-import { asking, collect } from "../options.ts";
-import type { Definitions } from "../options.ts";
-import { paint, printableName, relative } from "../output.ts";
-import type { Output } from "../output.ts";
+import { asking, collect, type Definitions } from "../options.ts";
+import { type Output, paint, printableName, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
-import { theOne, withService } from "./task.ts";
-import type { RemoteFlags, Task, Texts, YesFlags } from "./task.ts";
+import { type RemoteFlags, type Task, type Texts, theOne, withService, type YesFlags } from "./task.ts";
 
 type CreateFlags = RemoteFlags &
   Texts<"role" | "expires" | "description" | "callsPerMinute"> & {

@@ -1,8 +1,7 @@
 import { interruptible, usage } from "../failure.ts";
 import { Output } from "../output.ts";
 import { Api } from "./api.ts";
-import { findSite } from "./site.ts";
-import type { SiteFlags } from "./site.ts";
+import { findSite, type SiteFlags } from "./site.ts";
 
 /** The options of every command that asks a service. */
 export type RemoteFlags = SiteFlags & { readonly json?: boolean };

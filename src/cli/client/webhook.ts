@@ -9,12 +9,10 @@ import { DELIVERY_STATES } from "../../model/delivery.ts";
 import { callerSignature, holdsSignature, standardSignature } from "../../runs/webhooks/signing-secrets.ts";
 import { DELIVERIES, ONE_DELIVERY, REDELIVERED } from "../../shapes/deliveries.ts";
 import { usage } from "../failure.ts";
-import { asking, examples } from "../options.ts";
-import type { Definitions } from "../options.ts";
+import { asking, type Definitions, examples } from "../options.ts";
 import { duration, fields, paintStatus, printable, printableName, relative, tableOf } from "../output.ts";
 import { firstOf, readLimit } from "./api.ts";
-import { readChoice, withService } from "./task.ts";
-import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
+import { readChoice, type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
 
 type ListFlags = RemoteFlags & { readonly state?: string; readonly limit: string };
 type AgainFlags = RemoteFlags & { readonly from?: string; readonly to?: string };

@@ -1,6 +1,5 @@
 import type { AppLogLine } from "../../apps/catalog.ts";
-import { FloodGate } from "../../apps/logs/flood-gate.ts";
-import type { Flood, FloodLimits } from "../../apps/logs/flood-gate.ts";
+import { type Flood, FloodGate, type FloodLimits } from "../../apps/logs/flood-gate.ts";
 import type { Clock } from "../../kit/clock.ts";
 
 /** How much of each app is copied to the service's own output: as much as a person can read, with room for a burst. */

@@ -1,6 +1,5 @@
 import { constants } from "node:fs";
-import { lstat, mkdtemp, open, readdir, readlink, rm } from "node:fs/promises";
-import type { FileHandle } from "node:fs/promises";
+import { type FileHandle, lstat, mkdtemp, open, readdir, readlink, rm } from "node:fs/promises";
 import { MASTER_KEY } from "../../identity/master-key.ts";
 import { isPlain, isTooLong, staysInside } from "../../kit/tar/unpack-folder.ts";
 import type { TarWriter } from "../../kit/tar/archive.ts";

@@ -1,10 +1,8 @@
-import { Option } from "commander";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { SettingKey } from "../../config/readers.ts";
 import { DROPPED, SETTING_KEYS, envOf, flagOf } from "../../config/setting-keys.ts";
 import { usage } from "../failure.ts";
-import { examples, JSON_OPTION } from "../options.ts";
-import type { Definitions, OperatorFlags } from "../options.ts";
+import { type Definitions, examples, JSON_OPTION, type OperatorFlags } from "../options.ts";
 
 const PASSPHRASE_FILE = [
   "--passphrase-file <file>",

@@ -5,15 +5,13 @@ import type { Settings } from "../../config/setting-keys.ts";
 import { readSettings } from "../../config/settings.ts";
 import { MASTER_KEY } from "../../identity/master-key.ts";
 import { isSealedFile, SealedReader } from "../../kit/sealed-file.ts";
-import { BadTar, TarReader } from "../../kit/tar/archive.ts";
-import type { TarEntry, TarHeader } from "../../kit/tar/archive.ts";
+import { BadTar, type TarEntry, type TarHeader, TarReader } from "../../kit/tar/archive.ts";
 import { isPlain } from "../../kit/tar/unpack-folder.ts";
 import { UnreleasedFormat } from "../../store/schema/unreleased.ts";
 import { openStore } from "../../store/store.ts";
 import { inspectDatabase } from "../../store/upkeep/whole-database.ts";
 import type { OperatorFlags } from "../options.ts";
-import { FORMAT, MANIFEST_NAME, mayLead } from "./archive.ts";
-import type { Manifest } from "./archive.ts";
+import { FORMAT, type Manifest, MANIFEST_NAME, mayLead } from "./archive.ts";
 import { askPassphrase } from "./passphrase.ts";
 
 const MAX_MANIFEST_BYTES = 64 * 1024;

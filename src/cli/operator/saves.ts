@@ -1,5 +1,4 @@
-import { watch } from "node:fs";
-import type { FSWatcher } from "node:fs";
+import { type FSWatcher, watch } from "node:fs";
 import { readdir } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { storageReport } from "../../apps/storage-report.ts";
-import type { Amounts, StorageReport } from "../../apps/storage-report.ts";
+import { type Amounts, type StorageReport, storageReport } from "../../apps/storage-report.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { readSettings } from "../../config/settings.ts";
 import { schemaState } from "../../store/schema/migrate.ts";

@@ -1,7 +1,5 @@
-import { isGpu } from "../../model/app-config.ts";
-import type { HardwareConfig } from "../../model/app-config.ts";
-import { decimal, integer, line, oneOrMore, optional } from "../readers.ts";
-import type { AppKeys, Host } from "../readers.ts";
+import { type HardwareConfig, isGpu } from "../../model/app-config.ts";
+import { type AppKeys, decimal, type Host, integer, line, oneOrMore, optional } from "../readers.ts";
 
 /** One if the app asks for a GPU by name and says no number. */
 function defaultGpuCount(_: Host, above: { readonly compute?: unknown }): number {

@@ -1,7 +1,5 @@
-import { DEFAULT_LOG_BYTES } from "../../model/app-config.ts";
-import type { LimitsConfig } from "../../model/app-config.ts";
-import { duration, size } from "../readers.ts";
-import type { AppKeys } from "../readers.ts";
+import { DEFAULT_LOG_BYTES, type LimitsConfig } from "../../model/app-config.ts";
+import { type AppKeys, duration, size } from "../readers.ts";
 
 /** The keys of `[limits]`. */
 export const LIMITS_KEYS: AppKeys<LimitsConfig> = {

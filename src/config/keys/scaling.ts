@@ -1,7 +1,5 @@
-import { LOAD_BALANCING, SCALING_METRICS } from "../../model/app-config.ts";
-import type { ScalingConfig } from "../../model/app-config.ts";
-import { decimal, duration, integer, line, oneOf, optional } from "../readers.ts";
-import type { AppKeys, Host } from "../readers.ts";
+import { LOAD_BALANCING, SCALING_METRICS, type ScalingConfig } from "../../model/app-config.ts";
+import { type AppKeys, decimal, duration, type Host, integer, line, oneOf, optional } from "../readers.ts";
 
 /** The most replicas an app may ask for. */
 const MAX_REPLICAS = 2000;

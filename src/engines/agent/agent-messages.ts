@@ -1,8 +1,7 @@
 import { z } from "zod";
 import type { ServerPlace, ThreadVitals, Usage, Vitals } from "../engine.ts";
 import { parseMessage } from "../protocol.ts";
-import type { Clock } from "../../kit/clock.ts";
-import { withTimeout } from "../../kit/clock.ts";
+import { type Clock, withTimeout } from "../../kit/clock.ts";
 
 /** Folders that an app writes to, by the names by which agents know them. */
 export const FOLDERS = ["scratch", "storage"] as const;

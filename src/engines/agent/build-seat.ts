@@ -1,18 +1,15 @@
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import { LastWords } from "../programs/run-program.ts";
+import { LastWords, type ProgramEnd } from "../programs/run-program.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
 import { versionOfTag } from "../../host/interpreter.ts";
-import type { ProgramEnd } from "../programs/run-program.ts";
-import { describeExit } from "../engine.ts";
+import { describeExit, type Exit, type Workload } from "../engine.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import { BuildSeatLost } from "../build-seats.ts";
 import type { BuildFolder, BuildGround, BuildSeats, BuildStep, BuildWish, Builder } from "../build-seats.ts";
-import type { Exit, Workload } from "../engine.ts";
 import type { BuildOrder, SeatMessage } from "./seat-messages.ts";
-import { AgentSession, sittingOf } from "./session.ts";
-import type { RemoteParts } from "./session.ts";
+import { AgentSession, type RemoteParts, sittingOf } from "./session.ts";
 
 export type BuildSeatEvents = {
   /** Why it has not started yet, for people: whenever that changes. */

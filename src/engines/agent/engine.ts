@@ -15,18 +15,14 @@ import { IdleTemplates } from "../templates/template-line.ts";
 import { ProcessSeat } from "../templates/seat.ts";
 import type { RemoteParts, SeatStart } from "./session.ts";
 import { rm } from "node:fs/promises";
-import { createServer } from "node:net";
-import type { Server, Socket } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import { LogSockets } from "../log-lines.ts";
-import { withPort, withPortVariable } from "../server/ports.ts";
-import type { Ports } from "../server/ports.ts";
+import { type Ports, withPort, withPortVariable } from "../server/ports.ts";
 import { startServer, STOPPED } from "../server/start-server.ts";
-import { refused, RemoteSeat, whatIsMissing } from "./remote-seat.ts";
-import { deferred, orderOf, over } from "../local/spawn.ts";
-import type { Spawn } from "../local/spawn.ts";
-import type { RemoteSeatEvents } from "./remote-seat.ts";
+import { refused, RemoteSeat, type RemoteSeatEvents, whatIsMissing } from "./remote-seat.ts";
+import { deferred, orderOf, over, type Spawn } from "../local/spawn.ts";
 import type { ClaimedSeat, SeatWish } from "./seat-records.ts";
 
 /** Runs replicas in seats elsewhere: in pods, actors, or whatever else a place starts. */

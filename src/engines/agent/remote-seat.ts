@@ -2,16 +2,14 @@ import { describeRunOut } from "../../host/limits/limits.ts";
 import { runsOn } from "../../host/interpreter.ts";
 import { backoffMs, retry } from "../../kit/retry.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { describeExit } from "../engine.ts";
-import type { Exit, SeatEvents, ServerPlace, Workload } from "../engine.ts";
+import { describeExit, type Exit, type SeatEvents, type ServerPlace, type Workload } from "../engine.ts";
 import type { StartedProcess } from "../local/spawn.ts";
 import { Questions } from "./agent-messages.ts";
 import { endOfSeat } from "./seat-walls.ts";
 import type { SeatMessage, ServiceMessage } from "./seat-messages.ts";
 import type { SeatPlace } from "./seat-place.ts";
 import type { ClaimedSeat, SeatProof } from "./seat-records.ts";
-import { AgentSession, sittingOf } from "./session.ts";
-import type { RemoteParts, SeatStart, SeatStartPhase } from "./session.ts";
+import { AgentSession, type RemoteParts, type SeatStart, type SeatStartPhase, sittingOf } from "./session.ts";
 
 /** How long the end of a place is waited for that was asked to end; its seat counts no more by then. */
 const END_MS = 5_000;

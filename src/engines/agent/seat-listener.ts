@@ -1,10 +1,8 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import { createServer as createPlain } from "node:net";
-import type { AddressInfo, Server, Socket } from "node:net";
-import { createServer } from "node:tls";
-import type { Server as SecureServer, TLSSocket } from "node:tls";
+import { type AddressInfo, createServer as createPlain, type Server, type Socket } from "node:net";
+import { createServer, type Server as SecureServer, type TLSSocket } from "node:tls";
 import { AttemptLimiter } from "../../kit/rate-limits.ts";
-import type { Clock } from "../../kit/clock.ts";
+import { type Clock, pause } from "../../kit/clock.ts";
 import { Counts } from "../../kit/concurrency.ts";
 import { randomTicket } from "../../kit/ids.ts";
 import { addressKey } from "../../kit/ip-addresses.ts";
@@ -13,7 +11,6 @@ import type { Home, Usher } from "../home.ts";
 import type { SeatProof, SeatRecords } from "./seat-records.ts";
 import { pipeline } from "node:stream/promises";
 import { createZstdDecompress } from "node:zlib";
-import { pause } from "../../kit/clock.ts";
 
 export type SeatListenerParts = {
   /** What every service of the installation shows, whatever its address. */

@@ -1,11 +1,8 @@
 import { z } from "zod";
 import type { BuildFolder } from "../build-seats.ts";
-import { FOLDERS, at, seen } from "./agent-messages.ts";
-import type { Question } from "./agent-messages.ts";
-import type { AskedLimits, AskedWalls, ToldEnd } from "./seat-walls.ts";
-import { SEAT_LEVELS } from "./seat-walls.ts";
-import { BadFrame, orderedReader, parseMessage } from "../protocol.ts";
-import type { Moves } from "../protocol.ts";
+import { at, FOLDERS, type Question, seen } from "./agent-messages.ts";
+import { type AskedLimits, type AskedWalls, SEAT_LEVELS, type ToldEnd } from "./seat-walls.ts";
+import { BadFrame, type Moves, orderedReader, parseMessage } from "../protocol.ts";
 
 /** Of one message of an agent: a line that its harness printed, or why it failed. */
 export const MAX_LINE_BYTES = 64 * 1024;

@@ -1,13 +1,10 @@
 import type { Settings } from "../../config/setting-keys.ts";
 import { networkFields, networkVariables } from "../../host/walls/network.ts";
 import type { NetworkFields, NetworkWall } from "../../host/walls/network.ts";
-import { WALL_LEVELS } from "../../host/walls/walls.ts";
-import type { StandingWalls } from "../../host/walls/walls.ts";
-import type { Exit, Workload } from "../engine.ts";
+import { type StandingWalls, WALL_LEVELS } from "../../host/walls/walls.ts";
+import { describeExit, type Exit, type Workload } from "../engine.ts";
 import { describeFull } from "../../host/limits/host-limits.ts";
-import { describeRunOut } from "../../host/limits/limits.ts";
-import type { Limits } from "../../host/limits/limits.ts";
-import { describeExit } from "../engine.ts";
+import { describeRunOut, type Limits } from "../../host/limits/limits.ts";
 import type { FolderName } from "./agent-messages.ts";
 
 /** What a seat can put around its app, from nothing to the strongest. */

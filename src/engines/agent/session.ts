@@ -5,12 +5,10 @@ import type { Clock, Timer } from "../../kit/clock.ts";
 import { randomName, randomTicket } from "../../kit/ids.ts";
 import type { Exit, Workload } from "../engine.ts";
 import type { Moves } from "../protocol.ts";
-import { askedLimits } from "./seat-walls.ts";
-import type { FolderLimits, GuestWalls } from "./seat-walls.ts";
+import { askedLimits, type FolderLimits, type GuestWalls } from "./seat-walls.ts";
 import { SeatLine } from "./seat-line.ts";
 import type { Guest, SeatListener } from "./seat-listener.ts";
-import { seatReader } from "./seat-messages.ts";
-import type { SeatMessage, ServiceMessage, Sitting } from "./seat-messages.ts";
+import { type SeatMessage, seatReader, type ServiceMessage, type Sitting } from "./seat-messages.ts";
 import type { PlacedSeat, SeatPlace, SeatPlaceEvents } from "./seat-place.ts";
 import type { ClaimedSeat, SeatProof } from "./seat-records.ts";
 

@@ -1,21 +1,16 @@
-import type { Containers } from "../../host/containers/containers.ts";
-import type { ProcessHost } from "../local/host.ts";
+import { type Containers, readImageRecord } from "../../host/containers/containers.ts";
+import { foldersOf, notEnforced, type ProcessHost } from "../local/host.ts";
 import { randomUUID } from "node:crypto";
 import type { ContainerTool } from "../../host/containers/container-tool.ts";
-import { readImageRecord } from "../../host/containers/containers.ts";
 import { startContainer } from "../../host/containers/start-container.ts";
 import type { ContainerStart, Mount, StartedContainer } from "../../host/containers/start-container.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
-import { describeExit } from "../engine.ts";
+import { describeExit, type Exit, type InitFailure, type SeatEvents, type Workload } from "../engine.ts";
 import { unkeptByContainers } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
-import type { Clock } from "../../kit/clock.ts";
-import { pause } from "../../kit/clock.ts";
-import type { Exit, InitFailure, SeatEvents, Workload } from "../engine.ts";
+import { type Clock, pause } from "../../kit/clock.ts";
 import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
-import { startWatch } from "../local/agent.ts";
-import type { Agent } from "../local/agent.ts";
-import { foldersOf, notEnforced } from "../local/host.ts";
+import { type Agent, startWatch } from "../local/agent.ts";
 
 /** The machine that containers run on. */
 export type ContainerHost = ProcessHost & { readonly containers: Containers };

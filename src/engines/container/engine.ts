@@ -1,16 +1,13 @@
 import { PYTHON_ELSEWHERE } from "../../host/app-python.ts";
-import type { Containers } from "../../host/containers/containers.ts";
-import { readImageRecord } from "../../host/containers/containers.ts";
+import { type Containers, readImageRecord } from "../../host/containers/containers.ts";
 import type { Engine, ServerCommand, ServerEvents, StartedServer, Workload } from "../engine.ts";
 import type { Agent } from "../local/agent.ts";
-import { foldersOf } from "../local/host.ts";
-import type { ProcessHost } from "../local/host.ts";
+import { foldersOf, type ProcessHost } from "../local/host.ts";
 import { withPortVariable } from "../server/ports.ts";
 import { startServer } from "../server/start-server.ts";
 import { IdleTemplates } from "../templates/template-line.ts";
 import { ProcessSeat } from "../templates/seat.ts";
-import { startAppContainer } from "./app-container.ts";
-import type { ContainerHost } from "./app-container.ts";
+import { type ContainerHost, startAppContainer } from "./app-container.ts";
 import { spawnContainer } from "./spawn-container.ts";
 
 const ON_LOOPBACK =

@@ -5,11 +5,9 @@ import type { StartedContainer } from "../../host/containers/start-container.ts"
 import type { Exit, SeatEvents, Started } from "../engine.ts";
 import type { Door, Home } from "../home.ts";
 import { hold } from "../local/limited.ts";
-import { orderOf } from "../local/spawn.ts";
-import type { ProcessStart, Spawn, StartedProcess } from "../local/spawn.ts";
+import { orderOf, type ProcessStart, type Spawn, type StartedProcess } from "../local/spawn.ts";
 import type { Agent } from "../local/agent.ts";
-import { startAppContainer } from "./app-container.ts";
-import type { ContainerHost } from "./app-container.ts";
+import { type ContainerHost, startAppContainer } from "./app-container.ts";
 import { readFileSync } from "node:fs";
 import { nearestBelow } from "../../host/processes.ts";
 

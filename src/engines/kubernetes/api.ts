@@ -1,7 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
-import { readText, sendPatiently } from "../cluster-request.ts";
-import type { Patience } from "../cluster-request.ts";
+import { type Patience, readText, sendPatiently } from "../cluster-request.ts";
 import type { ClusterAccess } from "./cluster-access.ts";
 
 /** Between two bytes, and until the first. */

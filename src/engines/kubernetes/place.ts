@@ -1,21 +1,17 @@
-import type { SeenPod } from "./pod-state.ts";
+import { readPod, type SeenPod } from "./pod-state.ts";
 import type { Settings } from "../../config/setting-keys.ts";
-import { ApiError, describeTrouble } from "./api.ts";
-import type { KubernetesApi } from "./api.ts";
+import { ApiError, describeTrouble, type KubernetesApi } from "./api.ts";
 import { Watch } from "./watch.ts";
-import type { Clock, Timer } from "../../kit/clock.ts";
+import { type Clock, type Timer, withTimeout } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
-import { withTimeout } from "../../kit/clock.ts";
 import type { ImageBuilds } from "../build-seats.ts";
 import type { Workload } from "../engine.ts";
 import type { AdoptedSeat, PlacedSeat, SeatOrder, SeatPlace, SeatPlaceEvents } from "../agent/seat-place.ts";
-import { INSTALLATION } from "./labels.ts";
-import type { Whose } from "./labels.ts";
+import { INSTALLATION, type Whose } from "./labels.ts";
 import { PodApi } from "./pod-api.ts";
 import { podName, podPartsOf, PYTHON_DIR } from "./pod-spec.ts";
 import { PodQueue, PodSeat } from "./pod-seat.ts";
 import { imageTools } from "./image-pod.ts";
-import { readPod } from "./pod-state.ts";
 
 /** The owner of a pod. */
 type Held = Pick<SeenPod, "nodeId" | "seatId">;

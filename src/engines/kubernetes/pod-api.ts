@@ -1,14 +1,11 @@
-import { ApiError } from "./api.ts";
-import type { KubernetesApi } from "./api.ts";
+import { ApiError, type KubernetesApi } from "./api.ts";
 import { backoffMs, retry } from "../../kit/retry.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Workload } from "../engine.ts";
 import type { SeatOrder } from "../agent/seat-place.ts";
 import { SEAT, labelsOf, ownerName } from "./labels.ts";
-import { networkPolicies } from "./network-policies.ts";
-import type { PolicyParts } from "./network-policies.ts";
-import { podName, podOf, secretOf } from "./pod-spec.ts";
-import type { PodParts } from "./pod-spec.ts";
+import { networkPolicies, type PolicyParts } from "./network-policies.ts";
+import { podName, podOf, type PodParts, secretOf } from "./pod-spec.ts";
 import { lastWarning, readPod } from "./pod-state.ts";
 
 export type PodApiParts = {

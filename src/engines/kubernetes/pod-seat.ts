@@ -3,11 +3,9 @@ import type { Exit, Workload } from "../engine.ts";
 import type { PlacedSeat, SeatOrder, SeatPlaceEvents } from "../agent/seat-place.ts";
 import type { Moves } from "../protocol.ts";
 import type { PodApi } from "./pod-api.ts";
-import { exitOf } from "./pod-state.ts";
-import type { SeenPod } from "./pod-state.ts";
+import { exitOf, type SeenPod } from "./pod-state.ts";
 import { backoffMs } from "../../kit/retry.ts";
-import type { Clock } from "../../kit/clock.ts";
-import { pause } from "../../kit/clock.ts";
+import { type Clock, pause } from "../../kit/clock.ts";
 
 /** What a pod needs of its place. */
 type PodSeatParts = {

@@ -14,8 +14,7 @@ import {
   workloadLabels,
 } from "./labels.ts";
 import type { Whose } from "./labels.ts";
-import { besideBuildKit } from "./image-pod.ts";
-import type { ImagePodParts } from "./image-pod.ts";
+import { besideBuildKit, type ImagePodParts } from "./image-pod.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 
 /** What all pods of an installation share. */

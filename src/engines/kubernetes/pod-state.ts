@@ -1,9 +1,7 @@
 import * as z from "zod/mini";
-import { describeRunOut } from "../../host/limits/limits.ts";
-import type { Limits } from "../../host/limits/limits.ts";
-import { describeExit } from "../engine.ts";
+import { describeRunOut, type Limits } from "../../host/limits/limits.ts";
+import { describeExit, type Exit } from "../engine.ts";
 import { visibleText } from "../../model/visible-text.ts";
-import type { Exit } from "../engine.ts";
 import { BUILDKIT, CONTAINER, NODE, SEAT } from "./labels.ts";
 import type { KubernetesApi } from "./api.ts";
 

@@ -1,14 +1,11 @@
 import type { Settings } from "../../config/setting-keys.ts";
-import { ApiError } from "./api.ts";
-import type { KubernetesApi } from "./api.ts";
-import type { Clock } from "../../kit/clock.ts";
+import { ApiError, type KubernetesApi } from "./api.ts";
+import { type Clock, pause } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
-import { pause } from "../../kit/clock.ts";
 import { buildWorkload } from "../agent/build-seat.ts";
-import { AGENT_COMMAND, metadataOf, podName, podOf, podPartsOf, specOf } from "./pod-spec.ts";
+import { AGENT_COMMAND, metadataOf, podName, podOf, type PodParts, podPartsOf, specOf } from "./pod-spec.ts";
 import { readPod } from "./pod-state.ts";
 import type { Workload } from "../engine.ts";
-import type { PodParts } from "./pod-spec.ts";
 
 /** The result of a trial pod. `late`: it had not ended in time, perhaps because of a large image. */
 export type TriedPod =

@@ -1,9 +1,7 @@
 import { backoffMs } from "../../kit/retry.ts";
-import type { Clock } from "../../kit/clock.ts";
+import { type Clock, pause } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
-import { pause } from "../../kit/clock.ts";
-import { ApiError, statusWords } from "./api.ts";
-import type { KubernetesApi } from "./api.ts";
+import { ApiError, type KubernetesApi, statusWords } from "./api.ts";
 
 /** What is watched. */
 export type Watched = {

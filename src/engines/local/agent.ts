@@ -1,17 +1,14 @@
-import { spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import type { LimitGroup } from "../../host/limits/limits.ts";
 import { startOf } from "../../host/interpreter.ts";
-import type { Clock } from "../../kit/clock.ts";
+import { type Clock, withTimeout } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { NOTHING_SAID, parseAgentMessage, Questions } from "../agent/agent-messages.ts";
-import { withTimeout } from "../../kit/clock.ts";
 import type { Ending, FolderName } from "../agent/agent-messages.ts";
 import { BadFrame } from "../protocol.ts";
-import { packPlan } from "./plan.ts";
-import type { Plan } from "./plan.ts";
+import { packPlan, type Plan } from "./plan.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import { below, isEmpty } from "../../host/processes.ts";
 

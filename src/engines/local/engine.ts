@@ -3,14 +3,11 @@ import { withPort } from "../server/ports.ts";
 import { startServer, STOPPED } from "../server/start-server.ts";
 import { IdleTemplates } from "../templates/template-line.ts";
 import { ProcessSeat } from "../templates/seat.ts";
-import type { ProcessHost } from "./host.ts";
-import { spawnPython } from "./spawn.ts";
-import type { Spawn } from "./spawn.ts";
+import { cannotStart, foldersOf, notEnforced, type ProcessHost } from "./host.ts";
+import { type Spawn, spawnPython } from "./spawn.ts";
 import { heldStart, startHeld } from "./start-held.ts";
-import { appPython, missingPython } from "../../host/app-python.ts";
-import type { AppPython } from "../../host/app-python.ts";
+import { appPython, type AppPython, missingPython } from "../../host/app-python.ts";
 import { unkept } from "../../host/walls/network.ts";
-import { cannotStart, foldersOf, notEnforced } from "./host.ts";
 
 const PYTHON_NAMES = new Set(["python", "python3"]);
 

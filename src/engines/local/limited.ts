@@ -1,5 +1,4 @@
-import { describeRunOut } from "../../host/limits/limits.ts";
-import type { AppLimits, LimitGroup, Limits } from "../../host/limits/limits.ts";
+import { type AppLimits, describeRunOut, type LimitGroup, type Limits } from "../../host/limits/limits.ts";
 import { isBelow, readStat } from "../../host/processes.ts";
 import type { Exit, Started } from "../engine.ts";
 

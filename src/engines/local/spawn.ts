@@ -1,14 +1,11 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { describeExit } from "../engine.ts";
-import type { Exit, SeatEvents, Started, Workload } from "../engine.ts";
+import { describeExit, type Exit, type SeatEvents, type Started, type Workload } from "../engine.ts";
 import type { WorkloadFolders } from "./host.ts";
-import { hold, judge } from "./limited.ts";
-import type { HeldFork } from "./limited.ts";
+import { type HeldFork, hold, judge } from "./limited.ts";
 import { DOOR_ADDRESS } from "./plan.ts";
-import { startHeld, withVerdict } from "./start-held.ts";
-import type { HeldProcess, HeldStart } from "./start-held.ts";
+import { type HeldProcess, type HeldStart, startHeld, withVerdict } from "./start-held.ts";
 
 /** Reads its order, then becomes the replica or template that the order names. */
 const START = `import sys; sys.path[:1] = [${JSON.stringify(PYTHON_DIR)}]; from millrace_worker.start import main; main()`;

@@ -1,22 +1,15 @@
-import { hiddenPython } from "../../host/app-python.ts";
-import type { AppPython } from "../../host/app-python.ts";
+import { type AppPython, hiddenPython } from "../../host/app-python.ts";
 import { appEnvironment, withFolders } from "../../host/app-environment.ts";
-import { describeRunOut } from "../../host/limits/limits.ts";
-import type { AppLimits } from "../../host/limits/limits.ts";
-import { networkFields, networkVariables } from "../../host/walls/network.ts";
-import type { ServerPorts } from "../../host/walls/network.ts";
+import { type AppLimits, describeRunOut } from "../../host/limits/limits.ts";
+import { networkFields, networkVariables, type ServerPorts } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import type { AppWalls, WalledHost } from "../../host/walls/walls.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { describeExit } from "../engine.ts";
-import type { Exit, SeatEvents, Workload } from "../engine.ts";
+import { describeExit, type Exit, type SeatEvents, type Workload } from "../engine.ts";
 import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
-import { startAgent } from "./agent.ts";
-import type { Agent, AgentExit } from "./agent.ts";
-import { cannotStart, foldersOf, whatIsMissing } from "./host.ts";
-import type { ProcessHost, WorkloadFolders } from "./host.ts";
-import { endOf, hold } from "./limited.ts";
-import type { Held, Verdict } from "./limited.ts";
+import { type Agent, type AgentExit, startAgent } from "./agent.ts";
+import { cannotStart, foldersOf, type ProcessHost, whatIsMissing, type WorkloadFolders } from "./host.ts";
+import { endOf, type Held, hold, type Verdict } from "./limited.ts";
 import type { Plan } from "./plan.ts";
 
 /** What a project's processes live behind. */

@@ -1,12 +1,10 @@
 import type { AppLimits, Limits, WrittenFolders } from "../../host/limits/limits.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
 import type { Reach, WalledHost } from "../../host/walls/walls.ts";
-import { systemClock, withTimeout } from "../../kit/clock.ts";
-import type { Clock } from "../../kit/clock.ts";
+import { type Clock, systemClock, withTimeout } from "../../kit/clock.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import { describeExit } from "../engine.ts";
-import { startAgent } from "../local/agent.ts";
-import type { Agent, AgentExit } from "../local/agent.ts";
+import { type Agent, type AgentExit, startAgent } from "../local/agent.ts";
 import type { Readable } from "node:stream";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { readPaced } from "../../host/read-paced.ts";

@@ -7,13 +7,11 @@ import type { StorageFolders } from "../../host/storage/folders.ts";
 import { startOf } from "../../host/interpreter.ts";
 import { NO_NETWORK } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
-import type { Clock, Timer } from "../../kit/clock.ts";
+import { type Clock, type Timer, withTimeout } from "../../kit/clock.ts";
 import { FairLane } from "../../kit/concurrency.ts";
-import { withTimeout } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
 import type { Home } from "../home.ts";
-import { startAgent } from "../local/agent.ts";
-import type { Agent } from "../local/agent.ts";
+import { type Agent, startAgent } from "../local/agent.ts";
 
 type HelperParts = {
   /** The host's interpreter. */

@@ -1,11 +1,9 @@
 import type { Socket } from "node:net";
 import type { Settings } from "../../config/setting-keys.ts";
-import { describeRayTrouble, openJobsApi, RayRefusal, whyTooOld } from "./jobs-api.ts";
-import type { JobsApi } from "./jobs-api.ts";
-import type { Clock } from "../../kit/clock.ts";
+import { describeRayTrouble, type JobsApi, openJobsApi, RayRefusal, whyTooOld } from "./jobs-api.ts";
+import { type Clock, withTimeout } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
-import { withTimeout } from "../../kit/clock.ts";
 import type { Workload } from "../engine.ts";
 import { SeatLine } from "../agent/seat-line.ts";
 import type {
@@ -18,8 +16,7 @@ import type {
 } from "../agent/seat-place.ts";
 import { needsOf, supervisorReader } from "./supervisor-messages.ts";
 import { packJob, SupervisorJob } from "./supervisor-job.ts";
-import { RaySeat } from "./ray-seat.ts";
-import type { RayActor } from "./ray-seat.ts";
+import { type RayActor, RaySeat } from "./ray-seat.ts";
 import type { SupervisorMessage, SupervisorOrder } from "./supervisor-messages.ts";
 
 export type RayPlaceParts = {

@@ -1,5 +1,4 @@
-import { describeExit } from "../engine.ts";
-import type { Exit } from "../engine.ts";
+import { describeExit, type Exit } from "../engine.ts";
 import type { PlacedSeat, SeatOrder, SeatPlaceEvents } from "../agent/seat-place.ts";
 import type { Moves } from "../protocol.ts";
 import type { Needs, SeatEnd, SupervisorOrder } from "./supervisor-messages.ts";

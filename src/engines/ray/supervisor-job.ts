@@ -1,13 +1,11 @@
 import path from "node:path";
 import { createHash, timingSafeEqual } from "node:crypto";
-import { describeRayTrouble } from "./jobs-api.ts";
-import type { Job, JobsApi } from "./jobs-api.ts";
+import { describeRayTrouble, type Job, type JobsApi } from "./jobs-api.ts";
 import { backoffMs } from "../../kit/retry.ts";
 import { Condition } from "../../kit/concurrency.ts";
-import type { Clock } from "../../kit/clock.ts";
+import { type Clock, pause, withTimeout } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
-import { pause, withTimeout } from "../../kit/clock.ts";
 import type { PlaceHome } from "../agent/seat-place.ts";
 import { readdir, readFile } from "node:fs/promises";
 import { buffer } from "node:stream/consumers";

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import type { SeatOrder } from "../agent/seat-place.ts";
-import { orderedReader, parseMessage } from "../protocol.ts";
-import type { Moves } from "../protocol.ts";
+import { type Moves, orderedReader, parseMessage } from "../protocol.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import type { Workload } from "../engine.ts";
 

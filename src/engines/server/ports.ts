@@ -1,7 +1,6 @@
 import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
-import { SERVER_PORTS } from "../../host/walls/network.ts";
-import type { PortRange } from "../../host/walls/network.ts";
+import { type PortRange, SERVER_PORTS } from "../../host/walls/network.ts";
 
 /** Reserves ports for servers. */
 export type PortSource = {

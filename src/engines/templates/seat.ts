@@ -4,10 +4,8 @@ import type { Home } from "../home.ts";
 import { LogSockets } from "../log-lines.ts";
 import type { ProcessHost } from "../local/host.ts";
 import { heldStart } from "../local/start-held.ts";
-import type { IdleTemplates } from "./template-line.ts";
-import { deferred } from "../local/spawn.ts";
-import type { Spawn, StartedProcess, Tickets } from "../local/spawn.ts";
-import { TemplateLine } from "./template-line.ts";
+import { type IdleTemplates, TemplateLine } from "./template-line.ts";
+import { deferred, type Spawn, type StartedProcess, type Tickets } from "../local/spawn.ts";
 
 /** What all seats of a machine share. */
 type SeatParts = ProcessHost & {

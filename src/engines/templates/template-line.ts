@@ -2,8 +2,7 @@ import { totalmem } from "node:os";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Exit, ReplicaStart, SeatOwner, Started } from "../engine.ts";
 import { limited } from "../local/limited.ts";
-import { deferred, over } from "../local/spawn.ts";
-import type { StartedProcess } from "../local/spawn.ts";
+import { deferred, over, type StartedProcess } from "../local/spawn.ts";
 import { Template } from "./template.ts";
 
 /** The share of the machine's memory that idle templates may hold. */

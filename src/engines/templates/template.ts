@@ -1,14 +1,11 @@
 import { z } from "zod";
 import type { Socket } from "node:net";
 import { KEEPER_GRACE_MS } from "../local/agent.ts";
-import { describeExit } from "../engine.ts";
-import type { Clock } from "../../kit/clock.ts";
+import { describeExit, type Exit, type InitFailure, type ReplicaStart, type Started } from "../engine.ts";
+import { type Clock, withTimeout } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
-import { withTimeout } from "../../kit/clock.ts";
-import type { Exit, InitFailure, ReplicaStart, Started } from "../engine.ts";
 import { Heartbeat, HeartbeatTimer } from "../heartbeat.ts";
-import { BadFrame, functions, initFailure, parseJson, pid, WIRE_LIMITS } from "../protocol.ts";
-import type { Moves } from "../protocol.ts";
+import { BadFrame, functions, initFailure, type Moves, parseJson, pid, WIRE_LIMITS } from "../protocol.ts";
 
 const MAX_EXIT_CODE = 255;
 const REASON_CHARS = 1_000;

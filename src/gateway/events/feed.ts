@@ -1,10 +1,8 @@
 import type { KnownRun, RunLookup } from "../../runs/lookup.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { TimeSlicer, Work } from "../../kit/event-loop.ts";
-import { isFinal } from "../../model/run.ts";
-import type { Run } from "../../model/run.ts";
-import { SseBuffer } from "../../runs/sse.ts";
-import type { SseMode } from "../../runs/sse.ts";
+import { isFinal, type Run } from "../../model/run.ts";
+import { SseBuffer, type SseMode } from "../../runs/sse.ts";
 import type { NumberedChunk } from "../../runs/transcript-parts.ts";
 import { runRecord } from "../../shapes/runs.ts";
 import { HEARTBEAT_MS, Piece } from "../event-stream.ts";

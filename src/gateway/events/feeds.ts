@@ -4,13 +4,10 @@ import type { App } from "../../model/app.ts";
 import { AppError, errorBody } from "../../model/errors.ts";
 import { isFinal } from "../../model/run.ts";
 import type { KnownRun, RunLookup } from "../../runs/lookup.ts";
-import type { SseMode } from "../../runs/sse.ts";
+import { SseBuffer, type SseMode } from "../../runs/sse.ts";
 import type { Exchange } from "../exchange.ts";
-import { Feed, isEndNumber } from "./feed.ts";
-import type { EndedRun, FeedReader } from "./feed.ts";
-import { SseBuffer } from "../../runs/sse.ts";
-import { EventStream, Piece } from "../event-stream.ts";
-import type { StreamOptions } from "../event-stream.ts";
+import { type EndedRun, Feed, type FeedReader, isEndNumber } from "./feed.ts";
+import { EventStream, Piece, type StreamOptions } from "../event-stream.ts";
 
 type FeedsParts = {
   readonly lookup: Pick<RunLookup, "findLater">;

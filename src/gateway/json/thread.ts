@@ -1,6 +1,5 @@
 import { parentPort } from "node:worker_threads";
-import { checkJson } from "../../kit/json/check-json.ts";
-import type { JsonFault } from "../../kit/json/check-json.ts";
+import { checkJson, type JsonFault } from "../../kit/json/check-json.ts";
 import { memberNames } from "../../kit/json/keys.ts";
 
 /** What it found: a fault, or the names of the object's members. */

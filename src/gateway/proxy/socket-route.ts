@@ -4,13 +4,12 @@ import type { Clock, Timer } from "../../kit/clock.ts";
 import type { RememberedToken } from "../../identity/tokens.ts";
 import { AppError } from "../../model/errors.ts";
 import { headerOf, packBody } from "../../model/http-request.ts";
-import { appPath } from "../app-request.ts";
+import { appPath, type AppRequest } from "../app-request.ts";
 import type { Exchange } from "../exchange.ts";
 import { pathBelow, responseHeaders } from "../proxy/headers.ts";
 import type { AppRoute } from "../route.ts";
-import type { AppRequest } from "../app-request.ts";
 import { offersOwn, OWN_PROTOCOL, readSocketToken } from "./socket-token.ts";
-import { Tunnel, WaitingCaller } from "../../kit/websocket/tunnel.ts";
+import { Tunnel, type TunnelLimits, WaitingCaller } from "../../kit/websocket/tunnel.ts";
 import type { Socket } from "node:net";
 import { fieldLines } from "../../kit/http/fields.ts";
 import type {
@@ -22,9 +21,7 @@ import type {
 } from "../../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader } from "../../runs/live-run.ts";
 import { ProxyAnswer } from "../proxy/proxy-answer.ts";
-import type { TunnelLimits } from "../../kit/websocket/tunnel.ts";
-import { serverHead, serverRun } from "./proxy-route.ts";
-import type { ProxyParts, ServerCall } from "./proxy-route.ts";
+import { type ProxyParts, type ServerCall, serverHead, serverRun } from "./proxy-route.ts";
 
 /** `first`: bytes received together with the handshake. */
 type SocketRequest = AppRequest & { readonly first: Buffer };

@@ -8,8 +8,7 @@ import type { Log } from "../../kit/log.ts";
 import { mkdir, readdir, readFile, writeFile } from "../../kit/files.ts";
 import { makeRuntimeDir } from "../../kit/runtime-dir.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
-import { findContainerTool, toolEnvironment } from "./container-tool.ts";
-import type { ContainerTool, FoundTool } from "./container-tool.ts";
+import { type ContainerTool, findContainerTool, type FoundTool, toolEnvironment } from "./container-tool.ts";
 
 type ToolEnd = { readonly code: number; readonly stdout: string; readonly stderr: string };
 

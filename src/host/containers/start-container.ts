@@ -1,13 +1,10 @@
 import path from "node:path";
-import { spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
 import { mkdir, rm, writeFile } from "../../kit/files.ts";
 import { withTimeout } from "../../kit/clock.ts";
-import { MAX_PROCESSES } from "../limits/limits.ts";
-import type { Limits } from "../limits/limits.ts";
-import type { Containers } from "./containers.ts";
-import { ulimits } from "./containers.ts";
+import { type Limits, MAX_PROCESSES } from "../limits/limits.ts";
+import { type Containers, ulimits } from "./containers.ts";
 import type { ContainerTool } from "./container-tool.ts";
 
 /** A folder of the host that a container sees. */

@@ -1,8 +1,7 @@
-import { envOf, SETTING_KEYS } from "../../config/setting-keys.ts";
-import type { Settings } from "../../config/setting-keys.ts";
+import { envOf, SETTING_KEYS, type Settings } from "../../config/setting-keys.ts";
 import { showSize } from "../../kit/units.ts";
 import type { WallLevel } from "../walls/walls.ts";
-import type { FoundHierarchy } from "./find-hierarchy.ts";
+import { findHierarchy, type FoundHierarchy } from "./find-hierarchy.ts";
 import { MAX_PROCESSES } from "./limits.ts";
 import type {
   AppLimits,
@@ -14,7 +13,6 @@ import type {
   WrittenFolders,
 } from "./limits.ts";
 import type { Controller } from "./hierarchy.ts";
-import { findHierarchy } from "./find-hierarchy.ts";
 
 const DELEGATE =
   "Give the service a control group of its own: under systemd with Delegate=yes (packaging/millrace.service has it), in a container with a writable /sys/fs/cgroup";

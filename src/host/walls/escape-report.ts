@@ -1,8 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readSync, renameSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import * as z from "zod/mini";
-import { ESCAPE_REPORT } from "../../shapes/installation.ts";
-import type { EscapeReport } from "../../shapes/installation.ts";
+import { ESCAPE_REPORT, type EscapeReport } from "../../shapes/installation.ts";
 
 const FILE = "escape-report.json";
 /** More than any report takes. */

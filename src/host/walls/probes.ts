@@ -8,8 +8,7 @@ import { z } from "zod";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { startOf } from "../interpreter.ts";
-import { WALL_LEVELS } from "./walls.ts";
-import type { Offer, WallLevel } from "./walls.ts";
+import { type Offer, WALL_LEVELS, type WallLevel } from "./walls.ts";
 
 /** Generous: a few processes that start and end. */
 const ANSWER_MS = 60_000;

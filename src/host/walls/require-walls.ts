@@ -1,9 +1,7 @@
 import type { Settings } from "../../config/setting-keys.ts";
 import { probeNetwork, probeLevels } from "./probes.ts";
-import { highestLevel, LEVEL_REMEDIES, WALL_LEVELS } from "./walls.ts";
-import type { Offer, WallLevel } from "./walls.ts";
-import { neighboursFile } from "./network.ts";
-import type { NetworkWall } from "./network.ts";
+import { highestLevel, LEVEL_REMEDIES, type Offer, WALL_LEVELS, type WallLevel } from "./walls.ts";
+import { neighboursFile, type NetworkWall } from "./network.ts";
 
 /** The isolation of apps. */
 export type Isolated = {

@@ -1,9 +1,8 @@
 import { chownSync, mkdirSync, mkdtempSync } from "node:fs";
 import path from "node:path";
-import type { Clock } from "../../kit/clock.ts";
+import { type Clock, withTimeout } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { removeTree, Trash } from "../../kit/remove-tree.ts";
-import { withTimeout } from "../../kit/clock.ts";
 
 /** Makes a folder for the home and temporary files of a seat or build. */
 export function makeScratch(dataDir: string, user: number | null): string {

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
-import { createFile, openFile } from "../files.ts";
-import type { ByteReader, ByteSink } from "../files.ts";
+import { type ByteReader, type ByteSink, createFile, openFile } from "../files.ts";
 
 /** Everything in a tar file comes in blocks of this size. */
 const BLOCK_BYTES = 512;

@@ -1,5 +1,4 @@
-import { constants } from "node:fs";
-import type { Stats } from "node:fs";
+import { constants, type Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { lstat, open, readdir, readlink } from "../files.ts";
 import { isTooLong, staysInside } from "./unpack-folder.ts";

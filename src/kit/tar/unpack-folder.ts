@@ -3,8 +3,7 @@ import { pipeline } from "node:stream/promises";
 import type { Readable } from "node:stream";
 import { createGunzip, createZstdDecompress } from "node:zlib";
 import { chmod, mkdir, open, symlink, utimes, writeChunks } from "../files.ts";
-import { BadTar, TarReader } from "./archive.ts";
-import type { TarEntry, TarHeader } from "./archive.ts";
+import { BadTar, type TarEntry, type TarHeader, TarReader } from "./archive.ts";
 
 /** Of all names and links together, which are in memory until the end: five times those of the largest environments. */
 const MAX_NAME_CHARS = 64 * 1024 * 1024;

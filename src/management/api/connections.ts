@@ -4,8 +4,7 @@ import type { Writable } from "node:stream";
 import type { ListenerLimits } from "../../config/listener-limits.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { clientAddress } from "../../kit/ip-addresses.ts";
-import { ConnectionGate } from "../../kit/listener.ts";
-import type { Doing, Visitor } from "../../kit/listener.ts";
+import { ConnectionGate, type Doing, type Visitor } from "../../kit/listener.ts";
 import { AppError, noRoom } from "../../model/errors.ts";
 import type { FromPeer } from "../../nodes/peer-listener.ts";
 

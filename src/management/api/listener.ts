@@ -3,20 +3,15 @@ import type { IncomingMessage, RequestListener, Server } from "node:http";
 import type { Socket } from "node:net";
 import { fastify } from "fastify";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { USUAL_LIMITS } from "../../config/listener-limits.ts";
-import type { ListenerLimits } from "../../config/listener-limits.ts";
-import { systemClock } from "../../kit/clock.ts";
-import type { Clock } from "../../kit/clock.ts";
+import { type ListenerLimits, USUAL_LIMITS } from "../../config/listener-limits.ts";
+import { type Clock, systemClock } from "../../kit/clock.ts";
 import { ImmediateQueue } from "../../kit/event-loop.ts";
 import { checkingInterval } from "../../kit/listener.ts";
 import type { Log } from "../../kit/log.ts";
 import { createServer } from "../../kit/node-http.ts";
-import { AppError, errorBody, rawRefusal } from "../../model/errors.ts";
-import type { ErrorCode } from "../../model/errors.ts";
-import { arrivalOf, readBody, readJson } from "./bodies.ts";
-import type { Arrival } from "./bodies.ts";
-import { ManagementConnections } from "./connections.ts";
-import type { Sender } from "./connections.ts";
+import { AppError, errorBody, type ErrorCode, rawRefusal } from "../../model/errors.ts";
+import { type Arrival, arrivalOf, readBody, readJson } from "./bodies.ts";
+import { ManagementConnections, type Sender } from "./connections.ts";
 import { Pipelines, refuseAppHost } from "./pipelines.ts";
 
 type PathNode = {

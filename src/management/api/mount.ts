@@ -12,8 +12,7 @@ import { fromPeer } from "./connections.ts";
 import type { ManagementForwarding } from "./forwarding.ts";
 import { nameIn } from "./inputs.ts";
 import type { Operation, RecordedChange } from "./operation.ts";
-import { Shares } from "./shares.ts";
-import type { Lane, Payers, Turn } from "./shares.ts";
+import { type Lane, type Payers, Shares, type Turn } from "./shares.ts";
 
 const MAX_BODY_BYTES = 64 * 1024;
 const MAX_VALUES = 2_000;

@@ -1,8 +1,6 @@
 import { z } from "zod";
-import { ERRORS } from "../../model/errors.ts";
-import type { ErrorCode } from "../../model/errors.ts";
-import { ERROR } from "../../shapes/shape.ts";
-import type { Shape } from "../../shapes/shape.ts";
+import { type ErrorCode, ERRORS } from "../../model/errors.ts";
+import { ERROR, type Shape } from "../../shapes/shape.ts";
 import type { Operation } from "./operation.ts";
 
 const VERSION = "1.0.0";

@@ -2,8 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { isHost, isPlainlyChunked, labelBelow } from "../../kit/http/fields.ts";
 import { MAX_PIPELINED } from "../../kit/listener.ts";
-import { AppError } from "../../model/errors.ts";
-import type { ErrorCode } from "../../model/errors.ts";
+import { AppError, type ErrorCode } from "../../model/errors.ts";
 
 const MAX_HEADERS = 100;
 /** Of these Node would keep one, and a proxy in front perhaps another. */

@@ -1,8 +1,6 @@
 import type { FastifyReply } from "fastify";
-import { systemClock } from "../../kit/clock.ts";
-import type { Clock } from "../../kit/clock.ts";
-import { FairLane } from "../../kit/concurrency.ts";
-import type { LaneLimits, Leave } from "../../kit/concurrency.ts";
+import { type Clock, systemClock } from "../../kit/clock.ts";
+import { FairLane, type LaneLimits, type Leave } from "../../kit/concurrency.ts";
 import { AppError } from "../../model/errors.ts";
 
 /** What a request costs: little, a long database read, or a connection while bytes are transferred. */

@@ -2,19 +2,16 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, Server } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { WebSocketServer } from "ws";
-import type { WebSocket } from "ws";
+import { type WebSocket, WebSocketServer } from "ws";
 import { requireRole } from "../../identity/principal.ts";
 import type { Role } from "../../model/roles.ts";
-import type { Clock, Timer } from "../../kit/clock.ts";
+import { type Clock, type Timer, withTimeout } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
-import { withTimeout } from "../../kit/clock.ts";
 import { AppError, rawRefusal } from "../../model/errors.ts";
 import type { ManagementConnections } from "./connections.ts";
 import type { Authenticate } from "./mount.ts";
 import type { AppKey } from "../../nodes/forward/app-locator.ts";
-import type { Pipelines } from "./pipelines.ts";
-import { refuseAppHost, requireClearHead } from "./pipelines.ts";
+import { type Pipelines, refuseAppHost, requireClearHead } from "./pipelines.ts";
 import type { ManagementForwarding } from "./forwarding.ts";
 
 /** One WebSocket path. */

@@ -5,15 +5,13 @@ import type { AppKey } from "../../config/readers.ts";
 import { SCALING_KEYS } from "../../config/keys/scaling.ts";
 import { appId, hostLabel } from "../../model/names.ts";
 import type { App, Glance, ScalingOverrides } from "../../model/app.ts";
-import { isFinalBuild } from "../../model/build.ts";
-import type { Build } from "../../model/build.ts";
+import { type Build, isFinalBuild } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import { APP, APPS, CONTAINERS } from "../../shapes/apps.ts";
 import type { AppRecord, AppStatus, ContainerRecord, Scaling } from "../../shapes/apps.ts";
 import { ID, timestamp } from "../../shapes/common.ts";
 import { APP_PATH, findApp, PROJECT_PATH } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Apps");

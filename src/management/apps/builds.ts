@@ -3,12 +3,10 @@ import { buildLineId } from "../../apps/deploys/build-log.ts";
 import type { Build, BuildLine } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import { timestampOf } from "../../model/log-line.ts";
-import { BUILD, BUILD_LOG, BUILDS } from "../../shapes/builds.ts";
-import type { BuildLineRecord, BuildRecord } from "../../shapes/builds.ts";
+import { BUILD, BUILD_LOG, type BuildLineRecord, type BuildRecord, BUILDS } from "../../shapes/builds.ts";
 import { timestamp } from "../../shapes/common.ts";
 import { APP_PATH, findApp } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Builds");

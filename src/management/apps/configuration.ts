@@ -6,12 +6,10 @@ import { LIMITS_KEYS } from "../../config/keys/limits.ts";
 import { SCALING_KEYS } from "../../config/keys/scaling.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
-import { CONFIGURATION } from "../../shapes/apps.ts";
-import type { ConfigEntry, ConfigValue } from "../../shapes/apps.ts";
+import { type ConfigEntry, CONFIGURATION, type ConfigValue } from "../../shapes/apps.ts";
 import { timestamp } from "../../shapes/common.ts";
 import { APP_PATH, findApp } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Apps");

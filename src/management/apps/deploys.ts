@@ -7,14 +7,12 @@ import type { App } from "../../model/app.ts";
 import type { Build } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import { appId } from "../../model/names.ts";
-import { BEGUN_DEPLOY, DEPLOY_LINE, DRY_RUN, UPLOADED_BUNDLE } from "../../shapes/builds.ts";
-import type { DeployLine } from "../../shapes/builds.ts";
+import { BEGUN_DEPLOY, DEPLOY_LINE, type DeployLine, DRY_RUN, UPLOADED_BUNDLE } from "../../shapes/builds.ts";
 import { apiUrlOf, baseUrlOf } from "../api/addresses.ts";
-import type { Call, Operation } from "../api/operation.ts";
+import { type Call, type Operation, tagged } from "../api/operation.ts";
 import { PROJECT_PATH } from "../api/inputs.ts";
 import { takeBytes } from "../api/bodies.ts";
 import { buildRecord, lineRecord } from "./builds.ts";
-import { tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Deploys");

@@ -10,11 +10,9 @@ import {
 } from "../../model/log-line.ts";
 import type { LogLine } from "../../model/log-line.ts";
 import { RUN_ID, appId } from "../../model/names.ts";
-import { LOG_PAGE } from "../../shapes/logs.ts";
-import type { LogLineRecord } from "../../shapes/logs.ts";
+import { LOG_PAGE, type LogLineRecord } from "../../shapes/logs.ts";
 import { APP_PATH, findApp, NEXT_TOKEN, pageSize } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Logs");

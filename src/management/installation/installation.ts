@@ -8,8 +8,7 @@ import { HARDWARE, NOTIFICATIONS } from "../../shapes/apps.ts";
 import { ISOLATION, NODE, NODE_STATE, NODES } from "../../shapes/installation.ts";
 import type { Isolation, IsolationRule, NodeRecord } from "../../shapes/installation.ts";
 import { timestamp } from "../../shapes/common.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts, OwnNode } from "../parts.ts";
 
 const operation = tagged("Installation");

@@ -6,8 +6,7 @@ import type { SpanCounts } from "../../kit/histograms.ts";
 import { AppError } from "../../model/errors.ts";
 import { refuseOthers } from "../api/mount.ts";
 import type { ManagementParts } from "../parts.ts";
-import { METRICS } from "./metric-table.ts";
-import type { Metric, MetricName } from "./metric-table.ts";
+import { type Metric, type MetricName, METRICS } from "./metric-table.ts";
 
 type Labels<Name extends MetricName> = Readonly<Record<(typeof METRICS)[Name]["labels"][number], string>>;
 

@@ -3,8 +3,7 @@ import { requirePerson } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { DONE, ID, timestamp } from "../../shapes/common.ts";
 import { ME, MY_ADDRESS, SESSIONS } from "../../shapes/people.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 import { EMAIL, LINK, NEW_PASSWORD, PASSWORD } from "./sign-in.ts";
 

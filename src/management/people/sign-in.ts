@@ -2,14 +2,11 @@ import type { FastifyReply } from "fastify";
 import { z } from "zod";
 import { CHALLENGE } from "../../identity/principal.ts";
 import type { SignedIn } from "../../identity/sessions.ts";
-import { AppError } from "../../model/errors.ts";
-import type { ErrorCode } from "../../model/errors.ts";
+import { AppError, type ErrorCode } from "../../model/errors.ts";
 import { DONE, timestamp } from "../../shapes/common.ts";
-import { PASSWORD_LINK, SIGNED_IN } from "../../shapes/people.ts";
-import type { SignedInRecord } from "../../shapes/people.ts";
+import { PASSWORD_LINK, SIGNED_IN, type SignedInRecord } from "../../shapes/people.ts";
 import { baseUrlOf } from "../api/addresses.ts";
-import { tagged } from "../api/operation.ts";
-import type { Call, Operation } from "../api/operation.ts";
+import { type Call, type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 import { readRefreshCookie, refuseOtherSites, setRefreshCookie } from "./refresh-cookie.ts";
 

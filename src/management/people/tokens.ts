@@ -5,8 +5,7 @@ import { AppError } from "../../model/errors.ts";
 import { DONE } from "../../shapes/common.ts";
 import { DEVICE_CODES, TOKEN_REFUSAL, TOKENS } from "../../shapes/people.ts";
 import { baseUrlOf } from "../api/addresses.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Sign-in");

@@ -7,8 +7,7 @@ import { timestamp } from "../../shapes/common.ts";
 import type { Invitation, Joined } from "../../store/accounts/invitations.ts";
 import { baseUrlOf } from "../api/addresses.ts";
 import { MEMBER_ROLE, PROJECT_PATH } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
-import type { Call, Operation } from "../api/operation.ts";
+import { type Call, type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 import { answerSignedIn, EMAIL, LINK, NEW_PASSWORD } from "../people/sign-in.ts";
 

@@ -1,12 +1,10 @@
 import { z } from "zod";
 import { AppError } from "../../model/errors.ts";
-import { MEMBER, MEMBERS, REMOVED_MEMBER } from "../../shapes/people.ts";
-import type { MemberRecord } from "../../shapes/people.ts";
+import { MEMBER, type MemberRecord, MEMBERS, REMOVED_MEMBER } from "../../shapes/people.ts";
 import { timestamp } from "../../shapes/common.ts";
 import type { Member, MembershipChange } from "../../store/accounts/memberships.ts";
 import { MEMBER_ROLE, PROJECT_PATH } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Members");

@@ -1,13 +1,11 @@
 import { z } from "zod";
-import { requirePerson } from "../../identity/principal.ts";
-import type { Principal } from "../../identity/principal.ts";
+import { type Principal, requirePerson } from "../../identity/principal.ts";
 import { randomName } from "../../kit/ids.ts";
 import { AUDIT } from "../../shapes/projects.ts";
 import { NEW_PROJECT, PROJECTS } from "../../shapes/people.ts";
 import { timestamp } from "../../shapes/common.ts";
 import { line, NEXT_TOKEN, pageSize, PROJECT_PATH } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Projects");

@@ -4,8 +4,7 @@ import { AppError } from "../../model/errors.ts";
 import { SECRET_MAP } from "../../shapes/projects.ts";
 import type { SecretScope } from "../../store/accounts/sealed-secrets.ts";
 import { APP_PATH, findApp, PROJECT_PATH } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
-import type { Call, Operation } from "../api/operation.ts";
+import { type Call, type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Secrets");

@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { storedLimits } from "../../identity/token-judge.ts";
-import type { CallLimits } from "../../model/roles.ts";
+import { type CallLimits, ROLES } from "../../model/roles.ts";
 import { AppError } from "../../model/errors.ts";
-import { ROLES } from "../../model/roles.ts";
 import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
 import type { AccountRecord, ListedAccount } from "../../shapes/projects.ts";
 import { timestamp } from "../../shapes/common.ts";
@@ -16,8 +15,7 @@ import {
   refusal,
   requireSameRole,
 } from "./service-account-body.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Service accounts");

@@ -6,8 +6,7 @@ import type { OpenFile } from "../../apps/volumes/volume-files.ts";
 import { AppError } from "../../model/errors.ts";
 import { STORED_PART } from "../../shapes/projects.ts";
 import { takeBytes } from "../api/bodies.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 /** Bytes of a file, the last one included. */

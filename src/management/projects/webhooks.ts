@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { DELIVERY_STATES } from "../../model/delivery.ts";
-import type { Delivery, DeliveryAttempt } from "../../model/delivery.ts";
+import { type Delivery, DELIVERY_STATES, type DeliveryAttempt } from "../../model/delivery.ts";
 import { AppError } from "../../model/errors.ts";
 import { appId, RUN_ID } from "../../model/names.ts";
 import { ID, timestamp } from "../../shapes/common.ts";
@@ -13,8 +12,7 @@ import {
 } from "../../shapes/deliveries.ts";
 import type { AttemptRecord, DeliveryRecord } from "../../shapes/deliveries.ts";
 import { cutPage, ID_TOKEN, pageSize, PROJECT_PATH } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 /** Each delivery carries a signature of every one. */

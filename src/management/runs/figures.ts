@@ -6,8 +6,7 @@ import type { ReplicaCounts, RunFiguresRecord, SpanRecord } from "../../shapes/f
 import { timestamp } from "../../shapes/common.ts";
 import type { RunFigures } from "../../store/runs/run-figures.ts";
 import { findApp, PROJECT_PATH } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const MINUTE_MS = 60_000;

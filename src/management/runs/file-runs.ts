@@ -1,7 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { pipeline } from "node:stream/promises";
-import { Busboy } from "@fastify/busboy";
-import type { BusboyFileStream, BusboyInstance } from "@fastify/busboy";
+import { Busboy, type BusboyFileStream, type BusboyInstance } from "@fastify/busboy";
 import { z } from "zod";
 import { judgeEntryName } from "../../apps/bundles/entry-names.ts";
 import { APP_KEYS } from "../../config/app-shape.ts";
@@ -11,8 +10,7 @@ import { ID } from "../../shapes/common.ts";
 import { BASE_IMAGE, FILE_RUN } from "../../shapes/runs.ts";
 import { isPlainText, takeBytes } from "../api/bodies.ts";
 import { APP_PATH, findApp } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("File runs");

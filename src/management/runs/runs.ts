@@ -3,11 +3,9 @@ import type { App } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
 import { RUN_STATES } from "../../model/run.ts";
 import { ONE_RUN, runRecord, RUNS } from "../../shapes/runs.ts";
-import { isLongPage } from "../../store/runs/run-pages.ts";
-import type { RunFilter } from "../../store/runs/run-pages.ts";
+import { isLongPage, type RunFilter } from "../../store/runs/run-pages.ts";
 import { APP_PATH, findApp, ID_TOKEN, pageSize, PROJECT_PATH, tokenOf } from "../api/inputs.ts";
-import { tagged } from "../api/operation.ts";
-import type { Operation } from "../api/operation.ts";
+import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Runs");

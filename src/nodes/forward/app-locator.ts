@@ -1,6 +1,5 @@
 import { Batcher } from "../../kit/batcher.ts";
-import type { Clock } from "../../kit/clock.ts";
-import { pause } from "../../kit/clock.ts";
+import { type Clock, pause } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
 import type { AppPlace } from "../../model/node.ts";
 import type { RunKey } from "../../model/run.ts";

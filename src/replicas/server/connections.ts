@@ -1,7 +1,6 @@
 import { connect } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
-import { Connection } from "../../kit/http/connection.ts";
-import type { ConnectionUser } from "../../kit/http/connection.ts";
+import { Connection, type ConnectionUser } from "../../kit/http/connection.ts";
 import type { ServerPlace } from "../../engines/engine.ts";
 
 type Place = Extract<ServerPlace, { kind: "listening" }>;

@@ -1,6 +1,5 @@
 import { Condition } from "../../kit/concurrency.ts";
-import type { Clock, Timer } from "../../kit/clock.ts";
-import { pause, withTimeout } from "../../kit/clock.ts";
+import { type Clock, pause, type Timer, withTimeout } from "../../kit/clock.ts";
 import type { AppConfig, CustomRuntimeConfig } from "../../model/app-config.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Call, CallHolder } from "../call.ts";

@@ -1,6 +1,5 @@
 import type { Program, ProgramEnd } from "../../engines/programs/run-program.ts";
-import { AppError } from "../../model/errors.ts";
-import type { ErrorCode } from "../../model/errors.ts";
+import { AppError, type ErrorCode } from "../../model/errors.ts";
 import { endRun, fileRunName, makeRun, NOT_BEGUN } from "../../model/run.ts";
 import type { Run, RunCaller, RunFate } from "../../model/run.ts";
 import { PYTHON_DIR } from "../../config/package-files.ts";

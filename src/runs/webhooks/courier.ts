@@ -7,9 +7,8 @@ import type { PayloadBlob } from "../../model/run.ts";
 import type { Store } from "../../store/store.ts";
 import type { LargePayloads } from "../large-payloads.ts";
 import type { Answer, Sender } from "./sender.ts";
-import { deliveryHeaders, openSecret, SecretUnreadable } from "./signing-secrets.ts";
+import { deliveryHeaders, openSecret, SecretUnreadable, type SigningSecrets } from "./signing-secrets.ts";
 import { nextWaitMs } from "./schedule.ts";
-import type { SigningSecrets } from "./signing-secrets.ts";
 
 /** A delivery in this service's hands. */
 export type ClaimedDelivery = Delivery & { readonly projectId: string };

@@ -1,18 +1,14 @@
 import type { AddressRanges } from "../../kit/ip-addresses.ts";
-import type { Clock } from "../../kit/clock.ts";
+import { type Clock, pause, steady, withTimeout } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
-import { pause, steady, withTimeout } from "../../kit/clock.ts";
 import type { Seal } from "../../kit/seal.ts";
 import { isRefusal } from "../../model/errors.ts";
 import type { DeliveryState } from "../../model/delivery.ts";
 import type { Store } from "../../store/store.ts";
 import type { LargePayloads } from "../large-payloads.ts";
-import { Sender } from "./sender.ts";
-import { Courier } from "./courier.ts";
-import type { ClaimedDelivery } from "./courier.ts";
-import { HOST_LIMITS, Hosts, ProjectShares, Waiting } from "./queueing.ts";
-import type { HostLimits, Ticket } from "./queueing.ts";
-import type { Resolve } from "./sender.ts";
+import { type Resolve, Sender } from "./sender.ts";
+import { type ClaimedDelivery, Courier } from "./courier.ts";
+import { HOST_LIMITS, type HostLimits, Hosts, ProjectShares, type Ticket, Waiting } from "./queueing.ts";
 import { GAPS_MS, HORIZON_MS } from "./schedule.ts";
 import type { SigningSecrets } from "./signing-secrets.ts";
 

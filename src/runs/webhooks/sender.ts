@@ -1,10 +1,9 @@
 import { Resolver } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
-import { isIP } from "node:net";
+import { isIP, type LookupFunction } from "node:net";
 import type { LookupAddress, LookupOptions } from "node:dns";
 import type { ClientRequest, IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
-import type { LookupFunction } from "node:net";
 import { callbackify } from "node:util";
 import type { AddressRanges } from "../../kit/ip-addresses.ts";
 import type { Clock } from "../../kit/clock.ts";

@@ -1,11 +1,9 @@
 import type { MemberRole } from "../../model/roles.ts";
 import { noteChange } from "../nodes/changes.ts";
-import { read, write } from "../operation.ts";
-import type { Session } from "../operation.ts";
+import { read, type Session, write } from "../operation.ts";
 import { firstOf, isDone } from "../queries.ts";
 import type { Row } from "../schema/schema.ts";
-import { isTaken, prove } from "./people.ts";
-import type { Person } from "./people.ts";
+import { isTaken, type Person, prove } from "./people.ts";
 
 /** Lets the holder of its secret become a member of one project, once. Of the secret, a hash is stored. */
 export type Invitation = Row<"invitations">;

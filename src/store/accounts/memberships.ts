@@ -1,7 +1,6 @@
 import type { Project } from "../../model/app.ts";
 import { isNoted, noteChange } from "../nodes/changes.ts";
-import { read, write } from "../operation.ts";
-import type { Session } from "../operation.ts";
+import { read, type Session, write } from "../operation.ts";
 import { doNothing, firstOf, isDone } from "../queries.ts";
 import type { Row } from "../schema/schema.ts";
 import { lockProject, voidInvitations } from "./invitations.ts";

@@ -1,6 +1,5 @@
 import { heavyRead } from "../operation.ts";
-import { ROW_SIZES } from "../runs/removal.ts";
-import type { KeyedTable } from "../runs/removal.ts";
+import { type KeyedTable, ROW_SIZES } from "../runs/removal.ts";
 
 /** An app, with the amounts that are counted continuously. */
 export type StoredApp = {

@@ -1,12 +1,9 @@
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { App } from "../../model/app.ts";
-import { hashedLabel } from "../../model/names.ts";
-import type { HostedApp } from "../../model/names.ts";
-import { requireApp } from "../nodes/app-owners.ts";
-import type { AppHolder } from "../nodes/app-owners.ts";
+import { hashedLabel, type HostedApp } from "../../model/names.ts";
+import { type AppHolder, requireApp } from "../nodes/app-owners.ts";
 import { isNoted } from "../nodes/changes.ts";
-import { read, write } from "../operation.ts";
-import type { Session } from "../operation.ts";
+import { read, type Session, write } from "../operation.ts";
 import { doNothing } from "../queries.ts";
 import type { Row } from "../schema/schema.ts";
 

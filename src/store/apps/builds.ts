@@ -2,8 +2,7 @@ import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { BUILD_STAGES, BUILD_STATUSES, buildStatusesBefore, isFinalBuild } from "../../model/build.ts";
 import type { Build, BuildLine, BuildStatus } from "../../model/build.ts";
 import { LOG_STREAMS } from "../../model/log-line.ts";
-import { read, write } from "../operation.ts";
-import type { Session } from "../operation.ts";
+import { read, type Session, write } from "../operation.ts";
 import { chunks, doNothing, isDone } from "../queries.ts";
 import type { Row } from "../schema/schema.ts";
 

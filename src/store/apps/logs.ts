@@ -1,10 +1,8 @@
 import type { Row } from "../schema/schema.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
-import { FIRST_TAG, LOG_STREAMS, logIdAt } from "../../model/log-line.ts";
-import type { LogLine, LogStream } from "../../model/log-line.ts";
+import { FIRST_TAG, LOG_STREAMS, logIdAt, type LogLine, type LogStream } from "../../model/log-line.ts";
 import { packColumns } from "../column-batch.ts";
-import { heavyRead, packedWrite, read, write } from "../operation.ts";
-import type { Session } from "../operation.ts";
+import { heavyRead, packedWrite, read, type Session, write } from "../operation.ts";
 
 /** A part of an app's log, to be looked through in one direction. */
 export type LogScan = {

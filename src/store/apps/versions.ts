@@ -3,11 +3,9 @@ import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { FunctionSignature, ScalingOverrides, Version, VersionBlobs } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
-import { requireApp } from "../nodes/app-owners.ts";
-import type { AppHolder } from "../nodes/app-owners.ts";
+import { type AppHolder, requireApp } from "../nodes/app-owners.ts";
 import { noteChange } from "../nodes/changes.ts";
-import { read, write } from "../operation.ts";
-import type { Session } from "../operation.ts";
+import { read, type Session, write } from "../operation.ts";
 import { doNothing, firstOf, isDone } from "../queries.ts";
 import { isUnfinished } from "../runs/run-columns.ts";
 

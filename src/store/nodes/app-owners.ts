@@ -3,8 +3,7 @@ import type { AppPlace } from "../../model/node.ts";
 import { noteChange } from "./changes.ts";
 import { unfinishedApps } from "../apps/builds.ts";
 import { isAlive, isStaying } from "./nodes.ts";
-import { read, write } from "../operation.ts";
-import type { Session } from "../operation.ts";
+import { read, type Session, write } from "../operation.ts";
 
 /** An app that a node owns, and the fence of its ownership. */
 export type OwnedApp = { readonly appNumber: number; readonly fence: number };

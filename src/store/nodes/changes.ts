@@ -1,7 +1,5 @@
-import { chunks, isDone } from "../queries.ts";
-import type { Change as RowChange } from "../queries.ts";
-import { read, write } from "../operation.ts";
-import type { Session } from "../operation.ts";
+import { type Change as RowChange, chunks, isDone } from "../queries.ts";
+import { read, type Session, write } from "../operation.ts";
 
 /**
  * The topic of a change. Its subject is an app's number, the id of an account, person, project or node, a project's id

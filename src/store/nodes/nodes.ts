@@ -1,8 +1,7 @@
 import type { Expression, RawBuilder, SqlBool } from "kysely";
-import type { Session } from "../operation.ts";
+import { read, type Session, write } from "../operation.ts";
 import type { NodeDetails, ServiceNode } from "../../model/node.ts";
 import { isNoted, noteChange } from "./changes.ts";
-import { read, write } from "../operation.ts";
 
 /** The owner of a lease, and how long it lasts from now by the database's clock. */
 type Lease = { readonly owner: string; readonly leaseMs: number };

@@ -1,6 +1,5 @@
 import { uuidBytes } from "../../kit/ids.ts";
-import { holdsApp } from "./app-owners.ts";
-import type { AppHolder } from "./app-owners.ts";
+import { type AppHolder, holdsApp } from "./app-owners.ts";
 import { isAlive } from "./nodes.ts";
 import { read, write } from "../operation.ts";
 

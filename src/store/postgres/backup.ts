@@ -1,9 +1,7 @@
 import type { Client } from "pg";
-import { anchorOf, AUDIT_ANCHOR, AuditChain } from "../accounts/audit.ts";
-import type { AuditEntry } from "../accounts/audit.ts";
+import { anchorOf, AUDIT_ANCHOR, AuditChain, type AuditEntry } from "../accounts/audit.ts";
 import type { NodeDetails } from "../../model/node.ts";
-import type { DatabaseReport } from "../upkeep/report.ts";
-import { storedAmounts, storedVersions } from "../upkeep/report.ts";
+import { type DatabaseReport, storedAmounts, storedVersions } from "../upkeep/report.ts";
 import { isUnreleased, UnreleasedFormat } from "../schema/unreleased.ts";
 import { clientClass } from "./hosts.ts";
 import { UnreachableError } from "./open.ts";

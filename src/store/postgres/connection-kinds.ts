@@ -1,5 +1,4 @@
-import { ANSWER_MS } from "./connections.ts";
-import type { PoolLimits } from "./connections.ts";
+import { ANSWER_MS, type PoolLimits } from "./connections.ts";
 
 /** Reads that share connections. */
 type ReadKind = "runs" | "lines" | "places" | "own" | "rest";

@@ -1,9 +1,7 @@
-import { Pool, types } from "pg";
-import type { Client, PoolClient } from "pg";
+import { type Client, Pool, type PoolClient, types } from "pg";
 import type { Kysely } from "kysely";
 import type { Schema } from "../schema/schema.ts";
-import { createKysely, drop, StatementNames } from "./dialect.ts";
-import type { SessionUse } from "./dialect.ts";
+import { createKysely, drop, type SessionUse, StatementNames } from "./dialect.ts";
 import { clientClass } from "./hosts.ts";
 
 const INT8 = 20;

@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Client } from "pg";
 import { backoffMs } from "../../kit/retry.ts";
-import { systemClock } from "../../kit/clock.ts";
-import type { Clock, Timer } from "../../kit/clock.ts";
+import { type Clock, systemClock, type Timer } from "../../kit/clock.ts";
 import { clientClass } from "./hosts.ts";
 
 const CHANNEL = "millrace_changes";

@@ -1,5 +1,4 @@
-import { Client, DatabaseError } from "pg";
-import type { ClientConfig } from "pg";
+import { Client, type ClientConfig, DatabaseError } from "pg";
 import { hostUrls } from "../../config/cluster-keys.ts";
 
 /** How long to wait for a host. All are asked at once, so several take no longer than one. */

@@ -1,21 +1,17 @@
-import { sql } from "kysely";
-import type { Kysely } from "kysely";
+import { type Kysely, sql } from "kysely";
 import { hostUrls } from "../../config/cluster-keys.ts";
 import { AppError } from "../../model/errors.ts";
-import { HEAVY_READ_MS } from "../operation.ts";
-import type { Backend, Lane, Session } from "../operation.ts";
+import { type Backend, HEAVY_READ_MS, type Lane, type Session } from "../operation.ts";
 import { PROBE_BYTES, meta } from "../meta.ts";
 import { operationNamed } from "../operations.ts";
 import type { Schema } from "../schema/schema.ts";
-import type { PoolLimits } from "./connections.ts";
-import { Connections, targetOf } from "./connections.ts";
+import { Connections, type PoolLimits, targetOf } from "./connections.ts";
 import { HintLine } from "./hint-line.ts";
 import { clientClass, keepsSettings } from "./hosts.ts";
 import { isConflict, isOfStorage, isSilence, isTimeout, translateError } from "./errors.ts";
 import { READ_LIMITS, readKind, WRITE_LIMITS, writeKind } from "./connection-kinds.ts";
 import { isLostStatement } from "./dialect.ts";
-import { bringUpToDate } from "./upgrade.ts";
-import type { UpgradeReports } from "./upgrade.ts";
+import { bringUpToDate, type UpgradeReports } from "./upgrade.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 
 /** Attempts of a transaction with conflicts. The server may take a second to detect a deadlock. */

@@ -1,12 +1,9 @@
-import { sql } from "kysely";
-import type { Kysely } from "kysely";
+import { type Kysely, sql } from "kysely";
 import { pause, systemClock } from "../../kit/clock.ts";
-import { migrate } from "../schema/migrate.ts";
-import type { Migrations } from "../schema/migrate.ts";
+import { migrate, type Migrations } from "../schema/migrate.ts";
 import { POSTGRES_DIALECT } from "../schema/tables.ts";
 import type { Schema } from "../schema/schema.ts";
-import type { PoolLimits } from "./connections.ts";
-import { Connections, targetOf } from "./connections.ts";
+import { Connections, type PoolLimits, targetOf } from "./connections.ts";
 
 /** Why a migration waits: another service is migrating, or a table is in use. */
 export type UpgradeWait = "another" | "tables";

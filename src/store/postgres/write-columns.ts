@@ -1,7 +1,5 @@
-import { sql } from "kysely";
-import type { Kysely, RawBuilder } from "kysely";
-import type { BlobColumns, ColumnBatch } from "../column-batch.ts";
-import { columnNames } from "../column-batch.ts";
+import { type Kysely, type RawBuilder, sql } from "kysely";
+import { type BlobColumns, type ColumnBatch, columnNames } from "../column-batch.ts";
 import type { ColumnInsert, Session, Written } from "../operation.ts";
 import type { Schema } from "../schema/schema.ts";
 

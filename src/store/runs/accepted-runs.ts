@@ -1,12 +1,8 @@
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
-import { read, write } from "../operation.ts";
-import type { Payload, Run, RunFate, RunKey } from "../../model/run.ts";
-import { endRun } from "../../model/run.ts";
-import { packColumns } from "../column-batch.ts";
-import type { ColumnBatch } from "../column-batch.ts";
-import type { ColumnInsert, Session } from "../operation.ts";
-import { packPayloads, payloadRows } from "./payloads.ts";
-import type { PackedPayloads } from "./payloads.ts";
+import { type ColumnInsert, read, type Session, write } from "../operation.ts";
+import { endRun, type Payload, type Run, type RunFate, type RunKey } from "../../model/run.ts";
+import { type ColumnBatch, packColumns } from "../column-batch.ts";
+import { type PackedPayloads, packPayloads, payloadRows } from "./payloads.ts";
 import { packRuns, recordSources } from "./run-columns.ts";
 
 /** What an idempotency key stands for. */

@@ -1,14 +1,11 @@
 import { appsFound } from "../queries.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
-import { isFileRun } from "../../model/run.ts";
-import type { Payload, Run, RunKey } from "../../model/run.ts";
-import { holdsApp } from "../nodes/app-owners.ts";
-import type { AppHolder } from "../nodes/app-owners.ts";
+import { isFileRun, type Payload, type Run, type RunKey } from "../../model/run.ts";
+import { type AppHolder, holdsApp } from "../nodes/app-owners.ts";
 import { PENDING } from "./deliveries.ts";
 import { endQueued, finishClaims, packFinished, packQueuedEnd } from "./final-runs.ts";
 import { isAlive } from "../nodes/nodes.ts";
-import { packedWrite, read, write } from "../operation.ts";
-import type { Session } from "../operation.ts";
+import { packedWrite, read, type Session, write } from "../operation.ts";
 import { nameBlob, PAYLOAD_COLUMNS, payloadFromRow } from "./payloads.ts";
 import { addUsage, removeTranscripts } from "./removal.ts";
 import {

@@ -2,15 +2,13 @@ import type { Row, Schema } from "../schema/schema.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { DELIVERY_STATES } from "../../model/delivery.ts";
 import type { Delivery, DeliveryAttempt, DeliveryState, NewDelivery } from "../../model/delivery.ts";
-import { packColumns } from "../column-batch.ts";
-import type { ColumnBatch, ColumnSources } from "../column-batch.ts";
+import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 import { blobOf } from "./payloads.ts";
 import { appsOf, chunks } from "../queries.ts";
-import type { Session } from "../operation.ts";
+import { read, type Session, write } from "../operation.ts";
 import { webhookStateCode } from "./run-columns.ts";
 import type { ExpressionBuilder } from "kysely";
 import { isAlive } from "../nodes/nodes.ts";
-import { read, write } from "../operation.ts";
 
 /** A delivery's row without the store's own columns. */
 type DeliveryRow = Omit<Row<"deliveries">, "owner">;

@@ -1,12 +1,9 @@
 import { uuidBytes } from "../../kit/ids.ts";
 import type { Payload, Run, RunKey, RunPart, TranscriptPart } from "../../model/run.ts";
-import { buffersOf, joinBatches, rowOf, UUID_BYTES } from "../column-batch.ts";
-import type { ColumnBatch } from "../column-batch.ts";
+import { buffersOf, type ColumnBatch, joinBatches, rowOf, UUID_BYTES } from "../column-batch.ts";
 import type { ColumnInsert } from "../operation.ts";
-import { packPayloads, payloadFromRow, payloadRows } from "./payloads.ts";
-import type { PayloadRow } from "./payloads.ts";
-import { packRuns, runFromRow } from "./run-columns.ts";
-import type { RunRow } from "./run-columns.ts";
+import { packPayloads, payloadFromRow, type PayloadRow, payloadRows } from "./payloads.ts";
+import { packRuns, runFromRow, type RunRow } from "./run-columns.ts";
 import { packParts } from "./transcripts.ts";
 
 /** A run that ended before anything of it was stored. */

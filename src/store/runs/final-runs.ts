@@ -2,13 +2,11 @@ import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { NewDelivery } from "../../model/delivery.ts";
 import type { PayloadBlob, Run, RunKey, TranscriptPart } from "../../model/run.ts";
 import { requireMove } from "../../model/run.ts";
-import { bytesIn, packColumns, pickRows, uuidAt } from "../column-batch.ts";
-import type { ColumnBatch } from "../column-batch.ts";
+import { bytesIn, type ColumnBatch, packColumns, pickRows, uuidAt } from "../column-batch.ts";
 import { packDeliveries } from "./deliveries.ts";
 import type { Session } from "../operation.ts";
 import { addUsage, removeContents } from "./removal.ts";
-import { packRunBlobs } from "./payloads.ts";
-import type { RunBlob } from "./payloads.ts";
+import { packRunBlobs, type RunBlob } from "./payloads.ts";
 import { codeBefore, finalSources } from "./run-columns.ts";
 import { packParts } from "./transcripts.ts";
 

@@ -1,10 +1,8 @@
 import type { Row } from "../schema/schema.ts";
 import { uuidBytes } from "../../kit/ids.ts";
 import type { Payload, PayloadBlob, Run, RunKey } from "../../model/run.ts";
-import { packColumns } from "../column-batch.ts";
-import type { ColumnBatch, ColumnSources } from "../column-batch.ts";
-import { read, write } from "../operation.ts";
-import type { ColumnInsert, Session } from "../operation.ts";
+import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
+import { type ColumnInsert, read, type Session, write } from "../operation.ts";
 
 /** A run, and a blob that holds something of it. */
 export type RunBlob = RunKey & { readonly hash: string };

@@ -1,5 +1,4 @@
-import { read } from "../operation.ts";
-import type { Session } from "../operation.ts";
+import { read, type Session } from "../operation.ts";
 import { chunks } from "../queries.ts";
 import { PAYLOAD_SIZE } from "./payloads.ts";
 

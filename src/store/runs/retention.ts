@@ -1,10 +1,9 @@
 import { firstIdAt } from "../../kit/ids.ts";
 import { appsFound } from "../queries.ts";
 import { PENDING } from "./deliveries.ts";
-import type { Session } from "../operation.ts";
+import { read, type Session, write } from "../operation.ts";
 import type { KeyedTable, StoredKey } from "./removal.ts";
 import { isOver } from "./run-columns.ts";
-import { read, write } from "../operation.ts";
 import {
   ROW_SIZES,
   addUsage,

@@ -4,8 +4,7 @@ import { RUN_MOVES, RUN_STATES, UNFINISHED, WEBHOOK_STATES } from "../../model/r
 import type { Run, RunMove, RunState, WebhookState } from "../../model/run.ts";
 import type { Session } from "../operation.ts";
 import { uuidText } from "../../kit/ids.ts";
-import { packColumns } from "../column-batch.ts";
-import type { ColumnBatch, ColumnSources } from "../column-batch.ts";
+import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 
 /** The number each state is stored as, its place in the model's list: that may grow at its end, never in between. */
 export const STATE_CODES = Object.fromEntries(RUN_STATES.map((state, code) => [state, code])) as Readonly<

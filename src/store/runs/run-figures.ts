@@ -1,10 +1,8 @@
 import { appsFound } from "../queries.ts";
 import { firstIdAt, uuidText } from "../../kit/ids.ts";
 import { CLASS_RATIO, SpanClasses } from "../../kit/histograms.ts";
-import { RUN_STATES } from "../../model/run.ts";
-import type { RunState } from "../../model/run.ts";
-import { heavyRead } from "../operation.ts";
-import type { Session } from "../operation.ts";
+import { RUN_STATES, type RunState } from "../../model/run.ts";
+import { heavyRead, type Session } from "../operation.ts";
 import { isInState, isQueued } from "./run-columns.ts";
 import { PENDING } from "./deliveries.ts";
 

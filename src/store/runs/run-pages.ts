@@ -1,5 +1,4 @@
-import { isFinal } from "../../model/run.ts";
-import type { Run, RunState } from "../../model/run.ts";
+import { isFinal, type Run, type RunState } from "../../model/run.ts";
 import type { Session } from "../operation.ts";
 import {
   isInState,

@@ -11,8 +11,7 @@ import {
 import { endedRows, joinEnded } from "./ended-runs.ts";
 import { heavyRead, packedInsert, packedWrite, read, statement } from "../operation.ts";
 import { RUN_COLUMNS, runFromRow } from "./run-columns.ts";
-import { isLongPage, pageOfApp, pageOfProject } from "./run-pages.ts";
-import type { RunFilter } from "./run-pages.ts";
+import { isLongPage, pageOfApp, pageOfProject, type RunFilter } from "./run-pages.ts";
 
 /** An id that no run has. */
 const NO_RUN = new Uint8Array(16);

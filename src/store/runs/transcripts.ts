@@ -1,10 +1,8 @@
 import type { RunKey, RunPart, TranscriptPart } from "../../model/run.ts";
 import type { Row } from "../schema/schema.ts";
 import { uuidBytes } from "../../kit/ids.ts";
-import { packColumns } from "../column-batch.ts";
-import type { ColumnBatch } from "../column-batch.ts";
-import { packedWrite, read, write } from "../operation.ts";
-import type { Session } from "../operation.ts";
+import { type ColumnBatch, packColumns } from "../column-batch.ts";
+import { packedWrite, read, type Session, write } from "../operation.ts";
 import { addUsage } from "./removal.ts";
 
 const SOURCES = {

@@ -1,7 +1,5 @@
-import { sql } from "kysely";
-import type { Kysely } from "kysely";
-import { createTables } from "./tables.ts";
-import type { Dialect, Tables } from "./tables.ts";
+import { type Kysely, sql } from "kysely";
+import { createTables, type Dialect, type Tables } from "./tables.ts";
 
 /** The tables of the first release. Tables that others refer to come first. */
 export const INITIAL_TABLES = {

@@ -1,10 +1,8 @@
 import type { Kysely } from "kysely";
-import { Migrator } from "kysely/migration";
-import type { Migration } from "kysely/migration";
+import { type Migration, Migrator } from "kysely/migration";
 import { INITIAL_TABLES, initial } from "./0001-initial.ts";
 import type { DatabaseReport } from "../upkeep/report.ts";
-import { objectsOf } from "./tables.ts";
-import type { Dialect } from "./tables.ts";
+import { type Dialect, objectsOf } from "./tables.ts";
 import type { Schema } from "./schema.ts";
 import { FIRST_MIGRATION, UnreleasedFormat, isUnreleased } from "./unreleased.ts";
 

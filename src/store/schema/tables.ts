@@ -1,5 +1,4 @@
-import { sql } from "kysely";
-import type { Generated, Kysely } from "kysely";
+import { type Generated, type Kysely, sql } from "kysely";
 
 /**
  * Tables by name. Names are camelCase in the code and snake_case in the database. Migrations that have been released

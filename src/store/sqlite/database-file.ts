@@ -2,8 +2,7 @@ import { open, stat } from "../../kit/files.ts";
 import type { FileHandle } from "node:fs/promises";
 import { DamagedStorage, damageFault, lossFault } from "../upkeep/storage-fault.ts";
 import type { DatabaseFile, StorageFault } from "../upkeep/storage-fault.ts";
-import { identifyLater, isSame } from "./connection.ts";
-import type { FileIdentity } from "./connection.ts";
+import { type FileIdentity, identifyLater, isSame } from "./connection.ts";
 import type { ThreadClient } from "./thread-client.ts";
 
 type CheckThread = Pick<ThreadClient, "call" | "close">;

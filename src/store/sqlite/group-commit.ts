@@ -1,10 +1,8 @@
-import { systemClock } from "../../kit/clock.ts";
-import type { Clock } from "../../kit/clock.ts";
+import { type Clock, systemClock } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
 import { operationNamed } from "../operations.ts";
 import { lostStorage } from "../upkeep/storage-fault.ts";
-import { toFailure, translateCommitError, translateError } from "./messages.ts";
-import type { Reply, Request } from "./messages.ts";
+import { type Reply, type Request, toFailure, translateCommitError, translateError } from "./messages.ts";
 import type { SqliteSession } from "./session.ts";
 
 // A transaction includes all writes that wait when it begins, and those that arrive during this time. It waits for none:

@@ -1,5 +1,4 @@
-import { AppError } from "../../model/errors.ts";
-import type { ErrorCode, ErrorDetail } from "../../model/errors.ts";
+import { AppError, type ErrorCode, type ErrorDetail } from "../../model/errors.ts";
 import { DamagedStorage } from "../upkeep/storage-fault.ts";
 import type { FileIdentity } from "./connection.ts";
 

@@ -1,11 +1,9 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
-import { CamelCasePlugin, Kysely, sql, SqliteDialect } from "kysely";
-import type { SqliteStatement } from "kysely";
+import { CamelCasePlugin, Kysely, sql, SqliteDialect, type SqliteStatement } from "kysely";
 import { threadsMs } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
 import type { Schema } from "../schema/schema.ts";
-import { migrate } from "../schema/migrate.ts";
-import type { Migrations } from "../schema/migrate.ts";
+import { migrate, type Migrations } from "../schema/migrate.ts";
 import { SQLITE_DIALECT } from "../schema/tables.ts";
 import type { Session } from "../operation.ts";
 import {

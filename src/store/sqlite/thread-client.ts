@@ -3,8 +3,7 @@ import type { Worker } from "node:worker_threads";
 import { AppError } from "../../model/errors.ts";
 import { endWorker, startWorker } from "./database-worker.ts";
 import type { FileIdentity } from "./connection.ts";
-import { fromFailure } from "./messages.ts";
-import type { FromThread, Reply, ThreadData, ToThread } from "./messages.ts";
+import { fromFailure, type FromThread, type Reply, type ThreadData, type ToThread } from "./messages.ts";
 
 type Pending = { readonly resolve: (result: unknown) => void; readonly reject: (error: unknown) => void };
 

@@ -7,8 +7,7 @@ import { toFailure, translateError } from "./messages.ts";
 import { identify, isSame } from "./connection.ts";
 import { commitTogether } from "./group-commit.ts";
 import type { FromThread, Reply, Request, ThreadData, ToThread } from "./messages.ts";
-import { openSession } from "./session.ts";
-import type { SqliteSession } from "./session.ts";
+import { openSession, type SqliteSession } from "./session.ts";
 
 // The body of a database thread: opens the database that it is told, then answers until it is told to close it.
 

@@ -2,12 +2,9 @@
 import { closeSync, fsyncSync, openSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
-import { anchorOf, AUDIT_ANCHOR, AuditChain } from "../accounts/audit.ts";
-import type { AuditEntry } from "../accounts/audit.ts";
-import type { DatabaseReport } from "../upkeep/report.ts";
-import { storedAmounts, storedVersions } from "../upkeep/report.ts";
-import { BEGUN } from "./backup.ts";
-import type { UpkeepMessage, UpkeepTask } from "./backup.ts";
+import { anchorOf, AUDIT_ANCHOR, AuditChain, type AuditEntry } from "../accounts/audit.ts";
+import { type DatabaseReport, storedAmounts, storedVersions } from "../upkeep/report.ts";
+import { BEGUN, type UpkeepMessage, type UpkeepTask } from "./backup.ts";
 import { freeBytes } from "./connection.ts";
 
 // A thread for one piece of work that reads the whole database: nobody else waits for it.

@@ -1,10 +1,8 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
-import { sql } from "kysely";
-import type { Kysely, RawBuilder } from "kysely";
+import { type Kysely, type RawBuilder, sql } from "kysely";
 import type { ColumnChange, ColumnInsert, Session, Written } from "../operation.ts";
 import type { Schema } from "../schema/schema.ts";
-import { batchColumns, bytesIn } from "../column-batch.ts";
-import type { BatchColumn } from "../column-batch.ts";
+import { type BatchColumn, batchColumns, bytesIn } from "../column-batch.ts";
 
 /** The one row of `usage`. */
 export const USAGE_SLOT = sql<number>`0`;

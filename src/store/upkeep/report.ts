@@ -1,5 +1,4 @@
-import type { AppConfig, PythonWish } from "../../model/app-config.ts";
-import { pythonWish } from "../../model/app-config.ts";
+import { type AppConfig, type PythonWish, pythonWish } from "../../model/app-config.ts";
 
 /** The result of an inspection of the whole database. */
 export type DatabaseReport = {

@@ -12,8 +12,7 @@ import { StorageFolders } from "../../../src/host/storage/folders.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import type { Version } from "../../../src/model/app.ts";
-import { openStore } from "../../../src/store/store.ts";
-import type { Store } from "../../../src/store/store.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
 import type { TestDatabase, testDatabases } from "../../support/databases.ts";
 import { deployPolite, during, scratch } from "../moved/site.ts";
 

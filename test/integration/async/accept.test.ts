@@ -1,9 +1,7 @@
 import { request } from "node:http";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { describe, expect } from "vitest";
-import type { Answer, TestService } from "../../support/service.ts";
-import { WITHOUT_WALLS, testService } from "../../support/service.ts";
+import { type Answer, type TestService, testService, WITHOUT_WALLS } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";

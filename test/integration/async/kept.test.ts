@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { WITHOUT_WALLS } from "../../support/service.ts";
+import { type TestService, WITHOUT_WALLS } from "../../support/service.ts";
 import { testDatabases, triedKinds } from "../../support/databases.ts";
-import type { TestService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";

@@ -1,6 +1,5 @@
 import { describe, expect } from "vitest";
-import { WITHOUT_WALLS } from "../../support/service.ts";
-import type { Answer, CallOptions } from "../../support/service.ts";
+import { type Answer, type CallOptions, WITHOUT_WALLS } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";

@@ -4,14 +4,12 @@ import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { testSettings } from "../../support/test-settings.ts";
 import { createLog } from "../../../src/kit/log.ts";
-import { startService } from "../../../src/main.ts";
-import type { Service, ServiceOptions } from "../../../src/main.ts";
+import { type Service, type ServiceOptions, startService } from "../../../src/main.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { RunRecord } from "../../../src/shapes/runs.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
 import { Tail, explains } from "../../support/explain.ts";
-import { TestService, told } from "../../support/service.ts";
-import type { Answer, CallOptions, TestApp } from "../../support/service.ts";
+import { type Answer, type CallOptions, type TestApp, TestService, told } from "../../support/service.ts";
 
 export type SiteOptions = Pick<ServiceOptions, "aroundStore" | "clock"> & {
   readonly flags?: Record<string, unknown>;

@@ -4,8 +4,7 @@ import path from "node:path";
 import { expect } from "vitest";
 import { Containers } from "../../../src/host/containers/containers.ts";
 import { verifies } from "../../verifies.ts";
-import { buildPlace } from "./site.ts";
-import type { BuildOptions, BuildPlace } from "./site.ts";
+import { type BuildOptions, type BuildPlace, buildPlace } from "./site.ts";
 
 const DOCKERFILE = '[runtime.custom]\ndockerfile_path = "Dockerfile"\nport = 8000\n';
 const BASE = '[deployment]\ndocker_base_image_url = "debian:12"\n';

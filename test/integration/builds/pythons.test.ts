@@ -6,8 +6,7 @@ import { readAppConfig } from "../../../src/config/app-config.ts";
 import { PYTHON_ELSEWHERE } from "../../../src/host/app-python.ts";
 import { pythonFor } from "../../../src/host/host-pythons.ts";
 import { verifies } from "../../verifies.ts";
-import { buildPlace, servicePython } from "./site.ts";
-import type { BuildPlace } from "./site.ts";
+import { type BuildPlace, buildPlace, servicePython } from "./site.ts";
 
 /** A service that runs on a Python nobody asks for. */
 const other = async () => ({ path: (await servicePython()).path, version: "3.1.4" });

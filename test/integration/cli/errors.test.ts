@@ -4,8 +4,7 @@ import { ALL, buildProgram } from "../../../src/cli/program.ts";
 import { MILLRACE, run } from "../../support/command-line.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
-import { CASES, RUN, WORDS, expectFailure } from "./asking-commands.ts";
-import type { Ended } from "./asking-commands.ts";
+import { CASES, type Ended, expectFailure, RUN, WORDS } from "./asking-commands.ts";
 import { Client } from "./client.ts";
 
 const shared = sharedService({ hello: { main: "def run():\n    return 'hello'\n" } });

@@ -1,8 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished } from "vitest";
-import { Millrace } from "../../../src/client/client.ts";
-import type { MillraceError } from "../../../src/client/client.ts";
+import { Millrace, type MillraceError } from "../../../src/client/client.ts";
 import { AppError, errorBody } from "../../../src/model/errors.ts";
 import type { TestService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";

@@ -1,6 +1,5 @@
 import path from "node:path";
-import { Millrace } from "../../../src/client/client.ts";
-import type { TransportOptions } from "../../../src/client/client.ts";
+import { Millrace, type TransportOptions } from "../../../src/client/client.ts";
 import { run } from "../../support/command-line.ts";
 import { RUNS_MAIN } from "../../support/run-apps.ts";
 import type { TestService } from "../../support/service.ts";

@@ -1,8 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { AppFailed, Cancelled } from "../../../src/client/client.ts";
-import type { ConnectionLost, RunStream } from "../../../src/client/client.ts";
+import { AppFailed, Cancelled, type ConnectionLost, type RunStream } from "../../../src/client/client.ts";
 import { counted, letGo, runningId } from "../../support/run-apps.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";

@@ -2,8 +2,7 @@ import type { Page } from "playwright-core";
 import { expect } from "vitest";
 import { asOwner } from "../../support/as-owner.ts";
 import { upload } from "../../support/dashboard-data.ts";
-import { OWNER, card, sharedDashboard } from "../../support/dashboard-site.ts";
-import type { OpenedPage } from "../../support/dashboard-site.ts";
+import { card, type OpenedPage, OWNER, sharedDashboard } from "../../support/dashboard-site.ts";
 import { hiddenOnPage } from "../../support/page-text.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { scratchDirectory } from "../../support/command-line.ts";

@@ -1,7 +1,6 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { request } from "node:http";
-import { createServer } from "node:net";
-import type { Socket } from "node:net";
+import { createServer, type Socket } from "node:net";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { askService, SilentServiceError } from "../../../src/cli/ask-service.ts";

@@ -1,16 +1,14 @@
 import path from "node:path";
 import { expect } from "vitest";
 import { SkippingClock } from "../../support/clocks.ts";
-import { faultDice } from "../../support/dice.ts";
-import type { Roll } from "../../support/dice.ts";
+import { faultDice, type Roll } from "../../support/dice.ts";
 import { FAULT_LENGTH } from "../../support/fault-length.ts";
 import { FaultyDeploys } from "../../support/faulty-deploys.ts";
 import { FaultyStore } from "../../support/faulty-store.ts";
 import { expectIntact } from "../../support/intact-database.ts";
 import { JudgedCalls } from "../../support/judged-calls.ts";
 import { LEDGER_APP, Ledger, resultOf } from "../../support/ledger.ts";
-import { testService } from "../../support/service.ts";
-import type { Answer, CallOptions, TestService } from "../../support/service.ts";
+import { type Answer, type CallOptions, type TestService, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";

@@ -2,8 +2,7 @@ import { appendFileSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { startPostgres } from "../../support/postgres-server.ts";
-import { WITHOUT_WALLS, testService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { type TestService, testService, WITHOUT_WALLS } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 

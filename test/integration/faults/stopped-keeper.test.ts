@@ -1,8 +1,7 @@
 import { expect } from "vitest";
 import { OnceClient } from "../../integration/once/site.ts";
 import { SkippingClock } from "../../support/clocks.ts";
-import { testPool } from "../../support/pool.ts";
-import type { TestPool } from "../../support/pool.ts";
+import { testPool, type TestPool } from "../../support/pool.ts";
 import { isAlive, parentOf } from "../../support/process-tree.ts";
 import { serveApps } from "../../support/serve-apps.ts";
 import { WITHOUT_WALLS, testService } from "../../support/service.ts";

@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import { HandClock } from "../../support/clocks.ts";
 import { HOLDING_APP } from "../../support/holding-app.ts";
-import { testPool } from "../../support/pool.ts";
-import type { TestPool } from "../../support/pool.ts";
+import { testPool, type TestPool } from "../../support/pool.ts";
 import { isAlive } from "../../support/process-tree.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";

@@ -7,9 +7,8 @@ import { startService } from "../../../src/main.ts";
 import { checkerOf, openApiFaults } from "../../support/openapi-faults.ts";
 import { RawConnection } from "../../support/raw-http.ts";
 import { valuesOf } from "../../support/schema-values.ts";
-import { testService } from "../../support/service.ts";
+import { type CallOptions, type TestService, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
-import type { CallOptions, TestService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -1,9 +1,8 @@
 import { describe, expect } from "vitest";
 import { ERRORS } from "../../../src/model/errors.ts";
 import { until } from "../../support/until.ts";
-import type { Answer } from "../../support/service.ts";
+import { type Answer, testService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
-import { testService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `

@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import { RUNS_MAIN } from "../../support/run-apps.ts";
 import { sharedService } from "../../support/shared-service.ts";
-import { openStream } from "../../support/stream-reader.ts";
-import type { StreamReader } from "../../support/stream-reader.ts";
+import { openStream, type StreamReader } from "../../support/stream-reader.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ERRORS } from "../../../src/model/errors.ts";
-import type { ErrorCode } from "../../../src/model/errors.ts";
+import { type ErrorCode, ERRORS } from "../../../src/model/errors.ts";
 import { RUN_ID } from "../../../src/model/names.ts";
 import { NO_HOSTS } from "../../support/hosts.ts";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";

@@ -1,8 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect } from "vitest";
-import { RawConnection, rawRequest } from "../../support/raw-http.ts";
-import type { RawAnswer } from "../../support/raw-http.ts";
+import { type RawAnswer, RawConnection, rawRequest } from "../../support/raw-http.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 

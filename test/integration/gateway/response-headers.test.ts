@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { SkippingClock } from "../../support/clocks.ts";
 import { WAIT_FOR, letGo, runningId } from "../../support/run-apps.ts";
-import type { Answer } from "../../support/service.ts";
-import { testService } from "../../support/service.ts";
+import { type Answer, testService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { openStream } from "../../support/stream-reader.ts";
 import { until } from "../../support/until.ts";

@@ -2,8 +2,7 @@ import { describe, expect } from "vitest";
 import { FAR_END } from "../../../src/gateway/events/feed.ts";
 import { RUNS_MAIN, counted, letGo } from "../../support/run-apps.ts";
 import { sharedService } from "../../support/shared-service.ts";
-import { openEvents, openStream } from "../../support/stream-reader.ts";
-import type { StreamReader } from "../../support/stream-reader.ts";
+import { openEvents, openStream, type StreamReader } from "../../support/stream-reader.ts";
 import { verifies } from "../../verifies.ts";
 
 /** Yields more in its first attempt, which ends with its process, than in the second. */

@@ -3,8 +3,7 @@ import { FAR_END } from "../../../src/gateway/events/feed.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { RUNS_MAIN, counted, letGo, range, runningId, stored } from "../../support/run-apps.ts";
 import { sharedService } from "../../support/shared-service.ts";
-import { openEvents, openStream } from "../../support/stream-reader.ts";
-import type { StreamReader } from "../../support/stream-reader.ts";
+import { openEvents, openStream, type StreamReader } from "../../support/stream-reader.ts";
 import { verifies } from "../../verifies.ts";
 
 const clock = new SkippingClock();

@@ -3,8 +3,7 @@ import { describe, expect, test } from "vitest";
 import { HandClock } from "../../support/clocks.ts";
 import { WAIT_FOR, letGo } from "../../support/run-apps.ts";
 import { sharedService } from "../../support/shared-service.ts";
-import { openStream } from "../../support/stream-reader.ts";
-import type { StreamOptions } from "../../support/stream-reader.ts";
+import { openStream, type StreamOptions } from "../../support/stream-reader.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 

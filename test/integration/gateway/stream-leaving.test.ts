@@ -7,8 +7,7 @@ import { HandClock } from "../../support/clocks.ts";
 import { WAIT_FOR, WAIT_FOR_ASYNC, letGo } from "../../support/run-apps.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
-import { openStream } from "../../support/stream-reader.ts";
-import type { StreamReader } from "../../support/stream-reader.ts";
+import { openStream, type StreamReader } from "../../support/stream-reader.ts";
 import { tcpEnd } from "../../support/tcp-table.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { sharedService } from "../../support/shared-service.ts";
-import { openStream } from "../../support/stream-reader.ts";
-import type { StreamReader } from "../../support/stream-reader.ts";
+import { openStream, type StreamReader } from "../../support/stream-reader.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `

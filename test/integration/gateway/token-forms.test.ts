@@ -1,11 +1,8 @@
-import { createHash, createPublicKey } from "node:crypto";
-import type { JsonWebKey } from "node:crypto";
+import { createHash, createPublicKey, type JsonWebKey } from "node:crypto";
 import path from "node:path";
-import { generateKeyPair, SignJWT } from "jose";
-import type { JWTHeaderParameters, JWTPayload } from "jose";
+import { generateKeyPair, type JWTHeaderParameters, type JWTPayload, SignJWT } from "jose";
 import { describe, expect, test } from "vitest";
-import { loadTokenKeys } from "../../../src/identity/key-ring.ts";
-import type { TokenKey } from "../../../src/identity/key-ring.ts";
+import { loadTokenKeys, type TokenKey } from "../../../src/identity/key-ring.ts";
 import { loadMasterKey, Seal } from "../../../src/kit/seal.ts";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import { sharedService } from "../../support/shared-service.ts";

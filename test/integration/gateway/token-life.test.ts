@@ -1,7 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { SignJWT } from "jose";
-import type { JWTHeaderParameters } from "jose";
+import { type JWTHeaderParameters, SignJWT } from "jose";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { testSettings } from "../../support/test-settings.ts";
 import { KeyRing, loadTokenKeys } from "../../../src/identity/key-ring.ts";
@@ -9,8 +8,7 @@ import { Tokens } from "../../../src/identity/tokens.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { loadMasterKey, Seal } from "../../../src/kit/seal.ts";
 import { startService } from "../../../src/main.ts";
-import { openStore } from "../../../src/store/store.ts";
-import type { Store } from "../../../src/store/store.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";

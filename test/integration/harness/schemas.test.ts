@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { read, schemaOf } from "../../support/harness-signatures.ts";
-import type { Schema, Told } from "../../support/harness-signatures.ts";
+import { read, type Schema, schemaOf, type Told } from "../../support/harness-signatures.ts";
 import { findPythons } from "../../support/pythons.ts";
 
 const TYPES = `

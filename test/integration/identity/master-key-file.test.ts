@@ -4,8 +4,7 @@ import { expect } from "vitest";
 import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
 import { MILLRACE, run, scratchDirectory } from "../../support/command-line.ts";
-import { testDatabases } from "../../support/databases.ts";
-import type { TestDatabase } from "../../support/databases.ts";
+import { type TestDatabase, testDatabases } from "../../support/databases.ts";
 import { testSettings } from "../../support/test-settings.ts";
 import { verifies } from "../../verifies.ts";
 

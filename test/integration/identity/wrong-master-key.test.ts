@@ -3,8 +3,7 @@ import path from "node:path";
 import { expect } from "vitest";
 import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import type { TestDatabase } from "../../support/databases.ts";
+import { DATABASE_KINDS, type TestDatabase, testDatabases } from "../../support/databases.ts";
 import { testSettings } from "../../support/test-settings.ts";
 import { verifies } from "../../verifies.ts";
 

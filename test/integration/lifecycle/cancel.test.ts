@@ -1,6 +1,5 @@
 import { expect } from "vitest";
-import { testPool } from "../../support/pool.ts";
-import type { TestCall, TestPool } from "../../support/pool.ts";
+import { type TestCall, testPool, type TestPool } from "../../support/pool.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 

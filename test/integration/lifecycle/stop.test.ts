@@ -3,9 +3,8 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import { SkippingClock } from "../../support/clocks.ts";
 import { HOLDING_APP } from "../../support/holding-app.ts";
-import { WITHOUT_WALLS, testService } from "../../support/service.ts";
+import { type TestService, testService, WITHOUT_WALLS } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
-import type { TestService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 
 const hold = { functionName: "hold" };

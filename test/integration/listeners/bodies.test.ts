@@ -1,8 +1,6 @@
 import { beforeAll, expect } from "vitest";
-import { ManagementSite } from "../../support/management-site.ts";
-import type { Described } from "../../support/management-site.ts";
-import { RawConnection, rawRequest } from "../../support/raw-http.ts";
-import type { RawAnswer } from "../../support/raw-http.ts";
+import { type Described, ManagementSite } from "../../support/management-site.ts";
+import { type RawAnswer, RawConnection, rawRequest } from "../../support/raw-http.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 import { APPS, place } from "./both.ts";

@@ -3,8 +3,7 @@ import { WebSocket } from "ws";
 import { appId } from "../../../src/model/names.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
-import { Tail } from "./site.ts";
-import type { LineRecord } from "./site.ts";
+import { type LineRecord, Tail } from "./site.ts";
 
 test("a service keeps what its apps print, also over a restart of theirs, and serves it at its base URL", async () => {
   const main = 'print("at import")\ndef run(word):\n    print(word)\n';

@@ -14,20 +14,17 @@ import { startService } from "../../../src/main.ts";
 import { createListener } from "../../../src/management/api/listener.ts";
 import type { ManagementParts } from "../../../src/management/parts.ts";
 import { Audit } from "../../../src/identity/audit.ts";
-import { mount } from "../../../src/management/api/mount.ts";
-import type { Authenticate } from "../../../src/management/api/mount.ts";
+import { type Authenticate, mount } from "../../../src/management/api/mount.ts";
 import { logSocket } from "../../../src/management/apps/log-sockets.ts";
 import { logOperations } from "../../../src/management/apps/logs.ts";
-import { attachSockets } from "../../../src/management/api/sockets.ts";
-import type { Sockets } from "../../../src/management/api/sockets.ts";
+import { attachSockets, type Sockets } from "../../../src/management/api/sockets.ts";
 import { appId } from "../../../src/model/names.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { TestDatabase } from "../../support/databases.ts";
 import { HeldClock } from "../../support/held-clock.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
 import { openOneThreadStore } from "../../support/one-thread-store.ts";
-import { TestService } from "../../support/service.ts";
-import type { TestApp } from "../../support/service.ts";
+import { type TestApp, TestService } from "../../support/service.ts";
 
 /** A line as `GET …/logs` gives it. */
 export type LineRecord = {

@@ -5,8 +5,7 @@ import { WebSocket } from "ws";
 import { maskToken } from "../../../src/management/api/sockets.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { Tail, logSite } from "./site.ts";
-import type { LogSite } from "./site.ts";
+import { type LogSite, logSite, Tail } from "./site.ts";
 
 const MAIN = `
 def say(words):

@@ -1,10 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { uuidv7 } from "../../support/ids.ts";
-import { FIRST_TAG, logIdAt } from "../../../src/model/log-line.ts";
-import type { LogLine } from "../../../src/model/log-line.ts";
+import { FIRST_TAG, logIdAt, type LogLine } from "../../../src/model/log-line.ts";
 import type { LogScan } from "../../../src/store/apps/logs.ts";
-import { openStore } from "../../../src/store/store.ts";
-import type { Store } from "../../../src/store/store.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 
 const databases = testDatabases();

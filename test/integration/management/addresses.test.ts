@@ -2,8 +2,7 @@ import { describe, expect, test } from "vitest";
 import { noteOwnerAccount } from "../../../src/identity/owner.ts";
 import { addressSites } from "../../support/address-site.ts";
 import { triedKinds } from "../../support/databases.ts";
-import { OWN_URL, claimsOf } from "../../support/identity-site.ts";
-import type { Asked } from "../../support/identity-site.ts";
+import { type Asked, claimsOf, OWN_URL } from "../../support/identity-site.ts";
 import { MailServer, secretIn } from "../../support/mail-server.ts";
 import { verifies } from "../../verifies.ts";
 

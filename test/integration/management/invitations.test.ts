@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { testDatabases, triedKinds } from "../../support/databases.ts";
-import type { DatabaseKind } from "../../support/databases.ts";
+import { type DatabaseKind, testDatabases, triedKinds } from "../../support/databases.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { IdentitySite, OWN_URL } from "../../support/identity-site.ts";
 import { MailServer, secretIn } from "../../support/mail-server.ts";

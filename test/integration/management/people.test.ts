@@ -4,8 +4,7 @@ import { describe, expect, test } from "vitest";
 import { ensureSetup } from "../../../src/identity/people.ts";
 import { testDatabases, triedKinds } from "../../support/databases.ts";
 import { HandClock } from "../../support/clocks.ts";
-import { IdentitySite, claimsOf, cookieOf } from "../../support/identity-site.ts";
-import type { SiteOptions } from "../../support/identity-site.ts";
+import { claimsOf, cookieOf, IdentitySite, type SiteOptions } from "../../support/identity-site.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();

@@ -1,8 +1,7 @@
 import { expect } from "vitest";
 import { testDatabases } from "../../support/databases.ts";
 import { HandClock } from "../../support/clocks.ts";
-import { IdentitySite, cookieOf } from "../../support/identity-site.ts";
-import type { Asked, SiteOptions } from "../../support/identity-site.ts";
+import { type Asked, cookieOf, IdentitySite, type SiteOptions } from "../../support/identity-site.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();

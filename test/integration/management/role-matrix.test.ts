@@ -1,9 +1,7 @@
 import { beforeAll, expect, test } from "vitest";
-import { ROLES } from "../../../src/model/roles.ts";
-import type { Role } from "../../../src/model/roles.ts";
+import { type Role, ROLES } from "../../../src/model/roles.ts";
 import { allOperations } from "../../../src/management/operations.ts";
-import { identitiesOf } from "../../support/identities.ts";
-import type { Identity } from "../../support/identities.ts";
+import { identitiesOf, type Identity } from "../../support/identities.ts";
 import { ManagementSite } from "../../support/management-site.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";

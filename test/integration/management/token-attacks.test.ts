@@ -1,7 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import path from "node:path";
-import { SignJWT, createLocalJWKSet, jwtVerify } from "jose";
-import type { JWTHeaderParameters, JWTPayload } from "jose";
+import { createLocalJWKSet, type JWTHeaderParameters, type JWTPayload, jwtVerify, SignJWT } from "jose";
 import { describe, expect, test } from "vitest";
 import { KeyRing, loadTokenKeys, newKey } from "../../../src/identity/key-ring.ts";
 import { Seal, loadMasterKey } from "../../../src/kit/seal.ts";

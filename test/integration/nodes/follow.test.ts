@@ -15,8 +15,7 @@ import { Changes } from "../../../src/nodes/changes.ts";
 import { followSigningSecrets, SigningSecrets } from "../../../src/runs/webhooks/signing-secrets.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { HandClock } from "../../support/clocks.ts";
-import { testDatabases } from "../../support/databases.ts";
-import type { TestDatabase } from "../../support/databases.ts";
+import { type TestDatabase, testDatabases } from "../../support/databases.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 

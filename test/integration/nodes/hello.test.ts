@@ -1,8 +1,7 @@
 import { expect } from "vitest";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { answering, ask, NodeTalk, PeerFailure } from "../../../src/nodes/talk.ts";
-import { testAuthority, testNode } from "../../support/nodes/hop.ts";
-import type { TestNode } from "../../support/nodes/hop.ts";
+import { testAuthority, type TestNode, testNode } from "../../support/nodes/hop.ts";
 import { verifies } from "../../verifies.ts";
 
 /** Has a node answer as those of an installation do. */

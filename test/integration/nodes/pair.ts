@@ -5,8 +5,7 @@ import path from "node:path";
 import { afterAll } from "vitest";
 import { winnerOf } from "../../../src/nodes/rendezvous.ts";
 import { testDatabases } from "../../support/databases.ts";
-import { WITHOUT_WALLS } from "../../support/service.ts";
-import type { TestApp, TestService } from "../../support/service.ts";
+import { type TestApp, type TestService, WITHOUT_WALLS } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 

@@ -1,8 +1,6 @@
 import { once } from "node:events";
-import { Agent, request as httpRequest } from "node:http";
-import type { IncomingMessage, ServerResponse } from "node:http";
-import { connect, createServer } from "node:net";
-import type { AddressInfo, Socket } from "node:net";
+import { Agent, type IncomingMessage, request as httpRequest, type ServerResponse } from "node:http";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { buffer, text } from "node:stream/consumers";
 import { expect, onTestFinished } from "vitest";
 import { CLOSE, payloadOf, readFrameHead } from "../../../src/kit/websocket/lane.ts";

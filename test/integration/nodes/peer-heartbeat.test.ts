@@ -1,6 +1,5 @@
 import { once } from "node:events";
-import { request as httpRequest } from "node:http";
-import type { IncomingMessage } from "node:http";
+import { type IncomingMessage, request as httpRequest } from "node:http";
 import { buffer } from "node:stream/consumers";
 import { setImmediate as settled } from "node:timers/promises";
 import { expect, onTestFinished } from "vitest";

@@ -1,7 +1,6 @@
 import { X509Certificate, randomBytes } from "node:crypto";
 import { connect as connectPlain } from "node:net";
-import { connect } from "node:tls";
-import type { ConnectionOptions, TLSSocket } from "node:tls";
+import { connect, type ConnectionOptions, type TLSSocket } from "node:tls";
 import { buffer } from "node:stream/consumers";
 import { describe, expect, onTestFinished } from "vitest";
 import { systemClock } from "../../../src/kit/clock.ts";
@@ -10,13 +9,11 @@ import { Seal } from "../../../src/kit/seal.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import { Authority } from "../../../src/nodes/authority.ts";
 import { ask, PeerFailure } from "../../../src/nodes/talk.ts";
-import { PeerListener } from "../../../src/nodes/peer-listener.ts";
-import type { FromPeer } from "../../../src/nodes/peer-listener.ts";
+import { type FromPeer, PeerListener } from "../../../src/nodes/peer-listener.ts";
 import { Peers } from "../../../src/nodes/peers.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { testAuthority, testHop, testNode } from "../../support/nodes/hop.ts";
-import type { TestNode } from "../../support/nodes/hop.ts";
+import { testAuthority, testHop, type TestNode, testNode } from "../../support/nodes/hop.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 

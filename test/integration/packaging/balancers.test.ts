@@ -1,8 +1,7 @@
 import { randomInt } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { expect, onTestFinished } from "vitest";
-import type { TestContext } from "vitest";
+import { expect, onTestFinished, type TestContext } from "vitest";
 import { Command, run, scratchDirectory } from "../../support/command-line.ts";
 import { testService } from "../../support/service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";

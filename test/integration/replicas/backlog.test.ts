@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { testPool } from "../../support/pool.ts";
-import type { TestPool } from "../../support/pool.ts";
+import { testPool, type TestPool } from "../../support/pool.ts";
 import { until } from "../../support/until.ts";
 
 const MAIN = `

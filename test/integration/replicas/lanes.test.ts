@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import type { Lane } from "../../../src/replicas/slots/capacity.ts";
-import { testPool } from "../../support/pool.ts";
-import type { TestCall, TestPool } from "../../support/pool.ts";
+import { type TestCall, testPool, type TestPool } from "../../support/pool.ts";
 import { until } from "../../support/until.ts";
 
 const MAIN = `

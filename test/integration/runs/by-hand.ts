@@ -18,8 +18,7 @@ import type { RunRequest } from "../../../src/runs/live-run.ts";
 import type { RunTarget } from "../../../src/replicas/pool.ts";
 import { PartReader, PartWriter } from "../../../src/runs/transcript-parts.ts";
 import { Submitter } from "../../../src/runs/submit.ts";
-import { openStore } from "../../../src/store/store.ts";
-import type { Store } from "../../../src/store/store.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 
 /** The time of all parts; what would be tried again in a second is, when a test skips that. */

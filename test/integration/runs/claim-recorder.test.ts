@@ -5,8 +5,7 @@ import type { Chunk } from "../../../src/replicas/call.ts";
 import type { FinishedClaim } from "../../../src/store/runs/final-runs.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { until } from "../../support/until.ts";
-import { CLOCK, partsByHand } from "./by-hand.ts";
-import type { ByHand } from "./by-hand.ts";
+import { type ByHand, CLOCK, partsByHand } from "./by-hand.ts";
 
 const byHand = partsByHand();
 const DIED: Outcome = { kind: "died", detail: "exit code 1" };

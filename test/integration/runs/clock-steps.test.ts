@@ -1,8 +1,7 @@
 import { expect } from "vitest";
 import { RUN_AHEAD_MS, uuidBytes } from "../../../src/kit/ids.ts";
 import { SettableClock } from "../../support/clocks.ts";
-import { WITHOUT_WALLS, testService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { type TestService, testService, WITHOUT_WALLS } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 import { ended, submit } from "../async/site.ts";
 

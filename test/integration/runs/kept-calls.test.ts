@@ -6,8 +6,7 @@ import { Journal } from "../../../src/runs/journal.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import type { Payload } from "../../../src/model/run.ts";
 import { until } from "../../support/until.ts";
-import { CLOCK, partsByHand } from "./by-hand.ts";
-import type { ByHand } from "./by-hand.ts";
+import { type ByHand, CLOCK, partsByHand } from "./by-hand.ts";
 
 const byHand = partsByHand();
 const MOST = 64 * 1024;

@@ -1,6 +1,5 @@
 import { once } from "node:events";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { expect, onTestFinished } from "vitest";
 import { checkServer, checkStart } from "../../../src/replicas/server/checks.ts";
 import { systemClock } from "../../../src/kit/clock.ts";

@@ -1,10 +1,8 @@
 import { once } from "node:events";
-import { get } from "node:http";
-import type { IncomingMessage } from "node:http";
+import { get, type IncomingMessage } from "node:http";
 import { describe, expect } from "vitest";
 import { WebSocket as Client } from "ws";
-import type { TestService } from "../../support/service.ts";
-import { testService } from "../../support/service.ts";
+import { type TestService, testService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { socketApp } from "../../support/servers/socket-app.ts";
 import { until } from "../../support/until.ts";

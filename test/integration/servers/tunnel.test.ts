@@ -1,9 +1,7 @@
 import { once } from "node:events";
-import { createServer, connect } from "node:net";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { expect, onTestFinished } from "vitest";
-import { Tunnel } from "../../../src/kit/websocket/tunnel.ts";
-import type { TunnelLimits } from "../../../src/kit/websocket/tunnel.ts";
+import { Tunnel, type TunnelLimits } from "../../../src/kit/websocket/tunnel.ts";
 import { Tunnels } from "../../../src/gateway/proxy/socket-route.ts";
 import { payloadOf, readFrameHead } from "../../../src/kit/websocket/lane.ts";
 import { HandClock } from "../../support/clocks.ts";

@@ -3,8 +3,7 @@ import { SmtpMailer } from "../../../src/identity/mailer.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { Tail } from "../../support/explain.ts";
-import { MailServer } from "../../support/mail-server.ts";
-import type { MailServerOptions } from "../../support/mail-server.ts";
+import { MailServer, type MailServerOptions } from "../../support/mail-server.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 

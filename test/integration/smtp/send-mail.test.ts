@@ -1,9 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { SmtpError, readMailServer, readSender, sendMail } from "../../../src/kit/smtp.ts";
-import type { Mail } from "../../../src/kit/smtp.ts";
+import { type Mail, readMailServer, readSender, sendMail, SmtpError } from "../../../src/kit/smtp.ts";
 import { MAIL_CERTIFICATE, OTHER_CERTIFICATE } from "../../support/mail-certificate.ts";
-import { MailServer } from "../../support/mail-server.ts";
-import type { MailServerOptions } from "../../support/mail-server.ts";
+import { MailServer, type MailServerOptions } from "../../support/mail-server.ts";
 import { verifies } from "../../verifies.ts";
 
 const LOGIN = { user: "millrace", password: "pa:ss@wörd/%" };

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, afterAll, expect, test } from "vitest";
-import { openStore } from "../../../src/store/store.ts";
-import type { Store } from "../../../src/store/store.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { signOfLife } from "../../support/leases.ts";
 import { queuedRun, samplePayload } from "../../support/sample-run.ts";

@@ -3,8 +3,7 @@ import { uuidv7 } from "../../support/ids.ts";
 import type { AppConfig } from "../../../src/model/app-config.ts";
 import { BUILD_STATUSES, canBuildMove, isFinalBuild } from "../../../src/model/build.ts";
 import type { BuildLine, BuildStatus } from "../../../src/model/build.ts";
-import { openStore } from "../../../src/store/store.ts";
-import type { Store } from "../../../src/store/store.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 
 const databases = testDatabases();

@@ -2,10 +2,8 @@ import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
 import type { FinishedClaim } from "../../../src/store/runs/final-runs.ts";
-import { openStore } from "../../../src/store/store.ts";
-import type { Store } from "../../../src/store/store.ts";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import type { TestDatabase } from "../../support/databases.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
+import { DATABASE_KINDS, type TestDatabase, testDatabases } from "../../support/databases.ts";
 import { signOfLife } from "../../support/leases.ts";
 import { queuedRun, sampleDelivery, samplePayload } from "../../support/sample-run.ts";
 

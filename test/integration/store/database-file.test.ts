@@ -1,8 +1,7 @@
 import { copyFileSync, renameSync } from "node:fs";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { openStore } from "../../../src/store/store.ts";
-import type { Store } from "../../../src/store/store.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { flipPage, leafPages } from "../../support/flip-page.ts";
 import { verifies } from "../../verifies.ts";

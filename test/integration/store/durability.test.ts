@@ -2,11 +2,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { openStore } from "../../../src/store/store.ts";
-import type { Store } from "../../../src/store/store.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
 import { testProgram } from "../../support/command-line.ts";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import type { TestDatabase } from "../../support/databases.ts";
+import { DATABASE_KINDS, type TestDatabase, testDatabases } from "../../support/databases.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();

@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { uuidText } from "../../../src/kit/ids.ts";
 import type { Run } from "../../../src/model/run.ts";
-import type { EndedRun } from "../../../src/store/runs/ended-runs.ts";
+import { type EndedRun, packEnded } from "../../../src/store/runs/ended-runs.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { openOneThreadStore } from "../../support/one-thread-store.ts";
 import { insertForwarded } from "../../support/forwarded-runs.ts";

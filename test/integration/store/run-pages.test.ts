@@ -1,11 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { UuidSource } from "../../../src/kit/ids.ts";
 import { uuidv7 } from "../../support/ids.ts";
-import type { Run } from "../../../src/model/run.ts";
-import { RUN_STATES } from "../../../src/model/run.ts";
+import { type Run, RUN_STATES } from "../../../src/model/run.ts";
 import type { RunFilter } from "../../../src/store/runs/run-pages.ts";
-import { openStore } from "../../../src/store/store.ts";
-import type { Store } from "../../../src/store/store.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
 import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleEnd, sampleRun } from "../../support/sample-run.ts";

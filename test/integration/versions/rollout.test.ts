@@ -1,8 +1,7 @@
 import { expect } from "vitest";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { NEVER, app, catalogSites } from "./site.ts";
-import type { CatalogSite } from "./site.ts";
+import { app, type CatalogSite, catalogSites, NEVER } from "./site.ts";
 
 const sites = catalogSites();
 

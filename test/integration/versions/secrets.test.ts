@@ -3,8 +3,7 @@ import { expect } from "vitest";
 import { WHOLE_PROJECT } from "../../../src/apps/secrets.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { app, catalogSites } from "./site.ts";
-import type { CatalogSite } from "./site.ts";
+import { app, type CatalogSite, catalogSites } from "./site.ts";
 
 const sites = catalogSites();
 

@@ -3,8 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync 
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
-import { Catalog } from "../../../src/apps/catalog.ts";
-import type { Candidate, LiveApp } from "../../../src/apps/catalog.ts";
+import { type Candidate, Catalog, type LiveApp } from "../../../src/apps/catalog.ts";
 import { Secrets } from "../../../src/apps/secrets.ts";
 import { loadAppConfig } from "../../../src/config/app-config.ts";
 import { artifactFolder, artifactId } from "../../../src/host/data-folders.ts";
@@ -19,12 +18,10 @@ import type { Pool } from "../../../src/replicas/pool.ts";
 import { processEngine } from "../../../src/engines/local/engine.ts";
 import { Ports } from "../../../src/engines/server/ports.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
-import { openStore } from "../../../src/store/store.ts";
-import type { Store } from "../../../src/store/store.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { assertNothingLeft, processesIn } from "../../support/leak-check.ts";
-import { CPUS, writeApp } from "../../support/service.ts";
-import type { TestApp } from "../../support/service.ts";
+import { CPUS, type TestApp, writeApp } from "../../support/service.ts";
 
 /** Every version of it says which it is, and waits for a file where it is asked to. */
 export const app = (version: string, toml = "", more = ""): TestApp => ({

@@ -2,8 +2,7 @@ import { expect, test } from "vitest";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { app, callOn, catalogSites, valueOf } from "./site.ts";
-import type { CatalogSite } from "./site.ts";
+import { app, callOn, type CatalogSite, catalogSites, valueOf } from "./site.ts";
 
 const sites = catalogSites();
 

@@ -4,10 +4,8 @@ import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { probeLevels } from "../../../src/host/walls/probes.ts";
-import { highestLevel } from "../../../src/host/walls/walls.ts";
-import type { Offer } from "../../../src/host/walls/walls.ts";
-import { testService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { highestLevel, type Offer } from "../../../src/host/walls/walls.ts";
+import { type TestService, testService } from "../../support/service.ts";
 import { FIRST_USER, pythonOffering, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 

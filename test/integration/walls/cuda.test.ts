@@ -5,8 +5,7 @@ import { expect } from "vitest";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
 import type { WallLevel } from "../../../src/host/walls/walls.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
-import { runAltered, temporaryFolder } from "../../support/walls/altered-host.ts";
-import type { Altered } from "../../support/walls/altered-host.ts";
+import { type Altered, runAltered, temporaryFolder } from "../../support/walls/altered-host.ts";
 import { FIRST_USER, requireJudged } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -1,10 +1,8 @@
 import { createServer } from "node:http";
-import { createServer as createTcpServer } from "node:net";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { AddressRanges } from "../../../src/kit/ip-addresses.ts";
-import { Sender } from "../../../src/runs/webhooks/sender.ts";
-import type { Answer, Resolve } from "../../../src/runs/webhooks/sender.ts";
+import { type Answer, type Resolve, Sender } from "../../../src/runs/webhooks/sender.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
 import { MODES, WebhookTarget } from "../../support/webhook-target.ts";

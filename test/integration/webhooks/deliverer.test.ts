@@ -1,16 +1,14 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { describe, expect, test } from "vitest";
-import type { Clock } from "../../../src/kit/clock.ts";
+import { type Clock, steady } from "../../../src/kit/clock.ts";
 import { Seal } from "../../../src/kit/seal.ts";
-import { steady } from "../../../src/kit/clock.ts";
 import { HOST_LIMITS, Waiting } from "../../../src/runs/webhooks/queueing.ts";
 import { SigningSecrets } from "../../../src/runs/webhooks/signing-secrets.ts";
 import { triedKinds } from "../../support/databases.ts";
 import { outboxes } from "../../support/outbox.ts";
 import { until } from "../../support/until.ts";
-import { MODES, WebhookTarget } from "../../support/webhook-target.ts";
-import type { Received } from "../../support/webhook-target.ts";
+import { MODES, type Received, WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
 
 const outbox = outboxes();

@@ -1,10 +1,8 @@
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { AddressRanges } from "../../../src/kit/ip-addresses.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
-import { nameResolver, Sender } from "../../../src/runs/webhooks/sender.ts";
-import type { Resolve } from "../../../src/runs/webhooks/sender.ts";
+import { nameResolver, type Resolve, Sender } from "../../../src/runs/webhooks/sender.ts";
 import { FORBIDDEN_URLS } from "../../support/forbidden-urls.ts";
 import { NameServer } from "../../support/name-server.ts";
 import { until } from "../../support/until.ts";

@@ -2,8 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { Command, MILLRACE, run } from "../../support/command-line.ts";
 import { AddressRanges } from "../../../src/kit/ip-addresses.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
-import { Sender } from "../../../src/runs/webhooks/sender.ts";
-import type { Answer } from "../../../src/runs/webhooks/sender.ts";
+import { type Answer, Sender } from "../../../src/runs/webhooks/sender.ts";
 import { callerSignature, newSecret, standardSignature } from "../../../src/runs/webhooks/signing-secrets.ts";
 import { until } from "../../support/until.ts";
 

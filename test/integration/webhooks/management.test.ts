@@ -10,8 +10,7 @@ import { createListener } from "../../../src/management/api/listener.ts";
 import type { ManagementParts } from "../../../src/management/parts.ts";
 import { mount } from "../../../src/management/api/mount.ts";
 import { deliveryOperations, webhookSecretOperations } from "../../../src/management/projects/webhooks.ts";
-import { outboxes } from "../../support/outbox.ts";
-import type { Outbox } from "../../support/outbox.ts";
+import { type Outbox, outboxes } from "../../support/outbox.ts";
 import { MODES, WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -3,8 +3,7 @@ import { expect, test } from "vitest";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 import type { Answer } from "../../support/service.ts";
-import { MODES, WebhookTarget } from "../../support/webhook-target.ts";
-import type { Received } from "../../support/webhook-target.ts";
+import { MODES, type Received, WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
 import { MAIN as ASYNC_MAIN, ONE, ledger, letGo, submit } from "../async/site.ts";
 

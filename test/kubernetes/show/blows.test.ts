@@ -8,8 +8,7 @@ import { TEST_CLUSTER } from "../../support/kubernetes/real-cluster.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { echoMain } from "./load.ts";
-import { openSite, strike } from "./site.ts";
-import type { Site } from "./site.ts";
+import { openSite, type Site, strike } from "./site.ts";
 
 const databases = testDatabases();
 

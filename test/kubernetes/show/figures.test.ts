@@ -1,10 +1,8 @@
 import { describe, expect } from "vitest";
 import { testDatabases } from "../../support/databases.ts";
 import { podService } from "../../support/kubernetes/pod-service.ts";
-import { CallHome, TEST_CLUSTER } from "../../support/kubernetes/real-cluster.ts";
-import type { TestNamespace } from "../../support/kubernetes/real-cluster.ts";
-import { WITHOUT_WALLS, testService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { CallHome, TEST_CLUSTER, type TestNamespace } from "../../support/kubernetes/real-cluster.ts";
+import { type TestService, testService, WITHOUT_WALLS } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -1,10 +1,8 @@
 import { describe, expect } from "vitest";
 import { testDatabases } from "../../support/databases.ts";
 import { giveImage, machinesOf, mayKill } from "../../support/kubernetes/control-plane.ts";
-import { podService } from "../../support/kubernetes/pod-service.ts";
-import type { PodService } from "../../support/kubernetes/pod-service.ts";
-import { TEST_CLUSTER } from "../../support/kubernetes/real-cluster.ts";
-import type { TestNamespace } from "../../support/kubernetes/real-cluster.ts";
+import { podService, type PodService } from "../../support/kubernetes/pod-service.ts";
+import { TEST_CLUSTER, type TestNamespace } from "../../support/kubernetes/real-cluster.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 

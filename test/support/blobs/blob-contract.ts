@@ -1,7 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { expect } from "vitest";
-import { BlobMissing } from "../../../src/blobs/blob-store.ts";
-import type { BlobStore, StoredBlob } from "../../../src/blobs/blob-store.ts";
+import { BlobMissing, type BlobStore, type StoredBlob } from "../../../src/blobs/blob-store.ts";
 
 /** The SHA-256 of bytes. */
 export function hashOf(bytes: Uint8Array): string {

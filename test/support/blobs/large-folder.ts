@@ -5,8 +5,7 @@ import path from "node:path";
 import { onTestFinished } from "vitest";
 import { DirectoryBlobs } from "../../../src/blobs/directory-blobs.ts";
 import { createLog } from "../../../src/kit/log.ts";
-import { LargePayloads } from "../../../src/runs/large-payloads.ts";
-import type { LargePayloadsParts } from "../../../src/runs/large-payloads.ts";
+import { LargePayloads, type LargePayloadsParts } from "../../../src/runs/large-payloads.ts";
 
 /** A folder for large payloads, which may be away for a while, as a share that is not mounted. */
 export async function largeFolder() {

@@ -1,10 +1,8 @@
-import { createServer } from "node:http";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { onTestFinished } from "vitest";
-import type { Clock } from "../../../src/kit/clock.ts";
-import { systemClock } from "../../../src/kit/clock.ts";
+import { type Clock, systemClock } from "../../../src/kit/clock.ts";
 import type { S3Address } from "../../../src/blobs/s3/s3-client.ts";
 
 /** A request that came, with its body. */

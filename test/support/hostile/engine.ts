@@ -1,11 +1,9 @@
-import { fork } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { Engine, Exit } from "../../../src/engines/engine.ts";
 import { processEngine } from "../../../src/engines/local/engine.ts";
 import type { ProcessHost } from "../../../src/engines/local/host.ts";
-import { spawnPython } from "../../../src/engines/local/spawn.ts";
-import type { ProcessStart, Spawn } from "../../../src/engines/local/spawn.ts";
+import { type ProcessStart, type Spawn, spawnPython } from "../../../src/engines/local/spawn.ts";
 import type { FromPeer, ToPeer } from "./orders.ts";
 
 const PEER = fileURLToPath(new URL("./peer.ts", import.meta.url));

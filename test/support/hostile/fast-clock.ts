@@ -1,5 +1,4 @@
-import { systemClock } from "../../../src/kit/clock.ts";
-import type { Clock } from "../../../src/kit/clock.ts";
+import { type Clock, systemClock } from "../../../src/kit/clock.ts";
 
 /** A clock by which every wait is so many times shorter: a hostile app is made to wait before each new start. */
 export function fastClock(times: number): Clock {

@@ -1,11 +1,9 @@
 // A process that plays any number of hostile replicas and templates, each by its seed: `service.ts` starts it.
-import { connect } from "node:net";
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { FRAME } from "../../../src/replicas/frames.ts";
 import type { ConnectionKind } from "../../../src/engines/home.ts";
 import { anyFrames } from "../any-frames.ts";
-import { answer, askedBack, opening, pinged } from "./cases.ts";
-import type { HostileTickets, Plan, Step } from "./cases.ts";
+import { answer, askedBack, type HostileTickets, opening, pinged, type Plan, type Step } from "./cases.ts";
 import { frame } from "./mutate.ts";
 import type { FromPeer, ToPeer } from "./orders.ts";
 import { Random } from "./random.ts";

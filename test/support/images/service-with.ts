@@ -5,8 +5,7 @@ import { onTestFinished } from "vitest";
 import { Containers } from "../../../src/host/containers/containers.ts";
 import type { ContainerTool } from "../../../src/host/containers/container-tool.ts";
 import { DeploySite } from "../../integration/deploys/site.ts";
-import { testService } from "../service.ts";
-import type { TestService } from "../service.ts";
+import { type TestService, testService } from "../service.ts";
 import { makeZip } from "../zip-maker.ts";
 import { BASE_IMAGE } from "./base-image.ts";
 

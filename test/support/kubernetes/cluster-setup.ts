@@ -7,8 +7,7 @@ import { compileBytecode, makeImage, makeWorkerImage } from "../../../scripts/wo
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { fill } from "../images/base-image.ts";
 import { STAND_IN } from "./stand-in.ts";
-import { prepareRegistry, serveRegistry } from "./test-registry.ts";
-import type { RegistryFolder, TestRegistry } from "./test-registry.ts";
+import { prepareRegistry, type RegistryFolder, serveRegistry, type TestRegistry } from "./test-registry.ts";
 
 /** A real cluster that tests may use. */
 export type TestCluster = {

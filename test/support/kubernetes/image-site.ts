@@ -1,7 +1,6 @@
 import { DeploySite } from "../../integration/deploys/site.ts";
 import type { testDatabases } from "../databases.ts";
-import { testService } from "../service.ts";
-import type { TestService } from "../service.ts";
+import { type TestService, testService } from "../service.ts";
 import { makeZip } from "../zip-maker.ts";
 import { podFlags } from "./pod-service.ts";
 import { TEST_CLUSTER, TestNamespace } from "./real-cluster.ts";

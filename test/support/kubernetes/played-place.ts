@@ -6,8 +6,7 @@ import { KubernetesPlace } from "../../../src/engines/kubernetes/place.ts";
 import type { PlacedSeat } from "../../../src/engines/agent/seat-place.ts";
 import { SkippingClock } from "../clocks.ts";
 import { until } from "../until.ts";
-import { PlayedApi } from "./played-api.ts";
-import type { Asked } from "./played-api.ts";
+import { type Asked, PlayedApi } from "./played-api.ts";
 import { WORKLOAD, kubernetesSettings, orderFor } from "./sample.ts";
 
 /** Which of those seats somebody has, or may still take over. */

@@ -1,10 +1,8 @@
 import { once } from "node:events";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import type { testDatabases } from "../databases.ts";
 import { INTERNALS, envOf } from "../../../src/config/setting-keys.ts";
-import { testService } from "../service.ts";
-import type { TestApp, TestService } from "../service.ts";
+import { type TestApp, type TestService, testService } from "../service.ts";
 import { internals } from "../test-settings.ts";
 import { TestNamespace } from "./real-cluster.ts";
 

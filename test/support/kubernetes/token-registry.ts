@@ -7,8 +7,7 @@ import path from "node:path";
 import { onTestFinished } from "vitest";
 import { freePort } from "../free-port.ts";
 import { until } from "../until.ts";
-import { spawnRegistry } from "./test-registry.ts";
-import type { TestRegistry } from "./test-registry.ts";
+import { spawnRegistry, type TestRegistry } from "./test-registry.ts";
 
 const SERVICE = "registry";
 const ISSUER = "test";

@@ -8,12 +8,9 @@ import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import { Authority } from "../../../src/nodes/authority.ts";
-import { HeldBytes, Peers } from "../../../src/nodes/peers.ts";
-import { ForwardedRequest } from "../../../src/nodes/forward/forwarded-request.ts";
-import type { ForwardResult } from "../../../src/nodes/forward/forwarded-request.ts";
-import { PeerListener } from "../../../src/nodes/peer-listener.ts";
-import type { FromPeer, PeerRoutes } from "../../../src/nodes/peer-listener.ts";
-import type { Peer } from "../../../src/nodes/peers.ts";
+import { HeldBytes, type Peer, Peers } from "../../../src/nodes/peers.ts";
+import { ForwardedRequest, type ForwardResult } from "../../../src/nodes/forward/forwarded-request.ts";
+import { type FromPeer, PeerListener, type PeerRoutes } from "../../../src/nodes/peer-listener.ts";
 
 export type Handler = (request: IncomingMessage, response: ServerResponse, from: FromPeer | null) => void;
 

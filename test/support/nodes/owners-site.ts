@@ -1,6 +1,5 @@
 import { setImmediate as settled } from "node:timers/promises";
-import { NodeWorld } from "../../../bench/node-world.ts";
-import type { WorldStore } from "../../../bench/node-world.ts";
+import { NodeWorld, type WorldStore } from "../../../bench/node-world.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import type { ServiceNode } from "../../../src/model/node.ts";

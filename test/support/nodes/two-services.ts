@@ -8,10 +8,8 @@ import type { Locator } from "../../../src/nodes/forward/app-locator.ts";
 import type { AppLocation } from "../../../src/nodes/owners.ts";
 import type { ForwardResult } from "../../../src/nodes/forward/forwarded-request.ts";
 import type { Peer } from "../../../src/nodes/peers.ts";
-import { testAuthority, testNode } from "./hop.ts";
-import type { TestNode } from "./hop.ts";
-import { testService } from "../service.ts";
-import type { TestApp, TestService } from "../service.ts";
+import { testAuthority, type TestNode, testNode } from "./hop.ts";
+import { type TestApp, type TestService, testService } from "../service.ts";
 
 /** What a service of a test believes about where apps are; the test says so. */
 class Beliefs implements Locator {

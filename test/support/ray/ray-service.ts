@@ -1,7 +1,6 @@
 import { onTestFinished } from "vitest";
 import type { testDatabases } from "../databases.ts";
-import { testService } from "../service.ts";
-import type { TestApp, TestService } from "../service.ts";
+import { type TestApp, type TestService, testService } from "../service.ts";
 import { until } from "../until.ts";
 import type { RayCluster } from "./ray-cluster.ts";
 

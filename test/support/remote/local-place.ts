@@ -1,11 +1,9 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import type { ImageBuilds } from "../../../src/engines/build-seats.ts";
-import type { ChildProcess } from "node:child_process";
 import path from "node:path";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
-import { describeExit } from "../../../src/engines/engine.ts";
+import { describeExit, type Exit, type Workload } from "../../../src/engines/engine.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
-import type { Exit, Workload } from "../../../src/engines/engine.ts";
 import type {
   AdoptedSeat,
   PlacedSeat,

@@ -1,5 +1,4 @@
-import { spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, rmSync } from "node:fs";
 import { copyFile, mkdir, mkdtemp } from "node:fs/promises";
@@ -12,8 +11,7 @@ import { openStore } from "../../../src/store/store.ts";
 import type { TestDatabase, testDatabases } from "../databases.ts";
 import { plainEnvironment, testProgram } from "../command-line.ts";
 import { freePort } from "../free-port.ts";
-import { writeApp } from "../service.ts";
-import type { TestApp } from "../service.ts";
+import { type TestApp, writeApp } from "../service.ts";
 import { until } from "../until.ts";
 import { seatFolder } from "./remote-service.ts";
 import type { SeatServiceOrder } from "./seat-service.ts";

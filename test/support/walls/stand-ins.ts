@@ -1,8 +1,7 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { createServer } from "node:net";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import path from "node:path";
 import { onTestFinished } from "vitest";
 import { REPOSITORY } from "../source-files.ts";

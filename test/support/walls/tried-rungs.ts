@@ -1,7 +1,5 @@
-import { WALL_LEVELS } from "../../../src/host/walls/walls.ts";
-import type { WallLevel } from "../../../src/host/walls/walls.ts";
-import { WHOSE } from "./kept-storage.ts";
-import type { Whose } from "./kept-storage.ts";
+import { WALL_LEVELS, type WallLevel } from "../../../src/host/walls/walls.ts";
+import { type Whose, WHOSE } from "./kept-storage.ts";
 
 const isWhole = process.env["MILLRACE_WALLS_WHOLE"] === "true";
 const isRoot = process.getuid?.() === 0;

@@ -1,12 +1,10 @@
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { onTestFinished } from "vitest";
-import type { TestContext } from "vitest";
+import { onTestFinished, type TestContext } from "vitest";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { probeNetwork, probeLevels } from "../../../src/host/walls/probes.ts";
-import { WALL_LEVELS } from "../../../src/host/walls/walls.ts";
-import type { Offer, WallLevel } from "../../../src/host/walls/walls.ts";
+import { type Offer, WALL_LEVELS, type WallLevel } from "../../../src/host/walls/walls.ts";
 import { parentOf } from "../process-tree.ts";
 
 /** One that projects may have. */

@@ -1,12 +1,11 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
-import { WITHOUT_WALLS } from "../../support/service.ts";
+import { type TestService, WITHOUT_WALLS } from "../../support/service.ts";
 import { uuidv7 } from "../../support/ids.ts";
 import type { AcceptedRun } from "../../../src/store/runs/accepted-runs.ts";
 import { testDatabases, triedKinds } from "../../support/databases.ts";
 import { sampleRun } from "../../support/sample-run.ts";
-import type { TestService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";

@@ -4,11 +4,9 @@ import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
 import { TarWriter } from "../../../src/kit/tar/archive.ts";
 import { MILLRACE, installed, run, scratchDirectory } from "../../support/command-line.ts";
-import { testDatabases, triedKinds } from "../../support/databases.ts";
-import type { TestDatabase } from "../../support/databases.ts";
+import { type TestDatabase, testDatabases, triedKinds } from "../../support/databases.ts";
 import { KillableService } from "../../support/killable-service.ts";
-import { testService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { type TestService, testService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 import { millrace, modeOf } from "../../integration/backup/saved.ts";
 

@@ -1,10 +1,8 @@
 import { once } from "node:events";
-import { createServer } from "node:http";
-import type { RequestListener } from "node:http";
+import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
-import { measureDispatch } from "../../../bench/async-dispatch.ts";
-import type { DispatchResult } from "../../../bench/async-dispatch.ts";
+import { type DispatchResult, measureDispatch } from "../../../bench/async-dispatch.ts";
 
 async function dispatchOn(answer: RequestListener, runs: number): Promise<DispatchResult> {
   const server = createServer(answer).listen(0, "127.0.0.1");

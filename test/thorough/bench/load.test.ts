@@ -1,11 +1,9 @@
 import { once } from "node:events";
-import { createServer } from "node:http";
-import type { RequestListener } from "node:http";
+import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, expect, test } from "vitest";
 import { startLoadGenerator } from "../../../bench/load-client.ts";
-import { problemOf } from "../../../bench/load-job.ts";
-import type { LoadResult } from "../../../bench/load-job.ts";
+import { type LoadResult, problemOf } from "../../../bench/load-job.ts";
 import { stopAll } from "../../../bench/processes.ts";
 
 afterAll(stopAll);

@@ -1,13 +1,11 @@
 import { once } from "node:events";
-import { createServer } from "node:http";
-import type { RequestListener, ServerResponse } from "node:http";
+import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { gzipSync } from "node:zlib";
 import { buildRequest } from "../../../bench/load-job.ts";
 import { stopAll } from "../../../bench/processes.ts";
-import { startStreamClient } from "../../../bench/stream-client.ts";
-import type { StreamPressure, StreamRound } from "../../../bench/stream-client.ts";
+import { startStreamClient, type StreamPressure, type StreamRound } from "../../../bench/stream-client.ts";
 import type { StreamJob } from "../../../bench/stream-job.ts";
 import { StreamReading } from "../../../bench/stream-reading.ts";
 import { SkippingClock } from "../../support/clocks.ts";

@@ -3,11 +3,9 @@ import { copyFile, mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import type { Interpreter } from "../../../src/host/interpreter.ts";
-import { findInterpreter } from "../../../src/host/interpreter.ts";
+import { findInterpreter, type Interpreter } from "../../../src/host/interpreter.ts";
 import { verifies } from "../../verifies.ts";
-import { buildPlace, evaluate, servicePython } from "../../integration/builds/site.ts";
-import type { BuildPlace } from "../../integration/builds/site.ts";
+import { type BuildPlace, buildPlace, evaluate, servicePython } from "../../integration/builds/site.ts";
 import { GREETING, testIndex, writeWheels } from "../../integration/builds/wheels.ts";
 
 describe("a Python without pip and ensurepip", () => {

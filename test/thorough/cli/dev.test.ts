@@ -2,8 +2,7 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileS
 import path from "node:path";
 import { expect, test } from "vitest";
 import { runtimeDir } from "../../../src/kit/runtime-dir.ts";
-import { run } from "../../support/command-line.ts";
-import type { Command } from "../../support/command-line.ts";
+import { type Command, run } from "../../support/command-line.ts";
 import { serverApp } from "../../support/servers/server-app.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";

@@ -1,7 +1,6 @@
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
-import { CASES, expectFailure } from "../../integration/cli/asking-commands.ts";
-import type { Ended } from "../../integration/cli/asking-commands.ts";
+import { CASES, type Ended, expectFailure } from "../../integration/cli/asking-commands.ts";
 import { Client } from "../../integration/cli/client.ts";
 
 const shared = sharedService({ hello: { main: "def run():\n    return 'hello'\n" } });

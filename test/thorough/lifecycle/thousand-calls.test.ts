@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect } from "vitest";
-import { serveApps } from "../../support/serve-apps.ts";
-import type { ServedApps } from "../../support/serve-apps.ts";
+import { serveApps, type ServedApps } from "../../support/serve-apps.ts";
 import { verifies } from "../../verifies.ts";
 
 const CALLS = 1_000;

@@ -4,14 +4,11 @@ import { describe, expect, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import type { Store } from "../../../src/store/store.ts";
 import { SkippingClock } from "../../support/clocks.ts";
-import { RawConnection, rawRequest } from "../../support/raw-http.ts";
-import type { RawAnswer } from "../../support/raw-http.ts";
-import { testService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { type RawAnswer, RawConnection, rawRequest } from "../../support/raw-http.ts";
+import { type TestService, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { APPS, LISTENERS, place } from "../../integration/listeners/both.ts";
-import type { Listener } from "../../integration/listeners/both.ts";
+import { APPS, type Listener, LISTENERS, place } from "../../integration/listeners/both.ts";
 
 const LIMITS = { maxConnections: 8, maxConnectionsPerAddress: 3 };
 /** Some of the thousands of addresses that are this machine. */

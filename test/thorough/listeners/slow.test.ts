@@ -5,8 +5,7 @@ import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { LISTENERS, APPS, place } from "../../integration/listeners/both.ts";
-import type { Listener } from "../../integration/listeners/both.ts";
+import { APPS, type Listener, LISTENERS, place } from "../../integration/listeners/both.ts";
 
 const clock = new SkippingClock();
 // What is not slow here arrives in one piece, and within two seconds on any machine.

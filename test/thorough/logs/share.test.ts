@@ -7,10 +7,8 @@ import { LogShare } from "../../../src/apps/logs/log-share.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Sweeper } from "../../../src/runs/sweeper.ts";
-import { openStore } from "../../../src/store/store.ts";
-import type { Store } from "../../../src/store/store.ts";
-import { testDatabases, triedKinds } from "../../support/databases.ts";
-import type { TestDatabase } from "../../support/databases.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
+import { type TestDatabase, testDatabases, triedKinds } from "../../support/databases.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { verifies } from "../../verifies.ts";
 

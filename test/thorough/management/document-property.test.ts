@@ -1,8 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { CALLERS, ManagementSite } from "../../support/management-site.ts";
-import type { Caller, Described } from "../../support/management-site.ts";
+import { type Caller, CALLERS, type Described, ManagementSite } from "../../support/management-site.ts";
 import { anyText, aroundOf, valuesOf } from "../../support/schema-values.ts";
 import { testService } from "../../support/service.ts";
 

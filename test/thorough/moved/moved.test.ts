@@ -4,8 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { Client } from "pg";
 import { describe, expect } from "vitest";
 import { MILLRACE, run } from "../../support/command-line.ts";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import type { TestDatabase } from "../../support/databases.ts";
+import { DATABASE_KINDS, type TestDatabase, testDatabases } from "../../support/databases.ts";
 import { verifies } from "../../verifies.ts";
 import { POLITE, answer, deployPolite, during, scratch } from "../../integration/moved/site.ts";
 

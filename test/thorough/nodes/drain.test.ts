@@ -5,8 +5,7 @@ import { asOwner } from "../../support/as-owner.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { openStream } from "../../support/stream-reader.ts";
-import { testService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { type TestService, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -1,12 +1,10 @@
 import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { expect } from "vitest";
-import type { TestContext } from "vitest";
+import { expect, type TestContext } from "vitest";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { freePort } from "../../support/free-port.ts";
-import { remoteService } from "../../support/remote/remote-service.ts";
-import type { RemoteService } from "../../support/remote/remote-service.ts";
+import { remoteService, type RemoteService } from "../../support/remote/remote-service.ts";
 import { serverApp } from "../../support/servers/server-app.ts";
 import type { TestApp } from "../../support/service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";

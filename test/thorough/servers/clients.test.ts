@@ -1,8 +1,7 @@
 import { execFile, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { promisify } from "node:util";
-import { describe, expect } from "vitest";
-import type { TestContext } from "vitest";
+import { describe, expect, type TestContext } from "vitest";
 import { WebSocket as Client } from "ws";
 import { pythonWith, skipWithoutPackages } from "../../support/pythons.ts";
 import { sharedService } from "../../support/shared-service.ts";

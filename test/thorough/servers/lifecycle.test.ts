@@ -5,8 +5,7 @@ import path from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import { sharedService } from "../../support/shared-service.ts";
 import { serverApp } from "../../support/servers/server-app.ts";
-import { testService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { type TestService, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 

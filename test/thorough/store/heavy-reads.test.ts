@@ -5,10 +5,8 @@ import { AppError } from "../../../src/model/errors.ts";
 import { operationNamed } from "../../../src/store/operations.ts";
 import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { openSession } from "../../../src/store/sqlite/session.ts";
-import { openStore } from "../../../src/store/store.ts";
-import type { Store } from "../../../src/store/store.ts";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import type { TestDatabase } from "../../support/databases.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
+import { DATABASE_KINDS, type TestDatabase, testDatabases } from "../../support/databases.ts";
 import { idAt, sampleEnd, sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -8,8 +8,7 @@ import { checkDatabase } from "../../../src/cli/operator/doctor/data-checks.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { Condition } from "../../../src/kit/concurrency.ts";
 import { until } from "../../support/until.ts";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import type { TestDatabase } from "../../support/databases.ts";
+import { DATABASE_KINDS, type TestDatabase, testDatabases } from "../../support/databases.ts";
 import { EXAMPLE, upgradeToNext } from "../../support/example-migration.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -7,14 +7,12 @@ import { Connections, targetOf } from "../../../src/store/postgres/connections.t
 import { translateError } from "../../../src/store/postgres/errors.ts";
 import { WRITE_LIMITS } from "../../../src/store/postgres/connection-kinds.ts";
 import { openSqlite } from "../../../src/store/sqlite/open.ts";
-import { openStore, storeOn } from "../../../src/store/store.ts";
-import type { Store } from "../../../src/store/store.ts";
+import { openStore, type Store, storeOn } from "../../../src/store/store.ts";
 import { operationNamed } from "../../../src/store/operations.ts";
 import type { Lane } from "../../../src/store/operation.ts";
 import { HandClock, SkippingClock } from "../../support/clocks.ts";
 import { testDatabases } from "../../support/databases.ts";
-import { testService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { type TestService, testService } from "../../support/service.ts";
 import { SilentProxy } from "../../support/silent-proxy.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";

@@ -1,13 +1,11 @@
 import { once } from "node:events";
-import { connect, createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { networkInterfaces } from "node:os";
 import { expect, onTestFinished } from "vitest";
 import { DeployClient } from "../../support/deploy-client.ts";
 import { freePort } from "../../support/free-port.ts";
 import { stubborn } from "../../support/servers/fixed-port.ts";
-import { testService } from "../../support/service.ts";
-import type { TestApp } from "../../support/service.ts";
+import { type TestApp, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
 import { onlyUpTo, requireJudged } from "../../support/walls/walled.ts";

@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import type { StreamRound } from "../../../bench/stream-client.ts";
 import { streamProblemOf } from "../../../bench/stream-job.ts";
-import { PARTS } from "../../../bench/stream-parts.ts";
-import type { PartId } from "../../../bench/stream-parts.ts";
+import { type PartId, PARTS } from "../../../bench/stream-parts.ts";
 import { judgeStream } from "../../../bench/stream-targets.ts";
 import type { PartResult, StreamSubjectResult } from "../../../bench/stream.ts";
 

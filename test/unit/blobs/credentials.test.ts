@@ -4,8 +4,7 @@ import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { Credentials } from "../../../src/blobs/s3/credentials.ts";
 import { HandClock } from "../../support/clocks.ts";
-import { scriptedStore } from "../../support/blobs/scripted-store.ts";
-import type { Play } from "../../support/blobs/scripted-store.ts";
+import { type Play, scriptedStore } from "../../support/blobs/scripted-store.ts";
 import { verifies } from "../../verifies.ts";
 
 const NOBODY = { AWS_EC2_METADATA_DISABLED: "true", HOME: "/nonexistent" };

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { expect } from "vitest";
-import { sign } from "../../../src/blobs/s3/sign.ts";
-import type { Keys, Unsigned } from "../../../src/blobs/s3/sign.ts";
+import { type Keys, sign, type Unsigned } from "../../../src/blobs/s3/sign.ts";
 import { verifies } from "../../verifies.ts";
 
 /** Of AWS's suite of tests for Signature Version 4. */

@@ -1,8 +1,7 @@
 import { createParser } from "eventsource-parser";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { SseParser } from "../../../src/client/sse.ts";
-import type { Message } from "../../../src/client/sse.ts";
+import { type Message, SseParser } from "../../../src/client/sse.ts";
 import { SseBuffer } from "../../../src/runs/sse.ts";
 
 /** What the parser makes of bytes that come in pieces of these lengths, and the rest. */

@@ -1,8 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { RUN_STATES } from "../../../src/model/run.ts";
-import type { RunState } from "../../../src/model/run.ts";
-import { breaches, ownersDuring } from "../../support/cluster/history-rules.ts";
-import type { Event } from "../../support/cluster/history-rules.ts";
+import { RUN_STATES, type RunState } from "../../../src/model/run.ts";
+import { breaches, type Event, ownersDuring } from "../../support/cluster/history-rules.ts";
 import { verifies } from "../../verifies.ts";
 
 const NOTHING = { app: null, owner: null, fence: null, run: null, state: null, before: null, version: null };

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { ALL_THREADS } from "../../../src/engines/engine.ts";
-import type { ThreadVitals, Vitals } from "../../../src/engines/engine.ts";
+import { ALL_THREADS, type ThreadVitals, type Vitals } from "../../../src/engines/engine.ts";
 import { Heartbeat, HEARTBEAT_MS, HeartbeatTimer } from "../../../src/engines/heartbeat.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { verifies } from "../../verifies.ts";

@@ -1,8 +1,7 @@
 import { Socket } from "node:net";
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
-import { LAST_LINES_MS, LogSockets, readLogLines } from "../../../src/engines/log-lines.ts";
-import type { PrintedLine } from "../../../src/engines/log-lines.ts";
+import { LAST_LINES_MS, LogSockets, type PrintedLine, readLogLines } from "../../../src/engines/log-lines.ts";
 import { HeldClock } from "../../support/held-clock.ts";
 
 const PIECE = 64 * 1024;

@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
 import type { Exchange } from "../../../src/gateway/exchange.ts";
 import { AppHosts, RouteFinder } from "../../../src/gateway/find-route.ts";
-import type { HostedApp } from "../../../src/model/names.ts";
+import { type HostedApp, hostLabel } from "../../../src/model/names.ts";
 import { verifies } from "../../verifies.ts";
-import { hostLabel } from "../../../src/model/names.ts";
 
 const APP = { projectId: "p-1", appName: "app" };
 const finder = new RouteFinder({ appHosts: "apps.test", findHosted: async () => [] });

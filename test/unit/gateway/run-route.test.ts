@@ -2,8 +2,7 @@ import { expect } from "vitest";
 import type { Feeds } from "../../../src/gateway/events/feeds.ts";
 import { RunHandler } from "../../../src/gateway/run-route.ts";
 import { AppError } from "../../../src/model/errors.ts";
-import { RunLookup } from "../../../src/runs/lookup.ts";
-import type { LookupParts } from "../../../src/runs/lookup.ts";
+import { type LookupParts, RunLookup } from "../../../src/runs/lookup.ts";
 import { sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
 

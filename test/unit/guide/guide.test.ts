@@ -2,8 +2,7 @@ import { expect, test } from "vitest";
 import { brokenLinks } from "../../../scripts/guide/broken-links.ts";
 import { layOut } from "../../../scripts/guide/layout.ts";
 import { renderPages } from "../../../scripts/guide/render.ts";
-import type { GuideSource } from "../../../scripts/guide/sources.ts";
-import { readSources } from "../../../scripts/guide/sources.ts";
+import { type GuideSource, readSources } from "../../../scripts/guide/sources.ts";
 import { verifies } from "../../verifies.ts";
 
 const pages = renderPages(readSources());

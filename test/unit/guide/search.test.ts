@@ -2,8 +2,7 @@ import { expect, test } from "vitest";
 import { renderPages } from "../../../scripts/guide/render.ts";
 import { searchIndex } from "../../../scripts/guide/search-index.ts";
 import { readSources } from "../../../scripts/guide/sources.ts";
-import { searchGuide } from "../../../web/guide/search.ts";
-import type { IndexedSection } from "../../../web/guide/search.ts";
+import { type IndexedSection, searchGuide } from "../../../web/guide/search.ts";
 import { verifies } from "../../verifies.ts";
 
 const SECTIONS: readonly IndexedSection[] = [

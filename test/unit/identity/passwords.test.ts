@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { Passwords } from "../../../src/identity/passwords.ts";
-import type { Hash } from "../../../src/identity/passwords.ts";
+import { type Hash, Passwords } from "../../../src/identity/passwords.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import { cheapHash } from "../../support/cheap-hashes.ts";

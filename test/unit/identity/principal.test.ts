@@ -1,9 +1,7 @@
 import { expect, test } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
-import { requirePerson, requireRole } from "../../../src/identity/principal.ts";
-import type { Principal } from "../../../src/identity/principal.ts";
-import { ROLES } from "../../../src/model/roles.ts";
-import type { Role } from "../../../src/model/roles.ts";
+import { type Principal, requirePerson, requireRole } from "../../../src/identity/principal.ts";
+import { type Role, ROLES } from "../../../src/model/roles.ts";
 
 const account = (role: Role): Principal => ({
   accountId: "sa-1",

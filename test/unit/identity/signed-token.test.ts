@@ -1,5 +1,4 @@
-import { generateKeyPairSync, sign } from "node:crypto";
-import type { KeyObject } from "node:crypto";
+import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { jwtVerify } from "jose";
 import { expect } from "vitest";
 import type { KeyRing } from "../../../src/identity/key-ring.ts";

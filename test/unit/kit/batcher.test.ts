@@ -1,7 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { Batcher } from "../../../src/kit/batcher.ts";
-import type { BatchLimits } from "../../../src/kit/batcher.ts";
+import { Batcher, type BatchLimits } from "../../../src/kit/batcher.ts";
 import { verifies } from "../../verifies.ts";
 
 /** Notes the batches it is given; each is done when the test says so. */

@@ -1,12 +1,11 @@
 import { EventEmitter, once } from "node:events";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { AddressRanges } from "../../../src/kit/ip-addresses.ts";
 import { ConnectionGate, UnauthenticatedConnections } from "../../../src/kit/listener.ts";
 import type { Doing, Refusal, Visitor } from "../../../src/kit/listener.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { verifies } from "../../verifies.ts";
-import { connect, createServer } from "node:net";
 import { until } from "../../support/until.ts";
 
 /** Enough of a socket: an address and an end. */

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { FunctionSignature, JsonSchema, Parameter } from "../../../src/model/app.ts";
-import { appDocument } from "../../../src/model/app-document.ts";
-import type { AppDocumentInput } from "../../../src/model/app-document.ts";
+import { appDocument, type AppDocumentInput } from "../../../src/model/app-document.ts";
 import { checkerOf, openApiFaults } from "../../support/openapi-faults.ts";
 
 type Json = Record<string, any>; // oxlint-disable-line no-explicit-any

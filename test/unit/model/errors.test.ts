@@ -1,7 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { AppError, errorBody, ERRORS } from "../../../src/model/errors.ts";
-import type { ErrorCode } from "../../../src/model/errors.ts";
+import { AppError, errorBody, type ErrorCode, ERRORS } from "../../../src/model/errors.ts";
 
 const anyCodeUnit = fc.nat({ max: 0xffff }).map((unit) => String.fromCharCode(unit));
 const CODES = Object.keys(ERRORS) as ErrorCode[];

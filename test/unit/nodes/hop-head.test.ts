@@ -1,7 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { expect } from "vitest";
-import { hopHead, takeHop } from "../../../src/nodes/forward/hop-head.ts";
-import type { HopHow } from "../../../src/nodes/forward/hop-head.ts";
+import { hopHead, type HopHow, takeHop } from "../../../src/nodes/forward/hop-head.ts";
 import { verifies } from "../../verifies.ts";
 
 const HOW: HopHow = {

@@ -1,14 +1,12 @@
 import { setImmediate as settled, setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { LEASE_MS, NodeLease, RENEW_MS } from "../../../src/nodes/lease.ts";
-import { MISSING, OwnersSite, STEP_MS } from "../../support/nodes/owners-site.ts";
-import type { OwnersNode } from "../../support/nodes/owners-site.ts";
+import { MISSING, type OwnersNode, OwnersSite, STEP_MS } from "../../support/nodes/owners-site.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { AppError } from "../../../src/model/errors.ts";
-import { Owners } from "../../../src/nodes/owners.ts";
-import type { OwnersParts } from "../../../src/nodes/owners.ts";
+import { Owners, type OwnersParts } from "../../../src/nodes/owners.ts";
 import { HandClock } from "../../support/clocks.ts";
 
 /** Two nodes that know each other, each with its share of the apps. */

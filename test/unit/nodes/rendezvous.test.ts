@@ -1,6 +1,5 @@
 import { expect } from "vitest";
-import { winnerOf } from "../../../src/nodes/rendezvous.ts";
-import type { Candidate } from "../../../src/nodes/rendezvous.ts";
+import { type Candidate, winnerOf } from "../../../src/nodes/rendezvous.ts";
 import { verifies } from "../../verifies.ts";
 
 const APPS = Array.from({ length: 4_000 }, (_, i) => i + 1);

@@ -9,8 +9,7 @@ import type { Lane } from "../../../src/replicas/slots/capacity.ts";
 import { Pool } from "../../../src/replicas/pool.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
-import { HandSeats, handHome } from "./hand-replica.ts";
-import type { HandReplica } from "./hand-replica.ts";
+import { handHome, type HandReplica, HandSeats } from "./hand-replica.ts";
 import { sampleScaling } from "./sample-scaling.ts";
 
 /** A call that a test made; `outcome` is null until its reader knows. */

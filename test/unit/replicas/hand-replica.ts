@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { connect } from "node:net";
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
@@ -9,8 +8,7 @@ import { Condition } from "../../../src/kit/concurrency.ts";
 import type { Call } from "../../../src/replicas/call.ts";
 import type { Exit, ReplicaStart, Started, Usage, Vitals } from "../../../src/engines/engine.ts";
 import { FRAME, FrameReader, HEAD_BYTES } from "../../../src/replicas/frames.ts";
-import { Home } from "../../../src/engines/home.ts";
-import type { ConnectionKind } from "../../../src/engines/home.ts";
+import { type ConnectionKind, Home } from "../../../src/engines/home.ts";
 import type { Seats } from "../../../src/replicas/seats.ts";
 import { until } from "../../support/until.ts";
 

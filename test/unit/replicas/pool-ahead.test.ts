@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { until } from "../../support/until.ts";
-import { PoolByHand } from "./hand-pool.ts";
-import type { HandCall } from "./hand-pool.ts";
+import { type HandCall, PoolByHand } from "./hand-pool.ts";
 import type { HandReplica } from "./hand-replica.ts";
 
 /** How long the call at the head may take before what was handed ahead goes back, and the look after that. */

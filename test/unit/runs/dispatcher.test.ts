@@ -1,8 +1,7 @@
 import { expect } from "vitest";
 import { createLog } from "../../../src/kit/log.ts";
 import { AppError } from "../../../src/model/errors.ts";
-import { Dispatcher } from "../../../src/runs/dispatcher.ts";
-import type { DispatcherParts } from "../../../src/runs/dispatcher.ts";
+import { Dispatcher, type DispatcherParts } from "../../../src/runs/dispatcher.ts";
 import { verifies } from "../../verifies.ts";
 
 verifies("lease.one-judge", "only one recovery of dead nodes runs at a time", async () => {

@@ -1,12 +1,10 @@
 import { expect, test } from "vitest";
 import { uuidText } from "../../../src/kit/ids.ts";
 import { createLog } from "../../../src/kit/log.ts";
-import { Journal } from "../../../src/runs/journal.ts";
-import type { JournalEntry } from "../../../src/runs/journal.ts";
+import { Journal, type JournalEntry } from "../../../src/runs/journal.ts";
 import type { Transcript } from "../../../src/runs/transcript.ts";
 import { batchColumns } from "../../../src/store/column-batch.ts";
-import { findEnded } from "../../../src/store/runs/ended-runs.ts";
-import type { EndedBatch, EndedRun } from "../../../src/store/runs/ended-runs.ts";
+import { type EndedBatch, type EndedRun, findEnded } from "../../../src/store/runs/ended-runs.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";

@@ -1,8 +1,7 @@
 import { createParser } from "eventsource-parser";
 import * as fc from "fast-check";
 import { expect, test, vi } from "vitest";
-import { SseBuffer } from "../../../src/runs/sse.ts";
-import type { SseMode } from "../../../src/runs/sse.ts";
+import { SseBuffer, type SseMode } from "../../../src/runs/sse.ts";
 
 // A hundred thousand strings, on a machine that may be busy with other suites.
 vi.setConfig({ testTimeout: 60_000 });

@@ -1,7 +1,6 @@
 import { createParser } from "eventsource-parser";
 import { expect, test } from "vitest";
-import { SseBuffer } from "../../../src/runs/sse.ts";
-import type { SseMode } from "../../../src/runs/sse.ts";
+import { SseBuffer, type SseMode } from "../../../src/runs/sse.ts";
 
 const asText = (mode: SseMode, text: string, isText = true): string => {
   const sse = new SseBuffer(mode);

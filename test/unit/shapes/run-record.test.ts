@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { RUN_STATES, WEBHOOK_STATES } from "../../../src/model/run.ts";
-import type { Run } from "../../../src/model/run.ts";
+import { type Run, RUN_STATES, WEBHOOK_STATES } from "../../../src/model/run.ts";
 import { runRecord } from "../../../src/shapes/runs.ts";
 import { verifies } from "../../verifies.ts";
 

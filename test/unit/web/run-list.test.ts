@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { EMPTY_LIST, MAX_ROWS, nextList } from "../../../web/pages/runs/run-list.ts";
-import type { RunList } from "../../../web/pages/runs/run-list.ts";
+import { EMPTY_LIST, MAX_ROWS, nextList, type RunList } from "../../../web/pages/runs/run-list.ts";
 
 type Run = { readonly id: string; readonly status: string };
 

@@ -1,5 +1,4 @@
-import { memo } from "react";
-import type { ReactNode } from "react";
+import { memo, type ReactNode } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, test } from "vitest";
 import { Fragment, jsx, jsxs } from "../../../web/visible-jsx/jsx-runtime.ts";

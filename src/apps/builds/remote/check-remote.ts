@@ -6,8 +6,7 @@ import { insideBundle } from "../bundle-files.ts";
 import { listed, requireEntrypoint } from "../host-fit.ts";
 import { warnOfIgnored } from "../images/warn-of-ignored.ts";
 import type { BuildSite } from "../site.ts";
-import { imageFolder } from "./build-image.ts";
-import type { ImagePlan } from "./build-image.ts";
+import { imageFolder, type ImagePlan } from "./build-image.ts";
 
 /** What an app runs in elsewhere. */
 export type RemoteFit = {

@@ -2,14 +2,12 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { readSettings } from "../../../config/settings.ts";
-import { apiOf } from "../../client/api.ts";
-import type { Address } from "../../client/api.ts";
+import { type Address, apiOf } from "../../client/api.ts";
 import { deploySources } from "../../client/upload-app.ts";
 import { CliFailure, EXIT, interruptible } from "../../failure.ts";
 import type { OperatorFlags } from "../../options.ts";
 import { Output, paint } from "../../output.ts";
-import { awaitFates, Ledger, LEDGER_APP, Load, reckon } from "./load.ts";
-import type { Toll } from "./load.ts";
+import { awaitFates, Ledger, LEDGER_APP, Load, reckon, type Toll } from "./load.ts";
 import { ScratchService } from "./scratch-service.ts";
 
 /** Load before each kill, and after the last. */

@@ -2,11 +2,9 @@ import { accessSync, constants, existsSync, lstatSync, statfsSync, statSync } fr
 import { createServer } from "node:net";
 import { userInfo } from "node:os";
 import path from "node:path";
-import { versionFault } from "../../../apps/builds/version-fault.ts";
-import type { BuiltVersion, VersionFault } from "../../../apps/builds/version-fault.ts";
+import { type BuiltVersion, type VersionFault, versionFault } from "../../../apps/builds/version-fault.ts";
 import { bytesBelow } from "../../../apps/storage-report.ts";
-import { envOf, SETTING_KEYS } from "../../../config/setting-keys.ts";
-import type { Settings } from "../../../config/setting-keys.ts";
+import { envOf, SETTING_KEYS, type Settings } from "../../../config/setting-keys.ts";
 import { Containers } from "../../../host/containers/containers.ts";
 import { artifactFolders } from "../../../host/data-folders.ts";
 import { MASTER_KEY } from "../../../identity/master-key.ts";
@@ -16,8 +14,7 @@ import { UnreleasedFormat } from "../../../store/schema/unreleased.ts";
 import type { DatabaseReport } from "../../../store/upkeep/report.ts";
 import { DATABASE_FILE } from "../../../store/upkeep/whole-database.ts";
 import { bytes } from "../../output.ts";
-import { fail, ok, warn } from "./finding.ts";
-import type { Finding } from "./finding.ts";
+import { fail, type Finding, ok, warn } from "./finding.ts";
 
 /** What holds the data directory. */
 export type Holder = "none" | "service" | "silent";

@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { repairEnvironments } from "../../../apps/repair-environments.ts";
-import type { Repaired } from "../../../apps/repair-environments.ts";
+import { type Repaired, repairEnvironments } from "../../../apps/repair-environments.ts";
 import type { StorageLimits } from "../../../apps/storage-report.ts";
 import type { Settings } from "../../../config/setting-keys.ts";
 import { readSettings } from "../../../config/settings.ts";
@@ -35,8 +34,7 @@ import {
 } from "./data-checks.ts";
 import type { Holder } from "./data-checks.ts";
 import { checkKubernetes, checkRay } from "./engine-checks.ts";
-import { fail, ok } from "./finding.ts";
-import type { Finding } from "./finding.ts";
+import { fail, type Finding, ok } from "./finding.ts";
 import {
   checkCuda,
   checkImages,

@@ -1,6 +1,5 @@
 import { once } from "node:events";
-import { createServer } from "node:net";
-import type { Server } from "node:net";
+import { createServer, type Server } from "node:net";
 import type { Settings } from "../../../config/setting-keys.ts";
 import {
   describePermission,
@@ -9,14 +8,12 @@ import {
   KubernetesApi,
   PERMISSIONS,
 } from "../../../engines/kubernetes/api.ts";
-import { describeRayTrouble, openJobsApi, whyTooOld } from "../../../engines/ray/jobs-api.ts";
-import type { JobsApi } from "../../../engines/ray/jobs-api.ts";
+import { describeRayTrouble, type JobsApi, openJobsApi, whyTooOld } from "../../../engines/ray/jobs-api.ts";
 import { findInterpreter } from "../../../host/interpreter.ts";
 import type { StandingWalls } from "../../../host/walls/walls.ts";
 import { systemClock } from "../../../kit/clock.ts";
 import { listenAt } from "../../../nodes/peer-listener.ts";
-import { fail, ok, warn } from "./finding.ts";
-import type { Finding } from "./finding.ts";
+import { fail, type Finding, ok, warn } from "./finding.ts";
 
 const CHECK = "kubernetes";
 const REACH = "check the address and credentials in MILLRACE_KUBERNETES_CONFIG, and that the cluster runs";

@@ -4,17 +4,13 @@ import { findContainerTool, hasKnownHoles } from "../../../host/containers/conta
 import { hostPythons } from "../../../host/host-pythons.ts";
 import { findInterpreter } from "../../../host/interpreter.ts";
 import { guestEnforcement, lookAtLimits } from "../../../host/limits/host-limits.ts";
-import { describeEnforced, LIMITS } from "../../../host/limits/limits.ts";
-import type { Enforcement } from "../../../host/limits/limits.ts";
+import { describeEnforced, type Enforcement, LIMITS } from "../../../host/limits/limits.ts";
 import { hostReads } from "../../../host/walls/host-reads.ts";
 import { networkReport } from "../../../host/walls/network.ts";
-import { hasNvidia, probeCuda, probeLevels } from "../../../host/walls/probes.ts";
-import type { CudaStart } from "../../../host/walls/probes.ts";
+import { type CudaStart, hasNvidia, probeCuda, probeLevels } from "../../../host/walls/probes.ts";
 import { complaintAbout, findGap, lackOf } from "../../../host/walls/require-walls.ts";
-import { highestLevel } from "../../../host/walls/walls.ts";
-import type { Offer, WallLevel } from "../../../host/walls/walls.ts";
-import { fail, ok, warn } from "./finding.ts";
-import type { Finding } from "./finding.ts";
+import { highestLevel, type Offer, type WallLevel } from "../../../host/walls/walls.ts";
+import { fail, type Finding, ok, warn } from "./finding.ts";
 
 /** The same as `engines` in package.json. */
 const OLDEST_NODE = [22, 18] as const;

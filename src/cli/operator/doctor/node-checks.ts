@@ -5,8 +5,7 @@ import path from "node:path";
 import type { Settings } from "../../../config/setting-keys.ts";
 import { keyFileProblem, masterKeyPath, openMasterKey } from "../../../identity/master-key.ts";
 import type { DatabaseReport } from "../../../store/upkeep/report.ts";
-import { fail, ok, warn } from "./finding.ts";
-import type { Finding } from "./finding.ts";
+import { fail, type Finding, ok, warn } from "./finding.ts";
 
 const CONNECT_MS = 3_000;
 

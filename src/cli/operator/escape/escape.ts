@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
 import { VERSION } from "../../../config/package-files.ts";
-import { envOf } from "../../../config/setting-keys.ts";
-import type { Settings } from "../../../config/setting-keys.ts";
+import { envOf, type Settings } from "../../../config/setting-keys.ts";
 import { readSettings } from "../../../config/settings.ts";
 import { findInterpreter } from "../../../host/interpreter.ts";
 import { writeEscapeReport } from "../../../host/walls/escape-report.ts";
@@ -9,19 +8,15 @@ import { masterKeyPath } from "../../../identity/master-key.ts";
 import { ISOLATION } from "../../../shapes/installation.ts";
 import { lockHolder } from "../../../store/upkeep/directory-lock.ts";
 import { askService } from "../../ask-service.ts";
-import { apiOf } from "../../client/api.ts";
-import type { Address } from "../../client/api.ts";
+import { type Address, apiOf } from "../../client/api.ts";
 import { CliFailure, EXIT, interruptible } from "../../failure.ts";
 import type { OperatorFlags } from "../../options.ts";
 import { Output } from "../../output.ts";
 import { Progress } from "../../terminal.ts";
 import { ScratchService } from "../chaos/scratch-service.ts";
-import { Stage } from "./stage.ts";
-import type { Target } from "./stage.ts";
-import { tryAttacks } from "./try-attacks.ts";
-import type { Tried } from "./try-attacks.ts";
-import { isSound, judge, verdictText } from "./verdict.ts";
-import type { Verdict } from "./verdict.ts";
+import { Stage, type Target } from "./stage.ts";
+import { type Tried, tryAttacks } from "./try-attacks.ts";
+import { isSound, judge, type Verdict, verdictText } from "./verdict.ts";
 import { METADATA_STAND_IN } from "./victims.ts";
 
 /** Small, so that attacks on them end soon. */

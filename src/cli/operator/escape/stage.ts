@@ -22,8 +22,7 @@ import { readEnvelope } from "../../client/print-answer.ts";
 import { deploySources } from "../../client/upload-app.ts";
 import { CliFailure } from "../../failure.ts";
 import type { Attack } from "./attack.ts";
-import { METADATA_STAND_IN, PRIVATE_STAND_IN, StandIns, startVictim } from "./victims.ts";
-import type { Victim } from "./victims.ts";
+import { METADATA_STAND_IN, PRIVATE_STAND_IN, StandIns, startVictim, type Victim } from "./victims.ts";
 
 /** A service to be attacked, and where it is on this machine. */
 export type Target = {

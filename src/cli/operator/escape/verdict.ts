@@ -1,5 +1,4 @@
-import { WALL_LEVELS } from "../../../host/walls/walls.ts";
-import type { WallLevel } from "../../../host/walls/walls.ts";
+import { WALL_LEVELS, type WallLevel } from "../../../host/walls/walls.ts";
 import type { Level } from "../../../shapes/installation.ts";
 import { paint, printableName, table } from "../../output.ts";
 import type { Wall } from "./attack.ts";

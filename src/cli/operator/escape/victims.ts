@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
-import type { AddressInfo, Server, Socket } from "node:net";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { PYTHON_DIR } from "../../../config/package-files.ts";

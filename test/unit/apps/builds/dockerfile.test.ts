@@ -1,6 +1,5 @@
 import { expect } from "vitest";
-import { dockerfileFor } from "../../../../src/apps/builds/images/dockerfile.ts";
-import type { ImageLayers } from "../../../../src/apps/builds/images/dockerfile.ts";
+import { dockerfileFor, type ImageLayers } from "../../../../src/apps/builds/images/dockerfile.ts";
 import { verifies } from "../../../verifies.ts";
 
 const PLAIN: ImageLayers = {

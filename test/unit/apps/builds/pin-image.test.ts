@@ -1,6 +1,5 @@
 import { expect } from "vitest";
-import { digestOf } from "../../../../src/apps/builds/remote/remote-target.ts";
-import { pinImage } from "../../../../src/apps/builds/remote/remote-target.ts";
+import { digestOf, pinImage } from "../../../../src/apps/builds/remote/remote-target.ts";
 import { verifies } from "../../../verifies.ts";
 
 const DIGEST = `sha256:${"a".repeat(64)}`;

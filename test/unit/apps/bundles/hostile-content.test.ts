@@ -1,10 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { deflateRawSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { MAIN, refusal, unpacked } from "../../../support/refused-zip.ts";
-import type { RefusedZips } from "../../../support/refused-zip.ts";
-import { bytes, extraField, makeZip } from "../../../support/zip-maker.ts";
-import type { ZipItem } from "../../../support/zip-maker.ts";
+import { MAIN, refusal, type RefusedZips, unpacked } from "../../../support/refused-zip.ts";
+import { bytes, extraField, makeZip, type ZipItem } from "../../../support/zip-maker.ts";
 import { verifies } from "../../../verifies.ts";
 
 const zeros = Buffer.alloc(3_000_000);

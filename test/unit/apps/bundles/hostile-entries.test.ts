@@ -3,8 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { crc32 } from "node:zlib";
 import { expect, test } from "vitest";
-import { MAIN, refusal } from "../../../support/refused-zip.ts";
-import type { RefusedZips } from "../../../support/refused-zip.ts";
+import { MAIN, refusal, type RefusedZips } from "../../../support/refused-zip.ts";
 import { bytes, extraField, makeZip } from "../../../support/zip-maker.ts";
 import { verifies } from "../../../verifies.ts";
 

@@ -4,8 +4,7 @@ import path from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { extractBundle } from "../../../../src/apps/bundles/extract.ts";
 import { BundleError } from "../../../../src/apps/bundles/problems.ts";
-import { MAIN, refusal } from "../../../support/refused-zip.ts";
-import type { RefusedZips } from "../../../support/refused-zip.ts";
+import { MAIN, refusal, type RefusedZips } from "../../../support/refused-zip.ts";
 import { bytes, extraField, makeZip } from "../../../support/zip-maker.ts";
 import { verifies } from "../../../verifies.ts";
 

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { LineBuffer } from "../../../../src/apps/logs/line-buffer.ts";
-import { FIRST_TAG, logIdAt } from "../../../../src/model/log-line.ts";
-import type { LogLine } from "../../../../src/model/log-line.ts";
+import { FIRST_TAG, logIdAt, type LogLine } from "../../../../src/model/log-line.ts";
 
 const idAt = (time: number): string => logIdAt(BigInt(time), FIRST_TAG);
 const START = idAt(0);

@@ -5,8 +5,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { MAX_TAR_BYTES, unpackTar } from "../../../../src/apps/once/unpack-tar.ts";
-import { packHeader } from "../../../../src/kit/tar/archive.ts";
-import type { TarHeader } from "../../../../src/kit/tar/archive.ts";
+import { packHeader, type TarHeader } from "../../../../src/kit/tar/archive.ts";
 import { verifies } from "../../../verifies.ts";
 
 const END = Buffer.alloc(1024);

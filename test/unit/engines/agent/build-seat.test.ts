@@ -2,14 +2,12 @@ import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import type { Exit } from "../../../../src/engines/engine.ts";
-import type { BuildSeat } from "../../../../src/engines/agent/build-seat.ts";
-import { buildSeats } from "../../../../src/engines/agent/build-seat.ts";
+import { type BuildSeat, buildSeats } from "../../../../src/engines/agent/build-seat.ts";
 import type { BuildSeats } from "../../../../src/engines/build-seats.ts";
 import type { SeatOrder, SeatPlace } from "../../../../src/engines/agent/seat-place.ts";
 import { until } from "../../../support/until.ts";
 import { verifies } from "../../../verifies.ts";
-import { BUNDLE, GRACE_MS, HELLO, playedSeat } from "./played-seat.ts";
-import type { PlayedAgent } from "./played-seat.ts";
+import { BUNDLE, GRACE_MS, HELLO, type PlayedAgent, playedSeat } from "./played-seat.ts";
 import { agentPython } from "./agent-python.ts";
 import { scratchDirectory } from "../../../support/command-line.ts";
 

@@ -1,8 +1,6 @@
 import { once } from "node:events";
-import { connect as connectPlain } from "node:net";
-import type { Socket } from "node:net";
-import { connect } from "node:tls";
-import type { TLSSocket } from "node:tls";
+import { connect as connectPlain, type Socket } from "node:net";
+import { connect, type TLSSocket } from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
 import { until } from "../../../support/until.ts";
 import { verifies } from "../../../verifies.ts";

@@ -1,14 +1,12 @@
 import { once } from "node:events";
-import { connect, createServer } from "node:net";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { Questions } from "../../../../src/engines/agent/agent-messages.ts";
 import { SeatLine } from "../../../../src/engines/agent/seat-line.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { until } from "../../../support/until.ts";
 import { verifies } from "../../../verifies.ts";
-import { GRACE_MS, HELLO, playedSeat } from "./played-seat.ts";
-import type { PlayedAgent } from "./played-seat.ts";
+import { GRACE_MS, HELLO, type PlayedAgent, playedSeat } from "./played-seat.ts";
 
 type Seat = Awaited<ReturnType<typeof playedSeat>>;
 

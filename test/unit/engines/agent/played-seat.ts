@@ -3,8 +3,7 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { connect } from "node:tls";
-import type { TLSSocket } from "node:tls";
+import { connect, type TLSSocket } from "node:tls";
 import { onTestFinished } from "vitest";
 import { PYTHON_ELSEWHERE } from "../../../../src/host/app-python.ts";
 import { NO_END, makeAuthority, makeLeaf } from "../../../../src/kit/x509.ts";
@@ -12,7 +11,7 @@ import type { Exit, Workload } from "../../../../src/engines/engine.ts";
 import { Home } from "../../../../src/engines/home.ts";
 import type { PrintedLine } from "../../../../src/engines/log-lines.ts";
 import type { StartedProcess } from "../../../../src/engines/local/spawn.ts";
-import { SeatListener } from "../../../../src/engines/agent/seat-listener.ts";
+import { type Blobs, SeatListener } from "../../../../src/engines/agent/seat-listener.ts";
 import type { AdoptedSeat, SeatOrder, SeatPlace } from "../../../../src/engines/agent/seat-place.ts";
 import type {
   ClaimedSeat,
@@ -20,7 +19,6 @@ import type {
   SeatWish,
   Whereabouts,
 } from "../../../../src/engines/agent/seat-records.ts";
-import type { Blobs } from "../../../../src/engines/agent/seat-listener.ts";
 import { spawnRemote } from "../../../../src/engines/agent/engine.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { until } from "../../../support/until.ts";

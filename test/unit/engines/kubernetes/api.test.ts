@@ -8,8 +8,7 @@ import {
   KubernetesApi,
   PERMISSIONS,
 } from "../../../../src/engines/kubernetes/api.ts";
-import { grantedBy } from "../../../support/kubernetes/granted.ts";
-import type { Rule } from "../../../support/kubernetes/granted.ts";
+import { grantedBy, type Rule } from "../../../support/kubernetes/granted.ts";
 import { PlayedApi } from "../../../support/kubernetes/played-api.ts";
 import { REPOSITORY, readSources } from "../../../support/source-files.ts";
 import { verifies } from "../../../verifies.ts";

@@ -3,8 +3,7 @@ import { KubernetesApi, describeTrouble } from "../../../../src/engines/kubernet
 import { Watch } from "../../../../src/engines/kubernetes/watch.ts";
 import { Condition } from "../../../../src/kit/concurrency.ts";
 import { SkippingClock } from "../../../support/clocks.ts";
-import { PlayedApi } from "../../../support/kubernetes/played-api.ts";
-import type { Asked } from "../../../support/kubernetes/played-api.ts";
+import { type Asked, PlayedApi } from "../../../support/kubernetes/played-api.ts";
 import { until } from "../../../support/until.ts";
 import { verifies } from "../../../verifies.ts";
 

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { connect, createServer } from "node:net";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { expect, onTestFinished } from "vitest";
 import { createLog } from "../../../../src/kit/log.ts";
 import { Condition } from "../../../../src/kit/concurrency.ts";

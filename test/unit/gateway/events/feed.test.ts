@@ -1,8 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { Piece } from "../../../../src/gateway/event-stream.ts";
-import { FAR_END, Feed } from "../../../../src/gateway/events/feed.ts";
-import type { FeedReader } from "../../../../src/gateway/events/feed.ts";
+import { FAR_END, Feed, type FeedReader } from "../../../../src/gateway/events/feed.ts";
 import { TimeSlicer } from "../../../../src/kit/event-loop.ts";
 import type { Run } from "../../../../src/model/run.ts";
 import type { LiveRun } from "../../../../src/runs/live-run.ts";

@@ -1,9 +1,7 @@
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { createServer, request } from "node:http";
-import type { IncomingMessage } from "node:http";
-import { connect } from "node:net";
-import type { AddressInfo } from "node:net";
+import { createServer, type IncomingMessage, request } from "node:http";
+import { type AddressInfo, connect } from "node:net";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished } from "vitest";

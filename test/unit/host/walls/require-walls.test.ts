@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { complaintAbout, requireLevel } from "../../../../src/host/walls/require-walls.ts";
-import { highestLevel, WALL_LEVELS } from "../../../../src/host/walls/walls.ts";
-import type { Offer } from "../../../../src/host/walls/walls.ts";
+import { highestLevel, type Offer, WALL_LEVELS } from "../../../../src/host/walls/walls.ts";
 import { verifies } from "../../../verifies.ts";
 
 const ALL: Offer = { process: null, landlock: null, userns: null, uid: null };

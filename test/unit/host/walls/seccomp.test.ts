@@ -2,8 +2,7 @@ import { execFileSync } from "node:child_process";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
 import { REPOSITORY } from "../../../support/source-files.ts";
-import { runFilter } from "../../../support/walls/bpf.ts";
-import type { Answer } from "../../../support/walls/bpf.ts";
+import { type Answer, runFilter } from "../../../support/walls/bpf.ts";
 import { CLONE3, MACHINES, NEWER } from "../../../support/walls/system-calls.ts";
 import { verifies } from "../../../verifies.ts";
 

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { SocketShares } from "../../../../src/management/api/sockets.ts";
-import type { Permit } from "../../../../src/management/api/sockets.ts";
+import { type Permit, SocketShares } from "../../../../src/management/api/sockets.ts";
 import { verifies } from "../../../verifies.ts";
 
 /** Enters so many times; gives the permits, and notes which are taken. */

@@ -1,8 +1,7 @@
 import { expect } from "vitest";
 import { SpanCounts } from "../../../../src/kit/histograms.ts";
 import { exposition, Samples } from "../../../../src/management/installation/metrics.ts";
-import { METRICS } from "../../../../src/management/installation/metric-table.ts";
-import type { Metric } from "../../../../src/management/installation/metric-table.ts";
+import { type Metric, METRICS } from "../../../../src/management/installation/metric-table.ts";
 import { verifies } from "../../../verifies.ts";
 
 /** What the text says of one metric. */

@@ -1,6 +1,5 @@
 import { once } from "node:events";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { createPool } from "../../../../src/store/postgres/connections.ts";

@@ -5,8 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { commitTogether } from "../../../../src/store/sqlite/group-commit.ts";
 import type { Reply, Request } from "../../../../src/store/sqlite/messages.ts";
-import { openSession } from "../../../../src/store/sqlite/session.ts";
-import type { SqliteSession } from "../../../../src/store/sqlite/session.ts";
+import { openSession, type SqliteSession } from "../../../../src/store/sqlite/session.ts";
 import { verifies } from "../../../verifies.ts";
 
 let dir: string;

@@ -1,5 +1,4 @@
-import { attack, attacks, proven } from "../attack.ts";
-import type { Attack, Wall } from "../attack.ts";
+import { type Attack, attack, attacks, proven, type Wall } from "../attack.ts";
 
 /** A proven attack that makes a file: the app may have a folder of its own in that place. */
 function planting(stoppedBy: Wall, name: string, folder: string, file: string): Attack {

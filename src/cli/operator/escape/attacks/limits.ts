@@ -1,5 +1,4 @@
-import { attack, attacks } from "../attack.ts";
-import type { Attack } from "../attack.ts";
+import { type Attack, attack, attacks } from "../attack.ts";
 
 /** It takes more than its share, and is not tried on a service that others use. */
 const BOMB = { from: "bomber", isBomb: true } as const;

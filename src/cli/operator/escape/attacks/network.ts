@@ -1,5 +1,4 @@
-import { attack, attacks, proven } from "../attack.ts";
-import type { Attack } from "../attack.ts";
+import { type Attack, attack, attacks, proven } from "../attack.ts";
 
 /** From an app with `network = false`. */
 const OFFLINE = { from: "offline", isProven: true } as const;

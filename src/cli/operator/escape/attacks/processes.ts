@@ -1,5 +1,4 @@
-import { attack, attacks, proven } from "../attack.ts";
-import type { Attack } from "../attack.ts";
+import { type Attack, attack, attacks, proven } from "../attack.ts";
 
 /**
  * Sets the priority of many processes to the best that one of them has. Without capabilities a process cannot improve

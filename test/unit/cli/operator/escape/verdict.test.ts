@@ -2,8 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { attack } from "../../../../../src/cli/operator/escape/attack.ts";
-import type { Wall } from "../../../../../src/cli/operator/escape/attack.ts";
+import { attack, type Wall } from "../../../../../src/cli/operator/escape/attack.ts";
 import { isSound, judge, verdictText } from "../../../../../src/cli/operator/escape/verdict.ts";
 import { readEscapeReport, writeEscapeReport } from "../../../../../src/host/walls/escape-report.ts";
 import { verifies } from "../../../../verifies.ts";
