@@ -5,7 +5,7 @@ import type { ContainerTool } from "../../host/containers/container-tool.ts";
 import { startContainer } from "../../host/containers/start-container.ts";
 import type { ContainerStart, Mount, StartedContainer } from "../../host/containers/start-container.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
-import { describeExit, type Exit, type InitFailure, type SeatEvents, type Workload } from "../engine.ts";
+import { describeExit, type Exit, type SeatEvents, type Workload, refused, ended } from "../engine.ts";
 import { unkeptByContainers } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { type Clock, pause } from "../../kit/clock.ts";
@@ -53,10 +53,10 @@ export async function startAppContainer(
   const folders = foldersOf(workload, dataDir);
   const image = readImageRecord(folders.environment);
   const found = await containers.find();
-  if (!("tool" in found)) return failed(`its image needs podman or docker, and ${found.lack}`);
-  if (!image) return failed("its image is missing: run `millrace doctor --repair`, or deploy the app again");
+  if (!("tool" in found)) return refused(`its image needs podman or docker, and ${found.lack}`);
+  if (!image) return refused("its image is missing: run `millrace doctor --repair`, or deploy the app again");
   const gap = unkeptByContainers(workload.network, host.network);
-  if (gap?.isRefused) return ended(notEnforced(gap.message));
+  if (gap?.isRefused) return refused(notEnforced(gap.message));
   const { projectId } = workload;
   const user = storage.userOf(projectId);
   const scratch = makeScratch(dataDir, user);
@@ -120,11 +120,11 @@ export async function startAppContainer(
     void watch.then(endWatch);
     await removeScratch(scratch);
     clock.after(LAST_LINES_MS, () => [container.stdout, container.stderr].forEach((pipe) => pipe.destroy()));
-    if (excess !== null) return { detail: excess, initFailure: null };
+    if (excess !== null) return ended(excess);
     if (isOutOfMemory)
       return { detail: describeRunOut(workload.limits), initFailure: null, isOutOfMemory: true };
     const detail = code === NOT_STARTED ? `${found.tool.kind} could not start it` : describeExit(code, null);
-    return { detail, initFailure: null };
+    return ended(detail);
   });
   const onBorn = (act: (pid: number) => void): void => void born.then((pid) => pid > 0 && act(pid), onError);
   return { container, exited, onBorn, watch };
@@ -154,13 +154,4 @@ function runtimeFor({ containerRuntime }: Workload, { runtimes }: ContainerTool)
 
 function withheldText(names: readonly string[]): string {
   return `millrace: ${names.join(", ")}: the container engine uses that variable itself, so only a short value of one line can be passed on`;
-}
-
-function failed(why: string): Exit {
-  const message = `The app cannot start: ${why}.`;
-  return ended({ message, traceback: message });
-}
-
-function ended(initFailure: InitFailure): Exit {
-  return { detail: initFailure.message, initFailure };
 }

@@ -1,4 +1,3 @@
-import { PYTHON_ELSEWHERE } from "../../host/app-python.ts";
 import { type Containers, readImageRecord } from "../../host/containers/containers.ts";
 import type { Engine, ServerCommand, ServerEvents, StartedServer, Workload } from "../engine.ts";
 import type { Agent } from "../local/agent.ts";
@@ -6,7 +5,7 @@ import { foldersOf, type ProcessHost } from "../local/host.ts";
 import { withPortVariable } from "../server/ports.ts";
 import { startServer } from "../server/start-server.ts";
 import { IdleTemplates } from "../templates/template-line.ts";
-import { ProcessSeat } from "../templates/seat.ts";
+import { templateSeats } from "../templates/seat.ts";
 import { type ContainerHost, startAppContainer } from "./app-container.ts";
 import { spawnContainer } from "./spawn-container.ts";
 
@@ -23,13 +22,12 @@ export function containerEngine(host: ProcessHost, containers: Containers, proce
     name: "container",
     open: (workload, keepMs, home, owner) => {
       if (!isOurs(workload)) return processes.open(workload, keepMs, home, owner);
-      const parts = {
-        ...host,
-        idle,
-        spawn: spawnContainer(own, home),
-        interpreterOf: () => PYTHON_ELSEWHERE,
-      };
-      return new ProcessSeat(parts, workload, keepMs, home, owner);
+      return templateSeats({ ...host, idle, spawn: spawnContainer(own, home) })(
+        workload,
+        keepMs,
+        home,
+        owner,
+      );
     },
     serve: (workload, events) => {
       if (!workload.server || !isOurs(workload)) return processes.serve(workload, events);

@@ -2,7 +2,7 @@ import path from "node:path";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { readImageRecord } from "../../host/containers/containers.ts";
 import type { StartedContainer } from "../../host/containers/start-container.ts";
-import type { Exit, SeatEvents, Started } from "../engine.ts";
+import { type Exit, type SeatEvents, type Started, ended, STOPPED } from "../engine.ts";
 import type { Door, Home } from "../home.ts";
 import { hold } from "../local/limited.ts";
 import { orderOf, type ProcessStart, type Spawn, type StartedProcess } from "../local/spawn.ts";
@@ -72,7 +72,7 @@ class SpawnedContainer {
     try {
       return await this.#run(door);
     } catch (error) {
-      return { detail: (error as Error).message, initFailure: null };
+      return ended((error as Error).message);
     } finally {
       await door.close();
     }
@@ -80,7 +80,7 @@ class SpawnedContainer {
 
   async #run(door: Door): Promise<Exit> {
     const { workload, folders, tickets } = this.#start;
-    if (this.#isKilled) return { detail: "stopped before it started", initFailure: null };
+    if (this.#isKilled) return STOPPED;
     const python = readImageRecord(folders.environment)?.python ?? "python3";
     const address = path.join(DOOR, path.basename(door.address));
     const started = await startAppContainer(

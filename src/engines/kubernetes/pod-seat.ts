@@ -1,5 +1,5 @@
 import { ApiError, describeTrouble } from "./api.ts";
-import type { Exit, Workload } from "../engine.ts";
+import { type Exit, type Workload, STOPPED, ended } from "../engine.ts";
 import type { PlacedSeat, SeatOrder, SeatPlaceEvents } from "../agent/seat-place.ts";
 import type { Moves } from "../protocol.ts";
 import type { PodApi } from "./pod-api.ts";
@@ -121,13 +121,13 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     const isQueued = this.#state === "waiting" || this.#state === "again";
     if (!this.#move("kill") || !isQueued) return;
     this.#parts.queue.remove(this);
-    this.#end({ detail: "stopped before it started", initFailure: null });
+    this.#end(STOPPED);
   }
 
   /** Leaves the pod to another service. */
   letGo(): void {
     if (!this.#move("letGo")) return;
-    this.#end({ detail: "left to another service", initFailure: null });
+    this.#end(ended("left to another service"));
     if (this.#seen) this.#parts.onLeft(this.#seen);
   }
 
@@ -162,7 +162,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
   /** The pod is gone from the cluster. */
   seeGone(): void {
     const detail = UNWANTED.has(this.#state) ? "ended" : "its pod was deleted";
-    if (this.#move("vanish")) this.#end({ detail, initFailure: null });
+    if (this.#move("vanish")) this.#end(ended(detail));
   }
 
   #refused(error: unknown): "done" | "later" {
@@ -175,7 +175,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
       return "done";
     }
     if (this.#move("delay") && this.#state === "again") return "later";
-    this.#end({ detail: "stopped before it started", initFailure: null });
+    this.#end(STOPPED);
     return "done";
   }
 

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { describeRunOut, type Limits } from "../../host/limits/limits.ts";
-import { describeExit, type Exit } from "../engine.ts";
+import { describeExit, type Exit, ended } from "../engine.ts";
 import { visibleText } from "../../model/visible-text.ts";
 import { BUILDKIT, CONTAINER, NODE, SEAT } from "./labels.ts";
 import type { KubernetesApi } from "./api.ts";
@@ -146,7 +146,7 @@ function lastWords(text: string): string {
 
 /** The end of a pod as an exit. */
 export function exitOf(end: PodEnd, limits: Limits): Exit {
-  if (end.kind === "other") return { detail: end.detail, initFailure: null };
+  if (end.kind === "other") return ended(end.detail);
   return { detail: describeRunOut(limits), initFailure: null, isOutOfMemory: true };
 }
 

@@ -5,10 +5,10 @@ import { networkFields, networkVariables, type ServerPorts } from "../../host/wa
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import type { AppWalls, WalledHost } from "../../host/walls/walls.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { describeExit, type Exit, type SeatEvents, type Workload } from "../engine.ts";
+import { describeExit, type Exit, type SeatEvents, type Workload, ended, cannotStart } from "../engine.ts";
 import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
 import { type Agent, type AgentExit, startAgent } from "./agent.ts";
-import { cannotStart, foldersOf, type ProcessHost, whatIsMissing, type WorkloadFolders } from "./host.ts";
+import { foldersOf, type ProcessHost, whatIsMissing, type WorkloadFolders } from "./host.ts";
 import { endOf, type Held, hold, type Verdict } from "./limited.ts";
 import type { Plan } from "./plan.ts";
 
@@ -146,5 +146,5 @@ function exitOf({ code, signal, isOutOfMemory }: AgentExit, start: HeldStart): E
 /** A process that could not be started. */
 function stillborn({ code, message }: NodeJS.ErrnoException): Exit {
   const detail = code === "E2BIG" ? "its secrets are too large to pass as environment variables" : message;
-  return { detail, initFailure: null };
+  return ended(detail);
 }

@@ -1,4 +1,4 @@
-import { describeExit, type Exit } from "../engine.ts";
+import { describeExit, type Exit, ended, refused } from "../engine.ts";
 import type { PlacedSeat, SeatOrder, SeatPlaceEvents } from "../agent/seat-place.ts";
 import type { Moves } from "../protocol.ts";
 import type { Needs, SeatEnd, SupervisorOrder } from "./supervisor-messages.ts";
@@ -82,7 +82,7 @@ export class RaySeat implements PlacedSeat {
     if (this.#state === "over") return;
     this.#parts.say({ forget: { seat: this.seatId } });
     this.#parts.onLeft(this);
-    this.#end({ detail: "left to another service", initFailure: null });
+    this.#end(ended("left to another service"));
   }
 
   obstacle(): string | null {
@@ -104,13 +104,12 @@ export class RaySeat implements PlacedSeat {
 
   /** How it ended will not be reported any more. */
   seeGone(): void {
-    this.#end({ detail: "ended", initFailure: null });
+    this.#end(ended("ended"));
   }
 
   /** It cannot start on this cluster. */
   refuse(why: string): void {
-    const message = `The app cannot start: ${why}.`;
-    this.#end({ detail: why, initFailure: { message, traceback: message } });
+    this.#end(refused(why));
   }
 
   #end(exit: Exit): void {
