@@ -81,14 +81,14 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     async (started) => await started?.stop(),
   );
   large?.start();
-  const secrets = new SigningSecrets({ store, seal, clock });
+  const signingSecrets = new SigningSecrets({ store, seal, clock });
   const deliverer = await life.start(
     "deliverer",
     () =>
       new Deliverer({
         store,
         seal,
-        secrets,
+        secrets: signingSecrets,
         clock,
         steadyClock,
         log,
@@ -203,9 +203,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     dispatcher,
     deliverer,
     steadyClock,
-    secrets,
+    signingSecrets,
     sweeper,
     fileRuns,
-    reserve,
   };
 }
