@@ -18,6 +18,7 @@ import { isFileRun, type Run } from "../../model/run.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import type { AcceptedRun } from "../../store/runs/accepted-runs.ts";
 import type { Store } from "../../store/store.ts";
+import type { StorageWatch } from "../../store/upkeep/storage-watch.ts";
 import { abandonedRun, endedRun, keptFile, startedRun } from "./file-run.ts";
 import type { FileRunEnd, FileRunRequest } from "./file-run.ts";
 
@@ -34,11 +35,10 @@ export type FileRunsParts = {
   /** What they are held to; null for nothing. */
   readonly limits: AppLimits | null;
   /** This process, among those that share the database. */
-  readonly ownerId: string;
+  readonly owner: string;
   /** Stores a run, or rejects; `end` is told if one of which nobody knew whether it is stored turns out to be. */
   readonly accept: (accepted: AcceptedRun, end: () => void) => Promise<void>;
-  /** Why the disk is to take no more; null while it may. */
-  readonly shortage: () => string | null;
+  readonly reserve: Pick<StorageWatch, "refusal">;
   readonly context: FileContext;
 };
 
@@ -196,14 +196,14 @@ export class FileRuns {
   /** What arrives, while the disk is to take it. */
   async *#whileRoom(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
     for await (const chunk of chunks) {
-      const message = this.#parts.shortage();
+      const message = this.#parts.reserve.refusal;
       if (message !== null) throw new AppError("storage_unavailable", { message });
       yield chunk;
     }
   }
 
   async #accept(run: Run): Promise<void> {
-    const { accept, clock, ownerId: owner } = this.#parts;
+    const { accept, clock, owner } = this.#parts;
     const payload = { input: null, result: null, contentType: null, isBare: false, sealedSecret: null };
     // By then its folder is gone, and whoever sent it was told to look for it.
     const end = () => this.#track(this.#keepEnd(endedRun(run, "interrupted", clock.now())));
@@ -269,7 +269,7 @@ export class FileRuns {
 
   /** What has happened must not be lost because the storage is away for a while. */
   async #keepEnd(run: Run): Promise<void> {
-    const { store, ownerId: owner, clock, log } = this.#parts;
+    const { store, owner, clock, log } = this.#parts;
     const { signal } = this.#stopping;
     const end = { run, fence: 1, owner, result: null, part: null, delivery: null };
     await retry(() => store.claims.finish([end]), {
