@@ -13,7 +13,7 @@ import { Dispatcher, type DispatcherParts } from "./dispatcher.ts";
 import { Executor } from "./execute.ts";
 import { type FileContext, FileRuns, type FileRunsParts } from "./files/file-runs.ts";
 import { Journal, LightRecorder } from "./journal.ts";
-import { LargePayloads, PayloadPlace } from "./large-payloads.ts";
+import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
 import { Submitter } from "./submit.ts";
@@ -50,7 +50,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const steadyClock = steady(clock);
   const isFirst = (): boolean => owners?.isFirst ?? true;
   const { payloadBlobs: blobs } = parts;
-  const place = blobs && (await PayloadPlace.open(blobs, store));
+  const place = blobs && (await openPayloadPlace(blobs, store));
   const large = await life.start(
     "large payloads",
     () => blobs && place && new LargePayloads({ ...parts, blobs, place, isFirst }),
