@@ -36,6 +36,6 @@ export class Room {
 
   /** What was ended may start again, if it still has calls. */
   leave(): void {
-    for (const { pool } of this.#rivals) pool.occupy();
+    for (const { pool } of this.#rivals) pool.fleet.occupy();
   }
 }
