@@ -6,9 +6,8 @@ import { z } from "zod";
 import type { Clock } from "../../kit/clock.ts";
 import { readFile, stat } from "../../kit/files.ts";
 import { request } from "../../kit/node-http.ts";
-import { readBody } from "./read-body.ts";
+import { element, readBody } from "./answers.ts";
 import type { Keys } from "./sign.ts";
-import { element } from "./xml.ts";
 
 type LentKeys = Keys & { /** In epoch milliseconds. */ readonly endsAt: number };
 /** Keys, or why this source has none. A source that is configured and fails throws. */
