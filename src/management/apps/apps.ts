@@ -10,13 +10,14 @@ import { AppError } from "../../model/errors.ts";
 import { APP, APPS, CONTAINERS } from "../../shapes/apps.ts";
 import type { AppRecord, AppStatus, ContainerRecord, Scaling } from "../../shapes/apps.ts";
 import { ID, timestamp } from "../../shapes/common.ts";
-import { APP_PATH, findApp, PROJECT_PATH } from "../api/inputs.ts";
+import { findApp } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Apps");
 const PATH = "/v2/projects/{project_id}/apps";
-const APP_URL = `${PATH}/{app_id}`;
+const APP_URL = `${PATH}/{app_id}` as const;
+
 /** A project's apps and their replicas. */
 export function appOperations(parts: ManagementParts): Operation[] {
   const { store, catalog, glances } = parts;
@@ -25,7 +26,6 @@ export function appOperations(parts: ManagementParts): Operation[] {
       id: "listApps",
       summary: "List a project's apps",
       access: "run",
-      params: PROJECT_PATH,
       response: APPS,
       handle: async ({ params }) => {
         const { project_id: projectId } = params;
@@ -42,7 +42,6 @@ export function appOperations(parts: ManagementParts): Operation[] {
       id: "getApp",
       summary: "Get an app",
       access: "run",
-      params: APP_PATH,
       response: APP,
       errors: ["app_not_found"],
       handle: async ({ params }) => await appRecord(parts, await findApp(store, params)),
@@ -51,7 +50,6 @@ export function appOperations(parts: ManagementParts): Operation[] {
       id: "listContainers",
       summary: "List an app's replicas",
       access: "run",
-      params: APP_PATH,
       response: CONTAINERS,
       errors: ["app_not_found"],
       handle: async ({ params }) => {
@@ -172,7 +170,6 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
       id: "changeApp",
       summary: "Change an app's scaling now; the next deploy resets it",
       access: "deploy",
-      params: APP_PATH,
       body: SETTINGS,
       response: APP,
       errors: ["app_not_found", "build_not_found"],
@@ -198,7 +195,6 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
       id: "rollBackApp",
       summary: "Roll back to an earlier version; it is started before it gets calls",
       access: "deploy",
-      params: APP_PATH,
       body: z.object({ buildId: z.uuid() }),
       response: APP,
       errors: ["app_not_found", "build_not_found", "app_not_ready"],
@@ -218,7 +214,6 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
       id: "restartApp",
       summary: "Replace an app's replicas, so that they see changed secrets; no call fails",
       access: "deploy",
-      params: APP_PATH,
       response: APP,
       errors: ["app_not_found", "build_not_found", "app_not_ready"],
       handle: async (call) => {
@@ -234,7 +229,6 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
       id: "deleteApp",
       summary: "Delete an app; runs in progress finish, and its name becomes free",
       access: "admin",
-      params: APP_PATH,
       response: ID,
       errors: ["app_not_found"],
       handle: async (call) => {

@@ -1,23 +1,22 @@
-import { z } from "zod";
 import { buildLineId } from "../../apps/deploys/build-log.ts";
 import type { Build, BuildLine } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import { timestampOf } from "../../model/log-line.ts";
 import { BUILD, BUILD_LOG, type BuildLineRecord, type BuildRecord, BUILDS } from "../../shapes/builds.ts";
 import { timestamp } from "../../shapes/common.ts";
-import { APP_PATH, findApp } from "../api/inputs.ts";
-import { type Operation, tagged } from "../api/operation.ts";
+import { findApp } from "../api/inputs.ts";
+import { type Operation, type Params, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Builds");
 const PATH = "/v2/projects/{project_id}/apps/{app_id}/builds";
-const BUILD_PATH = APP_PATH.extend({ build_id: z.uuid() });
+const BUILD_URL = `${PATH}/{build_id}` as const;
 /** More than are kept. */
 const MAX_BUILDS = 1_000;
 
 /** An app's builds: how its deploys went. */
 export function buildOperations({ store, deployer }: ManagementParts): Operation[] {
-  const findBuild = async (params: z.output<typeof BUILD_PATH>): Promise<Build> => {
+  const findBuild = async (params: Params<typeof BUILD_URL>): Promise<Build> => {
     const app = await findApp(store, params);
     const build = await store.builds.find(params.build_id.toLowerCase());
     if (build?.appNumber !== app.number) throw new AppError("build_not_found");
@@ -28,7 +27,6 @@ export function buildOperations({ store, deployer }: ManagementParts): Operation
       id: "listBuilds",
       summary: "List an app's builds, newest first",
       access: "deploy",
-      params: APP_PATH,
       response: BUILDS,
       errors: ["app_not_found"],
       handle: async ({ params }) => {
@@ -45,20 +43,18 @@ export function buildOperations({ store, deployer }: ManagementParts): Operation
         }));
       },
     }),
-    operation("GET", `${PATH}/{build_id}`, {
+    operation("GET", BUILD_URL, {
       id: "getBuild",
       summary: "Get a build",
       access: "deploy",
-      params: BUILD_PATH,
       response: BUILD,
       errors: ["app_not_found", "build_not_found"],
       handle: async ({ params }) => buildRecord(await findBuild(params)),
     }),
-    operation("GET", `${PATH}/{build_id}/logs`, {
+    operation("GET", `${BUILD_URL}/logs`, {
       id: "listBuildLogs",
       summary: "Get a build's log so far; the last line of a failed build says why",
       access: "deploy",
-      params: BUILD_PATH,
       response: BUILD_LOG,
       errors: ["app_not_found", "build_not_found"],
       handle: async ({ params }) => {
@@ -67,11 +63,10 @@ export function buildOperations({ store, deployer }: ManagementParts): Operation
         return { logs: (await deployer.logs.read(id)).map((line) => lineRecord(id, line)), status };
       },
     }),
-    operation("DELETE", `${PATH}/{build_id}`, {
+    operation("DELETE", BUILD_URL, {
       id: "cancelBuild",
       summary: "Cancel a build; what serves goes on serving",
       access: "deploy",
-      params: BUILD_PATH,
       response: BUILD,
       errors: ["app_not_found", "build_not_found", "build_finished"],
       handle: async (call) => {

@@ -8,7 +8,7 @@ import type { AppConfig } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
 import { type ConfigEntry, CONFIGURATION, type ConfigValue } from "../../shapes/apps.ts";
 import { timestamp } from "../../shapes/common.ts";
-import { APP_PATH, findApp } from "../api/inputs.ts";
+import { findApp } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -23,7 +23,6 @@ export function configurationOperations({ store, catalog }: ManagementParts): Op
       id: "getConfiguration",
       summary: "Get an app's configuration, key by key: the value in effect and the one deployed",
       access: "deploy",
-      params: APP_PATH,
       response: CONFIGURATION,
       errors: ["app_not_found", "build_not_found"],
       handle: async ({ params }) => {

@@ -10,7 +10,6 @@ import { appId } from "../../model/names.ts";
 import { BEGUN_DEPLOY, DEPLOY_LINE, type DeployLine, DRY_RUN, UPLOADED_BUNDLE } from "../../shapes/builds.ts";
 import { apiUrlOf, baseUrlOf } from "../api/addresses.ts";
 import { type Call, type Operation, tagged } from "../api/operation.ts";
-import { PROJECT_PATH } from "../api/inputs.ts";
 import { takeBytes } from "../api/bodies.ts";
 import { buildRecord, lineRecord } from "./builds.ts";
 import type { ManagementParts } from "../parts.ts";
@@ -42,7 +41,6 @@ export function deployOperations(parts: ManagementParts): Operation[] {
       id: "beginDeploy",
       summary: "Start a deploy; PUT the bundle to its uploadUrl to have it built",
       access: "deploy",
-      params: PROJECT_PATH,
       body: PAYLOAD,
       // With the text of a configuration file, and commands.
       maxBodyBytes: 256 * 1024,
@@ -70,7 +68,6 @@ export function deployOperations(parts: ManagementParts): Operation[] {
       id: "beginPartnerDeploy",
       summary: "Always refused: partner services run on the hosted platform alone",
       access: "deploy",
-      params: PROJECT_PATH,
       body: z.looseObject({ runtime: z.unknown().optional() }),
       maxBodyBytes: 256 * 1024,
       maxValues: 5_000,
@@ -99,7 +96,6 @@ export function deployOperations(parts: ManagementParts): Operation[] {
       id: "dryRunDeploy",
       summary: "Check a zip as a deploy would, and say what it would do; nothing is built or changed",
       access: "deploy",
-      params: PROJECT_PATH,
       query: z.object({
         name: z.string().min(1).max(200),
         [SYNTAX_MEMBER]: z.stringbool().optional(),
@@ -126,7 +122,6 @@ export function deployOperations(parts: ManagementParts): Operation[] {
       id: "deploy",
       summary: "Deploy a zip in one call; streams the build's log, then its outcome",
       access: "deploy",
-      params: PROJECT_PATH,
       query: z.object({ name: z.string().min(1).max(200) }),
       takesBytes: true,
       givesLines: true,

@@ -11,7 +11,7 @@ import {
 import type { LogLine } from "../../model/log-line.ts";
 import { RUN_ID, appId } from "../../model/names.ts";
 import { LOG_PAGE, type LogLineRecord } from "../../shapes/logs.ts";
-import { APP_PATH, findApp, NEXT_TOKEN, pageSize } from "../api/inputs.ts";
+import { findApp, NEXT_TOKEN, pageSize } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -44,7 +44,6 @@ export function logOperations({ store, logBook }: ManagementParts): Operation[] 
       id: "listLogs",
       summary: "List the lines an app printed, newest or oldest first",
       access: "deploy",
-      params: APP_PATH,
       query: QUERY,
       isHeavy: ({ search, stream, container, pageSize: lines }) =>
         Boolean(search || stream || container) || lines > SHORT_PAGE,

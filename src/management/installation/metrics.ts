@@ -4,7 +4,6 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { LiveApp } from "../../apps/catalog.ts";
 import type { SpanCounts } from "../../kit/histograms.ts";
 import { AppError } from "../../model/errors.ts";
-import { refuseOthers } from "../api/mount.ts";
 import type { ManagementParts } from "../parts.ts";
 import { type Metric, type MetricName, METRICS } from "./metric-table.ts";
 
@@ -152,7 +151,6 @@ export function metricsRoutes(
     await authorizeOperator(request);
     return reply.type(CONTENT_TYPE).send(exposition(await meter.measure(), histogramsOf(parts)));
   });
-  refuseOthers(app, "/metrics", ["GET"]);
 }
 
 type Histograms = Readonly<Partial<Record<MetricName, readonly Histogram[]>>>;

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { requirePerson } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { DONE, ID, timestamp } from "../../shapes/common.ts";
 import { ME, MY_ADDRESS, SESSIONS } from "../../shapes/people.ts";
@@ -9,7 +8,7 @@ import { EMAIL, LINK, NEW_PASSWORD, PASSWORD } from "./sign-in.ts";
 
 const operation = tagged("Sign-in");
 const PATH = "/v2/me";
-const EMAIL_PATH = `${PATH}/email`;
+const EMAIL_PATH = `${PATH}/email` as const;
 
 /** The account, password and sessions of the person who asks. */
 export function meOperations({ store, people, sessions, operators }: ManagementParts): Operation[] {
@@ -20,12 +19,11 @@ export function meOperations({ store, people, sessions, operators }: ManagementP
       access: "person",
       response: ME,
       handle: async ({ principal }) => {
-        const person = requirePerson(principal);
-        const { personId: id, email } = person;
+        const { personId: id, email } = principal;
         const [stored, projects, isOperator] = await Promise.all([
           store.people.find(id),
           store.memberships.projectsOf(id),
-          operators.has(person),
+          operators.has(principal),
         ]);
         const isProven = stored?.provenAt !== null && stored?.email === email;
         const shown = projects.map(({ id: of, name, role }) => ({ id: of, name, role }));
@@ -40,7 +38,7 @@ export function meOperations({ store, people, sessions, operators }: ManagementP
       response: DONE,
       errors: ["too_many_requests"],
       handle: async (call) => {
-        const person = requirePerson(call.principal);
+        const { principal: person } = call;
         const { currentPassword: current, newPassword: next } = call.body;
         await people.changePassword(person, { current, next, ip: call.ip });
         await call.record({ action: "password.update", target: person.personId });
@@ -53,7 +51,7 @@ export function meOperations({ store, people, sessions, operators }: ManagementP
       access: "person",
       response: SESSIONS,
       handle: async ({ principal }) => {
-        const { personId, sessionId } = requirePerson(principal);
+        const { personId, sessionId } = principal;
         return (await sessions.list(personId)).map(({ id, kind, createdAt, refreshedAt, expiresAt }) => ({
           id,
           kind,
@@ -68,11 +66,10 @@ export function meOperations({ store, people, sessions, operators }: ManagementP
       id: "endSession",
       summary: "End one of your sessions",
       access: "person",
-      params: z.object({ session_id: z.string().min(1).max(100) }),
       response: ID,
       errors: ["not_found"],
       handle: async (call) => {
-        const { personId } = requirePerson(call.principal);
+        const { personId } = call.principal;
         const { session_id: id } = call.params;
         if (!(await sessions.end(personId, id))) throw new AppError("not_found");
         await call.record({ action: "session.delete", target: id });
@@ -93,7 +90,7 @@ export function myAddressOperations({ addresses }: ManagementParts): Operation[]
       response: MY_ADDRESS,
       errors: ["too_many_requests"],
       handle: async (call) => {
-        const person = requirePerson(call.principal);
+        const { principal: person } = call;
         const { email, password } = call.body;
         await addresses.change(person, { email, password, ip: call.ip });
         const after = { email: email.toLowerCase() };
@@ -109,7 +106,7 @@ export function myAddressOperations({ addresses }: ManagementParts): Operation[]
       response: DONE,
       errors: ["not_found", "too_many_requests"],
       handle: async ({ principal, ip }) => {
-        await addresses.askForProof(requirePerson(principal), ip);
+        await addresses.askForProof(principal, ip);
         return {};
       },
     }),
@@ -120,9 +117,8 @@ export function myAddressOperations({ addresses }: ManagementParts): Operation[]
       body: z.object({ link: LINK }),
       response: MY_ADDRESS,
       handle: async (call) => {
-        const person = requirePerson(call.principal);
-        const email = await addresses.prove(person, call.body.link);
-        await call.record({ action: "person.prove-email", target: person.personId, after: { email } });
+        const email = await addresses.prove(call.principal, call.body.link);
+        await call.record({ action: "person.prove-email", target: call.principal.personId, after: { email } });
         return { email };
       },
     }),

@@ -1,12 +1,11 @@
 import { z } from "zod";
-import { requirePerson } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { INVITATION, INVITATIONS, JOINED, MADE_INVITATION, OFFER, SIGNED_UP } from "../../shapes/people.ts";
 import type { InvitationRecord } from "../../shapes/people.ts";
 import { timestamp } from "../../shapes/common.ts";
 import type { Invitation, Joined } from "../../store/accounts/invitations.ts";
 import { baseUrlOf } from "../api/addresses.ts";
-import { MEMBER_ROLE, PROJECT_PATH } from "../api/inputs.ts";
+import { MEMBER_ROLE } from "../api/inputs.ts";
 import { type Call, type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 import { answerSignedIn, EMAIL, LINK, NEW_PASSWORD } from "../people/sign-in.ts";
@@ -23,7 +22,6 @@ export function invitationOperations({ invitations, publicBaseUrl }: ManagementP
       id: "listInvitations",
       summary: "List a project's open invitations",
       access: "admin",
-      params: PROJECT_PATH,
       response: INVITATIONS,
       handle: async ({ params }) => (await invitations.list(params.project_id)).map(shown),
     }),
@@ -31,7 +29,6 @@ export function invitationOperations({ invitations, publicBaseUrl }: ManagementP
       id: "createInvitation",
       summary: "Create an invitation: a link that lets one person join the project within seven days",
       access: "admin",
-      params: PROJECT_PATH,
       body: z.object({
         email: EMAIL,
         role: MEMBER_ROLE.default("member"),
@@ -49,7 +46,7 @@ export function invitationOperations({ invitations, publicBaseUrl }: ManagementP
           isMailed: send === "mail",
           ip: call.ip,
         };
-        const { invitation, secret } = await invitations.make(wish, principalOf(call));
+        const { invitation, secret } = await invitations.make(wish, call.principal);
         const after = shown({ ...invitation, mailedAt: null });
         await call.record({ action: "invitation.create", target: after.id, after });
         reply.header("cache-control", "no-store");
@@ -61,7 +58,6 @@ export function invitationOperations({ invitations, publicBaseUrl }: ManagementP
       id: "revokeInvitation",
       summary: "Revoke an invitation that has not been used",
       access: "admin",
-      params: PROJECT_PATH.extend({ invitation_id: z.string().min(1).max(100) }),
       response: INVITATION,
       errors: ["not_found"],
       handle: async (call) => {
@@ -88,11 +84,6 @@ function shown(invitation: Omit<Invitation, "usedAt" | "usedBy">): InvitationRec
     createdAt: timestamp(createdAt),
     expiresAt: timestamp(expiresAt),
   };
-}
-
-function principalOf({ principal }: Pick<Call, "principal">) {
-  if (!principal) throw new AppError("unauthorized");
-  return principal;
 }
 
 /** What the holder of an invitation link can do. The link is in the body, because URLs are logged. */
@@ -129,7 +120,7 @@ export function invitationLinkOperations({ invitations, publicBaseUrl }: Managem
       body: z.object({ link: LINK }),
       response: JOINED,
       handle: async (call) => {
-        const joined = await invitations.join(call.body.link, requirePerson(call.principal));
+        const joined = await invitations.join(call.body.link, call.principal);
         await recordJoin(call, joined);
         return { projectId: joined.projectId, role: joined.role };
       },

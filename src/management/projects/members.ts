@@ -3,14 +3,12 @@ import { AppError } from "../../model/errors.ts";
 import { MEMBER, type MemberRecord, MEMBERS, REMOVED_MEMBER } from "../../shapes/people.ts";
 import { timestamp } from "../../shapes/common.ts";
 import type { Member, MembershipChange } from "../../store/accounts/memberships.ts";
-import { MEMBER_ROLE, PROJECT_PATH } from "../api/inputs.ts";
+import { MEMBER_ROLE } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Members");
 const PATH = "/v2/projects/{project_id}/members";
-
-const MEMBER_PATH = PROJECT_PATH.extend({ person_id: z.string().min(1).max(100) });
 
 /** The members of a project: an owner has the role admin, a member the role deploy. */
 export function memberOperations({ store, people }: ManagementParts): Operation[] {
@@ -25,7 +23,6 @@ export function memberOperations({ store, people }: ManagementParts): Operation[
       id: "listMembers",
       summary: "List a project's members",
       access: "deploy",
-      params: PROJECT_PATH,
       response: MEMBERS,
       handle: async ({ params }) =>
         (await store.memberships.list(params.project_id)).map((member) => ({
@@ -37,7 +34,6 @@ export function memberOperations({ store, people }: ManagementParts): Operation[
       id: "changeMember",
       summary: "Change a member's role; a former owner's invitations become invalid",
       access: "admin",
-      params: MEMBER_PATH,
       body: z.object({ role: MEMBER_ROLE }),
       response: MEMBER,
       errors: ["not_found"],
@@ -56,7 +52,6 @@ export function memberOperations({ store, people }: ManagementParts): Operation[
       id: "removeMember",
       summary: "Remove a member from the project, along with the invitations they made",
       access: "admin",
-      params: MEMBER_PATH,
       response: REMOVED_MEMBER,
       errors: ["not_found"],
       handle: async (call) => {

@@ -6,7 +6,7 @@ import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../
 import type { AccountRecord, ListedAccount } from "../../shapes/projects.ts";
 import { timestamp } from "../../shapes/common.ts";
 import type { ServiceAccount } from "../../store/accounts/accounts.ts";
-import { line, PROJECT_PATH, prose } from "../api/inputs.ts";
+import { line, prose } from "../api/inputs.ts";
 import {
   EXPIRY_MEMBERS,
   expiryOf,
@@ -15,12 +15,12 @@ import {
   refusal,
   requireSameRole,
 } from "./service-account-body.ts";
-import { type Operation, tagged } from "../api/operation.ts";
+import { type Operation, type Params, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Service accounts");
 const PATH = "/v2/projects/{project_id}/service-accounts";
-const ACCOUNT_PATH = PROJECT_PATH.extend({ id: z.string().min(1).max(100) });
+const ACCOUNT_URL = `${PATH}/{id}` as const;
 const LIFE_MS = 90 * 86_400_000;
 const MAX_OVERLAP_SECONDS = 30 * 86_400;
 const USER_TOKEN_SECONDS = 3_600;
@@ -61,7 +61,7 @@ const ROTATION = z
 
 /** A project's service accounts. Their tokens are shown where they are made, and never again. */
 export function serviceAccountOperations({ store, tokens, operators, clock }: ManagementParts): Operation[] {
-  const find = async ({ project_id: projectId, id }: z.infer<typeof ACCOUNT_PATH>) => {
+  const find = async ({ project_id: projectId, id }: Params<typeof ACCOUNT_URL>) => {
     const found = await store.accounts.find({ id, projectId });
     if (!found) throw notFound();
     return found.account;
@@ -72,7 +72,6 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
       id: "createServiceAccount",
       summary: "Create a new service account for the project",
       access: "admin",
-      params: PROJECT_PATH,
       body: NEW_ACCOUNT,
       response: ACCOUNT_WITH_TOKEN,
       handle: async (call) => {
@@ -94,15 +93,13 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
       id: "listServiceAccounts",
       summary: "List a project's service accounts, including revoked ones",
       access: "admin",
-      params: PROJECT_PATH,
       response: ACCOUNTS,
       handle: async ({ params }) => (await store.accounts.list(params.project_id)).map(listed),
     }),
-    operation("PATCH", `${PATH}/{id}`, {
+    operation("PATCH", ACCOUNT_URL, {
       id: "updateServiceAccount",
       summary: "Change a service account; its expiry can only move earlier",
       access: "admin",
-      params: ACCOUNT_PATH,
       body: CHANGE,
       response: LISTED_ACCOUNT,
       errors: ["not_found"],
@@ -140,11 +137,10 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         throw notFound();
       },
     }),
-    operation("POST", `${PATH}/{id}/rotate`, {
+    operation("POST", `${ACCOUNT_URL}/rotate`, {
       id: "rotateServiceAccount",
       summary: "Rotate a service account's token; the old one expires after the overlap",
       access: "admin",
-      params: ACCOUNT_PATH,
       body: ROTATION,
       response: ACCOUNT_WITH_TOKEN,
       errors: ["not_found"],
@@ -152,7 +148,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         const { project_id: projectId, id } = call.params;
         const before = await find(call.params);
         // Its token runs the installation: no other admin of the project may have one made.
-        if (call.principal && (await operators.isOwnerAccount(id))) await operators.require(call.principal);
+        if (await operators.isOwnerAccount(id)) await operators.require(call.principal);
         const rotated = await tokens.rotate(projectId, id, {
           expiresAt: expiryOf(call.body, clock.now()),
           overlapMs: call.body.overlapSeconds * 1000,
@@ -165,11 +161,10 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         return { ...after, token };
       },
     }),
-    operation("POST", `${PATH}/{id}/tokens`, {
+    operation("POST", `${ACCOUNT_URL}/tokens`, {
       id: "createUserToken",
       summary: "Create a token for one end user of an account of role call",
       access: "run",
-      params: ACCOUNT_PATH,
       body: NEW_USER_TOKEN,
       response: USER_TOKEN,
       errors: ["not_found"],
@@ -190,11 +185,10 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         return { token: issued.token, expiresAt };
       },
     }),
-    operation("DELETE", `${PATH}/{id}`, {
+    operation("DELETE", ACCOUNT_URL, {
       id: "deleteServiceAccount",
       summary: "Revoke a service account; its tokens stop working within 5 seconds",
       access: "admin",
-      params: ACCOUNT_PATH,
       response: LISTED_ACCOUNT,
       errors: ["not_found"],
       handle: async (call) => {

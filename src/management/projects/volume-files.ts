@@ -38,7 +38,6 @@ export const PART_PATH = "/v2/volumes/parts/{part_number}";
 export const DOWNLOAD_PATH = "/v2/volumes/file";
 
 const GRANT = z.object({ grant: z.string().min(1).max(10_000) });
-const PART_NUMBER = z.object({ part_number: z.coerce.number().int().min(1).max(2_000) });
 
 /** Uploads and downloads of files. The URLs carry their own authorization, so no token is sent here. */
 export function volumeFileOperations({ volumes }: Pick<ManagementParts, "volumes">): Operation[] {
@@ -47,7 +46,6 @@ export function volumeFileOperations({ volumes }: Pick<ManagementParts, "volumes
       id: "putPart",
       summary: "Upload one part of a file; safe to repeat",
       access: null,
-      params: PART_NUMBER,
       query: GRANT,
       takesBytes: true,
       response: STORED_PART,

@@ -9,7 +9,6 @@ import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, OFFERED_FILE, REMOVED_FILE } from 
 import type { FileEntry } from "../../shapes/projects.ts";
 import { timestamp } from "../../shapes/common.ts";
 import { baseUrlOf } from "../api/addresses.ts";
-import { PROJECT_PATH } from "../api/inputs.ts";
 import { type Call, type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 import { DOWNLOAD_PATH, PART_PATH } from "./volume-files.ts";
@@ -88,7 +87,6 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       id: "listFiles",
       summary: "List a folder; a folder that does not exist is empty",
       access: "deploy",
-      params: PROJECT_PATH,
       query: z.object({ dir: z.string().max(4_000).default("/") }),
       response: FILES,
       handle: async ({ params, query, reply }) =>
@@ -100,7 +98,6 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       id: "beginUpload",
       summary: "Start an upload; PUT each part to its own URL",
       access: "admin",
-      params: PROJECT_PATH,
       body: UPLOAD,
       response: BEGUN_UPLOAD,
       errors: ["not_found"],
@@ -124,7 +121,6 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       id: "completeUpload",
       summary: "Finish an upload: join its parts into one file",
       access: "admin",
-      params: PROJECT_PATH,
       body: COMPLETED,
       maxBodyBytes: 512 * 1024,
       maxValues: 3 * MAX_PARTS + 100,
@@ -146,7 +142,6 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       id: "offerFile",
       summary: "Create a download URL for a file; it works for an hour, without a token",
       access: "deploy",
-      params: PROJECT_PATH,
       query: z.object({ file_path: FILE_PATH }),
       response: OFFERED_FILE,
       errors: ["not_found"],
@@ -160,7 +155,6 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       id: "removeFile",
       summary: "Remove a file, or a folder if the path ends with /",
       access: "admin",
-      params: PROJECT_PATH,
       query: z.object({ file_path: FILE_PATH }),
       response: REMOVED_FILE,
       errors: ["not_found"],
