@@ -15,7 +15,7 @@ import { Gateway } from "./gateway/server.ts";
 import { followIdentity, identityParts } from "./identity/identity-parts.ts";
 import type { Hash } from "./identity/passwords.ts";
 import { openInstallation } from "./identity/installation.ts";
-import { type OperatorRequests, operatorRequests } from "./identity/operator-requests.ts";
+import { type OperatorRequests, operatorRequests } from "./identity/owner.ts";
 import { openMailer } from "./identity/mailer.ts";
 import type { Owner } from "./identity/owner.ts";
 import type { Tokens } from "./identity/tokens.ts";

@@ -10,7 +10,7 @@ import type { Log } from "../kit/log.ts";
 import { AppError, noRoom } from "../model/errors.ts";
 import type { Others } from "../nodes/forward/app-locator.ts";
 import type { FromPeer, PeerRoutes } from "../nodes/peer-listener.ts";
-import { sendDocument } from "./app-document.ts";
+import { sendDocument } from "./app-request.ts";
 import type { AppRequest } from "./app-request.ts";
 import { type HostParts, RouteFinder } from "./find-route.ts";
 import { BrokenRequests, type Connection, Connections } from "./connection.ts";

@@ -14,7 +14,7 @@ import { type Authenticate, mount } from "./api/mount.ts";
 import { openApiDocument } from "./api/openapi.ts";
 import { Shares } from "./api/shares.ts";
 import type { Sockets } from "./api/sockets.ts";
-import { attachLogSockets } from "./apps/log-sockets.ts";
+import { attachLogSockets } from "./apps/logs.ts";
 import { healthRoutes } from "./installation/health.ts";
 import { metricsRoutes } from "./installation/metrics.ts";
 import { dashboardRoutes, guideRoutes } from "./installation/web-pages.ts";
