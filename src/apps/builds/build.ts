@@ -3,17 +3,16 @@ import { removeTree } from "../../kit/remove-tree.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import { byNames } from "../../host/app-python.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
-import { touchCache } from "./caches.ts";
-import { readCommands } from "./commands.ts";
+import { touchCache } from "./build-environment.ts";
+import { type BuildTarget, type PreparedBuild, readCommands } from "./commands.ts";
 import { releaseEnvironments } from "./environments.ts";
 import { checkHost } from "./host-fit.ts";
 import { buildInImage } from "./images/make-image.ts";
-import type { RegistryAuth } from "./images/registry-auth.ts";
+import type { RegistryAuth } from "../deploys/deploy-request.ts";
 import { buildOnThisMachine } from "./local-target.ts";
 import { buildInSeat } from "./remote/remote-target.ts";
 import { readRequirements } from "./requirements.ts";
 import type { BuildHost, BuildSite } from "./site.ts";
-import type { BuildTarget, PreparedBuild } from "./target.ts";
 
 export type BuildInput = BuildHost & {
   readonly buildId: string;

@@ -3,10 +3,9 @@ import type { Interpreter } from "../../host/interpreter.ts";
 import { runProgram } from "../../engines/programs/run-program.ts";
 import { hostEnvironment } from "./build-environment.ts";
 import { findUv } from "./installer.ts";
-import type { BuildSite } from "./site.ts";
+import { BuildError, type BuildSite } from "./site.ts";
 import { appEnvironment } from "../../host/app-environment.ts";
 import type { PythonWish } from "../../model/app-config.ts";
-import { BuildError } from "./build-error.ts";
 import { runStep } from "./run-step.ts";
 
 /** 30 MB from a server that may be slow, or may never answer. */

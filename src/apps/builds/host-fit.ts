@@ -4,10 +4,9 @@ import { availableParallelism, totalmem } from "node:os";
 import { promisify } from "node:util";
 import { isGpu } from "../../model/app-config.ts";
 import type { AppConfig, DependenciesConfig, HardwareConfig } from "../../model/app-config.ts";
-import { BuildError } from "./build-error.ts";
+import { BuildError, type BuildSite } from "./site.ts";
 import { readBundleText } from "./bundle-files.ts";
 import { type ImageWish, wantedImage } from "./images/wanted-image.ts";
-import type { BuildSite } from "./site.ts";
 
 /** The files that clients make of the tables. */
 const GENERATED = { apt: "pkglist.txt", conda: "conda_pkglist.txt" } as const;

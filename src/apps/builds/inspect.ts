@@ -1,6 +1,6 @@
 import { hostPython } from "../../host/host-pythons.ts";
 import { type AppConfig, pythonWish } from "../../model/app-config.ts";
-import { BuildError } from "./build-error.ts";
+import { BuildError, type BuildSite } from "./site.ts";
 import { hostEnvironment } from "./build-environment.ts";
 import { atSite, type BuildInput } from "./build.ts";
 import { choosePython } from "./choose-python.ts";
@@ -12,7 +12,6 @@ import type { ImageWish } from "./images/wanted-image.ts";
 import { findUv } from "./installer.ts";
 import { unknownPackages } from "./known-packages.ts";
 import { readRequirements, withoutPassword } from "./requirements.ts";
-import type { BuildSite } from "./site.ts";
 
 /** What a build of a bundle would do, and what it would end with. */
 export type Inspection = { readonly plan: readonly string[]; readonly problems: readonly string[] };

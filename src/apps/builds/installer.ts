@@ -3,11 +3,10 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
 import type { Interpreter } from "../../host/interpreter.ts";
-import { BuildError } from "./build-error.ts";
+import { BuildError, type BuildSite } from "./site.ts";
 import { hostEnvironment } from "./build-environment.ts";
 import { type PipSettings, readPipSettings } from "./pip-settings.ts";
 import { fetchPipWheel, pythonDownload } from "./pip-wheel.ts";
-import type { BuildSite } from "./site.ts";
 
 /** A program that installs packages into an environment. */
 export type Installer = {

@@ -11,7 +11,7 @@ import { ownEnvironment, ownEnvironmentDone, removeEnvironment, sharedEnvironmen
 import { installInto } from "./make-environment.ts";
 import type { Requirements } from "./requirements.ts";
 import type { BuildSite } from "./site.ts";
-import type { BuildTarget, PreparedBuild } from "./target.ts";
+import type { BuildTarget, PreparedBuild } from "./commands.ts";
 
 /** Builds for this machine: commands run here, and packages are installed into an environment on its disk. */
 export async function buildOnThisMachine(

@@ -1,10 +1,9 @@
 import path from "node:path";
 import type { DependenciesConfig } from "../../model/app-config.ts";
-import { severalProblems } from "./build-error.ts";
+import { type BuildSite, severalProblems } from "./site.ts";
 import { insideBundle, readBundleText } from "./bundle-files.ts";
 import { readRequirement, requirementLines, tableRequirement } from "./requirement-line.ts";
 import type { RequirementFlag, RequirementLine } from "./requirement-line.ts";
-import type { BuildSite } from "./site.ts";
 
 /** Python packages an app asks for, every line of it checked. */
 export type Requirements = {

@@ -3,8 +3,7 @@ import path from "node:path";
 import { type Program, type ProgramEnd, runProgram } from "../../engines/programs/run-program.ts";
 import { hostReads, namedPaths } from "../../host/walls/host-reads.ts";
 import { networkFields } from "../../host/walls/network.ts";
-import { PASSED_BY_NAME, PASSED_ON } from "./build-environment.ts";
-import { makeCache } from "./caches.ts";
+import { makeCache, PASSED_BY_NAME, PASSED_ON } from "./build-environment.ts";
 import { pipSettingsFiles, readPipSettings } from "./pip-settings.ts";
 import type { BuildSite } from "./site.ts";
 

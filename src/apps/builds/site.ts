@@ -5,9 +5,9 @@ import type { AppLimits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { AppWalls } from "../../host/walls/walls.ts";
 import type { BlobStore } from "../../blobs/blob-store.ts";
-import type { BuildSeats, Builder } from "../../engines/build-seats.ts";
+import type { Builder, BuildSeats } from "../../engines/build-seats.ts";
 import type { EnvironmentBlob } from "../../store/apps/versions.ts";
-import type { RegistryAuth } from "./images/registry-auth.ts";
+import type { RegistryAuth } from "../deploys/deploy-request.ts";
 import type { DependenciesConfig } from "../../model/app-config.ts";
 import type { LogStream } from "../../model/log-line.ts";
 
@@ -97,3 +97,40 @@ export type BuildSite = {
   readonly say: (text: string, stream?: LogStream) => void;
   readonly signal: AbortSignal;
 };
+
+/** A build that cannot succeed as it is: its message is the line that its author needs. */
+export class BuildError extends Error {
+  /** Each problem on its own, where there are several and the message has only the first. */
+  readonly problems: readonly string[];
+
+  constructor(message: string, options?: ErrorOptions & { readonly problems?: readonly string[] }) {
+    super(message, options);
+    this.name = "BuildError";
+    this.problems = options?.problems ?? [message];
+  }
+}
+
+/** Problems that are named before the rest is counted. */
+const MAX_NAMED = 20;
+
+/** Several problems at once: each becomes a line of the log, and the message has the first, with advice for all. */
+export function severalProblems(
+  problems: readonly string[],
+  say: (text: string) => void,
+  advice: string | null = null,
+): BuildError {
+  const [first = "", ...others] = problems;
+  const lines = problems.slice(0, MAX_NAMED);
+  if (problems.length > MAX_NAMED) lines.push(`… and ${problems.length - MAX_NAMED} more`);
+  for (const line of lines) say(line);
+  const more = others.length === 0 ? "" : ` (and ${others.length} more)`;
+  const message = `${first}${more}${advice === null ? "" : `. ${advice}`}`;
+  if (others.length === 0) return new BuildError(message);
+  return new BuildError(message, { problems: advice === null ? lines : [...lines, advice] });
+}
+
+/** A number of bytes as people read it. */
+export function sizeText(bytes: number): string {
+  if (bytes < 1000) return `${bytes} bytes`;
+  return bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}

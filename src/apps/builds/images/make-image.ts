@@ -12,19 +12,16 @@ import type { Containers } from "../../../host/containers/containers.ts";
 import type { ContainerTool } from "../../../host/containers/container-tool.ts";
 import { runProgram } from "../../../engines/programs/run-program.ts";
 import type { AppConfig } from "../../../model/app-config.ts";
-import { BuildError } from "../build-error.ts";
+import { BuildError, type BuildSite } from "../site.ts";
 import { readBundleText } from "../bundle-files.ts";
-import type { BuildCommand, CommandKind } from "../commands.ts";
+import type { BuildCommand, BuildTarget, CommandKind, PreparedBuild } from "../commands.ts";
 import { checkSyntaxForImage } from "../compile-bundle.ts";
 import { ownStandIn } from "../environments.ts";
 import { MissingTools } from "../missing-tools.ts";
 import { readPipSettings } from "../pip-settings.ts";
 import type { Requirements } from "../requirements.ts";
-import type { BuildSite } from "../site.ts";
-import type { BuildTarget, PreparedBuild } from "../target.ts";
 import { dockerfileFor, IMAGE_PYTHON } from "./dockerfile.ts";
-import { warnOfIgnored } from "./warn-of-ignored.ts";
-import type { ImageWish } from "./wanted-image.ts";
+import { type ImageWish, warnOfIgnored } from "./wanted-image.ts";
 
 /** What podman goes by when it takes an image from somewhere: conditions for each kind of place, or for all others. */
 type Policy = {

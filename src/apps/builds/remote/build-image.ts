@@ -3,10 +3,9 @@ import { z } from "zod";
 import { realpath } from "../../../kit/files.ts";
 import type { AppConfig, BuiltImage } from "../../../model/app-config.ts";
 import type { BuildGround, Builder, ImageBuilds } from "../../../engines/build-seats.ts";
-import { BuildError } from "../build-error.ts";
+import { BuildError, type BuildSite } from "../site.ts";
 import { checkSyntaxForImage } from "../compile-bundle.ts";
 import { MissingTools } from "../missing-tools.ts";
-import type { BuildSite } from "../site.ts";
 import { installPackages } from "../images/dockerfile.ts";
 
 /** An image that is to be built in a seat. */

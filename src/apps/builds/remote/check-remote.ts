@@ -1,11 +1,10 @@
 import type { AppConfig } from "../../../model/app-config.ts";
 import { PROJECT_ID } from "../../../model/names.ts";
 import type { ImageBuilds } from "../../../engines/build-seats.ts";
-import { BuildError } from "../build-error.ts";
+import { BuildError, type BuildSite } from "../site.ts";
 import { insideBundle } from "../bundle-files.ts";
 import { listed, requireEntrypoint } from "../host-fit.ts";
-import { warnOfIgnored } from "../images/warn-of-ignored.ts";
-import type { BuildSite } from "../site.ts";
+import { warnOfIgnored } from "../images/wanted-image.ts";
 import { imageFolder, type ImagePlan } from "./build-image.ts";
 
 /** What an app runs in elsewhere. */

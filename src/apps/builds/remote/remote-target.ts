@@ -6,7 +6,7 @@ import { type AppConfig, type BuiltImage, pythonWish } from "../../../model/app-
 import { BuildSeatLost } from "../../../engines/build-seats.ts";
 import type { BuildGround, BuildWish, Builder } from "../../../engines/build-seats.ts";
 import type { ProgramEnd } from "../../../engines/programs/run-program.ts";
-import { sizeText } from "../../deploys/size-text.ts";
+import { BuildError, type BuildSite, type RemoteBuilds, sizeText } from "../site.ts";
 import {
   dropStandIn,
   knownStandIn,
@@ -17,15 +17,13 @@ import {
   writeBlobRecord,
 } from "../environments.ts";
 import { remoteEnvironment } from "../build-environment.ts";
-import { BuildError } from "../build-error.ts";
 import { type BuildCommand, type CommandKind, runCommands } from "../commands.ts";
 import { checkSyntax, compileBundle, requireMain } from "../compile-bundle.ts";
 import { type Installer, pipInstaller, PROBE, readProbe } from "../installer.ts";
 import { install, installerInput } from "../make-environment.ts";
 import type { Requirements } from "../requirements.ts";
 import { runStep } from "../run-step.ts";
-import type { BuildSite, RemoteBuilds } from "../site.ts";
-import type { BuildTarget, PreparedBuild } from "../target.ts";
+import type { BuildTarget, PreparedBuild } from "../commands.ts";
 import { checkRemote } from "./check-remote.ts";
 import { buildRemoteImage } from "./build-image.ts";
 import { bringBundleBack, storeFromSeat } from "./take-folders.ts";

@@ -9,9 +9,8 @@ import { NoRoom, isGzip, unpackFolder } from "../../../kit/tar/unpack-folder.ts"
 import type { Builder } from "../../../engines/build-seats.ts";
 import { LIMITS, roomBytes } from "../../artifacts/fetch-version.ts";
 import { makeFolder } from "../../bundles/place-folder.ts";
-import { BuildError } from "../build-error.ts";
-import { syncTree } from "../python-sync.ts";
-import type { BuildSite, RemoteBuilds } from "../site.ts";
+import { BuildError, type BuildSite, type RemoteBuilds } from "../site.ts";
+import { syncTree } from "../make-environment.ts";
 
 const DIGEST_BYTES = 32;
 
