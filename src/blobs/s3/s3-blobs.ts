@@ -14,7 +14,8 @@ import {
   verified,
 } from "../blob-store.ts";
 import type { BlobContent, BlobStore, Reading, StoredBlob, StoredNote } from "../blob-store.ts";
-import { element, elements, escaped, isPassing, type S3Address, S3Client, S3Error } from "./s3-client.ts";
+import { element, elements, escaped } from "./answers.ts";
+import { isPassing, type S3Address, S3Client, S3Error } from "./s3-client.ts";
 
 const FRESH_MS = 12 * 60 * 60 * 1000;
 const UNSATISFIABLE = 416;
