@@ -1,11 +1,8 @@
 import { rm } from "node:fs/promises";
 import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
-import { appWork } from "./apps/node-work.ts";
-import { followSecrets } from "./apps/follow-secrets.ts";
-import { startApps } from "./apps/start-apps.ts";
-import { startDeploys } from "./apps/start-deploys.ts";
+import { appWork, followSecrets, whyAbsent } from "./apps/node-work.ts";
+import { startApps, startDeploys } from "./apps/start-apps.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
-import { whyAbsent } from "./apps/why-absent.ts";
 import { startBlobs } from "./blobs/start-blobs.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
 import { VERSION } from "./config/package-files.ts";

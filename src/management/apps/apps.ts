@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { LiveApp } from "../../apps/catalog.ts";
-import { glanceOf } from "../../apps/glance.ts";
+import { glanceOf } from "../../apps/versions/traffic.ts";
 import type { AppKey, AppKeys } from "../../config/readers.ts";
 import { SCALING_KEYS } from "../../config/keys/scaling.ts";
 import { appId, hostLabel } from "../../model/names.ts";
