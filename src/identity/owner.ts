@@ -7,9 +7,6 @@ import { AppError } from "../model/errors.ts";
 import type { Store } from "../store/store.ts";
 import type { Principal } from "./principal.ts";
 import type { Tokens } from "./tokens.ts";
-import type { identityParts } from "./identity-parts.ts";
-import type { KeyRing } from "./key-ring.ts";
-import type { Candidate, Meant } from "./people.ts";
 
 const FIRST_PERSON = "first_person";
 
@@ -51,7 +48,7 @@ function ownerKey(accountId: string): string {
 /** The default project and the token of its owner. */
 export type Owner = { readonly projectId: string; readonly token: string };
 
-type OwnerParts = {
+export type OwnerParts = {
   readonly store: Store;
   readonly tokens: Tokens;
   readonly seal: Seal;
@@ -94,7 +91,7 @@ export async function ensureOwner(parts: OwnerParts): Promise<Owner> {
 }
 
 /** Makes a new owner's token with the current signing key; the previous one is valid as long as its key is. */
-async function renewOwner(parts: OwnerParts): Promise<Owner> {
+export async function renewOwner(parts: OwnerParts): Promise<Owner> {
   const { store, tokens, clock, dataDir } = parts;
   const { projectId, token: before } = await ensureOwner(parts);
   const { principal } = await tokens.verify(before);
@@ -146,64 +143,4 @@ async function accountOf(tokens: Tokens, token: string, projectId: string): Prom
   } catch {
     return null; // Revoked, expired, or of another database: a new one takes its place.
   }
-}
-
-/** The default project, its owner's token, and where the service is reached. */
-type Bootstrap = Owner & { readonly apiUrl: string; readonly baseUrl: string };
-
-/**
- * A link that sets a password. `isFirst`: nobody can sign in yet, and the link creates the first account. `url` is null if
- * no person, or several, have the address: `people` lists them.
- */
-export type PasswordLink = {
-  readonly url: string | null;
-  readonly isFirst: boolean;
-  readonly people: readonly Candidate[];
-};
-
-/** The ids of the keys: the newest signs, all verify. */
-type RotatedKeys = { readonly keys: readonly string[] };
-
-/** What an operator on this machine can do, whether or not the service runs. */
-export type OperatorRequests = {
-  readonly bootstrap: () => Bootstrap;
-  readonly passwordLink: (input: Meant) => Promise<PasswordLink>;
-  readonly rotateKeys: () => Promise<RotatedKeys>;
-};
-
-type OperatorParts = Pick<ReturnType<typeof identityParts>, "audit" | "makePasswordLink" | "setupLink"> &
-  OwnerParts & {
-    readonly keys: KeyRing;
-    readonly owner: Owner;
-    readonly apiUrl: string;
-    readonly baseUrl: string;
-  };
-
-/** Answers the requests, and records their changes in the default project's audit log. */
-export function operatorRequests(parts: OperatorParts): OperatorRequests {
-  const { audit, makePasswordLink, keys, apiUrl, baseUrl } = parts;
-  let { owner } = parts;
-  const record = async (action: string, target: string): Promise<void> => {
-    const change = { action, target, before: null, after: null };
-    await audit.record({ ...change, projectId: owner.projectId, principal: null, ip: "", requestId: "" });
-  };
-  return {
-    bootstrap: () => ({ ...owner, apiUrl, baseUrl }),
-    passwordLink: async (meant) => {
-      const setup = await parts.setupLink(baseUrl);
-      if (setup !== null) return { url: setup, isFirst: true, people: [] };
-      const { link, people } = await makePasswordLink(meant);
-      const [only] = people;
-      if (link === null || !only) return { url: null, isFirst: false, people };
-      await record("person.password-link", only.id);
-      return { url: `${baseUrl}/password#${link}`, isFirst: false, people };
-    },
-    rotateKeys: async () => {
-      await keys.rotate();
-      // The next rotation voids the key that signed the owner's token.
-      owner = await renewOwner(parts);
-      await record("signing-key.rotate", keys.signingKey.id);
-      return { keys: keys.publicKeys().map(({ kid }) => kid) };
-    },
-  };
 }
