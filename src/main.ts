@@ -9,12 +9,16 @@ import { VERSION } from "./config/package-files.ts";
 import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
-import { followIdentity, identityParts } from "./identity/identity-parts.ts";
+import {
+  followIdentity,
+  identityParts,
+  type OperatorRequests,
+  operatorRequests,
+} from "./identity/identity-parts.ts";
 import type { Hash } from "./identity/passwords.ts";
 import { openInstallation } from "./identity/installation.ts";
-import { type OperatorRequests, operatorRequests } from "./identity/operator-requests.ts";
+import { type Owner } from "./identity/owner.ts";
 import { openMailer } from "./identity/mailer.ts";
-import type { Owner } from "./identity/owner.ts";
 import type { Tokens } from "./identity/tokens.ts";
 import { AddressRanges } from "./kit/ip-addresses.ts";
 import { type Clock, systemClock, withTimeout } from "./kit/clock.ts";
