@@ -1,23 +1,24 @@
 import { rm } from "node:fs/promises";
 import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
-import { appWork } from "./apps/node-work.ts";
-import { followSecrets } from "./apps/follow-secrets.ts";
-import { startApps } from "./apps/start-apps.ts";
-import { startDeploys } from "./apps/start-deploys.ts";
+import { appWork, followSecrets, whyAbsent } from "./apps/node-work.ts";
+import { startApps, startDeploys } from "./apps/start-apps.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
-import { whyAbsent } from "./apps/why-absent.ts";
 import { startBlobs } from "./blobs/start-blobs.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
 import { VERSION } from "./config/package-files.ts";
 import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
-import { followIdentity, identityParts } from "./identity/identity-parts.ts";
+import {
+  followIdentity,
+  identityParts,
+  type OperatorRequests,
+  operatorRequests,
+} from "./identity/identity-parts.ts";
 import type { Hash } from "./identity/passwords.ts";
 import { openInstallation } from "./identity/installation.ts";
-import { type OperatorRequests, operatorRequests } from "./identity/operator-requests.ts";
+import { type Owner } from "./identity/owner.ts";
 import { openMailer } from "./identity/mailer.ts";
-import type { Owner } from "./identity/owner.ts";
 import type { Tokens } from "./identity/tokens.ts";
 import { AddressRanges } from "./kit/ip-addresses.ts";
 import { type Clock, systemClock, withTimeout } from "./kit/clock.ts";

@@ -1,6 +1,4 @@
-import { BlobDamaged, BlobMissing, type BlobStore } from "../blobs/blob-store.ts";
-import { collectBlobs } from "../blobs/collect-blobs.ts";
-import { storeTime } from "../blobs/store-time.ts";
+import { BlobDamaged, BlobMissing, type BlobStore, collectBlobs, storeTime } from "../blobs/blob-store.ts";
 import { Breaker } from "../kit/breaker.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";

@@ -62,7 +62,7 @@ describe("a place that nobody uses is free again", () => {
   });
 
   verifies(
-    "servers.sockets.slots.waiting",
+    "servers.sockets.waiting",
     "when a caller leaves whose handshake is in the queue",
     async () => {
       await using first = await send(get, "narrow/silent", []);
@@ -76,7 +76,7 @@ describe("a place that nobody uses is free again", () => {
     },
   );
 
-  verifies("servers.sockets.slots.waiting", "or is in the hands of an app that does not answer", async () => {
+  verifies("servers.sockets.waiting", "or is in the hands of an app that does not answer", async () => {
     const only = await send(get, "narrow/silent", HANDSHAKE);
     await until("it has the place", () => held() === 1);
     only.socket.end();

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { lstat, readFile, rm, truncate, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { collectBlobs } from "../../../src/blobs/collect-blobs.ts";
+import { collectBlobs } from "../../../src/blobs/blob-store.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import { until } from "../../support/until.ts";
 import { testDatabases } from "../../support/databases.ts";

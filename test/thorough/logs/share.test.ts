@@ -3,7 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect } from "vitest";
 import { LogBook } from "../../../src/apps/logs/log-book.ts";
-import { LogShare } from "../../../src/apps/logs/log-share.ts";
+import { LogShare } from "../../../src/apps/logs/line-writer.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Sweeper } from "../../../src/runs/sweeper.ts";

@@ -2,9 +2,13 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, wri
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { KEPT_VERSIONS, outdated, removeUnnamedBundles } from "../../../../src/apps/versions/retention.ts";
+import {
+  isSharedFolder,
+  KEPT_VERSIONS,
+  outdated,
+  removeUnnamedBundles,
+} from "../../../../src/apps/versions/housekeeper.ts";
 import type { Version } from "../../../../src/model/app.ts";
-import { isSharedFolder } from "../../../../src/apps/versions/housekeeper.ts";
 import { verifies } from "../../../verifies.ts";
 
 const versions = (count: number): Version[] =>
