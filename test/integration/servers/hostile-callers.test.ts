@@ -61,20 +61,16 @@ describe("a place that nobody uses is free again", () => {
     await until("it is free", () => held() === 0);
   });
 
-  verifies(
-    "servers.sockets.waiting",
-    "when a caller leaves whose handshake is in the queue",
-    async () => {
-      await using first = await send(get, "narrow/silent", []);
-      await until("it has the place", () => held() === 1);
-      const second = await send(get, "narrow/silent", HANDSHAKE);
-      await until("it waits", () => narrow()?.slots.waiting === 1);
-      // Not a reset, which is noticed in any case.
-      second.socket.end();
-      await until("it waits no longer", () => narrow()?.slots.waiting === 0);
-      first.socket.destroy();
-    },
-  );
+  verifies("servers.sockets.waiting", "when a caller leaves whose handshake is in the queue", async () => {
+    await using first = await send(get, "narrow/silent", []);
+    await until("it has the place", () => held() === 1);
+    const second = await send(get, "narrow/silent", HANDSHAKE);
+    await until("it waits", () => narrow()?.slots.waiting === 1);
+    // Not a reset, which is noticed in any case.
+    second.socket.end();
+    await until("it waits no longer", () => narrow()?.slots.waiting === 0);
+    first.socket.destroy();
+  });
 
   verifies("servers.sockets.waiting", "or is in the hands of an app that does not answer", async () => {
     const only = await send(get, "narrow/silent", HANDSHAKE);
