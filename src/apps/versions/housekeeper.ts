@@ -239,7 +239,7 @@ async function closeIdle(traffic: Traffic, now: number): Promise<void> {
 }
 
 async function endGently({ pool }: OpenVersion): Promise<void> {
-  await pool.drain();
+  await pool.slots.drain();
   await pool.close({ kind: "refused", code: "draining" });
 }
 

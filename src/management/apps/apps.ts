@@ -83,7 +83,7 @@ async function appRecord(
   const { hardware, scaling } = live?.version.config ?? {};
   return {
     ...brief(app, state, latest),
-    startFailure: live?.pool.startFailure?.message ?? null,
+    startFailure: live?.pool.fleet.startFailure?.message ?? null,
     hardware: hardware?.compute.join(",") ?? "CPU",
     cpu: String(hardware?.cpu ?? 0),
     memory: String(hardware?.memoryGb ?? 0),

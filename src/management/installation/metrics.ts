@@ -144,7 +144,7 @@ class Meter {
     const { app, pool } = live;
     const { journal, tallies } = this.#parts;
     // Idle apps are left out: a thousand of them would be most of the answer.
-    if (pool.counts.starts === 0 && pool.waiting === 0) return;
+    if (pool.counts.starts === 0 && pool.slots.waiting === 0) return;
     const of = { project: app.projectId, app: app.name };
     const counts = [journal.ended, ...tallies].map(({ byApp }) => byApp.get(app.number));
     for (const state of ["success", "failure", "cancelled"] as const) {
@@ -158,8 +158,8 @@ class Meter {
     }
     const running = replicas.reduce((sum, { calls }) => sum + calls.size, 0);
     samples.add("millrace_runs_running", of, running);
-    samples.add("millrace_runs_waiting", of, pool.waiting);
-    samples.add("millrace_queue_oldest_seconds", of, pool.oldestWaitMs / 1000);
+    samples.add("millrace_runs_waiting", of, pool.slots.waiting);
+    samples.add("millrace_queue_oldest_seconds", of, pool.slots.oldestWaitMs / 1000);
     samples.add("millrace_replica_starts_total", of, pool.counts.starts);
     samples.add("millrace_cold_starts_total", of, pool.counts.coldStarts);
     samples.add("millrace_replica_deaths_total", of, pool.counts.deaths);

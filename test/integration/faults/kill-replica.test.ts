@@ -51,7 +51,7 @@ verifies(
     );
     const [victim, other] = [...(pool?.replicas ?? [])];
     const waiting = service.call("app", { n: 7 });
-    await until("a third call waits", () => pool?.waiting === 1);
+    await until("a third call waits", () => pool?.slots.waiting === 1);
     // It stands still: whatever happens now is no timer's doing.
     clock.hold();
     process.kill(victim?.pid ?? 0, "SIGKILL");
