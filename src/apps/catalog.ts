@@ -17,21 +17,16 @@ import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
 import { newFleetCounts } from "../replicas/fleet-events.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
-import { glanceOf } from "./glance.ts";
-import { type Secrets, WHOLE_PROJECT } from "./secrets.ts";
-import { AppSecrets } from "./versions/app-secrets.ts";
+import { glanceOf, Registry, Room, type Traffic } from "./versions/traffic.ts";
+import { AppSecrets, type Secrets, WHOLE_PROJECT } from "./secrets.ts";
 import { Candidate } from "./versions/candidate.ts";
 import { Housekeeper, type HousekeeperParts } from "./versions/housekeeper.ts";
-import type { LiveApp } from "./versions/live-app.ts";
-import { type OpenParts, OpenVersion } from "./versions/open-version.ts";
-import { Registry } from "./versions/registry.ts";
-import { Room } from "./versions/room.ts";
+import { type LiveApp, type OpenParts, OpenVersion } from "./versions/open-version.ts";
 import { StandIns } from "./versions/stand-ins.ts";
 import { Switcher, type SwitcherParts } from "./versions/switcher.ts";
-import type { Traffic } from "./versions/traffic.ts";
-import { Turns } from "./versions/turns.ts";
+import { Turns } from "../kit/concurrency.ts";
 export type { Candidate } from "./versions/candidate.ts";
-export type { AppLogLine, LiveApp } from "./versions/live-app.ts";
+export type { AppLogLine, LiveApp } from "./versions/open-version.ts";
 
 /** Calls no function: when that is answered, some replica has said what there is. Throws if none can start. */
 async function learnFunctions(slots: Slots<Call>): Promise<void> {
@@ -347,7 +342,7 @@ export class Catalog {
   /** No new calls; resolves when those taken have ended. */
   async drain(): Promise<void> {
     this.#stop();
-    await Promise.all(this.#everyVersion().map(({ pool }) => pool.drain()));
+    await Promise.all(this.#everyVersion().map(({ pool }) => pool.slots.drain()));
   }
 
   /** Ends every process; what still runs gets `outcome`. */

@@ -9,28 +9,26 @@ import type { App, Version } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { BuildStatus } from "../../model/build.ts";
 import type { LogStream } from "../../model/log-line.ts";
-import { isInDoubt } from "../../model/errors.ts";
+import { AppError, isInDoubt } from "../../model/errors.ts";
 import { artifactId } from "../../host/data-folders.ts";
 import { type NetworkWall, unkept } from "../../host/walls/network.ts";
 import type { Store } from "../../store/store.ts";
 import type { VersionFiles } from "../artifacts/version-files.ts";
 import { prepareBuild } from "../builds/build.ts";
-import { type BuildHost, buildHost } from "../builds/site.ts";
-import type { PreparedBuild } from "../builds/target.ts";
-import type { RegistryAuth } from "../builds/images/registry-auth.ts";
-import { copyFolder } from "../bundles/copy.ts";
+import { BuildError, type BuildHost, buildHost, sizeText } from "../builds/site.ts";
+import type { PreparedBuild } from "../builds/commands.ts";
+import { type RegistryAuth, SYNTAX_MEMBER, THIS_HOST } from "./deploy-request.ts";
+import { copyFolder, syncFolder } from "../bundles/place-folder.ts";
 import { extractBundle } from "../bundles/extract.ts";
-import { BundleError } from "../bundles/problems.ts";
+import { BundleError } from "../bundles/zip-directory.ts";
 import type { BundlePatterns } from "../bundles/list-files.ts";
-import { syncFolder } from "../bundles/place-folder.ts";
 import type { Candidate, Catalog, LiveApp } from "../catalog.ts";
 import type { Check } from "../versions/candidate.ts";
-import type { Room } from "../versions/room.ts";
+import type { Room } from "../versions/traffic.ts";
 import type { BuildLog } from "./build-log.ts";
-import { DeployFailure } from "./deploy-failure.ts";
-import { SYNTAX_MEMBER, THIS_HOST } from "./deploy-request.ts";
 import type { DeployFolders } from "./folders.ts";
-import { sizeText } from "./size-text.ts";
+import { inspectBuild } from "../builds/inspect.ts";
+import { ConfigError } from "../../config/problems.ts";
 
 export type CarryOutParts = BuildHost & {
   readonly store: Store;
@@ -70,7 +68,7 @@ export type Source =
     };
 
 /** A deploy whose turn has come. */
-export type Deploy = {
+type Deploy = {
   readonly buildId: string;
   readonly app: App;
   readonly payload: unknown;
@@ -155,7 +153,7 @@ async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: Bu
 }
 
 /** Extracts the bundle into the deploy's own folder, and removes the upload. */
-export async function unpack(
+async function unpack(
   {
     buildId,
     payload,
@@ -182,7 +180,7 @@ export async function unpack(
 }
 
 /** Reads the app's configuration, with the payload's above the bundle's; throws what is wrong with it. */
-export function readConfig(
+function readConfig(
   { payload, log }: Pick<Deploy, "payload"> & Telling,
   parts: CarryOutParts,
   bundleDir: string,
@@ -302,4 +300,84 @@ function requireReady(result: Check): void {
   // The last thing said is why.
   if (lines.at(-1) !== result.message) lines.push(result.message);
   throw new DeployFailure("init_failure", result.message, lines);
+}
+
+/** What a deploy of a bundle would do. */
+export type DryRun = {
+  readonly plan: readonly string[];
+  readonly warnings: readonly string[];
+  /** Why it would fail; empty if nothing is known that would make it. */
+  readonly problems: readonly string[];
+};
+
+/** What is asked. */
+export type DryRunRequest = {
+  readonly id: string;
+  readonly projectId: string;
+  readonly name: string;
+  readonly checksSyntax: boolean;
+  readonly source: ZipSource;
+  readonly signal: AbortSignal;
+};
+
+const WARNING = /^warning: /;
+
+/** Checks a bundle as a deploy would before its build, and says what would follow. Nothing is left of it. */
+export async function dryRun(request: DryRunRequest, parts: CarryOutParts): Promise<DryRun> {
+  const { id: buildId, projectId, name, checksSyntax, source, signal } = request;
+  const warnings: string[] = [];
+  const say = (text: string, stream?: LogStream): void => {
+    if (stream === "stderr" && WARNING.test(text)) warnings.push(text.replace(WARNING, ""));
+  };
+  const log = { say: (_: string, text: string, stream?: LogStream) => say(text, stream) };
+  const payload = { name };
+  try {
+    const { bundleDir, noMain } = await unpack({ buildId, payload, source, log, signal }, parts);
+    const config = readConfig({ payload, log }, parts, bundleDir);
+    if (noMain !== null && config.customRuntime === null) return { plan: [], warnings, problems: [noMain] };
+    const input = { ...buildHost(parts), buildId, projectId, bundleDir, config, say, signal, checksSyntax };
+    const { plan, problems } = await inspectBuild(input);
+    return { plan, problems, warnings };
+  } catch (error) {
+    const failure = failureOf(error);
+    if (!failure) throw error;
+    return { plan: [], warnings, problems: failure.lines };
+  } finally {
+    await removeTree(parts.folders.workOf(buildId));
+  }
+}
+
+type FailureStatus = Extract<BuildStatus, "build_failure" | "init_failure" | "init_timeout" | "cancelled">;
+
+/** Longer lines are somebody's data, not a reason. */
+const MAX_MESSAGE_CHARS = 1_000;
+
+/** How a deploy ended that did not succeed; the message is the line a person needs. */
+export class DeployFailure extends Error {
+  readonly status: FailureStatus;
+  /** Everything that is to be told, where that is more than the message. */
+  readonly lines: readonly string[];
+
+  constructor(status: FailureStatus, message: string, lines: readonly string[] = [message]) {
+    super(message.slice(0, MAX_MESSAGE_CHARS));
+    this.name = "DeployFailure";
+    this.status = status;
+    this.lines = lines;
+  }
+}
+
+const DISK_FULL: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT"]);
+
+/** What an error means for the deploy that it ended; null for a fault of ours. */
+export function failureOf(error: unknown): DeployFailure | null {
+  if (error instanceof DeployFailure) return error;
+  if (error instanceof BuildError) return new DeployFailure("build_failure", error.message);
+  if (error instanceof AppError) return new DeployFailure("build_failure", error.message);
+  if (error instanceof ConfigError || error instanceof BundleError) {
+    const [first = error.message, ...others] = error.problems;
+    const message = others.length === 0 ? first : `${first} (and ${others.length} more)`;
+    return new DeployFailure("build_failure", message, error.problems);
+  }
+  const { code } = error as NodeJS.ErrnoException;
+  return DISK_FULL.has(code) ? new DeployFailure("build_failure", "the service's disk is full") : null;
 }

@@ -3,7 +3,14 @@ import type { Clock, Timer } from "../../kit/clock.ts";
 import type { App } from "../../model/app.ts";
 import { type Build, type BuildLine, type BuildStatus, isFinalBuild } from "../../model/build.ts";
 import type { Store } from "../../store/store.ts";
-import { type CarryOutParts, forgetVersion, type ZipSource } from "./carry-out.ts";
+import {
+  type CarryOutParts,
+  type DryRun,
+  dryRun,
+  type DryRunRequest,
+  forgetVersion,
+  type ZipSource,
+} from "./carry-out.ts";
 import { isDeepStrictEqual } from "node:util";
 import type { Readable } from "node:stream";
 import { rm } from "../../kit/files.ts";
@@ -15,10 +22,9 @@ import type { Seal } from "../../kit/seal.ts";
 import type { Owners } from "../../nodes/owners.ts";
 import type { StoredBuild } from "../../store/apps/builds.ts";
 import { AppError } from "../../model/errors.ts";
-import { hashFolder } from "../bundles/hash.ts";
+import { hashFolder } from "../bundles/list-files.ts";
 import type { LiveApp } from "../catalog.ts";
 import { BuildLogs } from "./build-log.ts";
-import { type DryRun, dryRun, type DryRunRequest } from "./dry-run.ts";
 import { type DeployRequest, readDeployRequest, THIS_HOST } from "./deploy-request.ts";
 import { DeployFolders } from "./folders.ts";
 import { BuildsUnderWay } from "./under-way.ts";

@@ -6,10 +6,9 @@ import { AppError } from "../../model/errors.ts";
 import type { LiveApp } from "../catalog.ts";
 import type { BuildLog, BuildLogs } from "./build-log.ts";
 import { BuildQueue } from "./build-queue.ts";
-import { carryOut, type CarryOutParts, type Source } from "./carry-out.ts";
-import type { RegistryAuth } from "../builds/images/registry-auth.ts";
-import { DeployFailure, failureOf } from "./deploy-failure.ts";
-import { sizeText } from "./size-text.ts";
+import { carryOut, type CarryOutParts, DeployFailure, failureOf, type Source } from "./carry-out.ts";
+import type { RegistryAuth } from "./deploy-request.ts";
+import { sizeText } from "../builds/site.ts";
 
 export type UnderWayParts = CarryOutParts & { readonly logs: BuildLogs };
 

@@ -1,14 +1,14 @@
 import path from "node:path";
 import type { Readable } from "node:stream";
-import { rm } from "../../kit/files.ts";
+import { mkdir, open, rename, rm, writeChunks } from "../../kit/files.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Seal } from "../../kit/seal.ts";
 import { AppError } from "../../model/errors.ts";
-import { receiveFile } from "../bundles/receive.ts";
 import { Grants } from "../grants.ts";
 import type { ZipSource } from "./carry-out.ts";
+import { syncFolder } from "../bundles/place-folder.ts";
 
-export type BundleUploadParts = {
+type BundleUploadParts = {
   readonly dir: string;
   readonly seal: Seal;
   readonly clock: Clock;
@@ -66,4 +66,78 @@ export class BundleUploads {
   async discard({ file }: ZipSource): Promise<void> {
     await rm(file, { force: true });
   }
+}
+
+type ReceiveLimits = {
+  readonly maxBytes: number;
+  /** Whether the disk is to take no more. */
+  readonly shortage?: () => string | null;
+};
+
+const FULL: ReadonlySet<string | undefined> = new Set(["ENOSPC", "EDQUOT", "EROFS"]);
+
+/**
+ * Stores what arrives as a file that is nobody else's, safely on the disk. Throws `AppError`, and leaves nothing,
+ * when it is too large, ends early or cannot be written. The stream is not destroyed then, so that a request can
+ * still be answered.
+ */
+export async function receiveFile(
+  from: Readable,
+  to: string,
+  limits: ReceiveLimits,
+): Promise<{ bytes: number }> {
+  const arriving = `${to}.part`;
+  const tally = { bytes: 0 };
+  try {
+    await mkdir(path.dirname(to), { recursive: true, mode: 0o700 });
+    const file = await open(arriving, "w", 0o600);
+    try {
+      await writeChunks(file, counted(from, limits, tally));
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(arriving, to);
+    await syncFolder(path.dirname(to));
+    return tally;
+  } catch (error) {
+    await rm(arriving, { force: true });
+    throw told(error);
+  }
+}
+
+/** An error of the stream itself, not of the disk. */
+class EndedEarly extends Error {}
+
+async function* counted(
+  from: Readable,
+  { maxBytes, shortage }: ReceiveLimits,
+  tally: { bytes: number },
+): AsyncGenerator<Buffer, void, void> {
+  const chunks: AsyncIterator<Buffer> = from.iterator({ destroyOnReturn: false });
+  try {
+    for (;;) {
+      const next = await chunks.next().catch((error: unknown) => {
+        throw new EndedEarly("the stream ended early", { cause: error });
+      });
+      if (next.done) return;
+      tally.bytes += next.value.length;
+      if (tally.bytes > maxBytes) {
+        throw new AppError("body_too_large", { message: `The upload is larger than ${maxBytes} bytes.` });
+      }
+      const message = shortage?.() ?? null;
+      if (message !== null) throw new AppError("storage_unavailable", { message });
+      yield next.value;
+    }
+  } finally {
+    await chunks.return?.();
+  }
+}
+
+function told(error: unknown): unknown {
+  if (error instanceof EndedEarly) {
+    return new AppError("bad_request", { message: "The upload ended early; send it again." }, error.cause);
+  }
+  const { code } = error as NodeJS.ErrnoException;
+  return FULL.has(code) ? new AppError("storage_unavailable", {}, error) : error;
 }

@@ -9,10 +9,8 @@ import { AppError } from "../../model/errors.ts";
 import { RUN_ID } from "../../model/names.ts";
 import type { AppLogLine } from "../catalog.ts";
 import { type Flood, FloodGate, type FloodLimits } from "./flood-gate.ts";
-import { LineBuffer } from "./line-buffer.ts";
-import { LineWriter } from "./line-writer.ts";
-import { LogShare } from "./log-share.ts";
-import { fitText } from "./fit-text.ts";
+import { fitText, LineBuffer } from "./line-buffer.ts";
+import { LineWriter, LogShare } from "./line-writer.ts";
 
 /** Replicas whose last line number is remembered: far more than live at once. */
 const MAX_REPLICAS = 10_000;

@@ -1,5 +1,4 @@
 import type { App, FunctionSignature, SecretMap, Version } from "../../model/app.ts";
-import { type HiddenPayloads, Pool, type PoolEvents } from "../../replicas/pool.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
@@ -12,8 +11,14 @@ import { Seats } from "../../replicas/seats.ts";
 import type { Store } from "../../store/store.ts";
 import type { VersionFiles } from "../artifacts/version-files.ts";
 import { templateKeepMs, workloadOf } from "../workload.ts";
-import type { AppSecrets } from "./app-secrets.ts";
-import type { AppLogLine, LiveApp } from "./live-app.ts";
+import type { AppSecrets } from "../secrets.ts";
+import {
+  type HiddenPayloads,
+  Pool,
+  type PoolEvents,
+  type PoolLogLine,
+  type RunTarget,
+} from "../../replicas/pool.ts";
 
 /** What the app's secrets keep out of the records of its calls: the names that the hosted original reads. */
 function hiddenPayloads(secrets: SecretMap): HiddenPayloads {
@@ -84,14 +89,14 @@ export class OpenVersion {
 
   /** Whether any process or call of it is there. */
   get isBusy(): boolean {
-    return this.pool.replicas.size > 0 || this.pool.waiting > 0;
+    return this.pool.replicas.size > 0 || this.pool.slots.waiting > 0;
   }
 
   /** Whether that version could not start beside its replica: the server of this one has a port that it needs. */
   excludes({ config }: Version): boolean {
     const { customRuntime } = this.version.config;
     if (this.isInTheWay) return true;
-    return this.pool.isSingle && config.customRuntime?.port === customRuntime?.port;
+    return this.pool.fleet.isSingle && config.customRuntime?.port === customRuntime?.port;
   }
 
   /** Takes calls from now on, by these settings. */
@@ -239,3 +244,19 @@ function standbyScaling(scaling: ScalingConfig, replicas: number): ScalingConfig
     scalingTarget: 100,
   };
 }
+
+/** A version that takes calls of its app, and its replicas. */
+export type LiveApp = {
+  readonly app: App;
+  readonly version: Version;
+  readonly pool: Pool;
+  /** Where its runs go. */
+  readonly target: RunTarget;
+};
+
+/** A line an app printed, with where it came from. */
+export type AppLogLine = PoolLogLine & {
+  readonly projectId: string;
+  readonly appName: string;
+  readonly appNumber: number;
+};

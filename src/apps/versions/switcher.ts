@@ -4,12 +4,9 @@ import type { InitFailure } from "../../engines/engine.ts";
 import { newFleetCounts } from "../../replicas/fleet-events.ts";
 import type { Candidate } from "./candidate.ts";
 import type { AppHolder } from "../../store/nodes/app-owners.ts";
-import type { LiveApp } from "./live-app.ts";
-import { type OpenParts, OpenVersion } from "./open-version.ts";
-import type { Registry } from "./registry.ts";
-import { Room } from "./room.ts";
-import { Traffic } from "./traffic.ts";
-import type { Turns } from "./turns.ts";
+import { type LiveApp, type OpenParts, OpenVersion } from "./open-version.ts";
+import { type Registry, Room, Traffic } from "./traffic.ts";
+import type { Turns } from "../../kit/concurrency.ts";
 
 /** How long a switch waits for as many replicas as served before; the first of them is waited for longer. */
 const WARM_MS = 5_000;
@@ -194,7 +191,7 @@ export class Switcher {
     let failure = await open.warm(1, signal);
     if (failure?.portInUse !== undefined && room.widen()) {
       await room.clear(signal);
-      open.pool.forgive();
+      open.pool.fleet.noteHealth();
       failure = await open.warm(1, signal);
     }
     if (!failure) {

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import { KEPT_VERSIONS } from "../../../src/apps/versions/retention.ts";
+import { KEPT_VERSIONS } from "../../../src/apps/versions/housekeeper.ts";
 import { samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
