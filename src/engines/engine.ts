@@ -3,7 +3,7 @@ import type { Limits } from "../host/limits/limits.ts";
 import type { Version } from "../model/app.ts";
 import type { Network, PythonWish } from "../model/app-config.ts";
 import type { Home } from "./home.ts";
-import type { PrintedLine } from "./log-lines.ts";
+import type { OutputEvents } from "./log-lines.ts";
 
 /** A version of an app, described independently of any machine. An engine turns the ids into folders. */
 export type Workload = {
@@ -139,23 +139,26 @@ export type Usage = {
   readonly residentBytes: number;
 };
 
-/** A replica that an engine was asked to start; it connects home when it is up. */
-export type Started = {
+type StartedHere = {
   readonly exited: Promise<Exit>;
-  /** Ends the process and everything it started, at once. */
+  /** Ends it and everything that it started, at once. */
   kill(): void;
+  /** Resolves when its pod or machine is about to end; absent where that is not announced. */
+  readonly leaving?: Promise<void>;
+  /** Why it has not started, if that is not the fault of its code; for people. */
+  obstacle?(): string | null;
+};
+
+/** A replica that an engine was asked to start; it connects home when it is up. */
+export type Started = StartedHere & {
   /** The state of the process that claims this id; null if unknown. */
   vitals(pid: number): Vitals | null;
   /** What that process and everything it started use; null if unknown. */
   usage(pid: number): Promise<Usage | null>;
-  /** Resolves when its pod or machine is about to end; absent where that is not announced. */
-  readonly leaving?: Promise<void>;
   /** Puts the process with this id under its limits, before its first call; null if it already is. */
   confine?(pid: number): Promise<void> | null;
   /** Adds to an exit what only its limits know. */
   judge?(exit: Exit): Exit;
-  /** Why it has not started, if that is not the fault of its `main.py`; for people. */
-  obstacle?(): string | null;
 };
 
 /** A template and the replicas that it forks. For a workload that may not fork, a seat is one replica. */
@@ -170,16 +173,12 @@ export type Seat = {
   close(): Promise<void>;
 };
 
-/** What a seat reports about its processes, besides what its replicas report themselves. */
-export type SeatEvents = {
-  /** A line printed by a process that is not a replica yet. */
-  onLog(line: PrintedLine): void;
+/** What a seat reports about its processes, besides what its replicas report themselves: lines of those that are none yet. */
+export type SeatEvents = OutputEvents & {
   /** A template broke the protocol and is being ended. */
   onFault(fault: string): void;
   /** A template was found dead, and another replaces it. */
   onSilence(silence: string): void;
-  /** An internal error while reading from a process. */
-  onError(error: unknown): void;
 };
 
 /** The owner of a seat. */
@@ -217,29 +216,15 @@ export type ServerPlace =
   | { readonly kind: "taken"; readonly port: number };
 
 /** An app's own server that an engine was asked to start. */
-export type StartedServer = {
+export type StartedServer = StartedHere & {
   /** Of its process; 0 if there is none. */
   readonly pid: number;
-  readonly exited: Promise<Exit>;
-  /** Ends it and everything that it started, at once. */
-  kill(): void;
   /** Asks it to shut down. */
   askToEnd(): void;
-  /** Resolves when its pod or machine is about to end; absent where that is not announced. */
-  readonly leaving?: Promise<void>;
   /** Where it can be reached, after checking that the listener belongs to it. */
   place(): Promise<ServerPlace>;
   /** What it and everything it started use; null if unknown. */
   usage(): Promise<Usage | null>;
-  /** Why it has not started, if that is not the fault of its code; for people. */
-  obstacle?(): string | null;
-};
-
-/** What an engine reports about a server's process. */
-export type ServerEvents = {
-  onLog(line: PrintedLine): void;
-  /** An internal error while reading from it. */
-  onError(error: unknown): void;
 };
 
 /** Where replicas run. An engine only starts and stops processes: calls go over the wire, or to a server's port. */
@@ -252,5 +237,5 @@ export type Engine = {
   /** Opens a seat that is kept for `keepMs` without a replica. It starts with its first replica. */
   open(workload: Workload, keepMs: number, home: Home, owner: SeatOwner): Seat;
   /** Starts the app's own server. */
-  serve(workload: Workload, events: ServerEvents): StartedServer;
+  serve(workload: Workload, events: OutputEvents): StartedServer;
 };

@@ -1,7 +1,6 @@
 import {
   type Engine,
   type InitFailure,
-  type ServerEvents,
   type StartedServer,
   type Workload,
   STOPPED,
@@ -16,6 +15,7 @@ import { type Spawn, spawnPython } from "./spawn.ts";
 import { heldStart, startHeld } from "./start-held.ts";
 import { appPython, type AppPython, missingPython } from "../../host/app-python.ts";
 import { unkept } from "../../host/walls/network.ts";
+import type { OutputEvents } from "../log-lines.ts";
 
 const PYTHON_NAMES = new Set(["python", "python3"]);
 
@@ -30,7 +30,7 @@ export function processEngine(host: ProcessHost, spawn: Spawn = spawnPython): En
 }
 
 /** An app's own server as a process of this machine, on a port of its own. */
-function serveProcess(host: ProcessHost, workload: Workload, events: ServerEvents): StartedServer {
+function serveProcess(host: ProcessHost, workload: Workload, events: OutputEvents): StartedServer {
   const { server: command } = workload;
   if (!command) throw new Error("the app has no server of its own");
   return startServer(host.ports, async (port, isKilled) => {

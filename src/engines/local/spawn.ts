@@ -1,10 +1,11 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import type { Clock } from "../../kit/clock.ts";
-import type { Exit, SeatEvents, Started, Workload } from "../engine.ts";
+import type { Exit, Started, Workload } from "../engine.ts";
 import type { WorkloadFolders } from "./host.ts";
 import { type HeldFork, hold, judge, explainer } from "./limited.ts";
 import { DOOR_ADDRESS } from "./plan.ts";
 import { type HeldStart, startHeld } from "./start-held.ts";
+import type { OutputEvents } from "../log-lines.ts";
 
 /** Reads its order, then becomes the replica or template that the order names. */
 const START = `import sys; sys.path[:1] = [${JSON.stringify(PYTHON_DIR)}]; from millrace_worker.start import main; main()`;
@@ -31,11 +32,7 @@ export type StartedProcess = Started & {
 };
 
 /** Starts a template or a replica, which calls home; what it says before that is told as lines. */
-export type Spawn = (
-  start: ProcessStart,
-  clock: Clock,
-  events: Pick<SeatEvents, "onLog" | "onError">,
-) => StartedProcess;
+export type Spawn = (start: ProcessStart, clock: Clock, events: OutputEvents) => StartedProcess;
 
 /** Starts an agent and, below it, a template or a replica. */
 export const spawnPython: Spawn = (start, clock, events) => {

@@ -5,8 +5,8 @@ import { networkFields, networkVariables, type ServerPorts } from "../../host/wa
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import type { AppWalls, WalledHost } from "../../host/walls/walls.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { describeExit, type Exit, type SeatEvents, type Workload, ended, cannotStart } from "../engine.ts";
-import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
+import { describeExit, type Exit, type Workload, ended, cannotStart } from "../engine.ts";
+import { LAST_LINES_MS, readOutput, type OutputEvents } from "../log-lines.ts";
 import { type Agent, type AgentExit, startAgent } from "./agent.ts";
 import { foldersOf, type ProcessHost, whatIsMissing, type WorkloadFolders } from "./host.ts";
 import { endOf, type Held, hold, type Verdict } from "./limited.ts";
@@ -53,7 +53,7 @@ export function startHeld(
   start: HeldStart,
   program: HeldProgram,
   clock: Clock,
-  events: Pick<SeatEvents, "onLog" | "onError">,
+  events: OutputEvents,
 ): HeldProcess | Exit {
   const { python, workload, folders, walls, limits } = start;
   const verdict: Verdict = { why: null };
