@@ -3,8 +3,7 @@ import { type Clock, pause } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { ApiError, type KubernetesApi, statusWords } from "./api.ts";
 
-/** What is watched. */
-export type Watched = {
+type Watched = {
   readonly api: KubernetesApi;
   readonly clock: Clock;
   readonly path: string;
@@ -12,7 +11,7 @@ export type Watched = {
 };
 
 /** Events of a watch, with objects as the API server sent them. */
-export type WatchEvents = {
+type WatchEvents = {
   /** A list is requested. Objects that exist now and are missing from it are gone. */
   onListing(): void;
   /** A complete list: at the beginning, and whenever changes may have been missed. */
@@ -96,13 +95,8 @@ export class Watch {
   async #follow(version: string): Promise<void> {
     const { api, path, labelSelector } = this.#watched;
     const { signal } = this.#stopped;
-    const query = {
-      watch: "1",
-      labelSelector,
-      allowWatchBookmarks: "true",
-      resourceVersion: version,
-      timeoutSeconds: WATCH_SECONDS,
-    };
+    const since = { resourceVersion: version, timeoutSeconds: WATCH_SECONDS };
+    const query = { watch: "1", labelSelector, allowWatchBookmarks: "true", ...since };
     const answer = await api.watch({ method: "GET", path, query, signal });
     this.#failures = 0;
     this.#events.onTrouble(null);

@@ -77,24 +77,17 @@ function appInterpreter(
   { python: own, dataDir, network }: Pick<ProcessHost, "python" | "dataDir" | "network">,
   workload: Workload,
 ): AppPython | Promise<AppPython | InitFailure> {
-  const gap = unkept(workload.network, network);
-  if (gap?.isRefused) return Promise.resolve(cannotStart(notEnforced(gap.message)));
   const { environment } = foldersOf(workload, dataDir);
+  const refuse = (error: Error): InitFailure => cannotStart(error.message);
   try {
+    const gap = unkept(workload.network, network);
+    if (gap?.isRefused) throw new Error(notEnforced(gap.message));
     const python = appPython(environment, workload.python, { own, dataDir });
-    return "program" in python ? python : later(python, workload);
+    if ("program" in python) return python;
+    return python
+      .then((found) => found ?? cannotStart(missingPython(workload.python?.version)))
+      .catch(refuse);
   } catch (error) {
-    return Promise.resolve(cannotStart((error as Error).message));
-  }
-}
-
-async function later(
-  python: Promise<AppPython | null>,
-  workload: Workload,
-): Promise<AppPython | InitFailure> {
-  try {
-    return (await python) ?? cannotStart(missingPython(workload.python?.version));
-  } catch (error) {
-    return cannotStart((error as Error).message);
+    return Promise.resolve(refuse(error as Error));
   }
 }

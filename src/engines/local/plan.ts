@@ -42,7 +42,7 @@ export function packPlan(plan: Plan): string {
     ...present({ order, home, input }),
     ...(walls === null ? UNWALLED : wallFields(walls.host, walls.reach)),
     ...(watched === null ? [] : watchFields(watched)),
-    ...(server === null ? [] : present({ port: String(server.port), authored: String(server.authored) })),
+    ...present({ ...server }),
     ...args.map((each): Field => ["argument", each]),
     ...Object.entries(env).map(([name, value]): Field => ["variable", `${name}=${value}`]),
     ["end", ""],
@@ -64,10 +64,8 @@ function wallFields({ level, dataDir, user, reads }: WalledHost, reach: Reach): 
   const { interpreter, names } = python;
   return [
     ...Object.entries({ rung: level, scratch, harness: PYTHON_DIR, data_dir: dataDir }),
-    ...present({ environment, storage, interpreter }),
-    ...present({ user: user === null ? null : String(user) }),
-    ...present({ memory_bytes: memoryBytes === null ? null : String(memoryBytes) }),
-    ...present({ unix_sockets: unixSockets ? "true" : null }),
+    ...present({ environment, storage, interpreter, user, memory_bytes: memoryBytes }),
+    ...present({ unix_sockets: unixSockets || null }),
     ...network,
     ...[...reads, ...reach.reads, ...(names === null ? [] : [names])].map((each): Field => ["read", each]),
     ...reach.writes.map((each): Field => ["write", each]),
@@ -76,14 +74,13 @@ function wallFields({ level, dataDir, user, reads }: WalledHost, reach: Reach): 
 
 function watchFields({ memoryBytes, folders, checksStorage }: Watched): Field[] {
   return [
-    ...present({ watched_memory: memoryBytes === null ? null : String(memoryBytes) }),
-    ...present({ checks_storage: checksStorage ? "true" : null }),
+    ...present({ watched_memory: memoryBytes, checks_storage: checksStorage || null }),
     ...folders.map(({ name, maxBytes, path }): Field => ["watched", `${name} ${maxBytes} ${path}`]),
   ];
 }
 
-function present(fields: Readonly<Record<string, string | null>>): Field[] {
-  return Object.entries(fields).flatMap(([name, value]) => (value === null ? [] : [[name, value] as const]));
+function present(fields: Readonly<Record<string, string | number | true | null>>): Field[] {
+  return Object.entries(fields).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]]));
 }
 
 /** A zero byte would be the start of another field, of the app's choosing. */
