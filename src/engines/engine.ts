@@ -23,11 +23,9 @@ export type Workload = {
   readonly image?: string | null;
   /** A build of an app rather than an app. It sees no storage. */
   readonly isBuild?: true;
-  /** The build makes an image. */
   readonly buildsImage?: true;
   /** The app's environment variables, besides those of the engine. */
   readonly variables: Readonly<Record<string, string>>;
-  /** How many calls a replica takes at once. */
   readonly concurrency: number;
   readonly ignoreExtra: boolean;
   readonly maxResultBytes: number;
@@ -126,7 +124,6 @@ export type Vitals = {
 export const ALL_THREADS = 0;
 
 export type ThreadVitals = {
-  /** Processor time used since it began. */
   readonly usedMs: number;
   /** It runs, or waits only for a processor. */
   readonly isRunnable: boolean;
@@ -165,11 +162,9 @@ export type Started = StartedHere & {
 export type Seat = {
   /** Starts a replica here, or through `SeatOwner.elsewhere` if there is no room. */
   start(replica: ReplicaStart): Started;
-  /** Sets how long it is kept without a replica. */
   keepFor(keepMs: number): void;
   /** Takes no more replicas, and ends with its last one. */
   leave(): void;
-  /** Ends everything in it. */
   close(): Promise<void>;
 };
 
@@ -219,7 +214,6 @@ export type ServerPlace =
 export type StartedServer = StartedHere & {
   /** Of its process; 0 if there is none. */
   readonly pid: number;
-  /** Asks it to shut down. */
   askToEnd(): void;
   /** Where it can be reached, after checking that the listener belongs to it. */
   place(): Promise<ServerPlace>;
@@ -236,6 +230,5 @@ export type Engine = {
   readonly reserves?: true;
   /** Opens a seat that is kept for `keepMs` without a replica. It starts with its first replica. */
   open(workload: Workload, keepMs: number, home: Home, owner: SeatOwner): Seat;
-  /** Starts the app's own server. */
   serve(workload: Workload, events: OutputEvents): StartedServer;
 };

@@ -135,7 +135,6 @@ export class Home {
     socket.on("data", onData);
   }
 
-  /** Whether the ticket was valid. */
   #admit(socket: Socket, preface: string, usher: Usher): boolean {
     const [, kind, ticket = "", pid] = PREFACE.exec(preface) ?? [];
     const known = this.#tickets.get(ticket);

@@ -35,7 +35,6 @@ type SeatHome = Pick<SeatListenerParts, "identity" | "host" | "port" | "records"
     readonly addressFor: (port: number) => string;
     /** Whether this is the only living service. */
     readonly isAlone: () => boolean;
-    /** The addresses of the other services. */
     readonly others: () => readonly string[];
   };
 
@@ -52,7 +51,6 @@ type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
   readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number } | undefined;
   /** Prepares for remote seats; throws if the installation cannot have any. */
   readonly seatHome: () => Promise<SeatHome>;
-  /** This machine's interpreter. */
   readonly python: { readonly path: string; readonly version: string };
 };
 

@@ -26,7 +26,6 @@ const MAX_STRIKES = 10;
 export type SeatPast = {
   /** Marks what runs in it, for the service that may take it over; null where none may. */
   readonly mark: Buffer | null;
-  /** Null for a seat that is new. */
   readonly claimed: ClaimedSeat | null;
 };
 
@@ -125,12 +124,10 @@ export class RemoteSeat {
     );
   }
 
-  /** Where the app's own server takes connections. */
   async place(): Promise<ServerPlace> {
     return (this.#session.isConnected && (await this.#questions.place())?.place) || { kind: "nowhere" };
   }
 
-  /** Tells the agent, if it is there. */
   say(message: ServiceMessage): void {
     this.#session.say(message);
   }

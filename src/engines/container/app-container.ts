@@ -17,7 +17,6 @@ import { backoffMs } from "../../kit/retry.ts";
 /** The machine that containers run on. */
 export type ContainerHost = ProcessHost & { readonly containers: Containers };
 
-/** What differs between containers of apps. */
 type ContainerParts = Pick<ContainerStart, "program" | "args" | "port" | "input"> & {
   readonly variables: Readonly<Record<string, string>>;
   readonly mounts: readonly Mount[];

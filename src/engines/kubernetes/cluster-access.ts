@@ -11,7 +11,6 @@ export type ClusterAccess = {
   readonly tls: ClusterTls;
   /** Read for each request, because tokens are renewed; null with a client certificate. */
   readonly token: () => string | null;
-  /** The default namespace for pods. */
   readonly namespace: string;
 };
 

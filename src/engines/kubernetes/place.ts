@@ -84,7 +84,6 @@ export class KubernetesPlace implements SeatPlace {
   readonly #queue: PodQueue;
   readonly #leftovers: Leftovers;
   readonly #stopped = new AbortController();
-  /** By pod name. */
   readonly #seats = new Map<string, PodSeat>();
   /** Seats whose pods are gone if the next list lacks them. */
   #listed: readonly PodSeat[] = [];

@@ -15,7 +15,6 @@ export type TriedPod =
 type Trial = {
   readonly api: KubernetesApi;
   readonly settings: Settings;
-  /** The default Python, such as 3.12.4. */
   readonly python: string;
   /** Addresses that the pod has to reach: `host:port`. */
   readonly addresses: readonly string[];

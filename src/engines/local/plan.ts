@@ -13,18 +13,14 @@ export type Plan = {
   /** The app's interpreter, or another program, and what comes after it. */
   readonly program: string;
   readonly args: readonly string[];
-  /** Where it starts. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   /** One line for its stdin; null for a program that is told nothing there. */
   readonly order: string | null;
   /** Where the service listens for it; null for a program that does not call home. */
   readonly home: string | null;
-  /** What descriptor 3 gives it; null for nothing. */
   readonly input: string | null;
-  /** What it lives behind; null for nothing. */
   readonly walls: { readonly host: WalledHost; readonly reach: Reach } | null;
-  /** Null where nothing is to be watched. */
   readonly watched: Watched | null;
   /** The port that a server was given, and the one that its author wrote; null for what is no server. */
   readonly server: { readonly port: number; readonly authored: number } | null;

@@ -12,14 +12,11 @@ const START = `import sys; sys.path[:1] = [${JSON.stringify(PYTHON_DIR)}]; from 
 
 export type Tickets = { readonly template?: string; readonly replica: string };
 
-/** A process that is to be. */
 export type ProcessStart = HeldStart & {
-  /** Where it calls home. */
   readonly address: string;
   readonly tickets: Tickets;
 };
 
-/** A process of ours, with what it keeps. */
 export type StartedProcess = Started & {
   /** How much memory it holds, as the kernel reports it; what an app says about itself does not count. */
   residentBytes(): Promise<number>;
@@ -88,7 +85,6 @@ export function orderOf(
   });
 }
 
-/** A process that could not be started. */
 export function over(exit: Exit): StartedProcess {
   return deferred(() => null, { exited: Promise.resolve(exit), kill: () => {} });
 }

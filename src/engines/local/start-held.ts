@@ -14,14 +14,11 @@ import type { Plan } from "./plan.ts";
 
 /** Something of an app that is to be started. */
 export type HeldStart = {
-  /** The interpreter of agents: the host's. */
   readonly agentPython: string;
   readonly python: AppPython;
   readonly workload: Workload;
   readonly folders: WorkloadFolders;
-  /** Null where apps live behind no walls. */
   readonly walls: (AppWalls & Pick<WalledHost, "user">) | null;
-  /** Null where the host holds them to nothing. */
   readonly limits: AppLimits | null;
 };
 

@@ -134,7 +134,6 @@ export class LastWords {
     if (line !== "") this.#heard[stream].take(line);
   }
 
-  /** On one line. */
   get text(): string {
     const { stderr, stdout } = this.#heard;
     const told = stdout.hasError && !stderr.hasError ? stdout : stderr;

@@ -16,7 +16,6 @@ import type { ProcessHost } from "../local/host.ts";
 
 type HelperParts = Pick<ProcessHost, "python" | "dataDir" | "clock"> & {
   readonly folders: StorageFolders;
-  /** Where helpers connect to. */
   readonly home: Pick<Home, "address" | "expect" | "forget">;
 };
 
@@ -29,7 +28,6 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 const LIMITS = { total: 32, perKey: 8, waiting: 64, waitMs: 30_000 };
 /** Helpers that are kept, each two processes. There is always an idle one among so many, since no more operations run. */
 const MAX_HELPERS = LIMITS.total;
-/** How long a helper waits for its next operation. */
 export const HELPER_IDLE_MS = 30_000;
 /** How long an operation may take to begin, with the start of its helper. */
 export const BEGIN_MS = 30_000;
@@ -231,7 +229,6 @@ class ProjectHelper {
     return socket;
   }
 
-  /** Begins an operation. Throws if that fails. */
   async require(order: StorageOrder, source: string | null): Promise<Socket> {
     const socket = await this.begin(order, source);
     if (socket !== null) return socket;
@@ -295,7 +292,6 @@ async function answerOn(socket: Socket): Promise<z.output<typeof ANSWER> | null>
 
 const keep = (): void => {};
 
-/** Waits for its end without keeping what comes. */
 function readToEnd(socket: Socket): void {
   socket.off("readable", keep);
   socket.resume();

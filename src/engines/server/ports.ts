@@ -5,7 +5,6 @@ import { once } from "node:events";
 
 /** Reserves ports for servers. */
 export type PortSource = {
-  /** Reserves a port; null if none is free. */
   take(): Promise<number | null>;
   giveBack(port: number): void;
 };
