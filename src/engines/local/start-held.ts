@@ -82,7 +82,7 @@ export function startHeld(
 }
 
 /** How it ended, if all of it was ended for a reason. */
-export function withVerdict(exit: Exit, { why }: Verdict): Exit {
+function withVerdict(exit: Exit, { why }: Verdict): Exit {
   return why === null ? exit : { ...exit, detail: why };
 }
 
