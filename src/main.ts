@@ -285,13 +285,12 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         keys,
         tokens,
         projectId: owner.projectId,
-        addresses: identity.addresses,
         audit: identity.audit,
         devices: identity.devices,
         invitations: identity.invitations,
         operators: identity.operators,
-        makePasswordLink: identity.makePasswordLink,
         people: identity.people,
+        sendsMail: identity.sendsMail,
         sessions: identity.sessions,
         deliverer: runs.deliverer,
         fileRuns: runs.fileRuns,
@@ -405,8 +404,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
           keys,
           owner,
           audit: identity.audit,
-          makePasswordLink: identity.makePasswordLink,
-          setupLink: identity.setupLink,
+          people: identity.people,
           apiUrl,
           baseUrl,
           clock,
@@ -436,7 +434,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     { apiUrl, baseUrl, python: python.version, store: store.kind, isolation: level ?? "none" },
     "millrace is up",
   );
-  const setupLink = await identity.setupLink(baseUrl);
+  const setupLink = await identity.people.setupLink(baseUrl);
   if (setupLink !== null)
     log.info({ setupLink }, "nobody can sign in yet; open this link to create the first account");
   return {

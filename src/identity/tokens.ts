@@ -151,7 +151,7 @@ export class Tokens {
     const { projectId, name, description = null, role, limits = null, expiresAt } = account;
     const callLimits = limits && JSON.stringify(limits);
     const id = `sa-${randomUUID()}`;
-    const { token, jti } = this.#sign(id, account);
+    const { token, jti } = this.#signer.sign(id, expiresAt, { project_id: projectId, role });
     await this.#store.accounts.insert({
       account: { id, projectId, name, description, role, callLimits, createdAt, expiresAt },
       token: { jtiHash: hashSecret(jti) },
@@ -170,7 +170,10 @@ export class Tokens {
     const { account } = found;
     const now = this.#clock.now();
     const expiresAt = wanted ?? now + account.expiresAt - found.token.createdAt;
-    const { token, jti } = this.#sign(accountId, { projectId, role: account.role, expiresAt });
+    const { token, jti } = this.#signer.sign(accountId, expiresAt, {
+      project_id: projectId,
+      role: account.role,
+    });
     const rotating = this.#store.accounts.rotate({
       id: accountId,
       projectId,
@@ -202,7 +205,7 @@ export class Tokens {
     if (expiresAt <= now) return null;
     const parent = Buffer.from(found.token.jtiHash).toString("base64url");
     const claims = { project_id: projectId, role: "call", user, parent };
-    const { token } = this.#signer.sign({ subject: accountId, expiresAt, claims });
+    const { token } = this.#signer.sign(accountId, expiresAt, claims);
     return { token, expiresAt };
   }
 
@@ -229,7 +232,7 @@ export class Tokens {
   /** A short-lived token for a person's session. */
   issueAccess(personId: string, sessionId: string): { token: string; expiresAt: number } {
     const expiresAt = this.#clock.now() + ACCESS_MS;
-    const { token } = this.#signer.sign({ subject: personId, expiresAt, claims: { sid: sessionId } });
+    const { token } = this.#signer.sign(personId, expiresAt, { sid: sessionId });
     return { token, expiresAt };
   }
 
@@ -317,17 +320,6 @@ export class Tokens {
     if (known.isVoid) throw refusal();
     if (known.failure && !isInGrace()) throw known.failure.error;
     return known;
-  }
-
-  #sign(
-    accountId: string,
-    { projectId, role, expiresAt }: Pick<NewAccount, "projectId" | "role" | "expiresAt">,
-  ): { token: string; jti: string } {
-    return this.#signer.sign({
-      subject: accountId,
-      expiresAt,
-      claims: { project_id: projectId, role },
-    });
   }
 
   #forget(known: Remembered): void {

@@ -123,11 +123,11 @@ function sendPage(
   page: Buffer,
   request: FastifyRequest,
   reply: FastifyReply,
-  { publicApiUrl, apiPort, build, addresses }: ManagementParts,
+  { publicApiUrl, apiPort, build, sendsMail }: ManagementParts,
 ): FastifyReply {
   const apiUrl = apiUrlOf(request, publicApiUrl, apiPort());
   const { version } = build;
-  const installation: Installation = { apiUrl, version, sendsMail: addresses.sendsMail };
+  const installation: Installation = { apiUrl, version, sendsMail };
   const html = page.toString().replace(FILLED_IN, () => escapeAttribute(JSON.stringify(installation)));
   return reply
     .headers({

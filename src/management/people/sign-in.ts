@@ -22,7 +22,7 @@ const ERRORS: readonly ErrorCode[] = ["unauthorized", "forbidden", "too_many_req
 
 /** Sign-in by a set-up link, a password, a reset link or the cookie; and sign-out. */
 export function signInOperations(parts: ManagementParts): Operation[] {
-  const { people, sessions, addresses, publicBaseUrl } = parts;
+  const { people, sessions, publicBaseUrl } = parts;
   const answer = ({ reply }: Pick<Call, "reply">, signedIn: SignedIn) =>
     answerSignedIn(reply, signedIn, publicBaseUrl);
   return [
@@ -107,7 +107,7 @@ export function signInOperations(parts: ManagementParts): Operation[] {
       response: DONE,
       errors: ["not_found", "too_many_requests"],
       handle: ({ body, ip }) => {
-        addresses.forgotten(body.email, ip);
+        people.forgotten(body.email, ip);
         return {};
       },
     }),
@@ -146,8 +146,8 @@ export function passwordLinkOperations(parts: ManagementParts): Operation[] {
       body: MEANT,
       response: PASSWORD_LINK,
       handle: async ({ body, reply, record }) => {
-        const { makePasswordLink, publicBaseUrl, projectId } = parts;
-        const { link, people } = await makePasswordLink(body);
+        const { publicBaseUrl, projectId } = parts;
+        const { link, people } = await parts.people.passwordLink(body);
         const [only] = people;
         if (link !== null && only)
           await record({ projectId, action: "person.password-link", target: only.id });
@@ -241,7 +241,7 @@ export function meOperations({ store, people, sessions, operators }: ManagementP
 }
 
 /** The address of the person who asks: changing it, and verifying it by mail. */
-export function myAddressOperations({ addresses }: ManagementParts): Operation[] {
+export function myAddressOperations({ people }: ManagementParts): Operation[] {
   return [
     operation("POST", EMAIL_PATH, {
       id: "changeEmail",
@@ -253,7 +253,7 @@ export function myAddressOperations({ addresses }: ManagementParts): Operation[]
       handle: async (call) => {
         const { principal: person } = call;
         const { email, password } = call.body;
-        await addresses.change(person, { email, password, ip: call.ip });
+        await people.changeEmail(person, { email, password, ip: call.ip });
         const after = { email: email.toLowerCase() };
         const before = { email: person.email };
         await call.record({ action: "person.update", target: person.personId, before, after });
@@ -267,7 +267,7 @@ export function myAddressOperations({ addresses }: ManagementParts): Operation[]
       response: DONE,
       errors: ["not_found", "too_many_requests"],
       handle: async ({ principal, ip }) => {
-        await addresses.askForProof(principal, ip);
+        await people.askForProof(principal, ip);
         return {};
       },
     }),
@@ -278,7 +278,7 @@ export function myAddressOperations({ addresses }: ManagementParts): Operation[]
       body: z.object({ link: LINK }),
       response: MY_ADDRESS,
       handle: async (call) => {
-        const email = await addresses.prove(call.principal, call.body.link);
+        const email = await people.prove(call.principal, call.body.link);
         await call.record({
           action: "person.prove-email",
           target: call.principal.personId,
