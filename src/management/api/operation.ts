@@ -48,11 +48,12 @@ export type Call<Given = unknown, Query = unknown, Body = unknown, Caller = Prin
   /** For headers, and for answers that are not JSON. */
   readonly reply: FastifyReply;
   /** Writes a change to the audit log, by default that of the path's project. */
-  readonly record: (change: RecordedChange) => Promise<void>;
+  readonly record: (
+    action: Change["action"],
+    target: Change["target"],
+    change?: Partial<Pick<Change, "before" | "after" | "projectId">>,
+  ) => Promise<void>;
 };
-
-export type RecordedChange = Pick<Change, "action" | "target"> &
-  Partial<Pick<Change, "before" | "after" | "projectId">>;
 
 type Method = "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
 
