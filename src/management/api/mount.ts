@@ -117,20 +117,10 @@ async function appOf(operation: Operation, { params, query }: FastifyRequest): P
 }
 
 /** Requests with a token may have larger bodies. */
-function configOf({
-  access,
-  takesForm = false,
-  maxBodyBytes,
-  maxValues,
-  appOfBody,
-}: Operation): FastifyContextConfig {
-  if (access === null) return { takesForm, maxBodyBytes, maxValues };
-  return {
-    takesForm,
-    maxBodyBytes: maxBodyBytes ?? MAX_BODY_BYTES,
-    maxValues: maxValues ?? MAX_VALUES,
-    keepsBytes: appOfBody !== undefined,
-  };
+function configOf({ access, takesForm = false, appOfBody, ...limits }: Operation): FastifyContextConfig {
+  const { maxBodyBytes = access === null ? undefined : MAX_BODY_BYTES } = limits;
+  const { maxValues = access === null ? undefined : MAX_VALUES } = limits;
+  return { takesForm, maxBodyBytes, maxValues, keepsBytes: appOfBody !== undefined };
 }
 
 function laneOf(operation: Operation, request: FastifyRequest): Lane {
