@@ -35,10 +35,7 @@ const MAX_LISTED = 20;
 /** An address and a password, and the network address that sent them. */
 export type Credentials = { readonly email: string; readonly password: string; readonly ip: string };
 
-/**
- * Signs people in, and manages their accounts, addresses and roles. Several people may have the same address until one of
- * them verifies it by mail.
- */
+/** People's accounts, addresses and roles. Several may have the same address until one verifies it by mail. */
 export class People {
   readonly #parts: PeopleParts;
 
@@ -142,10 +139,7 @@ export class People {
     });
   }
 
-  /**
-   * Makes the address the person's own. Only the person who asked for the link can use it, so that other recipients cannot
-   * verify it by opening it. Throws `forbidden`.
-   */
+  /** Verifies the address. Only the person who asked for the link can use it; throws `forbidden`. */
   async prove({ personId }: PersonPrincipal, link: string): Promise<string> {
     const { store, tokens, links, clock } = this.#parts;
     const opened = links.readProof(link);

@@ -18,10 +18,7 @@ type Kept = {
 /** How many entries are checked for each new one, so that a memory full of held tokens is not scanned whole. */
 const LOOKED_AT = 16;
 
-/**
- * Remembers a limited number of tokens and evicts the oldest first. Tokens with open streams or WebSockets stay, because
- * each check of those would have to verify them again.
- */
+/** Remembers a limited number of tokens. Those with open streams or WebSockets stay: each check needs them again. */
 export class TokenMemory<Remembered extends Kept> {
   readonly #max: number;
   readonly #byToken = new Map<string, Remembered>();
@@ -209,10 +206,7 @@ export class Tokens {
     return { token, expiresAt };
   }
 
-  /**
-   * Changes an account; false if the project has no such account, it is revoked, its expiry would move later, or its
-   * limits are not `limitsBefore`.
-   */
+  /** False if there is no such account, it is revoked, its expiry would move later, or its limits are others. */
   async update(
     projectId: string,
     accountId: string,

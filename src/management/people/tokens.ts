@@ -29,10 +29,7 @@ const KEY = z.object({
   alg: z.literal("EdDSA"),
 });
 
-/**
- * The tokens of a device, such as the command line: it shows a code, a signed-in person approves the code, and the device
- * gets its tokens. And the public keys of all tokens.
- */
+/** The tokens of a device, such as the command line, whose code a person approves; and the keys of all tokens. */
 export function tokenOperations({ devices, sessions, keys, publicBaseUrl }: ManagementParts): Operation[] {
   return [
     operation("POST", "/device-authorization", {

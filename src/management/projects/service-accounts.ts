@@ -64,10 +64,7 @@ const LIMIT_MEMBERS = {
 
 type LimitMembers = z.output<z.ZodObject<typeof LIMIT_MEMBERS>>;
 
-/**
- * The limits of an account of that role; null for other roles than `call`. A missing member keeps its limit, null removes
- * it. Throws `bad_request`.
- */
+/** The limits for a role; null for others than `call`. A missing member keeps its limit, null removes it. */
 function limitsOf(
   { apps, functions, origins, callsPerMinute }: LimitMembers,
   role: Role,

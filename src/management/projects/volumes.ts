@@ -183,10 +183,7 @@ type ByteRange = { readonly first: number; readonly last: number };
 
 const RANGE = /^bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))$/;
 
-/**
- * The range in a Range header for a file of that size: null for the whole file, also for several ranges;
- * "none" if the file has no such bytes.
- */
+/** The range of a Range header: null for the whole file, also for several ranges; "none" if it has no such bytes. */
 export function readRange(header: string | undefined, sizeBytes: number): ByteRange | "none" | null {
   const [, from, to, suffix] = RANGE.exec(header ?? "") ?? [];
   if (suffix !== undefined) {
