@@ -107,8 +107,6 @@ export async function followBuild(
     path: "/ws-build-logs",
     query: () => ({ projectID, buildID, after }),
     isOver: ({ code }: SocketEnd) => code === 1000,
-    maxLosses: 120,
-    gapMs: 500,
   };
   // Loaded only here: the package for WebSockets would slow down every command that looks at builds.
   const { followFrames } = await import("./tail-socket.ts");

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { METHODS } from "../../kit/node-http.ts";
 import { ACCEPTED_RUN } from "../../shapes/runs.ts";
 import { usage } from "../failure.ts";
-import { collect, type Definitions, examples, remote } from "../options.ts";
+import { collect, type Definitions, examples, remote, seconds } from "../options.ts";
 import { type Progress, withProgress } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { readArguments, readBody, readHeaders, readPair, readWords } from "./call-arguments.ts";
@@ -14,6 +14,9 @@ import { type Task, withService } from "./task.ts";
 
 /** Options that are for the path of a server only. */
 const OF_PATHS = ["method", "ws", "linger"] as const;
+
+/** A timer takes no more than 24 days. */
+const MAX_LINGER_SECONDS = 86_400;
 
 /** `millrace call APP [FUNCTION|/PATH] [key=value…]` */
 export const COMMANDS: Definitions = { call: defineCall };
@@ -32,6 +35,7 @@ function defineCall(command: Command): void {
     .option(
       "--linger <duration>",
       "with --ws: after stdin ends, close once nothing has arrived for this long (default: 1s)",
+      seconds("--linger", MAX_LINGER_SECONDS),
     )
     .option("--async", "print the run's id without waiting")
     .option("--wait", "with --async: wait for the result")

@@ -9,8 +9,8 @@ import { asking, type Definitions } from "../options.ts";
 import { bytes, paint, printableName, relative } from "../output.ts";
 import { confirm, Progress, withProgress } from "../terminal.ts";
 import type { Api } from "./api.ts";
-import { explain, explainError } from "./explain.ts";
-import { countBytes, send, textOf } from "./http.ts";
+import { explain } from "./explain.ts";
+import { ConnectionError, countBytes, send, textOf } from "./http.ts";
 import { type RemoteFlags, type Task, withService, type YesFlags } from "./task.ts";
 
 /** `millrace files ls|cp|download|rm` */
@@ -114,7 +114,8 @@ async function putPart(api: Api, part: Part, onBytes: (count: number) => void): 
       const bytes = createReadStream(file, { start, end: end - 1 }).pipe(counter);
       return String((await api.put(url, bytes, end - start)).etag);
     } catch (error) {
-      if (left === 1 || api.signal.aborted || error instanceof CliFailure) throw explainError(error);
+      const isRefused = error instanceof CliFailure && !(error instanceof ConnectionError);
+      if (left === 1 || api.signal.aborted || isRefused) throw error;
       onBytes(-sentBytes);
     }
   }
@@ -177,8 +178,6 @@ async function download(
     } finally {
       await rm(aside, { force: true });
     }
-  } catch (error) {
-    throw explainError(error);
   } finally {
     progress.end();
   }

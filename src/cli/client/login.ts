@@ -4,7 +4,7 @@ import { ID } from "../../shapes/common.ts";
 import { DEVICE_CODES, DEVICE_TOKENS, ME, PROJECTS, SESSIONS } from "../../shapes/people.ts";
 import type { DeviceCodes, ProjectRecord } from "../../shapes/people.ts";
 import { Api } from "./api.ts";
-import { explain, explainError, readJson } from "./explain.ts";
+import { explain, readJson } from "./explain.ts";
 import { send, textOf } from "./http.ts";
 import { changeProfile, checkedUrl, claimsOf, type Profile, readProfiles, type Site, USUAL } from "./site.ts";
 import { CliFailure, interruptible, usage } from "../failure.ts";
@@ -108,13 +108,9 @@ async function post(
   body: object,
   signal: AbortSignal,
 ): Promise<{ status: number; text: string }> {
-  try {
-    const headers = { "content-type": "application/json" };
-    const answer = await send(url, { method: "POST", headers, body: JSON.stringify(body), signal });
-    return { status: answer.status, text: await textOf(answer) };
-  } catch (error) {
-    throw explainError(error);
-  }
+  const headers = { "content-type": "application/json" };
+  const answer = await send(url, { method: "POST", headers, body: JSON.stringify(body), signal });
+  return { status: answer.status, text: await textOf(answer) };
 }
 
 function choose(projects: readonly ProjectRecord[], wanted: string | undefined): ProjectRecord | undefined {

@@ -2,22 +2,34 @@ import type { Command } from "commander";
 import { parseDuration } from "../../kit/units.ts";
 import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
 import type { AccountWithToken, ListedAccount } from "../../shapes/projects.ts";
-import { usage } from "../failure.ts";
-import { asking, collect, type Definitions } from "../options.ts";
+import { asking, collect, count, type Definitions, seconds } from "../options.ts";
 import { type Output, paint, printableName, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
-import { type RemoteFlags, type Task, type Texts, theOne, withService, type YesFlags } from "./task.ts";
+import {
+  type Numbers,
+  type RemoteFlags,
+  type Task,
+  type Texts,
+  theOne,
+  withService,
+  type YesFlags,
+} from "./task.ts";
 
 type CreateFlags = RemoteFlags &
-  Texts<"role" | "expires" | "description" | "callsPerMinute"> & {
+  Texts<"role" | "expires" | "description"> &
+  Numbers<"callsPerMinute"> & {
     readonly [Name in "app" | "function" | "origin"]?: readonly string[];
   };
-type TokenFlags = RemoteFlags & { readonly user: string; readonly expires: string };
-type RotateFlags = RemoteFlags & { readonly expires?: string; readonly overlap: string };
+type TokenFlags = RemoteFlags & { readonly user: string; readonly expires?: number };
+type RotateFlags = RemoteFlags & { readonly expires?: string; readonly overlap: number };
 
 const ACCOUNT = ["<account>", "the account's id, or its name if that is unambiguous"] as const;
-const EXPIRES = ["--expires <time>", "a date, an RFC 3339 time, or a duration from now such as 30d"] as const;
+const EXPIRES = [
+  "--expires <time>",
+  "a date, an RFC 3339 time, or a duration from now such as 30d",
+  readExpiry,
+] as const;
 
 /** `millrace service-accounts create|list|token|rotate|delete` */
 export const COMMANDS: Definitions = { "service-accounts": defineServiceAccounts };
@@ -39,7 +51,11 @@ function defineServiceAccounts(command: Command): void {
       "with the role call: an origin whose pages may use it; may be repeated",
       collect,
     )
-    .option("--calls-per-minute <count>", "with the role call: how many calls each end user may make")
+    .option(
+      "--calls-per-minute <count>",
+      "with the role call: how many calls each end user may make",
+      count("--calls-per-minute", 0, 999_999_999_999_999),
+    )
     .option(...EXPIRES)
     .option("--description <text>", "a longer description")
     .action(withService(createAccount));
@@ -53,12 +69,16 @@ function defineServiceAccounts(command: Command): void {
   )
     .argument(...ACCOUNT)
     .requiredOption("--user <id>", "your own id of the user: runs belong to the account and this user")
-    .option("--expires <duration>", "how long the token works, at most 24h", "1h")
+    .option(
+      "--expires <duration>",
+      "how long the token works, at most 24h (default: 1h)",
+      seconds("--expires"),
+    )
     .action(withService(createUserToken));
   const rotateExample = "millrace service-accounts rotate ci --overlap 1h";
   asking(command, "rotate", "issue a new token for an account", rotateExample)
     .argument(...ACCOUNT)
-    .option("--overlap <duration>", "how long the old token keeps working", "0s")
+    .option("--overlap <duration>", "how long the old token keeps working", seconds("--overlap"), 0)
     .option(...EXPIRES)
     .action(withService(rotateAccount));
   const deleteText = "revoke an account; its token stops working";
@@ -69,10 +89,17 @@ function defineServiceAccounts(command: Command): void {
 }
 
 async function createAccount({ api, flags, out }: Task<CreateFlags>, name: string): Promise<void> {
-  const { role, description, app: apps, function: functions, origin: origins } = flags;
-  const expiresAt = readExpiry(flags.expires);
-  const callsPerMinute = readCount("--calls-per-minute", flags.callsPerMinute);
-  const body = { name, role, description, apps, functions, origins, callsPerMinute, expiresAt };
+  const { role, description, app: apps, function: functions, origin: origins, callsPerMinute } = flags;
+  const body = {
+    name,
+    role,
+    description,
+    apps,
+    functions,
+    origins,
+    callsPerMinute,
+    expiresAt: flags.expires,
+  };
   showToken(out, await api.ask(ACCOUNT_WITH_TOKEN, "POST", await api.path("service-accounts"), { body }));
 }
 
@@ -87,10 +114,9 @@ async function listAccounts({ api, out }: Task): Promise<void> {
 }
 
 async function createUserToken({ api, flags, out }: Task<TokenFlags>, wanted: string): Promise<void> {
-  const expiresInSeconds = readSeconds("--expires", flags.expires);
   // The right to create these tokens does not include the right to list accounts: an id is taken as it is.
   const id = wanted.startsWith("sa-") ? wanted : (await find(api, wanted)).id;
-  const body = { user: flags.user, expiresInSeconds };
+  const body = { user: flags.user, expiresInSeconds: Math.round(flags.expires ?? 3_600) };
   const path = await api.path(`service-accounts/${encodeURIComponent(id)}/tokens`);
   const made = await api.ask(USER_TOKEN, "POST", path, { body });
   out.show(made, () => `${made.token}\n`);
@@ -98,8 +124,7 @@ async function createUserToken({ api, flags, out }: Task<TokenFlags>, wanted: st
 }
 
 async function rotateAccount({ api, flags, out }: Task<RotateFlags>, wanted: string): Promise<void> {
-  const overlapSeconds = readSeconds("--overlap", flags.overlap);
-  const body = { overlapSeconds, expiresAt: readExpiry(flags.expires) };
+  const body = { overlapSeconds: Math.round(flags.overlap), expiresAt: flags.expires };
   const { id } = await find(api, wanted);
   const path = await api.path(`service-accounts/${id}/rotate`);
   showToken(out, await api.ask(ACCOUNT_WITH_TOKEN, "POST", path, { body }));
@@ -130,20 +155,8 @@ function showToken(out: Output, account: AccountWithToken): void {
   );
 }
 
-function readSeconds(option: string, text: string): number {
-  const seconds = parseDuration(text);
-  if (seconds === null) throw usage(`${option} takes a duration, not ${JSON.stringify(text)}`);
-  return Math.round(seconds);
-}
-
-function readCount(option: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  if (!/^\d+$/.test(text)) throw usage(`${option} takes a whole number, not ${JSON.stringify(text)}`);
-  return Number(text);
-}
-
 /** A duration becomes a time; anything else is checked by the service. */
-function readExpiry(text: string | undefined): string | undefined {
-  const seconds = text === undefined ? null : parseDuration(text);
+function readExpiry(text: string): string {
+  const seconds = parseDuration(text);
   return seconds === null ? text : new Date(Date.now() + seconds * 1000).toISOString();
 }

@@ -5,8 +5,9 @@ import { findSite, type SiteFlags } from "./site.ts";
 
 /** The options of every command that asks a service. */
 export type RemoteFlags = SiteFlags & { readonly json?: boolean };
-/** Options with a text, and options without, that may be missing. */
+/** Options with a text, with a number, and without a value, that may be missing. */
 export type Texts<Names extends string> = { readonly [Name in Names]?: string };
+export type Numbers<Names extends string> = { readonly [Name in Names]?: number };
 export type Switches<Names extends string> = { readonly [Name in Names]?: boolean };
 /** The options of a command that asks for confirmation. */
 export type YesFlags = RemoteFlags & Switches<"yes">;
@@ -47,14 +48,4 @@ export function theOne<Entry extends { readonly id: string }>(
   if (found) return found;
   const { none, several, hint } = problems;
   throw usage(`${named.length > 1 ? several : none} ${JSON.stringify(wanted)}`, hint);
-}
-
-/** Reads an option that takes one of some words. */
-export function readChoice(
-  option: string,
-  choices: readonly string[],
-  text: string | undefined,
-): string | undefined {
-  if (text === undefined || choices.includes(text)) return text;
-  throw usage(`${option} takes one of ${choices.join(", ")}, not ${JSON.stringify(text)}`);
 }
