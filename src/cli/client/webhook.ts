@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import { ConfigError } from "../../config/problems.ts";
 import { createServer } from "../../kit/node-http.ts";
 import { DELIVERY_STATES } from "../../model/delivery.ts";
 import { callerSignature, holdsSignature, standardSignature } from "../../runs/webhooks/signing-secrets.ts";
@@ -10,7 +11,7 @@ import { usage } from "../failure.ts";
 import { asking, count, type Definitions, examples, LIMIT_OPTION, oneOf, seconds } from "../options.ts";
 import { duration, fields, paintStatus, printable, printableName, relative, tableOf } from "../output.ts";
 import { firstOf } from "./api.ts";
-import { type Numbers, type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
+import { type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
 
 type ListFlags = RemoteFlags & { readonly state?: string; readonly limit: number };
 type AgainFlags = RemoteFlags & { readonly from?: string; readonly to?: string };
@@ -22,9 +23,9 @@ function defineWebhook(command: Command): void {
   const listenText = "receive webhooks on this machine, show each and check its signature";
   examples(command.command("listen"), "millrace webhook listen --status 500 --delay 3s")
     .description(listenText)
-    .option("--port <number>", "port to listen on; 0 picks a free one", count("--port", 0, 65_535), 4200)
-    .option("--status <code>", "status to answer with", count("--status", 200, 599), 200)
-    .option("--delay <duration>", "time to wait before answering", seconds("--delay"), 0)
+    .option("--port <number>", "port to listen on; 0 picks a free one", "4200")
+    .option("--status <code>", "status to answer with", "200")
+    .option("--delay <duration>", "time to wait before answering", "0s")
     .option("--secret <secret>", "a project's whsec_… secret, or the text sent as X-Webhook-Secret")
     .option("--json", "print one JSON document per line")
     .action(listen);
@@ -101,7 +102,9 @@ function readTime(flag: string): (text: string) => string {
   };
 }
 
-type ListenFlags = Required<Numbers<"port" | "status" | "delay">> & Texts<"secret"> & Switches<"json">;
+type ListenFlags = Required<Texts<"port" | "status" | "delay">> & Texts<"secret"> & Switches<"json">;
+
+type Listening = ReturnType<typeof readListening>;
 
 /** A delivery as it came. */
 type Came = {
@@ -117,12 +120,13 @@ const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 /** `millrace webhook listen`: a receiver on this machine that shows what comes and checks its signature. */
 async function listen(flags: ListenFlags): Promise<void> {
-  const server = receiver(flags, (came) => {
-    process.stdout.write(flags.json ? asJson(came, flags) : asText(came, flags));
+  const listening = readListening(flags);
+  const server = receiver(listening, (came) => {
+    process.stdout.write(flags.json ? asJson(came, listening) : asText(came, listening));
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
-    server.listen(flags.port, "127.0.0.1", resolve);
+    server.listen(listening.port, "127.0.0.1", resolve);
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   if (flags.json) process.stdout.write(`${JSON.stringify({ listening: url })}\n`);
@@ -134,7 +138,7 @@ async function listen(flags: ListenFlags): Promise<void> {
   server.closeAllConnections();
 }
 
-function receiver({ status, delay }: ListenFlags, show: (came: Came) => void): Server {
+function receiver({ status, delay }: Listening, show: (came: Came) => void): Server {
   return createServer((request, response) => {
     const pieces: Buffer[] = [];
     let bytes = 0;
@@ -168,14 +172,14 @@ function judgeSignature({ headers, body }: Came, secret: string | undefined): st
   return Math.abs(Date.now() / 1_000 - Number(timestamp)) > TOLERANCE_SECONDS ? "expired" : "good";
 }
 
-function asJson(came: Came, { status, secret }: ListenFlags): string {
+function asJson(came: Came, { status, secret }: Listening): string {
   const { method, path, headers, body } = came;
   const signature = judgeSignature(came, secret);
   const runId = headers["x-request-id"] ?? null;
   return `${JSON.stringify({ method, path, runId, signature, answered: status, headers, body: body.toString() })}\n`;
 }
 
-function asText(came: Came, { status, secret }: ListenFlags): string {
+function asText(came: Came, { status, secret }: Listening): string {
   const { method, path, headers, body } = came;
   const text = body.toString();
   const rest = text.length - SHOWN_CHARACTERS;
@@ -190,4 +194,25 @@ function asText(came: Came, { status, secret }: ListenFlags): string {
     .map((line) => `${printable(line)}\n`)
     .join("")
     .concat("\n");
+}
+
+/** Names all options that make no sense at once. */
+function readListening({ port, status, delay, secret }: ListenFlags) {
+  const problems: string[] = [];
+  const read = (parse: (text: string) => number, text: string): number => {
+    try {
+      return parse(text);
+    } catch (error) {
+      problems.push((error as Error).message);
+      return 0;
+    }
+  };
+  const listening = {
+    port: read(count("--port", 0, 65_535), port),
+    status: read(count("--status", 200, 599), status),
+    delay: read(seconds("--delay"), delay),
+    secret,
+  };
+  if (problems.length > 0) throw new ConfigError("the command line", problems);
+  return listening;
 }
