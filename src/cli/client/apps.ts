@@ -1,13 +1,12 @@
-import type { Command } from "commander";
 import { APP, type AppRecord, APPS, CONTAINERS, type Scaling } from "../../shapes/apps.ts";
 import { ID } from "../../shapes/common.ts";
 import { usage } from "../failure.ts";
-import { asking, count, type Definitions, examples, remote, seconds } from "../options.ts";
+import { count, type Definitions, seconds } from "../options.ts";
 import { duration, fields, paintStatus, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { findEarlier } from "./builds.ts";
-import { type Numbers, type RemoteFlags, type Task, withService, type YesFlags } from "./task.ts";
+import { asking, asks, type Numbers, type RemoteFlags, type Task, type YesFlags } from "./task.ts";
 
 type ScaleFlags = RemoteFlags & Numbers<"min" | "max" | "concurrency" | "cooldown" | "grace">;
 
@@ -15,56 +14,43 @@ const MAX_COUNT = 999_999;
 
 /** `millrace apps list|get|scale|rollback|delete`, `millrace restart APP`, `millrace containers list APP` */
 export const COMMANDS: Definitions = {
-  apps: defineApps,
-  restart: defineRestart,
-  containers: defineContainers,
-};
-
-function defineApps(command: Command): void {
-  asking(command, "list", "list the project's apps", "millrace apps list").action(withService(listApps));
-  asking(command, "get", "show an app and its settings", "millrace apps get hello")
-    .argument("<app>", "the app's name")
-    .action(withService(getApp));
-  asking(
-    command,
-    "scale",
-    "change how an app scales, without a new version",
-    "millrace apps scale hello --min 1 --max 4 --grace 1h",
-  )
-    .argument("<app>", "the app's name")
-    .option("--min <count>", "minimum number of replicas", count("--min", 0, MAX_COUNT))
-    .option("--max <count>", "maximum number of replicas", count("--max", 0, MAX_COUNT))
-    .option(
-      "--concurrency <count>",
-      "how many calls one replica takes at a time",
-      count("--concurrency", 0, MAX_COUNT),
+  apps(command) {
+    asking(command, "list", "list the project's apps", listApps);
+    asking(command, "get <app>", "show an app and its settings", getApp, "hello");
+    asking(
+      command,
+      "scale <app>",
+      "change how an app scales, without a new version",
+      scaleApp,
+      "hello --min 1 --max 4 --grace 1h",
     )
-    .option("--cooldown <duration>", "how long an idle replica is kept", seconds("--cooldown"))
-    .option("--grace <duration>", "how long a run may take", seconds("--grace"))
-    .action(withService(scaleApp));
-  asking(command, "rollback", "go back to an earlier version", "millrace apps rollback hello")
-    .argument("<app>", "the app's name")
-    .argument("[build]", "the build to go back to (default: the successful one before the current)")
-    .action(withService(rollBack));
-  asking(command, "delete", "delete an app and all its versions", "millrace apps delete hello --yes")
-    .argument("<app>", "the app's name")
-    .option("--yes", "do not ask for confirmation")
-    .action(withService(deleteApp));
-}
-
-function defineRestart(command: Command): void {
-  examples(remote(command).argument("<app>", "the app's name"), "millrace restart hello").action(
-    withService(async ({ api, out }: Task, app: string) =>
-      out.show(await restartApp(api, app), () => `${app} is restarted.\n`),
-    ),
-  );
-}
-
-function defineContainers(command: Command): void {
-  asking(command, "list", "list an app's current replicas", "millrace containers list hello")
-    .argument("<app>", "the app's name")
-    .action(withService(listContainers));
-}
+      .option("--min <count>", "minimum number of replicas", count("--min", 0, MAX_COUNT))
+      .option("--max <count>", "maximum number of replicas", count("--max", 0, MAX_COUNT))
+      .option(
+        "--concurrency <count>",
+        "how many calls one replica takes at a time",
+        count("--concurrency", 0, MAX_COUNT),
+      )
+      .option("--cooldown <duration>", "how long an idle replica is kept", seconds("--cooldown"))
+      .option("--grace <duration>", "how long a run may take", seconds("--grace"));
+    asking(command, "rollback <app>", "go back to an earlier version", rollBack, "hello").argument(
+      "[build]",
+      "the build to go back to (default: the successful one before the current)",
+    );
+    asking(command, "delete <app>", "delete an app and all its versions", deleteApp, "hello --yes").option(
+      "--yes",
+      "do not ask for confirmation",
+    );
+  },
+  restart(command) {
+    const restart = async ({ api, out }: Task, app: string): Promise<void> =>
+      out.show(await restartApp(api, app), () => `${app} is restarted.\n`);
+    asks(command, restart, "millrace restart hello").argument("<app>", "the app's name");
+  },
+  containers(command) {
+    asking(command, "list <app>", "list an app's current replicas", listContainers, "hello");
+  },
+};
 
 async function listApps({ api, out }: Task): Promise<void> {
   const apps = await api.get(APPS, await api.path("apps"));

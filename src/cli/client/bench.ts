@@ -7,12 +7,12 @@ import type { Command } from "commander";
 import { PACKAGE_DIR } from "../../config/package-files.ts";
 import { Agent } from "../../kit/node-http.ts";
 import { EXIT, usage } from "../failure.ts";
-import { count, type Definitions, examples, remote } from "../options.ts";
+import { count, type Definitions } from "../options.ts";
 import { duration } from "../output.ts";
 import { withProgress } from "../terminal.ts";
 import { explainCall } from "./explain.ts";
 import { send, textOf } from "./http.ts";
-import { type Numbers, type RemoteFlags, type Task, type Texts, withService } from "./task.ts";
+import { asks, type Numbers, type RemoteFlags, type Task, type Texts, withService } from "./task.ts";
 
 type BenchFlags = RemoteFlags & Required<Texts<"app" | "data"> & Numbers<"seconds" | "connections">>;
 
@@ -22,30 +22,28 @@ const MAX_CONNECTIONS = 1_000;
 const BUSY_CLIENT = 0.85;
 
 /** `millrace bench` */
-export const COMMANDS: Definitions = { bench: defineBench };
-
-function defineBench(command: Command): void {
-  remote(command)
-    .argument(
-      "[words...]",
-      "in a clone: sync, cold, stream, async, deploy or walls, then its own options after --",
-    )
-    .option("--app <app>", "the app to call; its function run is used", "hello")
-    .option("--data <json>", "arguments as a JSON object", "{}")
-    .option("--seconds <count>", "how many seconds to measure", count("--seconds", 1, MAX_SECONDS), 5)
-    .option(
-      "--connections <count>",
-      "how many calls to make at a time",
-      count("--connections", 1, MAX_CONNECTIONS),
-      16,
-    );
-  examples(command, "millrace bench", "millrace bench --app hello --seconds 10 --connections 64").action(
-    async (words: readonly string[], flags: BenchFlags, self: Command) => {
-      if (words.length === 0) return await withService(bench)(flags, self);
-      process.exitCode = await runRepositoryBench(words, flags.json === true);
-    },
-  );
-}
+export const COMMANDS: Definitions = {
+  bench(command) {
+    asks(command, bench, "millrace bench", "millrace bench --app hello --seconds 10 --connections 64")
+      .argument(
+        "[words...]",
+        "in a clone: sync, cold, stream, async, deploy or walls, then its own options after --",
+      )
+      .option("--app <app>", "the app to call; its function run is used", "hello")
+      .option("--data <json>", "arguments as a JSON object", "{}")
+      .option("--seconds <count>", "how many seconds to measure", count("--seconds", 1, MAX_SECONDS), 5)
+      .option(
+        "--connections <count>",
+        "how many calls to make at a time",
+        count("--connections", 1, MAX_CONNECTIONS),
+        16,
+      )
+      .action(async (words: readonly string[], flags: BenchFlags, self: Command) => {
+        if (words.length === 0) return await withService(bench)(flags, self);
+        process.exitCode = await runRepositoryBench(words, flags.json === true);
+      });
+  },
+};
 
 async function bench({ api, flags, out, signal }: Task<BenchFlags>): Promise<void> {
   const { seconds, connections } = flags;

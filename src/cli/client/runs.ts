@@ -1,53 +1,46 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
 import { indentedJson } from "../../model/json-layout.ts";
 import { RUN_STATES } from "../../model/run.ts";
 import { errorIn } from "../../shapes/shape.ts";
 import { ACCEPTED_RUN, RUN, type RunRecord, RUNS } from "../../shapes/runs.ts";
 import { CliFailure } from "../failure.ts";
-import { asking, count, type Definitions, LIMIT_OPTION, oneOf } from "../options.ts";
+import { count, type Definitions, LIMIT_OPTION, oneOf } from "../options.ts";
 import { answerText, duration, fields, paintStatus, printable, relative } from "../output.ts";
 import { firstOf } from "./api.ts";
 import { explain, readJson } from "./explain.ts";
 import { readMessages, textOf } from "./http.ts";
-import { type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
+import { asking, type RemoteFlags, type Switches, type Task, type Texts } from "./task.ts";
 
 type ListFlags = RemoteFlags & Texts<"status"> & Switches<"async"> & { readonly limit: number };
 
 const RESULT = ',"result":';
 
 /** `millrace runs list|get|tail|cancel` */
-export const COMMANDS: Definitions = { runs: defineRuns };
-
-function defineRuns(command: Command): void {
-  const sample = "019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa";
-  asking(
-    command,
-    "list",
-    "list runs, newest first",
-    "millrace runs list",
-    "millrace runs list hello --status failure",
-  )
-    .argument("[app]", "the app's name (default: all apps of the project)")
-    .option(...LIMIT_OPTION)
-    .option("--status <status>", `only those: ${RUN_STATES.join(", ")}`, oneOf("--status", RUN_STATES))
-    .option("--async", "only async runs")
-    .action(withService(listRuns));
-  asking(command, "get", "show a run, and its result once it has ended", `millrace runs get hello ${sample}`)
-    .argument("<app>", "the app's name")
-    .argument("<run>", "the run's id")
-    .action(withService(getRun));
-  const tail = "print what a run yields, from the beginning to the end";
-  asking(command, "tail", tail, `millrace runs tail counter ${sample}`)
-    .argument("<app>", "the app's name")
-    .argument("<run>", "the run's id")
-    .option("--after <number>", "skip this many messages", count("--after", 0, 999_999_999_999_999), 0)
-    .action(withService(tailRun));
-  asking(command, "cancel", "cancel a queued or running run", `millrace runs cancel hello ${sample}`)
-    .argument("<app>", "the app's name")
-    .argument("<run>", "the run's id")
-    .action(withService(cancelRun));
-}
+export const COMMANDS: Definitions = {
+  runs(command) {
+    const sample = "019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa";
+    asking(command, "list", "list runs, newest first", listRuns, "", "hello --status failure")
+      .argument("[app]", "the app's name (default: all apps of the project)")
+      .option(...LIMIT_OPTION)
+      .option("--status <status>", `only those: ${RUN_STATES.join(", ")}`, oneOf("--status", RUN_STATES))
+      .option("--async", "only async runs");
+    asking(
+      command,
+      "get <app> <run>",
+      "show a run, and its result once it has ended",
+      getRun,
+      `hello ${sample}`,
+    );
+    asking(
+      command,
+      "tail <app> <run>",
+      "print what a run yields, from the beginning to the end",
+      tailRun,
+      `counter ${sample}`,
+    ).option("--after <number>", "skip this many messages", count("--after", 0, 999_999_999_999_999), 0);
+    asking(command, "cancel <app> <run>", "cancel a queued or running run", cancelRun, `hello ${sample}`);
+  },
+};
 
 async function listRuns({ api, flags, out }: Task<ListFlags>, app?: string): Promise<void> {
   const { async: asyncOnly, status, limit } = flags;

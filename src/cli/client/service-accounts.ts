@@ -1,18 +1,17 @@
-import type { Command } from "commander";
 import { parseDuration } from "../../kit/units.ts";
 import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
 import type { AccountWithToken, ListedAccount } from "../../shapes/projects.ts";
-import { asking, collect, count, type Definitions, seconds } from "../options.ts";
+import { collect, count, type Definitions, seconds } from "../options.ts";
 import { type Output, paint, printableName, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import {
+  asking,
   type Numbers,
   type RemoteFlags,
   type Task,
   type Texts,
   theOne,
-  withService,
   type YesFlags,
 } from "./task.ts";
 
@@ -32,61 +31,56 @@ const EXPIRES = [
 ] as const;
 
 /** `millrace service-accounts create|list|token|rotate|delete` */
-export const COMMANDS: Definitions = { "service-accounts": defineServiceAccounts };
-
-function defineServiceAccounts(command: Command): void {
-  asking(
-    command,
-    "create",
-    "create an account; its token is shown only once",
-    "millrace service-accounts create ci --role deploy --expires 30d",
-    "millrace service-accounts create shop --role call --app hello --origin https://shop.example.com",
-  )
-    .argument("<name>", "a name that says what it is for")
-    .option("--role <role>", "call, run, deploy or admin (default: admin)")
-    .option("--app <name>", "with the role call: an app it may call; may be repeated", collect)
-    .option("--function <name>", "with the role call: a function it may call; may be repeated", collect)
-    .option(
-      "--origin <origin>",
-      "with the role call: an origin whose pages may use it; may be repeated",
-      collect,
+export const COMMANDS: Definitions = {
+  "service-accounts"(command) {
+    asking(
+      command,
+      "create",
+      "create an account; its token is shown only once",
+      createAccount,
+      "ci --role deploy --expires 30d",
+      "shop --role call --app hello --origin https://shop.example.com",
     )
-    .option(
-      "--calls-per-minute <count>",
-      "with the role call: how many calls each end user may make",
-      count("--calls-per-minute", 0, 999_999_999_999_999),
+      .argument("<name>", "a name that says what it is for")
+      .option("--role <role>", "call, run, deploy or admin (default: admin)")
+      .option("--app <name>", "with the role call: an app it may call; may be repeated", collect)
+      .option("--function <name>", "with the role call: a function it may call; may be repeated", collect)
+      .option(
+        "--origin <origin>",
+        "with the role call: an origin whose pages may use it; may be repeated",
+        collect,
+      )
+      .option(
+        "--calls-per-minute <count>",
+        "with the role call: how many calls each end user may make",
+        count("--calls-per-minute", 0, 999_999_999_999_999),
+      )
+      .option(...EXPIRES)
+      .option("--description <text>", "a longer description");
+    asking(command, "list", "list the project's accounts, including revoked ones", listAccounts);
+    asking(
+      command,
+      "token",
+      "create a token for one end user of an account with the role call",
+      createUserToken,
+      "shop --user ada --expires 15m",
     )
-    .option(...EXPIRES)
-    .option("--description <text>", "a longer description")
-    .action(withService(createAccount));
-  const listText = "list the project's accounts, including revoked ones";
-  asking(command, "list", listText, "millrace service-accounts list").action(withService(listAccounts));
-  asking(
-    command,
-    "token",
-    "create a token for one end user of an account with the role call",
-    "millrace service-accounts token shop --user ada --expires 15m",
-  )
-    .argument(...ACCOUNT)
-    .requiredOption("--user <id>", "your own id of the user: runs belong to the account and this user")
-    .option(
-      "--expires <duration>",
-      "how long the token works, at most 24h (default: 1h)",
-      seconds("--expires"),
-    )
-    .action(withService(createUserToken));
-  const rotateExample = "millrace service-accounts rotate ci --overlap 1h";
-  asking(command, "rotate", "issue a new token for an account", rotateExample)
-    .argument(...ACCOUNT)
-    .option("--overlap <duration>", "how long the old token keeps working", seconds("--overlap"), 0)
-    .option(...EXPIRES)
-    .action(withService(rotateAccount));
-  const deleteText = "revoke an account; its token stops working";
-  asking(command, "delete", deleteText, "millrace service-accounts delete ci --yes")
-    .argument(...ACCOUNT)
-    .option("--yes", "do not ask for confirmation")
-    .action(withService(deleteAccount));
-}
+      .argument(...ACCOUNT)
+      .requiredOption("--user <id>", "your own id of the user: runs belong to the account and this user")
+      .option(
+        "--expires <duration>",
+        "how long the token works, at most 24h (default: 1h)",
+        seconds("--expires"),
+      );
+    asking(command, "rotate", "issue a new token for an account", rotateAccount, "ci --overlap 1h")
+      .argument(...ACCOUNT)
+      .option("--overlap <duration>", "how long the old token keeps working", seconds("--overlap"), 0)
+      .option(...EXPIRES);
+    asking(command, "delete", "revoke an account; its token stops working", deleteAccount, "ci --yes")
+      .argument(...ACCOUNT)
+      .option("--yes", "do not ask for confirmation");
+  },
+};
 
 async function createAccount({ api, flags, out }: Task<CreateFlags>, name: string): Promise<void> {
   const { role, description, app: apps, function: functions, origin: origins, callsPerMinute } = flags;

@@ -1,4 +1,6 @@
+import type { Command } from "commander";
 import { interruptible, usage } from "../failure.ts";
+import { examples, JSON_OPTION } from "../options.ts";
 import { Output } from "../output.ts";
 import { Api } from "./api.ts";
 import { findSite, type SiteFlags } from "./site.ts";
@@ -21,9 +23,48 @@ export type Task<Flags extends RemoteFlags = RemoteFlags> = {
   readonly signal: AbortSignal;
 };
 
-/** Makes an action of work that asks a service; the words that were typed follow the task. */
+/** Work that asks a service; the words that were typed follow the task. */
+type Work<Flags extends RemoteFlags> = (task: Task<Flags>, ...words: never[]) => Promise<void> | void;
+
+/** Arguments that mean the same to every subcommand. */
+const ARGUMENTS: Readonly<Record<string, string>> = { app: "the app's name", run: "the run's id" };
+
+/**
+ * Adds a subcommand that asks a service. Its arguments of `ARGUMENTS` are named with it, such as `get <app>`; of each
+ * example, the words after the command are enough.
+ */
+export function asking<Flags extends RemoteFlags>(
+  parent: Command,
+  name: string,
+  summary: string,
+  work: Work<Flags>,
+  first = "",
+  ...more: string[]
+): Command {
+  const command = parent.command(name).description(summary);
+  for (const argument of command.registeredArguments) argument.description = ARGUMENTS[argument.name()] ?? "";
+  const typed = `millrace ${parent.name()} ${command.name()}`;
+  const whole = (line: string): string => (line.includes("millrace") ? line : `${typed} ${line}`.trimEnd());
+  return asks(command, work, ...[first, ...more].map(whole));
+}
+
+/** Makes a command ask a service: adds the options that say which, and which project, and how to print. */
+export function asks<Flags extends RemoteFlags>(
+  command: Command,
+  work: Work<Flags>,
+  ...lines: string[]
+): Command {
+  command
+    .option("--url <url>", "management address of the service [MILLRACE_URL]")
+    .option("--project <id>", "project [MILLRACE_PROJECT]")
+    .option("--data-dir <folder>", "use the service that runs on this data directory, whatever else is set")
+    .option(...JSON_OPTION);
+  return examples(command, ...lines).action(withService(work));
+}
+
+/** Makes an action of such work. */
 export function withService<Flags extends RemoteFlags>(
-  work: (task: Task<Flags>, ...words: never[]) => Promise<void> | void,
+  work: Work<Flags>,
 ): (...given: unknown[]) => Promise<void> {
   return async (...given) => {
     // The parser gives the words, then the flags, then itself.

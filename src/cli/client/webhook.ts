@@ -1,52 +1,59 @@
 import type { IncomingHttpHeaders, Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
 import { ConfigError } from "../../config/problems.ts";
 import { createServer } from "../../kit/node-http.ts";
 import { DELIVERY_STATES } from "../../model/delivery.ts";
 import { callerSignature, holdsSignature, standardSignature } from "../../runs/webhooks/signing-secrets.ts";
 import { DELIVERIES, ONE_DELIVERY, REDELIVERED } from "../../shapes/deliveries.ts";
 import { usage } from "../failure.ts";
-import { asking, count, type Definitions, examples, LIMIT_OPTION, oneOf, seconds } from "../options.ts";
+import { count, type Definitions, examples, LIMIT_OPTION, oneOf, seconds } from "../options.ts";
 import { duration, fields, paintStatus, printable, printableName, relative, tableOf } from "../output.ts";
 import { firstOf } from "./api.ts";
-import { type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
+import { asking, type RemoteFlags, type Switches, type Task, type Texts } from "./task.ts";
 
 type ListFlags = RemoteFlags & { readonly state?: string; readonly limit: number };
 type AgainFlags = RemoteFlags & { readonly from?: string; readonly to?: string };
 
 /** `millrace webhook listen|deliveries|redeliver` */
-export const COMMANDS: Definitions = { webhook: defineWebhook };
-
-function defineWebhook(command: Command): void {
-  const listenText = "receive webhooks on this machine, show each and check its signature";
-  examples(command.command("listen"), "millrace webhook listen --status 500 --delay 3s")
-    .description(listenText)
-    .option("--port <number>", "port to listen on; 0 picks a free one", "4200")
-    .option("--status <code>", "status to answer with", "200")
-    .option("--delay <duration>", "time to wait before answering", "0s")
-    .option("--secret <secret>", "a project's whsec_… secret, or the text sent as X-Webhook-Secret")
-    .option("--json", "print one JSON document per line")
-    .action(listen);
-  const deliveriesText = "list deliveries, newest first, or show one";
-  asking(command, "deliveries", deliveriesText, "millrace webhook deliveries --state failed")
-    .argument("[run]", "the run whose delivery to show, with its attempts")
-    .option("--state <state>", `only those: ${DELIVERY_STATES.join(", ")}`, oneOf("--state", DELIVERY_STATES))
-    .option(...LIMIT_OPTION)
-    .action(withService(listDeliveries));
-  asking(
-    command,
-    "redeliver",
-    "send one delivery again, or all of a time span",
-    "millrace webhook redeliver 019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa",
-    "millrace webhook redeliver --from 2026-01-02T10:00:00Z",
-  )
-    .argument("[run]", "the run whose delivery to send")
-    .option("--from <time>", "resend all deliveries since this RFC 3339 time", readTime("--from"))
-    .option("--to <time>", "resend only deliveries until this time (default: now)", readTime("--to"))
-    .action(withService(redeliver));
-}
+export const COMMANDS: Definitions = {
+  webhook(command) {
+    const listenText = "receive webhooks on this machine, show each and check its signature";
+    examples(command.command("listen"), "millrace webhook listen --status 500 --delay 3s")
+      .description(listenText)
+      .option("--port <number>", "port to listen on; 0 picks a free one", "4200")
+      .option("--status <code>", "status to answer with", "200")
+      .option("--delay <duration>", "time to wait before answering", "0s")
+      .option("--secret <secret>", "a project's whsec_… secret, or the text sent as X-Webhook-Secret")
+      .option("--json", "print one JSON document per line")
+      .action(listen);
+    asking(
+      command,
+      "deliveries",
+      "list deliveries, newest first, or show one",
+      listDeliveries,
+      "--state failed",
+    )
+      .argument("[run]", "the run whose delivery to show, with its attempts")
+      .option(
+        "--state <state>",
+        `only those: ${DELIVERY_STATES.join(", ")}`,
+        oneOf("--state", DELIVERY_STATES),
+      )
+      .option(...LIMIT_OPTION);
+    asking(
+      command,
+      "redeliver",
+      "send one delivery again, or all of a time span",
+      redeliver,
+      "019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa",
+      "--from 2026-01-02T10:00:00Z",
+    )
+      .argument("[run]", "the run whose delivery to send")
+      .option("--from <time>", "resend all deliveries since this RFC 3339 time", readTime("--from"))
+      .option("--to <time>", "resend only deliveries until this time (default: now)", readTime("--to"));
+  },
+};
 
 async function listDeliveries(task: Task<ListFlags>, run?: string): Promise<void> {
   const { api, flags, out } = task;
