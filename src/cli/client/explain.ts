@@ -22,7 +22,7 @@ export function explain(
   site: Site,
   about: About = {},
 ): CliFailure {
-  const body = parse(text);
+  const body = errorOf(text);
   if (body.code === undefined || body.message === undefined) {
     return new CliFailure(`${site.baseUrl} answered ${answer.status}, but not the way Millrace does`, {
       hint: "check the address: millrace whoami shows which one is used",
@@ -83,7 +83,8 @@ function sentence(fault: unknown): string {
   return field === undefined || problem === undefined ? JSON.stringify(fault) : `${field}: ${problem}`;
 }
 
-function parse(text: string): ErrorBody {
+/** What of an error the text of an answer has. */
+export function errorOf(text: string): ErrorBody {
   try {
     return errorIn(JSON.parse(text));
   } catch {

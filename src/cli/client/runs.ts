@@ -1,13 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { indentedJson } from "../../model/json-layout.ts";
 import { RUN_STATES } from "../../model/run.ts";
-import { errorIn } from "../../shapes/shape.ts";
 import { ACCEPTED_RUN, RUN, type RunRecord, RUNS } from "../../shapes/runs.ts";
 import { CliFailure } from "../failure.ts";
 import { count, type Definitions, LIMIT_OPTION, oneOf } from "../options.ts";
 import { answerText, duration, fields, paintStatus, printable, relative } from "../output.ts";
 import { firstOf } from "./api.ts";
-import { explain, readJson } from "./explain.ts";
+import { errorOf, explain, readJson } from "./explain.ts";
 import { readMessages, textOf } from "./http.ts";
 import { asking, type RemoteFlags, type Switches, type Task, type Texts } from "./task.ts";
 
@@ -141,7 +140,7 @@ async function readOn(
     for await (const { id: number, event, data } of readMessages(answer.body)) {
       if (event === "end") return readJson(RUN, data, api.site.baseUrl);
       // The service gives up on this answer; the next one says why, if the reason lasts.
-      if (event === "error" && requestOf(data) === answer.headers["x-request-id"]) return null;
+      if (event === "error" && errorOf(data).request_id === answer.headers["x-request-id"]) return null;
       if (event === "truncated") out.warn("some of what the run yielded is not stored");
       else out.line({ id: Number(number), ...(event !== null && { event }), data }, answerText(data));
       position.after = number ?? position.after;
@@ -151,15 +150,6 @@ async function readOn(
     if (api.signal.aborted || !code.startsWith("ECONN")) throw error;
   }
   return null;
-}
-
-/** The request that an error of the service is about; null for another text. */
-function requestOf(data: string): string | null {
-  try {
-    return errorIn(JSON.parse(data))?.request_id ?? null;
-  } catch {
-    return null;
-  }
 }
 
 function failed({ id, status, error }: RunRecord): CliFailure {
