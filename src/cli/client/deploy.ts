@@ -7,7 +7,7 @@ import { DRY_RUN } from "../../shapes/builds.ts";
 import { CliFailure, EXIT, usage } from "../failure.ts";
 import { type Definitions } from "../options.ts";
 import { bytes, duration, paint, printable } from "../output.ts";
-import { shellWord } from "../program-name.ts";
+import { shellWord, siteOptions } from "../program-name.ts";
 import { confirm, withProgress } from "../terminal.ts";
 import { bundleFilesOf, readAppFolder } from "./app-folder.ts";
 import { afterFailure, followBuild } from "./builds.ts";
@@ -75,12 +75,6 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
       "",
     ].join("\n"),
   );
-}
-
-/** The options that named the service, for a command that is to reach the same one. */
-function siteOptions({ url, project, dataDir }: DeployFlags): string[] {
-  const given = { "--url": url, "--project": project, "--data-dir": dataDir };
-  return Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
 }
 
 /** The token as a shell finds it. It is shown itself only at a terminal, and only if nothing else holds it. */

@@ -147,9 +147,9 @@ function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
-function seenLater({ app }: SecretFlags): string {
-  const command = app === undefined ? "millrace restart APP" : `millrace restart ${app}`;
-  return `Replicas that start from now on see the change; ${pastable(command)} restarts those that run.`;
+function seenLater(flags: SecretFlags): string {
+  const command = pastable(`millrace restart ${flags.app ?? "APP"}`, flags);
+  return `Replicas that start from now on see the change; ${command} restarts those that run.`;
 }
 
 async function pathOf({ api, flags }: Task<SecretFlags>): Promise<string> {
