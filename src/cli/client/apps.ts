@@ -1,12 +1,13 @@
 import { APP, type AppRecord, APPS, CONTAINERS, type Scaling } from "../../shapes/apps.ts";
 import { ID } from "../../shapes/common.ts";
 import { usage } from "../failure.ts";
-import { count, type Definitions, seconds } from "../options.ts";
+import type { Definitions } from "../options.ts";
 import { duration, fields, paintStatus, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { findEarlier } from "./builds.ts";
-import { asking, asks, type Numbers, type RemoteFlags, type Task, type YesFlags } from "./task.ts";
+import { asking, asks, count, seconds } from "./task.ts";
+import type { Numbers, RemoteFlags, Task, YesFlags } from "./task.ts";
 
 type ScaleFlags = RemoteFlags & Numbers<"min" | "max" | "concurrency" | "cooldown" | "grace">;
 

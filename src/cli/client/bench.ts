@@ -7,12 +7,12 @@ import type { Command } from "commander";
 import { PACKAGE_DIR } from "../../config/package-files.ts";
 import { Agent } from "../../kit/node-http.ts";
 import { EXIT, usage } from "../failure.ts";
-import { count, type Definitions } from "../options.ts";
+import type { Definitions } from "../options.ts";
 import { duration } from "../output.ts";
 import { withProgress } from "../terminal.ts";
 import { explainCall } from "./explain.ts";
 import { send, textOf } from "./http.ts";
-import { asks, type Numbers, type RemoteFlags, type Task, type Texts, withService } from "./task.ts";
+import { asks, count, type Numbers, type RemoteFlags, type Task, type Texts, withService } from "./task.ts";
 
 type BenchFlags = RemoteFlags & Required<Texts<"app" | "data"> & Numbers<"seconds" | "connections">>;
 

@@ -1,7 +1,7 @@
 import { METHODS } from "../../kit/node-http.ts";
 import { ACCEPTED_RUN } from "../../shapes/runs.ts";
 import { usage } from "../failure.ts";
-import { collect, type Definitions, seconds } from "../options.ts";
+import { collect, type Definitions } from "../options.ts";
 import { type Progress, withProgress } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { readArguments, readBody, readHeaders, readPair, readWords } from "./call-arguments.ts";
@@ -9,7 +9,7 @@ import type { CallFlags } from "./call-arguments.ts";
 import { explain, readJson } from "./explain.ts";
 import { type Answer, textOf } from "./http.ts";
 import { printAnswer, printResponse } from "./print-answer.ts";
-import { asks, type Task } from "./task.ts";
+import { asks, seconds, type Task } from "./task.ts";
 
 /** Options that are for the path of a server only. */
 const OF_PATHS = ["method", "ws", "linger"] as const;

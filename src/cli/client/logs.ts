@@ -1,10 +1,10 @@
 import { parseDuration } from "../../kit/units.ts";
 import { LOG_FRAME, LOG_PAGE, type LogLineRecord } from "../../shapes/logs.ts";
 import { CliFailure, usage } from "../failure.ts";
-import { count, type Definitions } from "../options.ts";
+import type { Definitions } from "../options.ts";
 import { paint, printable } from "../output.ts";
 import type { Api } from "./api.ts";
-import { asks, type RemoteFlags, type Switches, type Task, type Texts } from "./task.ts";
+import { asks, count, type RemoteFlags, type Switches, type Task, type Texts } from "./task.ts";
 
 type LogFlags = RemoteFlags &
   Switches<"follow"> &

@@ -3,12 +3,13 @@ import { indentedJson } from "../../model/json-layout.ts";
 import { RUN_STATES } from "../../model/run.ts";
 import { ACCEPTED_RUN, RUN, type RunRecord, RUNS } from "../../shapes/runs.ts";
 import { CliFailure } from "../failure.ts";
-import { count, type Definitions, LIMIT_OPTION, oneOf } from "../options.ts";
+import type { Definitions } from "../options.ts";
 import { answerText, duration, fields, paintStatus, printable, relative } from "../output.ts";
 import { firstOf } from "./api.ts";
 import { errorOf, explain, readJson } from "./explain.ts";
 import { readMessages, textOf } from "./http.ts";
-import { asking, type RemoteFlags, type Switches, type Task, type Texts } from "./task.ts";
+import { asking, count, LIMIT_OPTION, oneOf } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 
 type ListFlags = RemoteFlags & Texts<"status"> & Switches<"async"> & { readonly limit: number };
 

@@ -1,19 +1,12 @@
 import { parseDuration } from "../../kit/units.ts";
 import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
 import type { AccountWithToken, ListedAccount } from "../../shapes/projects.ts";
-import { collect, count, type Definitions, seconds } from "../options.ts";
+import { collect, type Definitions } from "../options.ts";
 import { type Output, paint, printableName, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
-import {
-  asking,
-  type Numbers,
-  type RemoteFlags,
-  type Task,
-  type Texts,
-  theOne,
-  type YesFlags,
-} from "./task.ts";
+import { asking, count, seconds, theOne } from "./task.ts";
+import type { Numbers, RemoteFlags, Task, Texts, YesFlags } from "./task.ts";
 
 type CreateFlags = RemoteFlags &
   Texts<"role" | "expires" | "description"> &

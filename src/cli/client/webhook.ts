@@ -7,10 +7,11 @@ import { DELIVERY_STATES } from "../../model/delivery.ts";
 import { callerSignature, holdsSignature, standardSignature } from "../../runs/webhooks/signing-secrets.ts";
 import { DELIVERIES, ONE_DELIVERY, REDELIVERED } from "../../shapes/deliveries.ts";
 import { usage } from "../failure.ts";
-import { count, type Definitions, examples, LIMIT_OPTION, oneOf, seconds } from "../options.ts";
+import { type Definitions, examples } from "../options.ts";
 import { duration, fields, paintStatus, printable, printableName, relative, tableOf } from "../output.ts";
 import { firstOf } from "./api.ts";
-import { asking, type RemoteFlags, type Switches, type Task, type Texts } from "./task.ts";
+import { asking, count, LIMIT_OPTION, oneOf, seconds } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 
 type ListFlags = RemoteFlags & { readonly state?: string; readonly limit: number };
 type AgainFlags = RemoteFlags & { readonly from?: string; readonly to?: string };

@@ -59,16 +59,15 @@ export function attack(stoppedBy: Wall, name: string, code: string, special: Spe
   return { from: "fork", ...special, stoppedBy, name, code };
 }
 
-/** Several of them: their code by their names. */
-export function attacks(
-  stoppedBy: Wall,
-  codes: Readonly<Record<string, string>>,
-  special: Special = {},
-): Attack[] {
+/** Code of attacks by their names. */
+export type Codes = Readonly<Record<string, string>>;
+
+/** Several of them. */
+export function attacks(stoppedBy: Wall, codes: Codes, special: Special = {}): Attack[] {
   return Object.entries(codes).map(([name, code]) => attack(stoppedBy, name, code, special));
 }
 
 /** Attacks that succeed wherever their wall is missing. */
-export function proven(stoppedBy: Wall, codes: Readonly<Record<string, string>>): Attack[] {
+export function proven(stoppedBy: Wall, codes: Codes): Attack[] {
   return attacks(stoppedBy, codes, { isProven: true });
 }
