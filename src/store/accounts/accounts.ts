@@ -61,8 +61,7 @@ export const accounts = {
       .innerJoin("tokens", "tokens.accountId", "serviceAccounts.id")
       .selectAll("serviceAccounts")
       .select(["tokens.jtiHash", "tokens.createdAt as tokenCreatedAt", "tokens.expiresAt as tokenExpiresAt"])
-      .where("serviceAccounts.id", "=", id)
-      .where("serviceAccounts.projectId", "=", projectId)
+      .where((eb) => eb.and({ "serviceAccounts.id": id, "serviceAccounts.projectId": projectId }))
       .orderBy("tokens.createdAt", "desc")
       // Of two made in the same millisecond, the one that replaced the other.
       .orderBy("tokens.expiresAt", "desc")
@@ -86,9 +85,7 @@ export const accounts = {
       .updateTable("serviceAccounts")
       // The account's own id if nothing changes: a statement has to set something.
       .set({ id, ...change })
-      .where("id", "=", id)
-      .where("projectId", "=", projectId)
-      .where("revokedAt", "is", null)
+      .where((eb) => eb.and({ id, projectId, revokedAt: null }))
       .$if(expiresAt !== undefined, (query) => query.where("expiresAt", ">=", expiresAt ?? 0))
       .$if(limitsBefore !== undefined, (query) => query.where("callLimits", "=", limitsBefore ?? ""))
       .$if(role !== undefined && role !== "call", (query) => query.where("role", "<>", "call"));
@@ -105,9 +102,7 @@ export const accounts = {
     const extended = db
       .updateTable("serviceAccounts")
       .set({ expiresAt })
-      .where("id", "=", id)
-      .where("projectId", "=", projectId)
-      .where("revokedAt", "is", null);
+      .where((eb) => eb.and({ id, projectId, revokedAt: null }));
     if (!(await isDone(extended))) return false;
     await db
       .updateTable("tokens")
@@ -127,9 +122,7 @@ export const accounts = {
     const revocation = session.db
       .updateTable("serviceAccounts")
       .set({ revokedAt: now })
-      .where("id", "=", id)
-      .where("projectId", "=", projectId)
-      .where("revokedAt", "is", null);
+      .where((eb) => eb.and({ id, projectId, revokedAt: null }));
     return await isNoted(session, revocation, "account", id);
   }),
 

@@ -40,8 +40,7 @@ export const invitations = {
     const open = await db
       .selectFrom("invitations")
       .select("id")
-      .where("projectId", "=", projectId)
-      .where("usedAt", "is", null)
+      .where((eb) => eb.and({ projectId, usedAt: null }))
       .limit(max)
       .execute();
     if (open.length >= max) return "full";
@@ -55,8 +54,7 @@ export const invitations = {
       await db
         .selectFrom("invitations")
         .selectAll()
-        .where("projectId", "=", projectId)
-        .where("usedAt", "is", null)
+        .where((eb) => eb.and({ projectId, usedAt: null }))
         .where("expiresAt", ">", now)
         .orderBy("createdAt", "desc")
         .orderBy("id")
@@ -124,9 +122,7 @@ export async function voidInvitations(
 ): Promise<void> {
   await db
     .deleteFrom("invitations")
-    .where("projectId", "=", projectId)
-    .where("inviterId", "=", inviterId)
-    .where("usedAt", "is", null)
+    .where((eb) => eb.and({ projectId, inviterId, usedAt: null }))
     .execute();
 }
 
@@ -138,18 +134,13 @@ async function mayInvite(
   const owner = await db
     .selectFrom("memberships")
     .select("role")
-    .where("projectId", "=", projectId)
-    .where("personId", "=", inviterId)
-    .where("role", "=", "owner")
+    .where((eb) => eb.and({ projectId, personId: inviterId, role: "owner" }))
     .executeTakeFirst();
   if (owner) return true;
   const account = await db
     .selectFrom("serviceAccounts")
     .select("id")
-    .where("projectId", "=", projectId)
-    .where("id", "=", inviterId)
-    .where("role", "=", "admin")
-    .where("revokedAt", "is", null)
+    .where((eb) => eb.and({ projectId, id: inviterId, role: "admin", revokedAt: null }))
     .where("expiresAt", ">", now)
     .executeTakeFirst();
   return account !== undefined;
@@ -161,8 +152,7 @@ async function findOpen({ db }: Pick<Session, "db">, { secretHash, now }: Secret
     .innerJoin("projects", "projects.id", "invitations.projectId")
     .select(["invitations.id", "invitations.projectId", "invitations.role", "invitations.email"])
     .select(["invitations.isMailed", "invitations.expiresAt", "projects.name as projectName"])
-    .where("invitations.secretHash", "=", secretHash)
-    .where("invitations.usedAt", "is", null)
+    .where((eb) => eb.and({ "invitations.secretHash": secretHash, "invitations.usedAt": null }))
     .where("invitations.expiresAt", ">", now);
   return await firstOf(query);
 }
@@ -176,8 +166,7 @@ async function take(session: Session, secret: Secret): Promise<Offer | null> {
   const used = session.db
     .updateTable("invitations")
     .set({ usedAt: secret.now })
-    .where("id", "=", open.id)
-    .where("usedAt", "is", null);
+    .where((eb) => eb.and({ id: open.id, usedAt: null }));
   return (await isDone(used)) ? open : null;
 }
 

@@ -52,8 +52,7 @@ export const memberships = {
     const { owned } = await db
       .selectFrom("memberships")
       .select(({ fn }) => fn.countAll<number | string>().as("owned"))
-      .where("personId", "=", personId)
-      .where("role", "=", "owner")
+      .where((eb) => eb.and({ personId, role: "owner" }))
       .executeTakeFirstOrThrow();
     if (Number(owned) >= maxOwned) return "too_many";
     if (!(await isDone(newProject(session, project)))) return "taken";
@@ -71,8 +70,7 @@ export const memberships = {
     const update = session.db
       .updateTable("memberships")
       .set({ role })
-      .where("personId", "=", personId)
-      .where("projectId", "=", projectId);
+      .where((eb) => eb.and({ personId, projectId }));
     return (await isNoted(session, update, "person", personId)) ? "changed" : "absent";
   }),
 
@@ -80,10 +78,7 @@ export const memberships = {
   remove: write(async (session, { personId, projectId }: MemberKey): Promise<MembershipChange> => {
     await lockProject(session, projectId);
     if (!(await endOwnership(session, { personId, projectId }))) return "last_owner";
-    const removal = session.db
-      .deleteFrom("memberships")
-      .where("personId", "=", personId)
-      .where("projectId", "=", projectId);
+    const removal = session.db.deleteFrom("memberships").where((eb) => eb.and({ personId, projectId }));
     return (await isNoted(session, removal, "person", personId)) ? "changed" : "absent";
   }),
 
@@ -125,8 +120,7 @@ async function endOwnership(session: Session, { personId, projectId }: MemberKey
   const owners = await session.db
     .selectFrom("memberships")
     .select("personId")
-    .where("projectId", "=", projectId)
-    .where("role", "=", "owner")
+    .where((eb) => eb.and({ projectId, role: "owner" }))
     .limit(2)
     .execute();
   if (owners.length === 1 && owners[0]?.personId === personId) return false;

@@ -100,8 +100,7 @@ async function changeSignIn(
     .updateTable("people")
     // Always later than before: a link made for the old password contains the old time.
     .set({ ...columns, signInKey, updatedAt: Math.max(now, updatedAt + 1) })
-    .where("id", "=", id)
-    .where("updatedAt", "=", updatedAt);
+    .where((eb) => eb.and({ id, updatedAt }));
   return (await isNoted(session, update, "person", id)) ? "changed" : "stale";
 }
 
@@ -120,8 +119,7 @@ export async function prove(session: Session, { id, email, now }: Proof, isMoved
   const locked = db
     .updateTable("people")
     .set((eb) => ({ email: eb.ref("email") }))
-    .where("id", "=", id)
-    .where("email", "=", email);
+    .where((eb) => eb.and({ id, email }));
   if (!(await isDone(locked))) return false;
   const others = await db
     .updateTable("people")

@@ -21,8 +21,7 @@ export const secrets = {
     const row = await db
       .selectFrom("secrets")
       .select("sealedMap")
-      .where("projectId", "=", projectId)
-      .where("appNumber", "=", appNumber)
+      .where((eb) => eb.and({ projectId, appNumber }))
       .executeTakeFirst();
     return row?.sealedMap ?? null;
   }),
@@ -69,9 +68,7 @@ export const webhookSecrets = {
     const retirement = session.db
       .updateTable("webhookSecrets")
       .set({ retiredAt: now })
-      .where("id", "=", id)
-      .where("projectId", "=", projectId)
-      .where("retiredAt", "is", null);
+      .where((eb) => eb.and({ id, projectId, retiredAt: null }));
     return await isNoted(session, retirement, "webhook-secrets", projectId);
   }),
 };

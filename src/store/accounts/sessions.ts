@@ -66,9 +66,7 @@ export const sessions = {
         expiresAt,
         ...(nextHash && { secretHash: nextHash, previousHash: secretHash }),
       })
-      .where("familyHash", "=", familyHash)
-      .where("kind", "=", kind)
-      .where("secretHash", "=", secretHash)
+      .where((eb) => eb.and({ familyHash, kind, secretHash }))
       .where("expiresAt", ">", now)
       .returning(["id", "personId"])
       .executeTakeFirst();
@@ -76,8 +74,7 @@ export const sessions = {
     const known = await db
       .selectFrom("sessions")
       .select(["id", "personId", "previousHash", "refreshedAt", "expiresAt"])
-      .where("familyHash", "=", familyHash)
-      .where("kind", "=", kind)
+      .where((eb) => eb.and({ familyHash, kind }))
       .executeTakeFirst();
     if (!known || known.expiresAt <= now) return { result: "unknown" };
     const { id, personId, previousHash, refreshedAt } = known;
@@ -156,8 +153,7 @@ export const deviceCodes = {
     const approval = db
       .updateTable("deviceCodes")
       .set({ personId: input.personId })
-      .where("userHash", "=", input.userHash)
-      .where("personId", "is", null)
+      .where((eb) => eb.and({ userHash: input.userHash, personId: null }))
       .where("expiresAt", ">", input.now);
     return await isDone(approval);
   }),

@@ -76,8 +76,7 @@ export const apps = {
       const update = db
         .updateTable("apps")
         .set({ currentVersionId: versionId, updatedAt: now })
-        .where("number", "=", appNumber)
-        .where("deletedAt", "is", null)
+        .where((eb) => eb.and({ number: appNumber, deletedAt: null }))
         .where((eb) => eb.exists(version.where("versions.appNumber", "=", appNumber)));
       return await isNoted(session, update, "app", appNumber);
     },
@@ -89,8 +88,7 @@ export const apps = {
     const update = session.db
       .updateTable("apps")
       .set({ deletedAt: now, updatedAt: now })
-      .where("number", "=", appNumber)
-      .where("deletedAt", "is", null);
+      .where((eb) => eb.and({ number: appNumber, deletedAt: null }));
     return await isNoted(session, update, "app", appNumber);
   }),
 };
@@ -101,8 +99,7 @@ function living({ db }: Session) {
 
 async function findApp(session: Session, { projectId, name }: AppKey): Promise<App | null> {
   const row = await living(session)
-    .where("projectId", "=", projectId)
-    .where("name", "=", name)
+    .where((eb) => eb.and({ projectId, name }))
     .executeTakeFirst();
   return row ? fromRow(row) : null;
 }

@@ -235,8 +235,7 @@ async function forgetUse({ db }: Session, { appNumber, bytes }: LogUse): Promise
   await db
     .updateTable("logUsage")
     .set({ bytes: 0 })
-    .where("appNumber", "=", appNumber)
-    .where("bytes", "=", bytes)
+    .where((eb) => eb.and({ appNumber, bytes }))
     .execute();
 }
 

@@ -31,8 +31,7 @@ export const versions = {
     const app = await db
       .updateTable("apps")
       .set({ updatedAt: version.createdAt })
-      .where("number", "=", version.appNumber)
-      .where("deletedAt", "is", null)
+      .where((eb) => eb.and({ number: version.appNumber, deletedAt: null }))
       .executeTakeFirst();
     if (app.numUpdatedRows === 0n) throw new AppError("app_not_found");
     const { last } = await db

@@ -53,8 +53,7 @@ export const appOwners = {
     const rows = await db
       .selectFrom("apps")
       .select(["number", "fence"])
-      .where("owner", "=", owner)
-      .where("deletedAt", "is", null)
+      .where((eb) => eb.and({ owner, deletedAt: null }))
       .orderBy("number")
       .execute();
     return rows.map(({ number, fence }) => ({ appNumber: number, fence }));
@@ -133,9 +132,7 @@ export const appOwners = {
     const row = await session.db
       .updateTable("apps")
       .set((eb) => ({ owner: to, fence: eb("fence", "+", 1) }))
-      .where("number", "=", appNumber)
-      .where("owner", "=", from)
-      .where("fence", "=", fence)
+      .where((eb) => eb.and({ number: appNumber, owner: from, fence }))
       .$if(to !== null, (query) => query.where((eb) => isStaying(session, eb.val(to))))
       .returning("fence")
       .executeTakeFirst();

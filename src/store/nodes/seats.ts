@@ -55,9 +55,7 @@ export const seats = {
     async ({ db }, { id, owner, fence }: Pick<SeatRow, "id" | "owner" | "fence">): Promise<boolean> => {
       await db
         .deleteFrom("seats")
-        .where("id", "=", id)
-        .where("owner", "=", owner)
-        .where("fence", "=", fence)
+        .where((eb) => eb.and({ id, owner, fence }))
         .execute();
       const row = await db.selectFrom("seats").select("id").where("id", "=", id).executeTakeFirst();
       return row === undefined;
@@ -72,9 +70,7 @@ export const seats = {
     const found = await db
       .selectFrom("seats")
       .select("id")
-      .where("appNumber", "=", appNumber)
-      .where("versionId", "=", uuidBytes(versionId))
-      .where("workload", "=", workload)
+      .where((eb) => eb.and({ appNumber, versionId: uuidBytes(versionId), workload }))
       .where((eb) =>
         eb.or([
           // The service has left, or was found dead.
@@ -102,8 +98,7 @@ export const seats = {
       const row = await session.db
         .selectFrom("seats")
         .select((eb) => ["owner", "fence", isAlive(session, eb.ref("seats.owner")).as("isAlive")])
-        .where("id", "=", id)
-        .where("secretHash", "=", secretHash)
+        .where((eb) => eb.and({ id, secretHash }))
         .executeTakeFirst();
       return row ? { ...row, isAlive: Boolean(row.isAlive) } : null;
     },

@@ -21,8 +21,7 @@ export const keys = {
     const row = await db
       .selectFrom("idempotencyKeys")
       .select(["runId", "fingerprint"])
-      .where("appNumber", "=", appNumber)
-      .where("keyHash", "=", keyHash)
+      .where((eb) => eb.and({ appNumber, keyHash }))
       .where("createdAt", ">", since)
       .executeTakeFirst();
     return row ? { runId: uuidText(row.runId), fingerprint: row.fingerprint } : null;
@@ -36,9 +35,9 @@ export const keys = {
     ): Promise<void> => {
       await db
         .deleteFrom("idempotencyKeys")
-        .where("appNumber", "=", key.appNumber)
-        .where("keyHash", "=", key.keyHash)
-        .where("runId", "=", uuidBytes(key.runId))
+        .where((eb) =>
+          eb.and({ appNumber: key.appNumber, keyHash: key.keyHash, runId: uuidBytes(key.runId) }),
+        )
         .execute();
     },
   ),
@@ -150,8 +149,7 @@ export async function acceptKeyed(session: Session, packed: PackedKeyed): Promis
     const holder = await session.db
       .selectFrom("idempotencyKeys")
       .select(["runId", "fingerprint"])
-      .where("appNumber", "=", key.appNumber)
-      .where("keyHash", "=", key.keyHash)
+      .where((eb) => eb.and({ appNumber: key.appNumber, keyHash: key.keyHash }))
       .executeTakeFirst();
     // Removed between the two statements: the key is free now.
     if (!holder) continue;

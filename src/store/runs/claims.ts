@@ -170,11 +170,7 @@ export const claims = {
           attempt,
           interruptions: eb("interruptions", "+", isInterruption ? 1 : 0),
         }))
-        .where("appNumber", "=", appNumber)
-        .where("id", "=", uuidBytes(id))
-        .where("state", "=", codeBefore("release"))
-        .where("fence", "=", fence)
-        .where("owner", "=", owner)
+        .where((eb) => eb.and({ appNumber, id: uuidBytes(id), state: codeBefore("release"), fence, owner }))
         .execute();
     }
   }),
@@ -219,18 +215,13 @@ export const claims = {
     const { numUpdatedRows } = await db
       .updateTable("runs")
       .set({ isAsync: 1 })
-      .where("appNumber", "=", appNumber)
-      .where("id", "=", uuidBytes(id))
-      .where("state", "=", STATE_CODES.running)
-      .where("fence", "=", fence)
-      .where("owner", "=", owner)
+      .where((eb) => eb.and({ appNumber, id: uuidBytes(id), state: STATE_CODES.running, fence, owner }))
       .executeTakeFirst();
     if (numUpdatedRows === 0n) return;
     await db
       .updateTable("payloads")
       .set(blob ? { inputBlob: blob.hash, inputBytes: blob.bytes } : { input })
-      .where("appNumber", "=", appNumber)
-      .where("id", "=", uuidBytes(id))
+      .where((eb) => eb.and({ appNumber, id: uuidBytes(id) }))
       .execute();
     if (blob) await nameBlob(session, { appNumber, id, hash: blob.hash });
     await addUsage(session, { bytes: blob?.bytes ?? input?.length ?? 0 });

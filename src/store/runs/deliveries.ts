@@ -184,9 +184,7 @@ export const deliveries = {
     await db
       .updateTable("deliveries")
       .set({ owner: null, nextAt })
-      .where("id", "=", uuidBytes(id))
-      .where("owner", "=", owner)
-      .where("state", "=", PENDING)
+      .where((eb) => eb.and({ id: uuidBytes(id), owner, state: PENDING }))
       .execute();
   }),
 
@@ -199,9 +197,7 @@ export const deliveries = {
     const delivery = await db
       .updateTable("deliveries")
       .set({ ...change, updatedAt: now, owner: null, ...(state === "pending" ? {} : ended) })
-      .where("id", "=", id)
-      .where("owner", "=", input.owner)
-      .where("state", "=", PENDING)
+      .where((eb) => eb.and({ id, owner: input.owner, state: PENDING }))
       .returning("appNumber")
       .executeTakeFirst();
     if (!delivery) return false;
@@ -211,8 +207,7 @@ export const deliveries = {
       await db
         .updateTable("runs")
         .set({ webhookState: webhookStateCode(state), updatedAt: now })
-        .where("appNumber", "=", delivery.appNumber)
-        .where("id", "=", id)
+        .where((eb) => eb.and({ appNumber: delivery.appNumber, id }))
         .execute();
     }
     return true;
@@ -221,8 +216,7 @@ export const deliveries = {
   find: read(
     async (session, { projectId, id }: Pick<DueDelivery, "projectId" | "id">): Promise<Delivery | null> => {
       const row = await withProjects(session)
-        .where("deliveries.id", "=", uuidBytes(id))
-        .where("apps.projectId", "=", projectId)
+        .where((eb) => eb.and({ "deliveries.id": uuidBytes(id), "apps.projectId": projectId }))
         .executeTakeFirst();
       return row ? deliveryFromRow(row) : null;
     },

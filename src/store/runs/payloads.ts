@@ -176,8 +176,7 @@ export const payloads = {
     const row = await db
       .selectFrom("payloads")
       .select(PAYLOAD_COLUMNS)
-      .where("appNumber", "=", appNumber)
-      .where("id", "=", uuidBytes(id))
+      .where((eb) => eb.and({ appNumber, id: uuidBytes(id) }))
       .executeTakeFirst();
     return row ? payloadFromRow(row) : null;
   }),

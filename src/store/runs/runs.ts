@@ -45,8 +45,7 @@ export const runs = {
     const row = await db
       .selectFrom("runs")
       .select(RUN_COLUMNS)
-      .where("appNumber", "=", appNumber)
-      .where("id", "=", uuidBytes(id))
+      .where((eb) => eb.and({ appNumber, id: uuidBytes(id) }))
       .executeTakeFirst();
     return row ? runFromRow(row) : null;
   }),
@@ -56,8 +55,7 @@ export const runs = {
     const row = await db
       .selectFrom("runs")
       .select("owner")
-      .where("appNumber", "=", appNumber)
-      .where("id", "=", uuidBytes(id))
+      .where((eb) => eb.and({ appNumber, id: uuidBytes(id) }))
       .executeTakeFirst();
     return row?.owner ?? null;
   }),

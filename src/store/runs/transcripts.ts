@@ -47,16 +47,14 @@ export const transcripts = {
       const row = await db
         .selectFrom("transcripts")
         .select(["firstEvent", "eventCount", "bytes"])
-        .where("appNumber", "=", appNumber)
-        .where("id", "=", uuidBytes(id))
+        .where((eb) => eb.and({ appNumber, id: uuidBytes(id) }))
         // From the last part that begins no later: without it every part before would be looked at.
         .where("firstEvent", ">=", (eb) =>
           eb.fn.coalesce(
             eb
               .selectFrom("transcripts as t")
               .select((sub) => sub.fn.max("t.firstEvent").as("last"))
-              .where("t.appNumber", "=", appNumber)
-              .where("t.id", "=", uuidBytes(id))
+              .where((eb) => eb.and({ "t.appNumber": appNumber, "t.id": uuidBytes(id) }))
               .where("t.firstEvent", "<=", after + 1),
             eb.lit(0),
           ),
@@ -74,8 +72,7 @@ export const transcripts = {
     const row = await db
       .selectFrom("transcripts")
       .select(["firstEvent", "eventCount"])
-      .where("appNumber", "=", appNumber)
-      .where("id", "=", uuidBytes(id))
+      .where((eb) => eb.and({ appNumber, id: uuidBytes(id) }))
       .orderBy("firstEvent", "desc")
       .limit(1)
       .executeTakeFirst();
@@ -88,8 +85,7 @@ export const transcripts = {
       const limit = Math.min(before, Number.MAX_SAFE_INTEGER);
       const removed = await session.db
         .deleteFrom("transcripts")
-        .where("appNumber", "=", appNumber)
-        .where("id", "=", uuidBytes(id))
+        .where((eb) => eb.and({ appNumber, id: uuidBytes(id) }))
         .where("firstEvent", "<", limit)
         .where((eb) => eb(eb("firstEvent", "+", eb.ref("eventCount")), "<=", limit))
         .returning(({ fn }) => fn<number>("length", ["bytes"]).as("size"))
