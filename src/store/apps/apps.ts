@@ -4,7 +4,7 @@ import { hashedLabel, type HostedApp } from "../../model/names.ts";
 import { type AppHolder, requireApp } from "../nodes/app-owners.ts";
 import { isNoted } from "../nodes/changes.ts";
 import { read, type Session, write } from "../operation.ts";
-import { doNothing } from "../queries.ts";
+import { all, doNothing } from "../queries.ts";
 import type { Row } from "../schema/schema.ts";
 
 type AppKey = { readonly projectId: string; readonly name: string };
@@ -76,7 +76,7 @@ export const apps = {
       const update = db
         .updateTable("apps")
         .set({ currentVersionId: versionId, updatedAt: now })
-        .where((eb) => eb.and({ number: appNumber, deletedAt: null }))
+        .where(all({ number: appNumber, deletedAt: null }))
         .where((eb) => eb.exists(version.where("versions.appNumber", "=", appNumber)));
       return await isNoted(session, update, "app", appNumber);
     },
@@ -88,7 +88,7 @@ export const apps = {
     const update = session.db
       .updateTable("apps")
       .set({ deletedAt: now, updatedAt: now })
-      .where((eb) => eb.and({ number: appNumber, deletedAt: null }));
+      .where(all({ number: appNumber, deletedAt: null }));
     return await isNoted(session, update, "app", appNumber);
   }),
 };
@@ -98,9 +98,7 @@ function living({ db }: Session) {
 }
 
 async function findApp(session: Session, { projectId, name }: AppKey): Promise<App | null> {
-  const row = await living(session)
-    .where((eb) => eb.and({ projectId, name }))
-    .executeTakeFirst();
+  const row = await living(session).where(all({ projectId, name })).executeTakeFirst();
   return row ? fromRow(row) : null;
 }
 

@@ -1,3 +1,4 @@
+import { all } from "../queries.ts";
 import type { Row } from "../schema/schema.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { FIRST_TAG, LOG_STREAMS, logIdAt, type LogLine, type LogStream } from "../../model/log-line.ts";
@@ -232,11 +233,7 @@ async function largestUse({ db }: Session): Promise<LogUse | null> {
 
 /** Unless lines were added meanwhile. */
 async function forgetUse({ db }: Session, { appNumber, bytes }: LogUse): Promise<void> {
-  await db
-    .updateTable("logUsage")
-    .set({ bytes: 0 })
-    .where((eb) => eb.and({ appNumber, bytes }))
-    .execute();
+  await db.updateTable("logUsage").set({ bytes: 0 }).where(all({ appNumber, bytes })).execute();
 }
 
 async function removeOldest(session: Session, limit: number, before?: string): Promise<number> {

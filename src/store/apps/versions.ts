@@ -6,7 +6,7 @@ import { AppError } from "../../model/errors.ts";
 import { type AppHolder, requireApp } from "../nodes/app-owners.ts";
 import { noteChange } from "../nodes/changes.ts";
 import { read, type Session, write } from "../operation.ts";
-import { doNothing, firstOf, isDone } from "../queries.ts";
+import { all, doNothing, firstOf, isDone } from "../queries.ts";
 import { isUnfinished } from "../runs/run-columns.ts";
 
 type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundle" | "createdAt"> &
@@ -31,7 +31,7 @@ export const versions = {
     const app = await db
       .updateTable("apps")
       .set({ updatedAt: version.createdAt })
-      .where((eb) => eb.and({ number: version.appNumber, deletedAt: null }))
+      .where(all({ number: version.appNumber, deletedAt: null }))
       .executeTakeFirst();
     if (app.numUpdatedRows === 0n) throw new AppError("app_not_found");
     const { last } = await db

@@ -1,3 +1,4 @@
+import { all } from "../queries.ts";
 import { AppError } from "../../model/errors.ts";
 import type { AppPlace } from "../../model/node.ts";
 import { noteChange } from "./changes.ts";
@@ -53,7 +54,7 @@ export const appOwners = {
     const rows = await db
       .selectFrom("apps")
       .select(["number", "fence"])
-      .where((eb) => eb.and({ owner, deletedAt: null }))
+      .where(all({ owner, deletedAt: null }))
       .orderBy("number")
       .execute();
     return rows.map(({ number, fence }) => ({ appNumber: number, fence }));
@@ -132,7 +133,7 @@ export const appOwners = {
     const row = await session.db
       .updateTable("apps")
       .set((eb) => ({ owner: to, fence: eb("fence", "+", 1) }))
-      .where((eb) => eb.and({ number: appNumber, owner: from, fence }))
+      .where(all({ number: appNumber, owner: from, fence }))
       .$if(to !== null, (query) => query.where((eb) => isStaying(session, eb.val(to))))
       .returning("fence")
       .executeTakeFirst();

@@ -1,3 +1,4 @@
+import { all } from "../queries.ts";
 import { uuidBytes } from "../../kit/ids.ts";
 import { type AppHolder, holdsApp } from "./app-owners.ts";
 import { isAlive } from "./nodes.ts";
@@ -53,10 +54,7 @@ export const seats = {
   /** Removes a seat of that service; false if another service has taken it over. */
   remove: write(
     async ({ db }, { id, owner, fence }: Pick<SeatRow, "id" | "owner" | "fence">): Promise<boolean> => {
-      await db
-        .deleteFrom("seats")
-        .where((eb) => eb.and({ id, owner, fence }))
-        .execute();
+      await db.deleteFrom("seats").where(all({ id, owner, fence })).execute();
       const row = await db.selectFrom("seats").select("id").where("id", "=", id).executeTakeFirst();
       return row === undefined;
     },
@@ -70,7 +68,7 @@ export const seats = {
     const found = await db
       .selectFrom("seats")
       .select("id")
-      .where((eb) => eb.and({ appNumber, versionId: uuidBytes(versionId), workload }))
+      .where(all({ appNumber, versionId: uuidBytes(versionId), workload }))
       .where((eb) =>
         eb.or([
           // The service has left, or was found dead.
@@ -98,7 +96,7 @@ export const seats = {
       const row = await session.db
         .selectFrom("seats")
         .select((eb) => ["owner", "fence", isAlive(session, eb.ref("seats.owner")).as("isAlive")])
-        .where((eb) => eb.and({ id, secretHash }))
+        .where(all({ id, secretHash }))
         .executeTakeFirst();
       return row ? { ...row, isAlive: Boolean(row.isAlive) } : null;
     },
