@@ -178,10 +178,10 @@ export const deliveries = {
     const { attempt, state, now } = input;
     const id = uuidBytes(input.id);
     const change = { state: deliveryStateCode(state), attempts: attempt.number, nextAt: attempt.nextAt };
+    const ended = { sealedSecret: null, nextAt: null };
     const delivery = await db
       .updateTable("deliveries")
-      .set({ ...change, updatedAt: now, owner: null })
-      .$if(state !== "pending", (query) => query.set({ sealedSecret: null, nextAt: null }))
+      .set({ ...change, updatedAt: now, owner: null, ...(state !== "pending" && ended) })
       .where(all({ id, owner: input.owner, state: PENDING }))
       .returning("appNumber")
       .executeTakeFirst();

@@ -45,7 +45,7 @@ export const transcripts = {
     const { rows } = await sql<TranscriptPart>`
       select first_event, event_count, bytes from transcripts
       where ${isOfRun} and first_event + event_count > ${after + 1} and first_event >= coalesce(
-        (select max(first_event) from transcripts where ${isOfRun} and first_event <= ${after + 1}), 0
+        (select max(first_event) from transcripts as t where ${isOfRun} and first_event <= ${after + 1}), 0
       )
       order by first_event limit 1
     `.execute(db);
