@@ -23,7 +23,7 @@ import type { Owners } from "../../nodes/owners.ts";
 import type { StoredBuild } from "../../store/apps/builds.ts";
 import { AppError } from "../../model/errors.ts";
 import { hashFolder } from "../bundles/list-files.ts";
-import type { LiveApp } from "../catalog.ts";
+import type { LiveApp } from "../versions/open-version.ts";
 import { BuildLogs } from "./build-log.ts";
 import { type DeployRequest, readDeployRequest, THIS_HOST } from "./deploy-request.ts";
 import { BuildsUnderWay } from "./under-way.ts";

@@ -4,7 +4,7 @@ import { removeTree } from "../../kit/remove-tree.ts";
 import type { App } from "../../model/app.ts";
 import { BUILD_STATUSES, type BuildStatus, isFinalBuild } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
-import type { LiveApp } from "../catalog.ts";
+import type { LiveApp } from "../versions/open-version.ts";
 import type { BuildLog, BuildLogs } from "./build-log.ts";
 import { BuildQueue } from "./build-queue.ts";
 import { workDir, carryOut, type CarryOutParts, DeployFailure, failureOf, type Source } from "./carry-out.ts";

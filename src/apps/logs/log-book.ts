@@ -7,7 +7,7 @@ import { Condition } from "../../kit/concurrency.ts";
 import type { Log } from "../../kit/log.ts";
 import { AppError } from "../../model/errors.ts";
 import { RUN_ID } from "../../model/names.ts";
-import type { AppLogLine } from "../catalog.ts";
+import type { AppLogLine } from "../versions/open-version.ts";
 import { type Flood, FloodGate, type FloodLimits } from "./flood-gate.ts";
 import { fitText, LineBuffer } from "./line-buffer.ts";
 import { LineWriter, LogShare } from "./line-writer.ts";
