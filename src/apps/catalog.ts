@@ -290,7 +290,7 @@ export class Catalog {
   /** No new calls; resolves when those taken have ended. */
   async drain(): Promise<void> {
     this.#stop();
-    await Promise.all(this.#everyVersion().map(({ pool }) => pool.drain()));
+    await Promise.all(this.#everyVersion().map(({ pool }) => pool.slots.drain()));
   }
 
   /** Ends every process; what still runs gets `outcome`. */

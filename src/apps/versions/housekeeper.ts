@@ -239,7 +239,7 @@ async function closeIdle(traffic: Traffic, now: number): Promise<void> {
 }
 
 async function endGently(open: OpenVersion): Promise<void> {
-  await open.pool.drain();
+  await open.pool.slots.drain();
   await open.close();
 }
 

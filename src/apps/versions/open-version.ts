@@ -90,14 +90,14 @@ export class OpenVersion {
 
   /** Whether any process or call of it is there. */
   get isBusy(): boolean {
-    return this.pool.replicas.size > 0 || this.pool.waiting > 0;
+    return this.pool.replicas.size > 0 || this.pool.slots.waiting > 0;
   }
 
   /** Whether that version could not start beside its replica: the server of this one has a port that it needs. */
   excludes({ config }: Version): boolean {
     const { customRuntime } = this.version.config;
     if (this.isInTheWay) return true;
-    return this.pool.isSingle && config.customRuntime?.port === customRuntime?.port;
+    return this.pool.fleet.isSingle && config.customRuntime?.port === customRuntime?.port;
   }
 
   /** Takes calls from now on, by these settings. */

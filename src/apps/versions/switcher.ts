@@ -186,7 +186,7 @@ export class Switcher {
     let failure = await open.warm(1, signal);
     if (failure?.portInUse !== undefined && room.widen()) {
       await room.clear(signal);
-      open.pool.forgive();
+      open.pool.fleet.noteHealth();
       failure = await open.warm(1, signal);
     }
     if (!failure) return await this.#warm(open, traffic);
