@@ -1,3 +1,5 @@
+import { createHash } from "node:crypto";
+
 /** What a blob is named by: the SHA-256 of its bytes, in lowercase hex. */
 export const BLOB_HASH = /^[0-9a-f]{64}$/;
 
@@ -90,4 +92,86 @@ export const MAX_NOTE_BYTES = 4096;
 export function checkedNote(name: string): string {
   if (!NOTE_NAME.test(name)) throw new Error("the name of a note is not valid");
   return name;
+}
+
+/**
+ * Passes on the bytes of a whole blob; throws `BlobDamaged` as soon as there are more than it has, and at their end if they
+ * are not those of its hash.
+ */
+export async function* verified(
+  pieces: AsyncIterable<Buffer>,
+  hash: string,
+  place: string,
+  bytes: number | null = null,
+): AsyncGenerator<Buffer, void, void> {
+  const digest = createHash("sha256");
+  let left = bytes ?? MAX_BLOB_BYTES;
+  for await (const piece of pieces) {
+    left -= piece.length;
+    if (left < 0) throw new BlobDamaged(hash, place);
+    digest.update(piece);
+    yield piece;
+  }
+  if (digest.digest("hex") !== hash) throw new BlobDamaged(hash, place);
+}
+
+/** Counts and hashes what passes; throws beyond the largest blob there may be. */
+export class Passed {
+  readonly #digest = createHash("sha256");
+  bytes = 0;
+
+  take(piece: Uint8Array): void {
+    this.bytes += piece.length;
+    if (this.bytes > MAX_BLOB_BYTES) throw new Error(`a blob may have at most ${MAX_BLOB_BYTES} bytes`);
+    this.#digest.update(piece);
+  }
+
+  /** Of all that has passed; nothing may pass afterwards. */
+  hash(): string {
+    return this.#digest.digest("hex");
+  }
+}
+
+/** Of these hashes, those that something names. */
+type Named = (hashes: readonly string[]) => Promise<readonly string[]>;
+
+const AT_ONCE = 500;
+
+/** Removes every blob that was put before that time and that nothing names; gives how many. */
+export async function collectBlobs(
+  blobs: BlobStore,
+  named: Named,
+  putBefore: number,
+  signal: AbortSignal,
+): Promise<number> {
+  let count = 0;
+  let old: string[] = [];
+  const collect = async (): Promise<void> => {
+    if (old.length === 0) return;
+    const wanted = new Set(await named(old));
+    for (const hash of old.filter((each) => !wanted.has(each)))
+      if (await blobs.remove(hash, putBefore)) count += 1;
+    old = [];
+  };
+  for await (const { hash, putAt } of blobs.list()) {
+    if (signal.aborted) return count;
+    if (putAt < putBefore) old.push(hash);
+    if (old.length >= AT_ONCE) await collect();
+  }
+  await collect();
+  await blobs.tidy(putBefore);
+  return count;
+}
+
+const FOLDER = "clock";
+const NOTE = `${FOLDER}/now`;
+
+/**
+ * What the time is by the clock that says when blobs were put: a file server's, or a bucket's. By that of a machine whose
+ * clock is wrong a blob that was put just now could seem old.
+ */
+export async function storeTime(blobs: BlobStore): Promise<number> {
+  await blobs.writeNote(NOTE, "");
+  for await (const { name, writtenAt } of blobs.listNotes(FOLDER)) if (name === NOTE) return writtenAt;
+  throw new Error(`${blobs.place} does not have what was just written there`);
 }

@@ -6,13 +6,14 @@ import {
   BLOB_HASH,
   BlobDamaged,
   BlobMissing,
-  MAX_BLOB_BYTES,
-  MAX_NOTE_BYTES,
   checkedHash,
   checkedNote,
+  MAX_BLOB_BYTES,
+  MAX_NOTE_BYTES,
+  Passed,
+  verified,
 } from "./blob-store.ts";
 import type { BlobContent, BlobStore, ByteRange, Reading, StoredBlob, StoredNote } from "./blob-store.ts";
-import { Passed, verified } from "./verified.ts";
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
 const CHUNK_BYTES = 1024 * 1024;

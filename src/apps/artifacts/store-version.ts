@@ -4,7 +4,7 @@ import { readImageRecord } from "../../host/containers/containers.ts";
 import { pythonTag } from "../../host/interpreter.ts";
 import { readdir, readlink, realpath } from "../../kit/files.ts";
 import { Unpackable, packFolder } from "../../kit/tar/pack-folder.ts";
-import { BuildError } from "../builds/build-error.ts";
+import { BuildError } from "../builds/site.ts";
 import { isOfHost } from "../builds/version-fault.ts";
 
 /** Of a bundle or an environment, unpacked: the largest environments that are known have 100,000 files and 20 GB. */

@@ -1,9 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { BlobDamaged, BlobMissing, type BlobStore } from "../../blobs/blob-store.ts";
-import { collectBlobs } from "../../blobs/collect-blobs.ts";
-import { storeTime } from "../../blobs/store-time.ts";
+import { BlobDamaged, BlobMissing, type BlobStore, collectBlobs, storeTime } from "../../blobs/blob-store.ts";
 import { forgetGone } from "../../blobs/prove-shared.ts";
 import { artifactFolders, artifactId } from "../../host/data-folders.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
@@ -17,9 +15,8 @@ import { PROJECT_ID } from "../../model/names.ts";
 import type { Store } from "../../store/store.ts";
 import type { EnvironmentBlob } from "../../store/apps/versions.ts";
 import { hasEnvironment, knownStandIn, readBlobRecord, writeBlobRecord } from "../builds/environments.ts";
-import type { BuildHost } from "../builds/site.ts";
-import { sizeText } from "../deploys/size-text.ts";
-import { rebuildVersion } from "../rebuild-version.ts";
+import { type BuildHost, sizeText } from "../builds/site.ts";
+import { rebuildVersion } from "../repair-environments.ts";
 import { fetchBundle, fetchEnvironment, fetchingDir, interpreterFor } from "./fetch-version.ts";
 import { storeBundle, storeEnvironment } from "./store-version.ts";
 

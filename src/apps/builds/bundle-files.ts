@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { lstat, namesIn, open, readFile, realpath, stat } from "../../kit/files.ts";
-import { BuildError } from "./build-error.ts";
+import { BuildError } from "./site.ts";
 
 /** A list of packages or commands is shorter. */
 const MAX_TEXT_BYTES = 1024 * 1024;

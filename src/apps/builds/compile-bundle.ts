@@ -3,10 +3,9 @@ import path from "node:path";
 import { z } from "zod";
 import { appEnvironment } from "../../host/app-environment.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
-import { BuildError, severalProblems } from "./build-error.ts";
-import { PYTHON_SYNC } from "./python-sync.ts";
+import { BuildError, type BuildSite, severalProblems } from "./site.ts";
+import { PYTHON_SYNC } from "./make-environment.ts";
 import { runStep } from "./run-step.ts";
-import type { BuildSite } from "./site.ts";
 
 /**
  * Reads every Python file of the bundle's own and writes nothing. Packages that came along are not the author's to

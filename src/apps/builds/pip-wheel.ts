@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { execFile } from "node:child_process";
 import path from "node:path";
 import { writeFile } from "../../kit/files.ts";
-import { BuildError } from "./build-error.ts";
+import { BuildError } from "./site.ts";
 
 /** By Python, which uses the proxies and certificates that pip will use. The address may hold a password. */
 const DOWNLOAD = `import base64, shutil, sys, urllib.parse, urllib.request

@@ -6,7 +6,7 @@ import { pythonFor } from "../../host/host-pythons.ts";
 import { findInterpreter } from "../../host/interpreter.ts";
 import type { PythonWish } from "../../model/app-config.ts";
 import { readBlobRecord, READY } from "./environments.ts";
-import { smallText } from "./small-text.ts";
+import { smallText } from "./moved-environments.ts";
 
 /** Where apps write below the data directory; each may be a link to another disk. */
 const OF_APPS = ["", "bundles", "caches", "environments", "once", "scratch", "storage", "work"];

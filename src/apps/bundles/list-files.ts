@@ -1,5 +1,6 @@
 import path from "node:path";
-import { readdir, realpath, stat } from "../../kit/files.ts";
+import { open, readdir, realpath, stat } from "../../kit/files.ts";
+import { createHash } from "node:crypto";
 
 /** Whether a name belongs to a pattern, or lies in a folder that does. It has slashes, and none in front. */
 type FileMatcher = (name: string) => boolean;
@@ -95,4 +96,19 @@ async function walk(
       files.push({ name, path: target, bytes: facts.size });
     }
   }
+}
+
+/** A hash over a folder's files, their names, contents and right to be executed: equal for equal bundles. */
+export async function hashFolder(
+  folder: string,
+  patterns: BundlePatterns = DEFAULT_PATTERNS,
+): Promise<string> {
+  const hash = createHash("sha256");
+  for (const { name, path } of await listBundleFiles(folder, patterns)) {
+    const { mode, size } = await stat(path);
+    hash.update(`${name}\0${mode & 0o100}\0${size}\0`);
+    for await (const chunk of (await open(path)).createReadStream() as AsyncIterable<Buffer>)
+      hash.update(chunk);
+  }
+  return hash.digest("hex");
 }

@@ -5,7 +5,7 @@ import { pipeline } from "node:stream/promises";
 import { mkdir, open, readdir, rename, rm, stat, writeChunks } from "../../kit/files.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
-import { volumeError } from "./inside.ts";
+import { volumeError } from "./volume.ts";
 import type { Trash } from "../../kit/remove-tree.ts";
 
 /** An upload of so many parts. */

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
-import { hashFolder } from "../../apps/bundles/hash.ts";
+import { hashFolder } from "../../apps/bundles/list-files.ts";
 import { readSettings } from "../../config/settings.ts";
 import { createLog } from "../../kit/log.ts";
 import { type Service, startService } from "../../main.ts";

@@ -1,9 +1,7 @@
 import type { Containers } from "../../../host/containers/containers.ts";
 import type { ContainerTool } from "../../../host/containers/container-tool.ts";
-import type { AppConfig } from "../../../model/app-config.ts";
-import { BuildError } from "../build-error.ts";
+import { BuildError, type BuildSite } from "../site.ts";
 import { insideBundle } from "../bundle-files.ts";
-import type { BuildSite } from "../site.ts";
 
 /** An image that is to be built, and what builds it. */
 export type ImageWish = { readonly containers: Containers; readonly tool: ContainerTool } & (
@@ -20,7 +18,7 @@ export type ImageWish = { readonly containers: Containers; readonly tool: Contai
 );
 
 /** System packages that an app asks for, and those of them that the host has not. */
-export type SystemPackages = { readonly listed: readonly string[]; readonly missing: readonly string[] };
+type SystemPackages = { readonly listed: readonly string[]; readonly missing: readonly string[] };
 
 const FILES_THAT_RUN_ONCE = "files that run once have no image";
 
@@ -29,10 +27,10 @@ const FILES_THAT_RUN_ONCE = "files that run once have no image";
  * throws a `BuildError` for an app that cannot be without, and warns otherwise.
  */
 export async function wantedImage(
-  { deployment, customRuntime }: AppConfig,
   { listed, missing }: SystemPackages,
   site: BuildSite,
 ): Promise<ImageWish | null> {
+  const { deployment, customRuntime } = site.config;
   const { dockerBaseImageUrl, requireImage, containerRuntime, pythonVersion } = deployment;
   const dockerfile = customRuntime?.dockerfilePath ?? null;
   const file = dockerfile === null ? null : await insideBundle(site.bundleDir, dockerfile);
@@ -63,7 +61,7 @@ export async function wantedImage(
       `container_runtime = "${containerRuntime}" needs ${runtime}, which this host has not: using the runtime of ${tool.kind}`,
     );
   if (file !== null) return { kind: "dockerfile", file, containers, tool };
-  const version = (pythonVersion ?? site.pythonVersion).split(".").slice(0, 2).join(".");
+  const version = (pythonVersion ?? site.python.version).split(".").slice(0, 2).join(".");
   const base = dockerBaseImageUrl ?? baseImage.replaceAll("{python}", version);
   return { kind: "layers", base, apt: listed, containers, tool };
 }
@@ -80,4 +78,18 @@ function withoutImage(base: string | null, missing: readonly string[], lack: str
     );
   }
   return texts;
+}
+
+/** Says what of an app's configuration does not count, because it has a Dockerfile. */
+export function warnOfIgnored({ config: { deployment, dependencies }, say }: BuildSite): void {
+  const ignored = [
+    ...(Object.keys(dependencies.pip).length > 0 ? ["dependencies.pip"] : []),
+    ...(Object.keys(dependencies.apt).length > 0 ? ["dependencies.apt"] : []),
+    ...(Object.keys(dependencies.conda).length > 0 ? ["dependencies.conda"] : []),
+    ...(deployment.shellCommands.length > 0 ? ["shell_commands"] : []),
+    ...(deployment.preBuildCommands.length > 0 ? ["pre_build_commands"] : []),
+    ...(deployment.dockerBaseImageUrl === null ? [] : ["docker_base_image_url"]),
+  ];
+  if (ignored.length > 0)
+    say(`warning: the Dockerfile decides what is installed: ignoring ${ignored.join(", ")}`, "stderr");
 }
