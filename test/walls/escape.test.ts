@@ -20,7 +20,7 @@ verifies("cli.escape", "Ctrl-C in the middle of it ends and removes everything i
 });
 
 verifies(
-  ["cli.escape", "walls.report"],
+  "cli.escape",
   "a running service is attacked by an app of its own name, which is gone after it; the report is kept",
   async () => {
     const { temporary, dataDir } = untouchedPlace();

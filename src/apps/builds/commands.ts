@@ -1,4 +1,4 @@
-import type { BuiltImage, DeploymentConfig } from "../../model/app-config.ts";
+import type { BuiltImage } from "../../model/app-config.ts";
 import { BuildError, type BuildSite } from "./site.ts";
 import { readBundleText } from "./bundle-files.ts";
 import { insteadOfApt, usesApt } from "./missing-tools.ts";
@@ -32,11 +32,10 @@ const INSTALLERS = /\b(pip[\d.]*|uv)\b/;
  */
 export async function readCommands(
   kind: CommandKind,
-  config: DeploymentConfig,
-  bundleDir: string,
+  { config, bundleDir }: BuildSite,
 ): Promise<readonly BuildCommand[]> {
   const { key, file } = SOURCES[kind];
-  const texts = config[key];
+  const texts = config.deployment[key];
   if (texts.length > 0) return texts.map((text) => ({ text, ...tasksOf(text) }));
   const script = await readBundleText(bundleDir, file);
   if (script === null || !script.split("\n").some((line) => !NOTHING.test(line))) return [];
@@ -93,6 +92,9 @@ export type BuildTarget = {
   /** Makes what was built last, and says where it is. */
   keep(): Promise<PreparedBuild>;
 };
+
+/** Takes a target through the steps of a build. */
+export type BuildSteps = (target: BuildTarget, site: BuildSite) => Promise<PreparedBuild>;
 
 /** What a version's replicas are started with. */
 export type PreparedBuild = {

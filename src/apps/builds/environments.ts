@@ -119,7 +119,7 @@ export async function sharedFolder(
   runsOn: readonly string[],
   { environmentDir, dataDir, projectId, signal }: BuildSite,
 ): Promise<string> {
-  if (environmentDir !== null) return environmentDir;
+  if (environmentDir !== undefined) return environmentDir;
   return path.join(environmentsDir(dataDir), await environmentKey(projectId, requirements, runsOn, signal));
 }
 

@@ -75,7 +75,8 @@ export async function findInstaller(
     const sources = uvSources(settings, site.host);
     return { name: "uv", program: uv, args: [...args, ...sources.args], env: sources.env };
   }
-  if (site.wantsUv) site.say("warning: use_uv is set, but this host has no uv: using pip", "stderr");
+  if (site.config.deployment.useUv)
+    site.say("warning: use_uv is set, but this host has no uv: using pip", "stderr");
   const probe = await probePip(python.path, env);
   const found = pipInstaller(probe, python, inside);
   if (found) return found;

@@ -62,7 +62,7 @@ export type UnknownPackages = { readonly unknown: readonly string[]; readonly un
  */
 export async function unknownPackages(
   { packages, links, flags }: Requirements,
-  site: Pick<BuildSite, "host" | "dataDir" | "keeperPython" | "signal">,
+  site: BuildSite,
 ): Promise<UnknownPackages> {
   const { indexUrl, extraIndexUrls, findLinks, noIndex } = await readPipSettings(site.host);
   const names = packages
@@ -101,11 +101,11 @@ function normalized(name: string): string {
 
 async function ask(
   question: { readonly indexes: readonly (string | null)[]; readonly names: readonly string[] },
-  site: Pick<BuildSite, "host" | "dataDir" | "keeperPython" | "signal">,
+  site: BuildSite,
 ): Promise<z.infer<typeof ANSWER> | null> {
   const options = { env: hostEnvironment(site), timeout: LIMIT_MS, signal: site.signal };
   const text = await new Promise<string>((resolve) => {
-    const child = execFile(site.keeperPython, ["-I", "-c", ASK], options, (error, stdout) =>
+    const child = execFile(site.python.path, ["-I", "-c", ASK], options, (error, stdout) =>
       resolve(error ? "null" : stdout),
     );
     child.stdin?.on("error", () => {}); // It ended early; its exit tells.

@@ -2,10 +2,9 @@ import path from "node:path";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { byNames } from "../../host/app-python.ts";
 import { lstat, namesIn, readFile } from "../../kit/files.ts";
-import { type AppConfig, pythonWish } from "../../model/app-config.ts";
 import { buildEnvironment } from "./build-environment.ts";
 import { choosePython, requireUsable } from "./choose-python.ts";
-import { type BuildCommand, type CommandKind, runCommands } from "./commands.ts";
+import { type BuildCommand, type BuildSteps, type CommandKind, runCommands } from "./commands.ts";
 import { checkSyntax, compileBundle, requireMain } from "./compile-bundle.ts";
 import { ownEnvironment, ownEnvironmentDone, removeEnvironment, sharedEnvironment } from "./environments.ts";
 import { installInto } from "./make-environment.ts";
@@ -14,17 +13,12 @@ import type { BuildSite } from "./site.ts";
 import type { BuildTarget, PreparedBuild } from "./commands.ts";
 
 /** Builds for this machine: commands run here, and packages are installed into an environment on its disk. */
-export async function buildOnThisMachine(
-  config: AppConfig,
-  own: Interpreter,
-  begun: BuildSite,
-  carryOut: (target: BuildTarget, site: BuildSite) => Promise<PreparedBuild>,
-): Promise<PreparedBuild> {
+export async function buildOnThisMachine(begun: BuildSite, carryOut: BuildSteps): Promise<PreparedBuild> {
   await warnOfStoragePath(begun);
-  const python = await choosePython(pythonWish(config.deployment), own, begun);
+  const python = await choosePython(begun);
   const site = { ...begun, appPython: byNames(python.path, begun.dataDir) };
   await requireUsable(python, site);
-  const target = new LocalTarget(python, own, site);
+  const target = new LocalTarget(python, site);
   try {
     return await carryOut(target, site);
   } catch (error) {
@@ -35,17 +29,14 @@ export async function buildOnThisMachine(
 
 class LocalTarget implements BuildTarget {
   readonly #python: Interpreter;
-  /** The service's own. */
-  readonly #servicePython: Interpreter;
   readonly #site: BuildSite;
   /** The environment that only this build uses, so that its commands may change it. */
   #own: string | null = null;
   #environment: string | null = null;
   #hasRun = false;
 
-  constructor(python: Interpreter, servicePython: Interpreter, site: BuildSite) {
+  constructor(python: Interpreter, site: BuildSite) {
     this.#python = python;
-    this.#servicePython = servicePython;
     this.#site = site;
   }
 
@@ -80,7 +71,7 @@ class LocalTarget implements BuildTarget {
   async keep(): Promise<PreparedBuild> {
     const environment = this.#environment;
     const python = environment === null ? this.#python.path : path.join(environment, "bin", "python");
-    return { environment, python: python === this.#servicePython.path ? null : python };
+    return { environment, python: python === this.#site.python.path ? null : python };
   }
 
   /** Removes what a failed build leaves. */

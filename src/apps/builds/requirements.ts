@@ -1,5 +1,4 @@
 import path from "node:path";
-import type { DependenciesConfig } from "../../model/app-config.ts";
 import { type BuildSite, severalProblems } from "./site.ts";
 import { insideBundle, readBundleText } from "./bundle-files.ts";
 import { readRequirement, requirementLines, tableRequirement } from "./requirement-line.ts";
@@ -30,10 +29,8 @@ const MAX_FILES = 100;
  * What is to be installed: the file of `paths.pip`, else `[dependencies.pip]`, else `requirements.txt`. Null for
  * nothing; throws a `BuildError` that has everything wrong with them.
  */
-export async function readRequirements(
-  dependencies: DependenciesConfig,
-  site: Pick<BuildSite, "bundleDir" | "say">,
-): Promise<Requirements | null> {
+export async function readRequirements(site: BuildSite): Promise<Requirements | null> {
+  const { dependencies } = site.config;
   const reading = new Reading(site.bundleDir);
   const table = Object.entries(dependencies.pip);
   let source = "[dependencies.pip]";

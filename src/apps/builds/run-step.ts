@@ -35,7 +35,7 @@ export async function runStep(
   const folders = { scratch: scratch === null ? [] : [scratch], storage: null };
   const held = limits && { host: limits, limits: LIMITS, folders };
   if (walls === null || scratch === null)
-    return await runProgram(site.keeperPython, { ...step, cwd, walls: null, held }, signal);
+    return await runProgram(site.python.path, { ...step, cwd, walls: null, held }, signal);
   const cache = await makeCache(dataDir, projectId, user);
   const reach = {
     folders: { bundle: cwd, environment, storage: null },
@@ -46,10 +46,10 @@ export async function runStep(
     writes: [cwd, cache, ...(makes === null ? [] : [makes])],
     // What is private may be the host's own index of packages.
     network: networkFields(true, { ...walls.network, egressOnly: false }),
-    unixSockets: site.unixSockets,
+    unixSockets: site.config.deployment.unixSockets,
   };
   const host = { ...walls, user };
-  return await runProgram(site.keeperPython, { ...step, cwd, walls: { host, reach }, held }, signal);
+  return await runProgram(site.python.path, { ...step, cwd, walls: { host, reach }, held }, signal);
 }
 
 /** The host's settings of installers, and the files that those name: certificates, folders of wheels. */

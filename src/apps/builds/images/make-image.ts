@@ -11,10 +11,9 @@ import {
 import type { Containers } from "../../../host/containers/containers.ts";
 import type { ContainerTool } from "../../../host/containers/container-tool.ts";
 import { runProgram } from "../../../engines/programs/run-program.ts";
-import type { AppConfig } from "../../../model/app-config.ts";
 import { BuildError, type BuildSite } from "../site.ts";
 import { readBundleText } from "../bundle-files.ts";
-import type { BuildCommand, BuildTarget, CommandKind, PreparedBuild } from "../commands.ts";
+import type { BuildCommand, BuildSteps, BuildTarget, CommandKind, PreparedBuild } from "../commands.ts";
 import { checkSyntaxForImage } from "../compile-bundle.ts";
 import { ownStandIn } from "../environments.ts";
 import { MissingTools } from "../missing-tools.ts";
@@ -71,31 +70,28 @@ type Recipe = {
 /** Builds an app as a container image: by its own Dockerfile, or by one whose lines are the steps of every build. */
 export async function buildInImage(
   wish: ImageWish,
-  config: AppConfig,
   site: BuildSite,
-  carryOut: (target: BuildTarget, site: BuildSite) => Promise<PreparedBuild>,
+  carryOut: BuildSteps,
 ): Promise<PreparedBuild> {
-  if (wish.kind === "layers") return await carryOut(new ImageTarget(wish, config, site), site);
-  await checkImageSyntax(site);
-  return await makeImage(wish, await written(wish.file, config, site), site);
+  if (wish.kind === "layers") return await carryOut(new ImageTarget(wish, site), site);
+  await checkSyntaxForImage(site.python, site);
+  return await makeImage(wish, await written(wish.file, site), site);
 }
 
 /** Collects the steps, which become layers that the tool caches. */
 class ImageTarget implements BuildTarget {
   readonly #wish: LayersWish;
-  readonly #config: AppConfig;
   readonly #site: BuildSite;
   readonly #commands = new Map<CommandKind, readonly string[]>();
   #requirements: Requirements | null = null;
 
-  constructor(wish: LayersWish, config: AppConfig, site: BuildSite) {
+  constructor(wish: LayersWish, site: BuildSite) {
     this.#wish = wish;
-    this.#config = config;
     this.#site = site;
   }
 
   async checkSyntax(): Promise<void> {
-    await checkImageSyntax(this.#site);
+    await checkSyntaxForImage(this.#site.python, this.#site);
   }
 
   /** An image is never shared. */
@@ -119,16 +115,8 @@ class ImageTarget implements BuildTarget {
     const before = this.#commands.get("pre_build_commands") ?? [];
     const after = this.#commands.get("shell_commands") ?? [];
     const steps = { before, after, requirements: this.#requirements };
-    return await makeImage(
-      this.#wish,
-      await layered(this.#wish, steps, this.#config, this.#site),
-      this.#site,
-    );
+    return await makeImage(this.#wish, await layered(this.#wish, steps, this.#site), this.#site);
   }
-}
-
-async function checkImageSyntax(site: BuildSite): Promise<void> {
-  await checkSyntaxForImage({ path: site.keeperPython, version: site.pythonVersion }, site);
 }
 
 /** Builds an image, and gives the environment that stands for it. */
@@ -143,8 +131,8 @@ async function makeImage(wish: ImageWish, recipe: Recipe, site: BuildSite): Prom
 }
 
 /** The app's own Dockerfile. */
-async function written(dockerfile: string, config: AppConfig, site: BuildSite): Promise<Recipe> {
-  warnOfIgnored(config, site);
+async function written(dockerfile: string, site: BuildSite): Promise<Recipe> {
+  warnOfIgnored(site);
   const text = await readBundleText(site.bundleDir, dockerfile);
   if (text === null) throw new BuildError("dockerfile_path: that is not a file");
   // As `Dockerfile.in`, podman would have it include any file of the host.
@@ -165,7 +153,6 @@ async function layered(
     readonly after: readonly string[];
     readonly requirements: Requirements | null;
   },
-  config: AppConfig,
   site: BuildSite,
 ): Promise<Recipe> {
   const { bundleDir, asideDir, user, host } = site;
@@ -192,7 +179,7 @@ async function layered(
   );
   // Not as an argument: that would stay in the image, with the password of the index.
   const args = requirements ? ["--secret", `id=pip,src=${pipSettings}`] : [];
-  return { context, dockerfile, python: config.customRuntime === null ? IMAGE_PYTHON : null, args };
+  return { context, dockerfile, python: site.config.customRuntime === null ? IMAGE_PYTHON : null, args };
 }
 
 async function build(
@@ -202,7 +189,7 @@ async function build(
   environment: string,
   site: BuildSite,
 ): Promise<string> {
-  const { asideDir, projectId, keeperPython, signal, say } = site;
+  const { asideDir, projectId, python, signal, say } = site;
   const idFile = path.join(asideDir, "image-id");
   const options = ["--file", dockerfile, "--iidfile", idFile, "--label", containers.label];
   options.push("--label", `${PROJECT_LABEL}=${projectId}`, "--label", `${ENVIRONMENT_LABEL}=${environment}`);
@@ -229,7 +216,7 @@ async function build(
     held: null,
   };
   await containers.whileBuilding(tool, projectId, async () => {
-    const { code, lastWords, detail } = await runProgram(keeperPython, program, signal);
+    const { code, lastWords, detail } = await runProgram(python.path, program, signal);
     if (code !== 0) {
       const advice = await tools.advice(site);
       throw new BuildError(`the image could not be built: ${lastWords || detail}${advice}`);
@@ -243,7 +230,7 @@ async function build(
 
 /** Where podman, and docker, find what opens registries. */
 async function authVariables({ asideDir, registryAuth }: BuildSite): Promise<Record<string, string>> {
-  if (registryAuth === null) return {};
+  if (!registryAuth) return {};
   const folder = path.join(asideDir, "registries");
   await mkdir(folder, { mode: 0o700 });
   await writeFile(path.join(folder, "config.json"), JSON.stringify(registryAuth), { mode: 0o600 });

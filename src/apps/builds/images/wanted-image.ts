@@ -1,6 +1,5 @@
 import type { Containers } from "../../../host/containers/containers.ts";
 import type { ContainerTool } from "../../../host/containers/container-tool.ts";
-import type { AppConfig } from "../../../model/app-config.ts";
 import { BuildError, type BuildSite } from "../site.ts";
 import { insideBundle } from "../bundle-files.ts";
 
@@ -28,10 +27,10 @@ const FILES_THAT_RUN_ONCE = "files that run once have no image";
  * throws a `BuildError` for an app that cannot be without, and warns otherwise.
  */
 export async function wantedImage(
-  { deployment, customRuntime }: AppConfig,
   { listed, missing }: SystemPackages,
   site: BuildSite,
 ): Promise<ImageWish | null> {
+  const { deployment, customRuntime } = site.config;
   const { dockerBaseImageUrl, requireImage, containerRuntime, pythonVersion } = deployment;
   const dockerfile = customRuntime?.dockerfilePath ?? null;
   const file = dockerfile === null ? null : await insideBundle(site.bundleDir, dockerfile);
@@ -62,7 +61,7 @@ export async function wantedImage(
       `container_runtime = "${containerRuntime}" needs ${runtime}, which this host has not: using the runtime of ${tool.kind}`,
     );
   if (file !== null) return { kind: "dockerfile", file, containers, tool };
-  const version = (pythonVersion ?? site.pythonVersion).split(".").slice(0, 2).join(".");
+  const version = (pythonVersion ?? site.python.version).split(".").slice(0, 2).join(".");
   const base = dockerBaseImageUrl ?? baseImage.replaceAll("{python}", version);
   return { kind: "layers", base, apt: listed, containers, tool };
 }
@@ -82,10 +81,7 @@ function withoutImage(base: string | null, missing: readonly string[], lack: str
 }
 
 /** Says what of an app's configuration does not count, because it has a Dockerfile. */
-export function warnOfIgnored(
-  { deployment, dependencies }: AppConfig,
-  { say }: Pick<BuildSite, "say">,
-): void {
+export function warnOfIgnored({ config: { deployment, dependencies }, say }: BuildSite): void {
   const ignored = [
     ...(Object.keys(dependencies.pip).length > 0 ? ["dependencies.pip"] : []),
     ...(Object.keys(dependencies.apt).length > 0 ? ["dependencies.apt"] : []),

@@ -1,4 +1,3 @@
-import type { AppConfig } from "../../../model/app-config.ts";
 import { PROJECT_ID } from "../../../model/names.ts";
 import type { ImageBuilds } from "../../../engines/build-seats.ts";
 import { BuildError, type BuildSite } from "../site.ts";
@@ -25,24 +24,22 @@ const OWN_SERVER = `${OWN_IMAGE}, with runtime.custom.entrypoint to start the se
  * Holds what an app asks for against what machines elsewhere have: images that somebody has built, and BuildKit where a
  * registry is set. Throws a `BuildError` for what the app cannot be without, and warns of the rest.
  */
-export async function checkRemote(
-  config: AppConfig,
-  images: ImageBuilds | null,
-  site: BuildSite,
-): Promise<RemoteFit> {
-  if (site.wantsUv) site.say("warning: use_uv is set, but builds in the cluster use pip", "stderr");
+export async function checkRemote(images: ImageBuilds | null, site: BuildSite): Promise<RemoteFit> {
+  const { config } = site;
+  if (config.deployment.useUv)
+    site.say("warning: use_uv is set, but builds in the cluster use pip", "stderr");
   const { dockerBaseImageUrl: image } = config.deployment;
   if (image !== null) refuseForeign(image, images?.registry ?? null, site.projectId);
   const dockerfile = config.customRuntime?.dockerfilePath ?? null;
   if (dockerfile !== null) {
     const plan = await dockerfilePlan(dockerfile, images, site);
-    warnOfIgnored(config, site);
+    warnOfIgnored(site);
     return { image: null, plan };
   }
-  requireEntrypoint(config);
-  await refuseConda(config, site);
-  const plan = await packagesPlan(config, images, site);
-  if (site.registryAuth !== null && image !== null && plan === null)
+  requireEntrypoint(site);
+  await refuseConda(site);
+  const plan = await packagesPlan(images, site);
+  if (site.registryAuth && image !== null && plan === null)
     site.say(
       "warning: the logins of your Docker configuration are not used: the cluster pulls images with imagePullSecrets of MILLRACE_KUBERNETES_POD",
       "stderr",
@@ -85,24 +82,20 @@ async function dockerfilePlan(
   return { kind: "dockerfile", file };
 }
 
-async function refuseConda({ dependencies }: AppConfig, site: BuildSite): Promise<void> {
-  const conda = await listed("conda", dependencies, site);
+async function refuseConda(site: BuildSite): Promise<void> {
+  const conda = await listed("conda", site);
   if (conda.length > 0)
     throw new BuildError(
       `Conda packages are not supported (${conda.join(", ")}): list what is on PyPI under [dependencies.pip]. ${OWN_IMAGE}`,
     );
 }
 
-async function packagesPlan(
-  { dependencies, deployment }: AppConfig,
-  images: ImageBuilds | null,
-  site: BuildSite,
-): Promise<ImagePlan | null> {
-  const apt = await listed("apt", dependencies, site);
-  const { dockerBaseImageUrl: image, requireImage, pythonVersion } = deployment;
+async function packagesPlan(images: ImageBuilds | null, site: BuildSite): Promise<ImagePlan | null> {
+  const apt = await listed("apt", site);
+  const { dockerBaseImageUrl: image, requireImage, pythonVersion } = site.config.deployment;
   if (apt.length === 0) return null;
   if (images !== null && site.images !== null) {
-    const version = (pythonVersion ?? site.pythonVersion).split(".").slice(0, 2).join(".");
+    const version = (pythonVersion ?? site.python.version).split(".").slice(0, 2).join(".");
     const base = image ?? site.images.baseImage.replaceAll("{python}", version);
     return { kind: "packages", base, apt };
   }

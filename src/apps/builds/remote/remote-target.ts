@@ -2,7 +2,7 @@ import path from "node:path";
 import { artifactId } from "../../../host/data-folders.ts";
 import { realpath } from "../../../kit/files.ts";
 import { Unpackable, packFolder } from "../../../kit/tar/pack-folder.ts";
-import { type AppConfig, type BuiltImage, pythonWish } from "../../../model/app-config.ts";
+import { type BuiltImage, pythonWish } from "../../../model/app-config.ts";
 import { BuildSeatLost } from "../../../engines/build-seats.ts";
 import type { BuildGround, BuildWish, Builder } from "../../../engines/build-seats.ts";
 import type { ProgramEnd } from "../../../engines/programs/run-program.ts";
@@ -17,7 +17,7 @@ import {
   writeBlobRecord,
 } from "../environments.ts";
 import { remoteEnvironment } from "../build-environment.ts";
-import { type BuildCommand, type CommandKind, runCommands } from "../commands.ts";
+import { type BuildCommand, type BuildSteps, type CommandKind, runCommands } from "../commands.ts";
 import { checkSyntax, compileBundle, requireMain } from "../compile-bundle.ts";
 import { type Installer, pipInstaller, PROBE, readProbe } from "../installer.ts";
 import { install, installerInput } from "../make-environment.ts";
@@ -39,14 +39,13 @@ const YOUNG_MS = 6 * 60 * 60 * 1000;
  * the environment's folder only says which; the bundle comes back.
  */
 export async function buildInSeat(
-  config: AppConfig,
   site: BuildSite,
   remote: RemoteBuilds,
-  carryOut: (target: BuildTarget, site: BuildSite) => Promise<PreparedBuild>,
+  carryOut: BuildSteps,
 ): Promise<PreparedBuild> {
-  const { buildId, projectId } = site;
+  const { buildId, projectId, config } = site;
   const { images } = remote.seats;
-  const { image, plan } = await checkRemote(config, images, site);
+  const { image, plan } = await checkRemote(images, site);
   const { containerRuntime } = config.deployment;
   const { memoryGb } = config.named;
   const wish = {
@@ -62,7 +61,7 @@ export async function buildInSeat(
     plan &&
     images &&
     (await inSeat(making, site, remote, (seat, ground) =>
-      buildRemoteImage(plan, config, images, { seat, ground, site }),
+      buildRemoteImage(plan, images, ground, { ...site, seat }),
     ));
   // A version that is built again has it.
   const built = config.built ?? (await make());

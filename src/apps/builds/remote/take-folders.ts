@@ -31,7 +31,7 @@ export async function storeFromSeat(
 /** Replaces the bundle with the one in a seat, which the build's commands may have changed. */
 export async function bringBundleBack(
   seat: Builder,
-  { bundleDir, asideDir, user, keeperPython, pythonVersion }: BuildSite,
+  { bundleDir, asideDir, user, python }: BuildSite,
   { maxFolderBytes }: RemoteBuilds,
 ): Promise<void> {
   const packed = path.join(asideDir, "bundle.packed");
@@ -55,7 +55,7 @@ export async function bringBundleBack(
     await unpackFolder(packed, fresh, { ...LIMITS, maxBytes, roomBytes: await roomBytes(asideDir) });
   });
   if (user !== null) await chownTree(fresh, user);
-  await syncTree(fresh, { path: keeperPython, version: pythonVersion });
+  await syncTree(fresh, python);
   await removeTree(packed);
   await removeTree(bundleDir);
   await rename(fresh, bundleDir);

@@ -76,7 +76,7 @@ const REPORT = {
   failures: [],
 } as const;
 
-verifies("walls.report", "a report is kept for its owner alone, and read as it was written", () => {
+verifies("cli.escape", "a report is kept for its owner alone, and read as it was written", () => {
   const dataDir = folder();
   expect(readEscapeReport(dataDir)).toBeNull();
   writeEscapeReport(dataDir, { ...REPORT, failures: [] });
