@@ -84,9 +84,9 @@ export class Housekeeper {
     this.#do(() => this.#tidy(appNumber));
   }
 
-  /** Ends an app that nobody finds any more: it finishes what it holds, then nothing of it is left. */
-  bury(app: App, traffic: Traffic | undefined): void {
-    this.#do(() => this.#bury(app, traffic));
+  /** Ends a deleted app: it finishes what it holds, then nothing of it is left. */
+  endDeleted(app: App, traffic: Traffic | undefined): void {
+    this.#do(() => this.#endDeleted(app, traffic));
   }
 
   /** Ends an app that another node serves from now on: it finishes what it holds. */
@@ -144,7 +144,7 @@ export class Housekeeper {
     });
   }
 
-  async #bury(app: App, traffic: Traffic | undefined): Promise<void> {
+  async #endDeleted(app: App, traffic: Traffic | undefined): Promise<void> {
     if (traffic) await this.#end(traffic);
     if (this.#isStopping) return;
     this.#remains.set(app.number, app);
@@ -234,13 +234,13 @@ async function closeIdle(traffic: Traffic, now: number): Promise<void> {
   for (const open of traffic.retired) {
     if (open.isBusy || now - open.usedAt < LINGER_MS) continue;
     traffic.forget(open);
-    await open.pool.close({ kind: "refused", code: "draining" });
+    await open.close();
   }
 }
 
-async function endGently({ pool }: OpenVersion): Promise<void> {
-  await pool.drain();
-  await pool.close({ kind: "refused", code: "draining" });
+async function endGently(open: OpenVersion): Promise<void> {
+  await open.pool.slots.drain();
+  await open.close();
 }
 
 /** So many of an app's versions are kept to go back to, the newest first. */

@@ -208,7 +208,7 @@ export class Room {
 
   /** What was ended may start again, if it still has calls. */
   leave(): void {
-    for (const { pool } of this.#rivals) pool.occupy();
+    for (const { pool } of this.#rivals) pool.fleet.occupy();
   }
 }
 
@@ -219,8 +219,8 @@ export function glanceOf(versions: readonly LiveApp[]): Glance | null {
   const replicas = { starting: 0, ready: 0, draining: 0 };
   let [waiting, running, oldestWaitMs] = [0, 0, 0];
   for (const { pool } of versions) {
-    waiting += pool.waiting;
-    oldestWaitMs = Math.max(oldestWaitMs, pool.oldestWaitMs);
+    waiting += pool.slots.waiting;
+    oldestWaitMs = Math.max(oldestWaitMs, pool.slots.oldestWaitMs);
     for (const { state, calls } of pool.replicas) {
       if (state !== "gone") replicas[state] += 1;
       running += calls.size;
@@ -244,5 +244,5 @@ function stateOf({ pool }: LiveApp): Glance["state"] {
   const states = [...pool.replicas].map(({ state }) => state);
   if (states.includes("ready")) return "ready";
   if (states.includes("starting")) return "notready";
-  return pool.startFailure ? "error" : "cold";
+  return pool.fleet.startFailure ? "error" : "cold";
 }

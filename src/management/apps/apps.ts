@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { LiveApp } from "../../apps/catalog.ts";
+import type { LiveApp } from "../../apps/versions/open-version.ts";
 import { glanceOf } from "../../apps/versions/traffic.ts";
 import type { AppKey, AppKeys } from "../../config/readers.ts";
 import { SCALING_KEYS } from "../../config/keys/scaling.ts";
@@ -82,7 +82,7 @@ async function appRecord(
   const { hardware, scaling } = live?.version.config ?? {};
   return {
     ...brief(app, state, latest),
-    startFailure: live?.pool.startFailure?.message ?? null,
+    startFailure: live?.pool.fleet.startFailure?.message ?? null,
     hardware: hardware?.compute.join(",") ?? "CPU",
     cpu: String(hardware?.cpu ?? 0),
     memory: String(hardware?.memoryGb ?? 0),
@@ -194,7 +194,7 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         if (maxReplicas < minReplicas) {
           throw badField("maxReplicaCount", `must be at least minReplicaCount, which is ${minReplicas}`);
         }
-        await catalog.changeScaling(app, overrides);
+        await catalog.switcher.changeScaling(app, overrides);
         await call.record("app.scale", call.params.app_id, { before, after: overrides });
         return await appRecord(parts, await findApp(store, call.params));
       },
@@ -211,7 +211,7 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         const buildId = call.body.buildId.toLowerCase();
         const version = await store.versions.find(buildId);
         if (version?.appNumber !== app.number) throw new AppError("build_not_found");
-        await catalog.rollBack(app, buildId);
+        await catalog.switcher.rollBack(app, buildId);
         const before = { buildId: app.currentVersionId };
         await call.record("app.rollback", call.params.app_id, { before, after: { buildId } });
         return await appRecord(parts, await findApp(store, call.params));
@@ -226,7 +226,7 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
       handle: async (call) => {
         const app = await findApp(store, call.params);
         if (!catalog.byNumber(app.number)) throw noVersion();
-        await catalog.restart(app);
+        await catalog.switcher.restart(app);
         await call.record("app.restart", call.params.app_id);
         return await appRecord(parts, await findApp(store, call.params));
       },

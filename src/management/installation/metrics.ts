@@ -34,7 +34,7 @@ export const METRICS = {
   ),
   millrace_queue_oldest_seconds: gauge(
     OF_APP,
-    "How long the first waiting caller has waited; 0 when nobody waits.",
+    "How long the first waiting caller has waited; 0 if no caller waits.",
   ),
   millrace_async_queued: gauge(
     OF_APP,
@@ -47,7 +47,7 @@ export const METRICS = {
   millrace_replica_deaths_total: counter(OF_APP, "Replicas that ended unexpectedly."),
   millrace_seat_start_seconds: histogram(
     ["phase"],
-    "With an engine elsewhere: time from asking for a seat until it was scheduled, pulled, connected, fetched, started and imported.",
+    "With replicas on other machines: time from the request for a pod or actor until it was scheduled, pulled, connected, fetched, started and imported.",
   ),
   millrace_builds_total: counter(["status"], "Builds that ended, by final status."),
   millrace_webhook_attempts_total: counter(
@@ -98,13 +98,8 @@ type Lag = ReturnType<typeof monitorEventLoopDelay>;
 /** Reads every figure. */
 async function measure(parts: ManagementParts, lag: Lag): Promise<Samples> {
   const samples = new Samples();
-  const {
-    journal,
-    build: { version, python },
-    store,
-    deployer,
-    deliverer,
-  } = parts;
+  const { journal, build, store, deployer, deliverer } = parts;
+  const { version, python } = build;
   const info = { version, node: process.versions.node, python, store: store.kind };
   samples.add("millrace_build_info", info, 1);
   for (const [status, count] of deployer.ended) samples.add("millrace_builds_total", { status }, count);
@@ -130,7 +125,7 @@ async function measure(parts: ManagementParts, lag: Lag): Promise<Samples> {
 
 function measureApp({ app, pool }: LiveApp, { journal, tallies }: ManagementParts, samples: Samples): void {
   // Idle apps are left out: a thousand of them would be most of the answer.
-  if (pool.counts.starts === 0 && pool.waiting === 0) return;
+  if (pool.counts.starts === 0 && pool.slots.waiting === 0) return;
   const of = { project: app.projectId, app: app.name };
   const counts = [journal.ended, ...tallies].map(({ byApp }) => byApp.get(app.number));
   for (const state of ["success", "failure", "cancelled"] as const) {
@@ -144,8 +139,8 @@ function measureApp({ app, pool }: LiveApp, { journal, tallies }: ManagementPart
   }
   const running = replicas.reduce((sum, { calls }) => sum + calls.size, 0);
   samples.add("millrace_runs_running", of, running);
-  samples.add("millrace_runs_waiting", of, pool.waiting);
-  samples.add("millrace_queue_oldest_seconds", of, pool.oldestWaitMs / 1000);
+  samples.add("millrace_runs_waiting", of, pool.slots.waiting);
+  samples.add("millrace_queue_oldest_seconds", of, pool.slots.oldestWaitMs / 1000);
   samples.add("millrace_replica_starts_total", of, pool.counts.starts);
   samples.add("millrace_cold_starts_total", of, pool.counts.coldStarts);
   samples.add("millrace_replica_deaths_total", of, pool.counts.deaths);
