@@ -1,4 +1,4 @@
-import type { NodeWork } from "../nodes/own-node.ts";
+import type { NodeWork } from "../nodes/join-nodes.ts";
 import type { Answering } from "../nodes/talk.ts";
 import type { Catalog } from "./catalog.ts";
 import type { Deployer } from "./deploys/deployer.ts";
