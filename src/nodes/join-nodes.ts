@@ -8,7 +8,7 @@ import type { Seal } from "../kit/seal.ts";
 import type { Glance } from "../model/app.ts";
 import type { NodeDetails, ServiceNode } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
-import { Authority } from "./authority.ts";
+import { openAuthority } from "./authority.ts";
 import { Changes } from "./changes.ts";
 import type { NetworkWall } from "../host/walls/network.ts";
 import { LEASE_MS, NodeLease } from "./lease.ts";
@@ -65,7 +65,7 @@ export async function joinNodes(parts: JoinParts, life: Lifecycle): Promise<Join
 
 async function join(parts: JoinParts, life: Lifecycle) {
   const { store, seal, clock, log, ownership } = parts;
-  const identity = (await Authority.open({ store, seal, clock })).issue(ownership.owner);
+  const identity = (await openAuthority({ store, seal, clock })).issue(ownership.owner);
   const listener = await life.start(
     "listener for other nodes",
     () => PeerListener.listen({ identity, ...listenAt(parts.nodeUrl), log }),
