@@ -1,5 +1,5 @@
 import { rm } from "node:fs/promises";
-import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
+import type { AppLogLine, LiveApp } from "./apps/versions/open-version.ts";
 import { appWork, followSecrets, whyAbsent } from "./apps/node-work.ts";
 import { startApps, startDeploys } from "./apps/start-apps.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
@@ -211,7 +211,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       owners,
       fileContext: apps.fileContext,
       webhookAllow,
-      target: (appNumber) => catalog.target(appNumber),
+      target: (appNumber) => catalog.byNumber(appNumber)?.target ?? null,
       versionTarget: (appNumber, id) => catalog.versionTarget(appNumber, id),
       retentions: () => catalog.retentions(),
     },

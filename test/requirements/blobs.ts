@@ -28,9 +28,9 @@ export const BLOBS = {
       "A web identity token, as EKS gives a service account, is exchanged for keys of its role.",
   }),
   ...section("docs/decisions/0015-versions.md", {
-    "blobs.versions": "On Postgres a version's bundle and packages are in blobs before its row names them.",
+    "blobs.versions":
+      "On Postgres a version's bundle and packages are in blobs before its row names them; shared packages once.",
     "blobs.versions.alone": "A service alone, on SQLite, stores nothing twice.",
-    "blobs.versions.once": "Versions that share packages share their blob.",
     "blobs.fetch":
       "A node without a version's files fetches them once, and they work from where they then are.",
     "blobs.fetch.gone":

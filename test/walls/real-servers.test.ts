@@ -162,7 +162,7 @@ function appOf({ entrypoint, main = "", files }: Kind, port: number): TestApp {
 
 for (const rung of WALL_LEVELS) {
   verifies(
-    "servers.port-in-code.real",
+    "servers.port-in-code.replicas",
     `on ${rung} real servers with their port in the code run as three replicas`,
     async (context) => {
       await requireJudged(rung, context);

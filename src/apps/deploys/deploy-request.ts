@@ -29,7 +29,10 @@ export type DeployRequest = {
 export const THIS_HOST: Host = { cpuCount: availableParallelism() };
 
 /** Reads a deploy's payload; throws `deploy_invalid` with all that is wrong with it. */
-export function readDeployRequest(payload: Readonly<Record<string, unknown>>, host: Host): DeployRequest {
+export function readDeployRequest(
+  payload: Readonly<Record<string, unknown>>,
+  host: Host = THIS_HOST,
+): DeployRequest {
   const kept = Object.fromEntries(
     PAYLOAD_MEMBERS.filter((member) => Object.hasOwn(payload, member)).map((member) => [
       member,

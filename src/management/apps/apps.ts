@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { LiveApp } from "../../apps/catalog.ts";
+import type { LiveApp } from "../../apps/versions/open-version.ts";
 import { glanceOf } from "../../apps/versions/traffic.ts";
 import type { AppKey, AppKeys } from "../../config/readers.ts";
 import { SCALING_KEYS } from "../../config/keys/scaling.ts";
@@ -197,7 +197,7 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
           const details = [{ field: "maxReplicaCount", problem }];
           throw new AppError("bad_request", { message: `maxReplicaCount: ${problem}`, details });
         }
-        await catalog.changeScaling(app, overrides);
+        await catalog.switcher.changeScaling(app, overrides);
         const target = call.params.app_id;
         await call.record({ action: "app.scale", target, before, after: overrides });
         return await appRecord(parts, await findApp(store, call.params));
@@ -215,7 +215,7 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         const buildId = call.body.buildId.toLowerCase();
         const version = await store.versions.find(buildId);
         if (version?.appNumber !== app.number) throw new AppError("build_not_found");
-        await catalog.rollBack(app, buildId);
+        await catalog.switcher.rollBack(app, buildId);
         const before = { buildId: app.currentVersionId };
         const target = call.params.app_id;
         await call.record({ action: "app.rollback", target, before, after: { buildId } });
@@ -231,7 +231,7 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
       handle: async (call) => {
         const app = await findApp(store, call.params);
         if (!catalog.byNumber(app.number)) throw noVersion();
-        await catalog.restart(app);
+        await catalog.switcher.restart(app);
         const target = call.params.app_id;
         await call.record({ action: "app.restart", target });
         return await appRecord(parts, await findApp(store, call.params));

@@ -17,7 +17,7 @@ import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
 import { APP_KEYS, partnerOf, partnerRefusal } from "../../config/app-shape.ts";
-import { SYNTAX_MEMBER } from "../../apps/deploys/deploy-request.ts";
+import { readDeployRequest, SYNTAX_MEMBER } from "../../apps/deploys/deploy-request.ts";
 import type { App } from "../../model/app.ts";
 import { appId } from "../../model/names.ts";
 import { apiUrlOf, baseUrlOf } from "../api/addresses.ts";
@@ -138,7 +138,7 @@ export function deployOperations(parts: ManagementParts): Operation[] {
       // With the text of a configuration file, and commands.
       maxBodyBytes: 256 * 1024,
       maxValues: 5_000,
-      appOfBody: ({ project_id: projectId }, body) => ({ projectId, appName: deployer.nameOf(body) }),
+      appOfBody: ({ project_id: projectId }, body) => ({ projectId, appName: readDeployRequest(body).name }),
       response: BEGUN_DEPLOY,
       errors: ["deploy_invalid", "draining"],
       handle: async (call) => {
@@ -246,7 +246,7 @@ async function* tell(
   endpoint: string,
   signal: AbortSignal,
 ): AsyncGenerator<string> {
-  for await (const lines of deployer.follow(id, null, signal)) {
+  for await (const lines of deployer.logs.follow(id, null, signal)) {
     yield lines.map((line) => `${JSON.stringify(oneCallLine(id, line))}\n`).join("");
   }
   const build = await store.builds.find(id);

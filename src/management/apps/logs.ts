@@ -137,7 +137,7 @@ function buildLogSocket({ store, deployer }: LogSocketParts): SocketRoute {
       const after = readAfter(query);
       const id = appId(app.projectId, app.name);
       return async function* texts(signal) {
-        for await (const lines of deployer.follow(buildId, after, signal))
+        for await (const lines of deployer.logs.follow(buildId, after, signal))
           yield lines.map((line) => buildFrame(buildId, id, line));
       };
     },

@@ -34,7 +34,7 @@ export const METRICS = {
   ),
   millrace_queue_oldest_seconds: gauge(
     OF_APP,
-    "How long the first waiting caller has waited; 0 when nobody waits.",
+    "How long the first waiting caller has waited; 0 if no caller waits.",
   ),
   millrace_async_queued: gauge(
     OF_APP,
@@ -47,7 +47,7 @@ export const METRICS = {
   millrace_replica_deaths_total: counter(OF_APP, "Replicas that ended unexpectedly."),
   millrace_seat_start_seconds: histogram(
     ["phase"],
-    "With an engine elsewhere: time from asking for a seat until it was scheduled, pulled, connected, fetched, started and imported.",
+    "With replicas on other machines: time from the request for a pod or actor until it was scheduled, pulled, connected, fetched, started and imported.",
   ),
   millrace_builds_total: counter(["status"], "Builds that ended, by final status."),
   millrace_webhook_attempts_total: counter(

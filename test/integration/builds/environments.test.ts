@@ -34,7 +34,7 @@ describe("environments", () => {
   });
 
   verifies(
-    "shared.environments",
+    "shared.folders",
     "unused and unfinished environments are removed, those in use and new ones stay",
     async () => {
       const place = await buildPlace();

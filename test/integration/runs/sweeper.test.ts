@@ -64,7 +64,7 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
     (await store.transcripts.next({ appNumber, id, after: 0 })) !== null;
 
   verifies(
-    "kept.clock",
+    "clock.steps",
     "a date that is wrong at the start or later removes nothing that is new",
     async () => {
       const appNumber = ++lastApp;

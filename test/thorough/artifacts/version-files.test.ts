@@ -59,7 +59,7 @@ verifies("blobs.versions.alone", "on SQLite there are no blobs", async () => {
   expect(existsSync(path.join(database.dataDir, "blobs"))).toBe(false);
 });
 
-verifies("blobs.versions.once", "a second app with the same packages names the same blob", async () => {
+verifies("blobs.versions", "a second app with the same packages names the same blob", async () => {
   const site = await deployed();
   const packed = fileOf(site.blobs.place, site.version.environmentBlob!);
   await utimes(packed, LONG_AGO, LONG_AGO);

@@ -77,7 +77,7 @@ verifies(
 );
 
 verifies(
-  ["idempotency.key", "idempotency.clock"],
+  ["idempotency.key", "clock.steps"],
   "a key counts for 24 hours, whatever the date is set to",
   async () => {
     // Nobody else's hours pass.

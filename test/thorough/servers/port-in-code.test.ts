@@ -70,7 +70,7 @@ verifies("servers.port-in-code", "a port in the code is found, and there is one 
 });
 
 verifies(
-  "servers.port-in-code.redeploy",
+  "servers.port-in-code",
   "the old server finishes its calls and ends, then the new one starts; calls wait meanwhile",
   async () => {
     const port = await freePort();
@@ -101,7 +101,7 @@ verifies(
 );
 
 verifies(
-  "servers.port-in-code.redeploy",
+  "servers.port-in-code",
   "a deploy that is cancelled before the old server has ended leaves the calls to its version",
   async () => {
     const port = await freePort();
@@ -125,7 +125,7 @@ verifies(
 );
 
 verifies(
-  "servers.port-in-code.redeploy",
+  "servers.port-in-code",
   "its WebSockets end with 1012 at once, and can connect to the new one",
   async () => {
     const port = await freePort();

@@ -83,7 +83,7 @@ verifies(
 );
 
 verifies(
-  "storage.gives-back.log",
+  "storage.gives-back",
   "while somebody reads the log stays small; then all of it goes back, with nobody writing",
   async () => {
     const { store, file } = await openScratch();

@@ -21,7 +21,7 @@ test("only what is older than the kept ones and needed by nobody is outdated", (
 });
 
 verifies(
-  "shared.bundles",
+  "shared.folders",
   "bundles that nobody names go, and with the last one its app's folder",
   async () => {
     const root = mkdtempSync(path.join(tmpdir(), "millrace-bundles-"));
@@ -44,7 +44,7 @@ verifies(
   },
 );
 
-verifies("shared.bundles", "a folder that is a link may be other services' too", () => {
+verifies("shared.folders", "a folder that is a link may be other services' too", () => {
   const root = mkdtempSync(path.join(tmpdir(), "millrace-shared-"));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   for (const name of ["data/bundles", "elsewhere"]) mkdirSync(path.join(root, name), { recursive: true });
