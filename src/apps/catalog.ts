@@ -168,10 +168,7 @@ export class Catalog {
     return this.byNumber(appNumber)?.version.config.limits.maxLogBytes ?? DEFAULT_LOG_BYTES;
   }
 
-  /**
-   * Where a run goes that this version accepted: to its own replicas while it exists and can start, else to
-   * those of the current version.
-   */
+  /** Where a run of this version goes: to its own replicas if it can start, else to those of the current version. */
   async versionTarget(appNumber: number, versionId: string): Promise<RunTarget | null> {
     const traffic = this.#registry.byNumber(appNumber);
     if (!traffic) return null;

@@ -61,10 +61,7 @@ export class Traffic {
     return this.all().filter((other) => other !== next && other.excludes(next.version));
   }
 
-  /**
-   * That version could not start because another has a port that it needs: from now on it cannot start beside any that
-   * has replicas. Tells whether that is new.
-   */
+  /** Notes that one of the versions with replicas has the port that `next` needs; false if that was known. */
   contest(next: OpenVersion): boolean {
     const others = this.all().filter((other) => other !== next && !other.isInTheWay && other.isBusy);
     for (const other of others) other.isInTheWay = true;
@@ -173,10 +170,7 @@ export class Registry {
   }
 }
 
-/**
- * The ports that a server has in its code. A version that wants the same ports can start only when those beside which
- * it cannot run have ended; their calls wait from `clear` to `leave`.
- */
+/** The ports in a server's code: rivals that have them end first, and their calls wait from `clear` to `leave`. */
 export class Room {
   readonly #next: OpenVersion;
   readonly #traffic: Traffic | undefined;
