@@ -28,10 +28,7 @@ function overlapProblems(spans: readonly EntrySpan[], directory: DirectorySpan):
   return problems;
 }
 
-/**
- * Whether there are directory entries in the bytes that belong to nothing: then another reader may see other files
- * in this zip. Anything else may stand there, as the program of a self-extracting zip does.
- */
+/** Whether directory entries are outside the directory: other readers may see other files then. */
 async function hasSecondDirectory(
   file: FileHandle,
   spans: readonly EntrySpan[],

@@ -170,10 +170,7 @@ export class Deployer {
     }
   }
 
-  /**
-   * Makes a folder the app's current version, untried: its first call starts it. A folder that is so already
-   * changes nothing.
-   */
+  /** Makes a folder the app's current version, without a check. An unchanged folder changes nothing. */
   async deployFolder(projectId: string, folder: string): Promise<LiveApp> {
     const { config, warnings } = loadAppConfig(folder, { host: THIS_HOST });
     for (const warning of warnings) this.#parts.log.warn({ folder, warning }, "app configuration");
@@ -368,10 +365,7 @@ export class Deployer {
     await this.#settleLeftover(build.id, app, message);
   }
 
-  /**
-   * Ends a build that its service left unfinished: as a success if its version serves, for then only the last word
-   * was missing; else as a failure that leaves nothing behind.
-   */
+  /** Ends a build that its service left unfinished: as a success if its version serves, else as a failure. */
   async #settleLeftover(id: string, app: App | null, message: string): Promise<void> {
     const { store, clock } = this.#parts;
     // It may have ended since it was found.

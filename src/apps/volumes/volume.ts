@@ -186,9 +186,8 @@ const O_PATH = 0o10000000;
 const FOLDER_MODE = 0o755;
 
 /**
- * Apps write into a volume while it is served here, and what they write may be links. So whatever is
- * opened is asked before where it really is, and from then on reached through its descriptor alone: a link may
- * lead around inside the volume, and nothing that an app swaps meanwhile leads out of it.
+ * An app may make links while its volume is served. So the real place of what is opened is checked first, and then reached
+ * through its descriptor alone: no link leads out of the volume.
  */
 async function openInside(root: string, path: VolumePath, flags = O_RDONLY): Promise<FileHandle> {
   return await openReal(root, [root, ...path].join("/"), flags);

@@ -14,10 +14,7 @@ import { syncTree } from "../make-environment.ts";
 
 const DIGEST_BYTES = 32;
 
-/**
- * Stores the environment that a seat has built, as the seat packed it. Nothing in it is checked here: the programs that
- * unpack it trust nothing in it, and only the project's own replicas use it.
- */
+/** Stores an environment as the seat packed it, unchecked: those that unpack it trust nothing in it. */
 export async function storeFromSeat(
   seat: Builder,
   { blobs, maxFolderBytes }: RemoteBuilds,
