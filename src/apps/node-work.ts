@@ -1,4 +1,4 @@
-import type { NodeWork } from "../nodes/own-node.ts";
+import type { NodeWork } from "../nodes/join-nodes.ts";
 import type { Answering } from "../nodes/talk.ts";
 import type { Catalog } from "./catalog.ts";
 import type { Deployer } from "./deploys/deployer.ts";
@@ -34,7 +34,7 @@ export function appWork({
     onTaken: () => deployer.look(),
     runs: () => catalog.load().runs,
     warm: (appNumber, replicas) => catalog.warm(appNumber, replicas),
-    glances: (projectId) => catalog.glances(projectId),
+    liveStatuses: (projectId) => catalog.liveStatuses(projectId),
   };
 }
 
