@@ -22,18 +22,17 @@ import { copyFolder, syncFolder } from "../bundles/place-folder.ts";
 import { extractBundle } from "../bundles/extract.ts";
 import { BundleError } from "../bundles/zip-directory.ts";
 import type { BundlePatterns } from "../bundles/list-files.ts";
-import type { Candidate, Catalog, LiveApp } from "../catalog.ts";
-import type { Check } from "../versions/candidate.ts";
+import type { Candidate, Check } from "../versions/candidate.ts";
+import type { Catalog } from "../catalog.ts";
+import type { LiveApp } from "../versions/open-version.ts";
 import type { Room } from "../versions/traffic.ts";
 import type { BuildLog } from "./build-log.ts";
-import type { DeployFolders } from "./folders.ts";
 import { inspectBuild } from "../builds/inspect.ts";
 import { ConfigError } from "../../config/problems.ts";
 
 export type CarryOutParts = BuildHost & {
   readonly store: Store;
   readonly catalog: Catalog;
-  readonly folders: DeployFolders;
   /** Keeps what was built for the other nodes; null for a service alone. */
   readonly files: Pick<VersionFiles, "keep"> | null;
   /** What keeps apps from the network. */
@@ -53,6 +52,18 @@ const contested = (port: number): string =>
 
 const NO_PORT_WITHOUT_NETWORK =
   "network = false leaves a server no port to listen on: remove it, or offer functions in main.py instead of [runtime.custom]";
+
+const ACCEPT_UNENFORCED = "the operator can set MILLRACE_NETWORK_UNENFORCED=warn to accept such apps";
+
+/** Where deploys are made, below the data directory. */
+export function workDir(dataDir: string): string {
+  return path.join(dataDir, "work");
+}
+
+/** The bundle of a version, for good. */
+function bundleOf(dataDir: string, { projectId, name }: App, versionId: string): string {
+  return path.join(dataDir, "bundles", projectId, name, versionId);
+}
 
 /** An upload. */
 export type ZipSource = { readonly kind: "zip"; readonly file: string; readonly bytes: number };
@@ -75,13 +86,11 @@ type Deploy = {
   /** What opens the registries of its images; null for what the service itself can open. */
   readonly registryAuth: RegistryAuth | null;
   readonly source: Source;
-  readonly log: BuildLog;
+  readonly log: Pick<BuildLog, "say">;
   readonly signal: AbortSignal;
   /** From here on it cannot be stopped. */
   readonly onSwitch: () => void;
 };
-
-type Telling = { readonly log: Pick<BuildLog, "say"> };
 
 /**
  * Takes a deploy from its source to a version that serves: extract, build, check, switch. Each status is stored
@@ -90,8 +99,8 @@ type Telling = { readonly log: Pick<BuildLog, "say"> };
 export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<LiveApp> {
   const { buildId, app, log, signal } = deploy;
   await move(deploy, parts, "building");
-  const { bundleDir, noMain } = await unpack(deploy, parts);
-  const config = readConfig(deploy, parts, bundleDir);
+  const { bundleDir, noMain } = await unpack(deploy, parts.dataDir);
+  const config = readConfig(deploy, bundleDir, parts);
   // Only its configuration tells whether it needs one.
   if (noMain !== null && config.customRuntime === null) throw new BundleError([noMain]);
   const version = await build(deploy, parts, { bundleDir, config }, async ({ environment, built }) => {
@@ -125,7 +134,7 @@ export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<Li
     return live;
   } catch (error) {
     await candidate?.discard();
-    await forgetVersion(parts, { ...app, versionId: buildId });
+    await forgetVersion(parts, app, buildId);
     throw error;
   } finally {
     room?.leave();
@@ -134,17 +143,14 @@ export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<Li
 
 /** Removes a version that does not serve, its row and then its folder. */
 export async function forgetVersion(
-  { store, folders }: Pick<CarryOutParts, "store" | "folders">,
-  {
-    projectId,
-    name,
-    versionId,
-  }: { readonly projectId: string; readonly name: string; readonly versionId: string },
+  { store, dataDir }: Pick<CarryOutParts, "store" | "dataDir">,
+  app: App,
+  versionId: string,
 ): Promise<void> {
   await store.versions.remove([versionId]);
   // One that serves is not removed: the switch may have been stored although it was reported as failed.
   if (await store.versions.find(versionId)) return;
-  await removeTree(folders.bundleOf({ projectId, name }, versionId));
+  await removeTree(bundleOf(dataDir, app, versionId));
 }
 
 async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: BuildStatus): Promise<void> {
@@ -160,11 +166,11 @@ async function unpack(
     source,
     log,
     signal,
-  }: Pick<Deploy, "buildId" | "payload" | "source" | "signal"> & Telling,
-  { folders }: Pick<CarryOutParts, "folders">,
+  }: Pick<Deploy, "buildId" | "payload" | "source" | "log" | "signal">,
+  dataDir: string,
 ): Promise<{ bundleDir: string; noMain: string | null }> {
-  const bundleDir = path.join(folders.workOf(buildId), "bundle");
-  await mkdir(folders.workOf(buildId), { recursive: true, mode: 0o700 });
+  const bundleDir = path.join(workDir(dataDir), buildId, "bundle");
+  await mkdir(path.dirname(bundleDir), { recursive: true, mode: 0o700 });
   if (source.kind === "folder") {
     await copyFolder(source.folder, bundleDir, source.patterns);
     return { bundleDir, noMain: null };
@@ -181,9 +187,9 @@ async function unpack(
 
 /** Reads the app's configuration, with the payload's above the bundle's; throws what is wrong with it. */
 function readConfig(
-  { payload, log }: Pick<Deploy, "payload"> & Telling,
-  parts: CarryOutParts,
+  { payload, log }: Pick<Deploy, "payload" | "log">,
   bundleDir: string,
+  parts: CarryOutParts,
 ): AppConfig {
   const { config, warnings } = loadAppConfig(bundleDir, { payload, host: THIS_HOST });
   if (config.customRuntime && config.deployment.network === false && parts.walls !== null)
@@ -191,11 +197,7 @@ function readConfig(
   const gap = unkept(config.deployment.network, parts.network);
   for (const warning of gap ? [...warnings, gap.message] : warnings)
     log.say("extract", `warning: ${warning}`, "stderr");
-  if (gap?.isRefused)
-    throw new DeployFailure(
-      "build_failure",
-      `${gap.message}; the operator can set MILLRACE_NETWORK_UNENFORCED=warn to accept such apps`,
-    );
+  if (gap?.isRefused) throw new DeployFailure("build_failure", `${gap.message}; ${ACCEPT_UNENFORCED}`);
   return config;
 }
 
@@ -234,17 +236,13 @@ function hasToBeBuilt({ deployment, dependencies, customRuntime }: AppConfig): b
 /** The bundle in its place for good, and in a blob, then the version's row: a row without its files never stands. */
 async function keep(
   { buildId, app, source, log, signal }: Deploy,
-  { store, folders, files, dataDir, clock }: CarryOutParts,
-  made: {
-    readonly bundleDir: string;
-    readonly environment: string | null;
-    readonly config: AppConfig;
-  },
+  { store, files, dataDir, clock }: CarryOutParts,
+  made: { readonly bundleDir: string; readonly environment: string | null; readonly config: AppConfig },
 ): Promise<Version> {
-  const { environment } = made;
+  const { environment, config } = made;
   const built = { bundle: made.bundleDir, environment };
   const blobs = await files?.keep(built, (text) => log.say("build", text), signal);
-  const bundleDir = folders.bundleOf(app, buildId);
+  const bundleDir = bundleOf(dataDir, app, buildId);
   await mkdir(path.dirname(bundleDir), { recursive: true, mode: 0o700 });
   await rename(made.bundleDir, bundleDir);
   await syncFolder(path.dirname(bundleDir));
@@ -252,7 +250,7 @@ async function keep(
     return await store.versions.insert({
       id: buildId,
       appNumber: app.number,
-      config: made.config,
+      config,
       bundle: artifactId(bundleDir, dataDir),
       environment: environment && artifactId(environment, dataDir),
       ...blobs,
@@ -261,7 +259,7 @@ async function keep(
     });
   } catch (error) {
     // Its row may stand although nobody heard so: then that goes first, or the folder stays beside it.
-    if (isInDoubt(error)) await forgetVersion({ store, folders }, { ...app, versionId: buildId });
+    if (isInDoubt(error)) await forgetVersion({ store, dataDir }, app, buildId);
     else await removeTree(bundleDir);
     throw error;
   }
@@ -332,8 +330,8 @@ export async function dryRun(request: DryRunRequest, parts: CarryOutParts): Prom
   const log = { say: (_: string, text: string, stream?: LogStream) => say(text, stream) };
   const payload = { name };
   try {
-    const { bundleDir, noMain } = await unpack({ buildId, payload, source, log, signal }, parts);
-    const config = readConfig({ payload, log }, parts, bundleDir);
+    const { bundleDir, noMain } = await unpack({ buildId, payload, source, log, signal }, parts.dataDir);
+    const config = readConfig({ payload, log }, bundleDir, parts);
     if (noMain !== null && config.customRuntime === null) return { plan: [], warnings, problems: [noMain] };
     const input = { ...buildHost(parts), buildId, projectId, bundleDir, config, say, signal, checksSyntax };
     const { plan, problems } = await inspectBuild(input);
@@ -343,7 +341,7 @@ export async function dryRun(request: DryRunRequest, parts: CarryOutParts): Prom
     if (!failure) throw error;
     return { plan: [], warnings, problems: failure.lines };
   } finally {
-    await removeTree(parts.folders.workOf(buildId));
+    await removeTree(path.join(workDir(parts.dataDir), buildId));
   }
 }
 

@@ -29,7 +29,10 @@ export type DeployRequest = {
 export const THIS_HOST: Host = { cpuCount: availableParallelism() };
 
 /** Reads a deploy's payload; throws `deploy_invalid` with all that is wrong with it. */
-export function readDeployRequest(payload: Readonly<Record<string, unknown>>, host: Host): DeployRequest {
+export function readDeployRequest(
+  payload: Readonly<Record<string, unknown>>,
+  host: Host = THIS_HOST,
+): DeployRequest {
   const kept = Object.fromEntries(
     PAYLOAD_MEMBERS.filter((member) => Object.hasOwn(payload, member)).map((member) => [
       member,
@@ -53,9 +56,7 @@ function invalid(problems: readonly string[]): AppError {
 }
 
 /** What opens registries of images: of Docker's own configuration nothing but that. */
-export type RegistryAuth = {
-  readonly auths: Readonly<Record<string, { readonly auth: string }>>;
-};
+export type RegistryAuth = { readonly auths: Readonly<Record<string, { readonly auth: string }>> };
 
 const MAX_CHARS = 64 * 1024;
 

@@ -25,45 +25,9 @@ type LineWriterParts = {
 };
 
 /** Writes a buffer's lines behind, in batches. */
-export class LineWriter {
-  readonly #parts: LineWriterParts;
-  readonly #behind: WriteBehind;
-
-  constructor(parts: LineWriterParts) {
-    const { clock, buffer, log } = parts;
-    this.#parts = parts;
-    this.#behind = new WriteBehind({
-      clock,
-      delayMs: FLUSH_MS,
-      retryMs: RETRY_MS,
-      hasWaiting: () => buffer.waitingCount > 0,
-      write: () => this.#write(),
-      onFailure: (err) =>
-        log.error({ err, waiting: buffer.waitingCount }, "could not store log lines of apps; retrying"),
-    });
-  }
-
-  /** There is something to write. */
-  note(): void {
-    this.#behind.note();
-  }
-
-  /** Resolves when every line that waits now is stored, or could not be. */
-  async flush(): Promise<void> {
-    await this.#behind.flush();
-  }
-
-  /** Stores what waits; gives it up when that fails for longer than `patienceMs`. */
-  async stop(patienceMs: number): Promise<void> {
-    const { buffer, log } = this.#parts;
-    await this.#behind.settle(patienceMs, () =>
-      log.error({ lost: buffer.abandon() }, "could not store log lines of apps; they are lost"),
-    );
-  }
-
-  /** All that waits at the beginning. */
-  async #write(): Promise<void> {
-    const { store, log, buffer, share, onStored } = this.#parts;
+export function lineWriter({ store, clock, log, buffer, share, onStored }: LineWriterParts): WriteBehind {
+  // All that waits at the beginning.
+  const write = async (): Promise<void> => {
     for (let left = buffer.waitingCount; left > 0;) {
       const batch = buffer.waiting(Math.min(left, BATCH_LINES), BATCH_BYTES);
       const used = await store.logs.insert(batch);
@@ -77,10 +41,19 @@ export class LineWriter {
           log.error({ err: error }, "could not trim the logs of apps to their limits"),
         );
     }
-  }
+  };
+  return new WriteBehind({
+    clock,
+    delayMs: FLUSH_MS,
+    retryMs: RETRY_MS,
+    hasWaiting: () => buffer.waitingCount > 0,
+    write,
+    onFailure: (err) =>
+      log.error({ err, waiting: buffer.waitingCount }, "could not store log lines of apps; retrying"),
+  });
 }
 
-function bytesByApp(lines: readonly LogLine[]): Added[] {
+function bytesByApp(lines: readonly LogLine[]): LogUse[] {
   return Array.from(
     Map.groupBy(lines, ({ appNumber }) => appNumber),
     ([appNumber, group]) => ({
@@ -97,16 +70,12 @@ type LogShareParts = {
   readonly reserve: Pick<DiskReserve, "isNear" | "shortage">;
 };
 
-/** What a write added of an app's lines. */
-type Added = LogUse;
-
 /** Lines removed after one write: more than it brought, few enough that nobody waits for them. */
 const TRIM_LINES = 1_000;
 
 /**
- * Keeps apps' lines within their share as they come: past it the oldest go, an app's own for what is too much of
- * its own, and those of the app that has most for what is too much of all. Near the disk's reserve an app pays for each line with older ones of its own, so that logs are never
- * what the reserve is needed for; within it none are stored.
+ * Keeps apps' lines within their share: beyond an app's own its oldest lines go, beyond that of all the oldest of the
+ * app that has most. Near the disk's reserve each new line costs an app older ones; within it none are stored.
  */
 export class LogShare {
   readonly #parts: LogShareParts;
@@ -127,7 +96,7 @@ export class LogShare {
   }
 
   /** Makes room for what was just written; `used` is what its apps have now. */
-  async keep(added: readonly Added[], used: readonly LogUse[]): Promise<void> {
+  async keep(added: readonly LogUse[], used: readonly LogUse[]): Promise<void> {
     const { store, maxBytes, reserve } = this.#parts;
     for (const { appNumber, bytes } of used) {
       const own = added.find((each) => each.appNumber === appNumber)?.bytes ?? 0;

@@ -50,7 +50,7 @@ export class Candidate {
     this.#isOver = true;
     this.#forget();
     const open = await this.#opened?.catch(() => null);
-    await open?.pool.close({ kind: "refused", code: "draining" });
+    await open?.close();
   }
 
   /** The version as it was opened for it. Throws when it was discarded. */

@@ -14,10 +14,7 @@ import type { Registry, Traffic } from "./traffic.ts";
 import type { Turns } from "../../kit/concurrency.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 
-/**
- * Whether other services may work in that folder of the data directory too: it is a link, or on another disk. One that
- * is neither is ours alone, because a directory has one service at a time.
- */
+/** Whether other services may use a folder of the data directory: it is a link, or on another disk. */
 export function isSharedFolder(dataDir: string, name: string): boolean {
   const folder = path.join(dataDir, name);
   const found = lstatSync(folder, { throwIfNoEntry: false });
@@ -84,9 +81,9 @@ export class Housekeeper {
     this.#do(() => this.#tidy(appNumber));
   }
 
-  /** Ends an app that nobody finds any more: it finishes what it holds, then nothing of it is left. */
-  bury(app: App, traffic: Traffic | undefined): void {
-    this.#do(() => this.#bury(app, traffic));
+  /** Ends a deleted app: it finishes what it holds, then nothing of it is left. */
+  endDeleted(app: App, traffic: Traffic | undefined): void {
+    this.#do(() => this.#endDeleted(app, traffic));
   }
 
   /** Ends an app that another node serves from now on: it finishes what it holds. */
@@ -144,7 +141,7 @@ export class Housekeeper {
     });
   }
 
-  async #bury(app: App, traffic: Traffic | undefined): Promise<void> {
+  async #endDeleted(app: App, traffic: Traffic | undefined): Promise<void> {
     if (traffic) await this.#end(traffic);
     if (this.#isStopping) return;
     this.#remains.set(app.number, app);
@@ -234,13 +231,13 @@ async function closeIdle(traffic: Traffic, now: number): Promise<void> {
   for (const open of traffic.retired) {
     if (open.isBusy || now - open.usedAt < LINGER_MS) continue;
     traffic.forget(open);
-    await open.pool.close({ kind: "refused", code: "draining" });
+    await open.close();
   }
 }
 
-async function endGently({ pool }: OpenVersion): Promise<void> {
-  await pool.slots.drain();
-  await pool.close({ kind: "refused", code: "draining" });
+async function endGently(open: OpenVersion): Promise<void> {
+  await open.pool.slots.drain();
+  await open.close();
 }
 
 /** So many of an app's versions are kept to go back to, the newest first. */
@@ -266,10 +263,7 @@ async function removeVersions(
   }
 }
 
-/**
- * Removes the folders below `bundlesDir` (project, app, version) that no version names, and that came there before that
- * time: of a later one, another service may be about to store the version.
- */
+/** Removes bundle folders (project/app/version) without a version; newer ones than `before` may soon have one. */
 export async function removeUnnamedBundles(
   bundlesDir: string,
   named: ReadonlySet<string>,

@@ -155,7 +155,7 @@ export class S3Client {
     }
   }
 
-  async #send({ method, key, query = [], headers = {}, body, signal }: S3Request): Promise<IncomingMessage> {
+  async #send({ method, key, query = {}, headers = {}, body, signal }: S3Request): Promise<IncomingMessage> {
     signal?.throwIfAborted();
     const path = this.#folder + key;
     const bodyHash = createHash("sha256")

@@ -20,7 +20,7 @@ verifies(
       ids.push((await site.catalog.activate(candidate)).version.id);
     }
     const stored = await site.app("app");
-    await site.catalog.rollBack(stored, ids[0]!);
+    await site.catalog.switcher.rollBack(stored, ids[0]!);
     const run = sampleRun({ appNumber: stored.number, versionId: ids[1]!, isAsync: true, state: "queued" });
     await site.store.runs.accept([{ run, payload: samplePayload(), owner: null }]);
     await site.close();
