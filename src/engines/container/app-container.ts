@@ -52,7 +52,7 @@ export async function startAppContainer(
   host: ContainerHost,
   workload: Workload,
   parts: ContainerParts,
-  { onLog, onError }: OutputEvents,
+  events: OutputEvents,
 ): Promise<AppContainer | Exit> {
   const { containers, dataDir, storage, limits, clock } = host;
   const folders = foldersOf(workload, dataDir);
@@ -86,11 +86,11 @@ export async function startAppContainer(
     await removeScratch(scratch);
     throw error;
   });
-  readOutput(container, projectId, { onLog, onError });
+  readOutput(container, projectId, events);
   if (container.withheld.length > 0) {
     const names = container.withheld.join(", ");
     const text = `millrace: ${names}: the container engine uses that variable itself, so only a short value of one line can be passed on`;
-    onLog({ stream: "stderr", text, runId: null });
+    events.onLog({ stream: "stderr", text, runId: null });
   }
   let excess: string | null = null;
   const over = new AbortController();
@@ -118,7 +118,7 @@ export async function startAppContainer(
       if (app.top === 0) await pause(clock, LOOK_MS, over.signal);
     }
     for (let tries = 1; !over.signal.aborted; tries++) {
-      await watchOnce().catch(onError);
+      await watchOnce().catch((error: unknown) => events.onError(error));
       app.watch = null;
       const waitMs = backoffMs(tries, WATCH_FIRST_WAIT_MS, WATCH_LONGEST_WAIT_MS);
       await pause(clock, waitMs, over.signal);
@@ -134,7 +134,7 @@ export async function startAppContainer(
     return ended(code === NOT_STARTED ? `${found.tool.kind} could not start it` : describeExit(code, null));
   });
   const app: AppContainer = { container, exited, top: 0, watch: null };
-  watch().catch(onError);
+  watch().catch((error: unknown) => events.onError(error));
   return app;
 }
 

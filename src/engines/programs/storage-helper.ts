@@ -133,7 +133,7 @@ export class StorageHelper {
     const helper = new ProjectHelper(this.#parts, projectId, storage);
     this.#helpers.set(projectId, helper);
     this.#living.add(helper);
-    void helper.exited.then(() => {
+    void helper.exited.finally(() => {
       this.#living.delete(helper);
       if (this.#helpers.get(projectId) === helper) this.#helpers.delete(projectId);
     });
@@ -182,14 +182,19 @@ class ProjectHelper {
       () => null,
       () => null, // An operation that does not begin tells of it.
     );
-    this.exited = this.#gone.then(async () => {
-      this.#isEnding = true;
-      this.#idle?.cancel();
+    this.exited = this.#clear(() => {
       home.forget(ticket);
       connected.resolve(null);
-      await removeScratch(this.#scratch);
     });
     this.#idle = clock.after(HELPER_IDLE_MS, () => this.end());
+  }
+
+  async #clear(forget: () => void): Promise<void> {
+    await this.#gone;
+    this.#isEnding = true;
+    this.#idle?.cancel();
+    forget();
+    await removeScratch(this.#scratch);
   }
 
   get isIdle(): boolean {

@@ -84,7 +84,7 @@ export class TemplateLine {
     this.#keepMs = keepMs;
     this.#events = events;
     // Its pod or machine is about to end.
-    void process.leaving?.then(() => {
+    void process.leaving?.finally(() => {
       events.onOver();
       this.detach();
     });
