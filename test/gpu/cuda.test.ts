@@ -47,27 +47,29 @@ function used(python: string, altered: Altered, without: readonly string[] = [])
   return Object.fromEntries(Object.entries(ends).filter(([, end]) => end !== "ok"));
 }
 
-for (const rung of WALL_LEVELS)
-  verifies("gpu.walls", `on ${rung} a GPU can be used in every way`, async (context) => {
+for (const level of WALL_LEVELS)
+  verifies("gpu.walls", `on ${level} a GPU can be used in every way`, async (context) => {
     const python = requireGpu(context);
-    await requireJudged(rung, context);
+    await requireJudged(level, context);
     // What needs paths of sockets, or datagrams, needs `unix_sockets = true` there.
     const without = { process: ["shared", "loaded", "collective"], landlock: ["collective"] };
-    expect(used(python, { rung }, rung in without ? without[rung as keyof typeof without] : [])).toEqual({});
-    if (rung in without) expect(used(python, { rung, fields: OPEN })).toEqual({});
+    expect(used(python, { level }, level in without ? without[level as keyof typeof without] : [])).toEqual(
+      {},
+    );
+    if (level in without) expect(used(python, { level, fields: OPEN })).toEqual({});
   });
 
-for (const rung of ["userns", "uid"] as const)
+for (const level of ["userns", "uid"] as const)
   for (const landlock of [1, 2, 3, 4, 5])
     verifies(
       "gpu.walls",
-      `on ${rung} a GPU can be used in every way with version ${landlock} of Landlock`,
+      `on ${level} a GPU can be used in every way with version ${landlock} of Landlock`,
       async (context) => {
         const python = requireGpu(context);
-        await requireJudged(rung, context);
+        await requireJudged(level, context);
         // Compiled kernels are moved between folders, from which the first version keeps root.
-        const isRoot = rung === "userns" && landlock === 1 && process.getuid?.() === 0;
-        expect(used(python, { rung, landlock }, isRoot ? ["compiled"] : [])).toEqual({});
+        const isRoot = level === "userns" && landlock === 1 && process.getuid?.() === 0;
+        expect(used(python, { level, landlock }, isRoot ? ["compiled"] : [])).toEqual({});
       },
     );
 

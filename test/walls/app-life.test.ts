@@ -87,9 +87,9 @@ verifies(
   "walls.working-folder",
   "what an app writes beside its code is its own, and stays with its template",
   async (context) => {
-    for (const rung of ["userns", "uid"] as const) {
-      await requireOffered(rung, context);
-      const service = await testService({ app: { main: MAIN } }, await onlyUpTo(rung));
+    for (const level of ["userns", "uid"] as const) {
+      await requireOffered(level, context);
+      const service = await testService({ app: { main: MAIN } }, await onlyUpTo(level));
       const result = async (functionName: string) =>
         (await service.call("app", {}, { functionName })).json.result;
       const before = readdirSync(service.bundleDir("app")).toSorted();
@@ -114,12 +114,12 @@ verifies(
   },
 );
 
-for (const rung of WALL_LEVELS) {
-  verifies("walls.processes", `on ${rung} an app of several processes works`, async (context) => {
-    await requireOffered(rung, context);
-    const service = await testService({ app: { main: MAIN } }, await onlyUpTo(rung));
+for (const level of WALL_LEVELS) {
+  verifies("walls.processes", `on ${level} an app of several processes works`, async (context) => {
+    await requireOffered(level, context);
+    const service = await testService({ app: { main: MAIN } }, await onlyUpTo(level));
     expect((await service.call("app", {}, { functionName: "processes" })).json.result).toEqual([49, 5]);
-    if (rung === "process" || rung === "landlock") return;
+    if (level === "process" || level === "landlock") return;
     expect((await service.call("app", {}, { functionName: "terminal" })).json.result).toBe("hello");
   });
 }
@@ -129,15 +129,15 @@ verifies(
   "an app has unix sockets if it asks for them, or sees no others",
   async (context) => {
     const asking = "[deployment]\nunix_sockets = true\n";
-    for (const rung of WALL_LEVELS) {
-      await requireOffered(rung, context);
+    for (const level of WALL_LEVELS) {
+      await requireOffered(level, context);
       const apps = { asks: { main: MAIN, toml: asking }, not: { main: MAIN } };
-      const service = await testService(apps, await onlyUpTo(rung));
+      const service = await testService(apps, await onlyUpTo(level));
       expect((await service.call("asks", {}, { functionName: "talk" })).json.result).toBe(true);
       expect((await service.call("not", {}, { functionName: "talk" })).status).toBe(
-        rung === "process" || rung === "landlock" ? 500 : 200,
+        level === "process" || level === "landlock" ? 500 : 200,
       );
-      if (rung !== "landlock") continue;
+      if (level !== "landlock") continue;
       const sockets = runtimeDir(service.settings.dataDir);
       const asked = await service.call("asks", { sockets }, { functionName: "ask_service" });
       expect(asked.json.result).toEqual(["403", "PermissionError"]);

@@ -42,13 +42,13 @@ const PLAIN = ["plain", "mapped", "child"];
 const STAYS = "[scaling]\nmin_replicas = 1\nmax_replicas = 1\n";
 const EGRESS = `${STAYS}[deployment]\nnetwork = "egress"\n`;
 
-async function started(rung: WallLevel, changed: Partial<Settings> = {}): Promise<TestService> {
+async function started(level: WallLevel, changed: Partial<Settings> = {}): Promise<TestService> {
   const apps = {
     hostile: { ...NETWORK_APP, toml: STAYS },
     neighbour: { ...NETWORK_APP, toml: STAYS },
     outward: { ...NETWORK_APP, toml: EGRESS },
   };
-  const settings = { isolation: rung, networkDeny: [`${METADATA}/32`], egressAllow: [`${ALLOWED}/32`] };
+  const settings = { isolation: level, networkDeny: [`${METADATA}/32`], egressAllow: [`${ALLOWED}/32`] };
   return await testService(apps, { ...settings, ...changed });
 }
 
@@ -85,13 +85,13 @@ async function requirePorts(service: TestService): Promise<void> {
   expect(await take("192.0.2.1", 0)).toBe("EADDRNOTAVAIL");
 }
 
-for (const rung of WALL_LEVELS) {
+for (const level of WALL_LEVELS) {
   verifies(
     ["walls.connects", "walls.ports"],
-    `on ${rung} no call leads to the management API, to metadata or to another app's port, or takes one of servers`,
+    `on ${level} no call leads to the management API, to metadata or to another app's port, or takes one of servers`,
     async (context) => {
-      await requireJudged(rung, context);
-      const service = await started(rung);
+      await requireJudged(level, context);
+      const service = await started(level);
       await requirePorts(service);
       const management = portOf(service.service.baseUrl);
       const metadata = await standIn(METADATA, SECRET);
@@ -126,9 +126,9 @@ for (const rung of WALL_LEVELS) {
     },
   );
 
-  verifies("walls.egress", `on ${rung} egress leads to no private address, by no call`, async (context) => {
-    await requireJudged(rung, context);
-    const service = await started(rung);
+  verifies("walls.egress", `on ${level} egress leads to no private address, by no call`, async (context) => {
+    await requireJudged(level, context);
+    const service = await started(level);
     const inside = await standIn(PRIVATE, SECRET);
     await datagramStandIn(PRIVATE, inside, SECRET);
     for (const host of [PRIVATE, HOST, "0.0.0.0"]) {
@@ -150,9 +150,9 @@ for (const rung of WALL_LEVELS) {
     expect(other).toEqual({ plain: SECRET, datagram: SECRET });
   });
 
-  verifies("walls.connects.ordinary", `on ${rung} permitted connections work as ever`, async (context) => {
-    await requireJudged(rung, context);
-    const service = await started(rung);
+  verifies("walls.connects.ordinary", `on ${level} permitted connections work as ever`, async (context) => {
+    await requireJudged(level, context);
+    const service = await started(level);
     const target = { host: HOST, port: await standIn(HOST, "hello") };
     const many = Array.from({ length: 100 }, () => "hello");
     expect(await result(service, "hostile", "at_once", { ...target, count: 100 })).toEqual(many);
@@ -174,8 +174,8 @@ for (const rung of WALL_LEVELS) {
       interrupted: true,
       late: ["late"],
     });
-    if (rung === "userns") expect(await result(service, "hostile", "unix_sockets", {})).toBe("heard");
+    if (level === "userns") expect(await result(service, "hostile", "unix_sockets", {})).toBe("heard");
     const micros = await result(service, "hostile", "cost", { ...target, count: 100 });
-    process.stderr.write(`\n  on ${rung} a connection within this machine takes ${micros.toFixed(0)} µs\n`);
+    process.stderr.write(`\n  on ${level} a connection within this machine takes ${micros.toFixed(0)} µs\n`);
   });
 }

@@ -13,14 +13,14 @@ import { verifies } from "../verifies.ts";
 const DEPLOYS = 20;
 const CALLERS = 6;
 
-for (const rung of WALL_LEVELS) {
+for (const level of WALL_LEVELS) {
   verifies(
     "servers.port-in-code.replicas",
-    `on ${rung} no call to three replicas with their port in the code fails during ${DEPLOYS} deploys`,
+    `on ${level} no call to three replicas with their port in the code fails during ${DEPLOYS} deploys`,
     async (context) => {
-      await requireJudged(rung, context);
+      await requireJudged(level, context);
       const port = await freePort();
-      const site = await testService({ web: stubborn(port, 0) }, await onlyUpTo(rung, "python3", true));
+      const site = await testService({ web: stubborn(port, 0) }, await onlyUpTo(level, "python3", true));
       await until("three are ready", () => site.ready("web") === 3);
       const { baseUrl, owner } = site.service;
       const client = new DeployClient({ baseUrl, projectId: owner.projectId, token: owner.token }, "web");

@@ -6,7 +6,7 @@ import { serverApp } from "../support/servers/server-app.ts";
 import { testService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { FILLER, HEADLESS, HUNGRY, HUNGRY_SERVER, SMALL } from "../support/walls/greedy-apps.ts";
-import { CLOSED_RUNGS, MEANS, groupsOf, requireCgroups, withoutCgroups } from "../support/walls/limited.ts";
+import { CLOSED_LEVELS, MEANS, groupsOf, requireCgroups, withoutCgroups } from "../support/walls/limited.ts";
 import { requireOffered } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
 
@@ -254,14 +254,14 @@ def climb(folder):
     return met
 `;
 
-for (const rung of CLOSED_RUNGS) {
+for (const level of CLOSED_LEVELS) {
   verifies(
     "walls.limits.inside",
-    `on ${rung} an app cannot leave its group or change it`,
+    `on ${level} an app cannot leave its group or change it`,
     async (context) => {
-      await requireOffered(rung, context);
+      await requireOffered(level, context);
       await requireCgroups("memory", context);
-      const service = await testService({ app: { main: CLIMBER, toml: SMALL } }, { isolation: rung });
+      const service = await testService({ app: { main: CLIMBER, toml: SMALL } }, { isolation: level });
       // The first call starts it.
       await service.call("app", { folder: "/" }, { functionName: "climb" });
       const pid = [...service.apps.get("app")!.pool.replicas][0]!.pid;

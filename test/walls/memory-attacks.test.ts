@@ -14,15 +14,15 @@ import { verifies } from "../verifies.ts";
 const LIMITS = (ATTACKS["limits"] ?? []).filter(({ stoppedBy }) => ["memory", "userns"].includes(stoppedBy));
 
 for (const means of MEANS) {
-  for (const rung of WALL_LEVELS) {
+  for (const level of WALL_LEVELS) {
     verifies(
       "walls.limits.memory.unmapped",
-      `by ${means}, on ${rung}, memory that no process has mapped counts too`,
+      `by ${means}, on ${level}, memory that no process has mapped counts too`,
       async (context) => {
-        await requireOffered(rung, context);
+        await requireOffered(level, context);
         if (means === "control groups") await requireCgroups("memory", context);
         const options = means === "watcher" ? { engine: withoutCgroups } : {};
-        const service = await testService({}, await onlyUpTo(rung), options);
+        const service = await testService({}, await onlyUpTo(level), options);
         const { apiUrl, baseUrl, owner } = service.service;
         const { dataDir } = service.settings;
         const { signal } = new AbortController();
@@ -39,10 +39,10 @@ for (const means of MEANS) {
         onTestFinished(() => stage.clear());
         await stage.prepare(signal);
         const isPromised = (wall: string): boolean =>
-          wall === "memory" || (wall === "userns" && (rung === "userns" || rung === "uid"));
+          wall === "memory" || (wall === "userns" && (level === "userns" || level === "uid"));
         const escaped: string[] = [];
         for await (const { attack, isStopped, result } of tryAttacks(stage, { limits: LIMITS })) {
-          process.stderr.write(`\n${means}, ${rung}: ${attack.name}: ${result}\n`);
+          process.stderr.write(`\n${means}, ${level}: ${attack.name}: ${result}\n`);
           if (isPromised(attack.stoppedBy) && !isStopped) escaped.push(`${attack.name}: ${result}`);
         }
         expect(escaped).toEqual([]);

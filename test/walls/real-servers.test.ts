@@ -160,17 +160,17 @@ function appOf({ entrypoint, main = "", files }: Kind, port: number): TestApp {
   return { main, files: files?.(port) ?? {}, toml: toml.join("\n") };
 }
 
-for (const rung of WALL_LEVELS) {
+for (const level of WALL_LEVELS) {
   verifies(
     "servers.port-in-code.replicas",
-    `on ${rung} real servers with their port in the code run as three replicas`,
+    `on ${level} real servers with their port in the code run as three replicas`,
     async (context) => {
-      await requireJudged(rung, context);
+      await requireJudged(level, context);
       context.skip(wheels === null, `NOT TESTED: ${PACKAGES.join(", ")} cannot be had here`);
-      const site = await testService({}, await onlyUpTo(rung, "python3", true));
+      const site = await testService({}, await onlyUpTo(level, "python3", true));
       for (const [name, kind] of Object.entries(KINDS)) {
         if (kind.program !== undefined && spawnSync(kind.program, ["-v"]).error !== undefined) {
-          process.stderr.write(`\nNOT TESTED: this host has no ${kind.program}: ${name} on ${rung}\n`);
+          process.stderr.write(`\nNOT TESTED: this host has no ${kind.program}: ${name} on ${level}\n`);
           continue;
         }
         const app = await site.own(appOf(kind, await freePort()));

@@ -13,7 +13,7 @@ import { hostPythonBehind, hostPythons } from "../../src/host/host-pythons.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
 import { testService } from "../support/service.ts";
 import { copyPython } from "../support/walls/copied-python.ts";
-import { TRIED_RUNGS } from "../support/walls/tried-rungs.ts";
+import { TRIED_LEVELS } from "../support/walls/tried-levels.ts";
 import { onlyUpTo, requireOffered } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
 import { type BuildPlace, buildPlace, servicePython } from "../integration/builds/site.ts";
@@ -78,7 +78,7 @@ const LAYOUTS: readonly Layout[] = [
 ];
 
 /** Each takes seconds: `npm test` tries one. */
-const TRIED_LAYOUTS = LAYOUTS.filter(({ name }) => TRIED_RUNGS.length > 1 || name.startsWith("uv"));
+const TRIED_LAYOUTS = LAYOUTS.filter(({ name }) => TRIED_LEVELS.length > 1 || name.startsWith("uv"));
 
 /** A home that nobody but the service's user may pass. */
 function closedHome(place: BuildPlace): string {
@@ -90,19 +90,19 @@ function closedHome(place: BuildPlace): string {
 
 const minorOf = (version: string): string => version.split(".").slice(0, 2).join(".");
 
-for (const rung of TRIED_RUNGS) {
+for (const level of TRIED_LEVELS) {
   verifies(
     "walls.interpreters",
-    `on ${rung} build commands run on an interpreter in a closed home, wherever version managers put it`,
+    `on ${level} build commands run on an interpreter in a closed home, wherever version managers put it`,
     async (context) => {
-      await requireOffered(rung, context);
+      await requireOffered(level, context);
       const { path: own, version, base } = await findInterpreter("python3");
       for (const { name, make } of TRIED_LAYOUTS) {
         const place = await buildPlace();
         const home = closedHome(place);
         const { prefix, host } = make(home, base);
         // The first level hides no files.
-        const look = rung === "process" ? "/bin/cat" : "! /bin/cat";
+        const look = level === "process" ? "/bin/cat" : "! /bin/cat";
         const toml = [
           "[deployment]",
           `python_version = "${minorOf(version)}"`,
@@ -111,7 +111,7 @@ for (const rung of TRIED_RUNGS) {
         ];
         const options = {
           toml: toml.join("\n"),
-          level: rung,
+          level,
           wheels: { "": [{ name: "one", version: "1.0" }] },
           // As if the service itself ran on another one.
           python: { path: own, version: "3.1.4" },
@@ -126,9 +126,9 @@ for (const rung of TRIED_RUNGS) {
 
   verifies(
     "walls.interpreters",
-    `on ${rung} an interpreter that is out of an app's reach is named with what keeps it there`,
+    `on ${level} an interpreter that is out of an app's reach is named with what keeps it there`,
     async (context) => {
-      await requireOffered(rung, context);
+      await requireOffered(level, context);
       if (process.getuid?.() !== 0) context.skip("only root reads what is closed to others");
       const { path: own, version, base } = await findInterpreter("python3");
       const place = await buildPlace();
@@ -136,7 +136,7 @@ for (const rung of TRIED_RUNGS) {
       const program = copyPython(base, prefix, false);
       const options = {
         toml: `[deployment]\npython_version = "${minorOf(version)}"\n`,
-        level: rung,
+        level,
         python: { path: own, version: "3.1.4" },
         host: { ...place.host, PATH: "" },
       };
@@ -224,12 +224,12 @@ HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 const FILE =
   "import subprocess, sys\nprint(sys.version.split()[0], flush=True)\nsubprocess.run(['python', '-V'])\n";
 
-for (const rung of TRIED_RUNGS) {
+for (const level of TRIED_LEVELS) {
   verifies(
     ["walls.interpreters", "run-once.python"],
-    `on ${rung} a server, its build commands and files that run once have the version that the app names`,
+    `on ${level} a server, its build commands and files that run once have the version that the app names`,
     async (context) => {
-      await requireOffered(rung, context);
+      await requireOffered(level, context);
       const own = minorOf((await servicePython()).version);
       const other = (await hostPythons(process.env)).find(({ version }) => minorOf(version) !== own);
       if (!other) {
@@ -245,7 +245,7 @@ port = 8000
 python_version = "${minorOf(other.version)}"
 shell_commands = ["python -c 'import sys; print(sys.version.split()[0])' > told"]
 `;
-      const site = await testService({ web: { main: SERVER, toml } }, await onlyUpTo(rung));
+      const site = await testService({ web: { main: SERVER, toml } }, await onlyUpTo(level));
       const { status, json, text } = await site.call("web");
       expect([status, json ?? text]).toEqual([200, Array(3).fill(other.version)]);
       const client = new OnceClient(site, "web");

@@ -10,13 +10,13 @@ import { testService } from "../support/service.ts";
 import { onlyUpTo, requireJudged } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
 
-for (const rung of WALL_LEVELS) {
+for (const level of WALL_LEVELS) {
   verifies(
     "servers.port-in-code.attacks",
-    `on ${rung} a server with its port in the code gets no other port and reaches no other server by it`,
+    `on ${level} a server with its port in the code gets no other port and reaches no other server by it`,
     async (context) => {
-      await requireJudged(rung, context);
-      const service = await testService({}, await onlyUpTo(rung, "python3", true));
+      await requireJudged(level, context);
+      const service = await testService({}, await onlyUpTo(level, "python3", true));
       const { apiUrl, baseUrl, owner } = service.service;
       const { signal } = new AbortController();
       const { path: python } = await findInterpreter("python3");

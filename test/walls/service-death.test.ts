@@ -46,20 +46,20 @@ function below(pid: number): number[] {
   return childrenOf(pid).flatMap((child) => [child, ...below(child)]);
 }
 
-for (const rung of WALL_LEVELS) {
+for (const level of WALL_LEVELS) {
   verifies(
     "walls.service-death",
-    `on ${rung} kill -9 of the service leaves no process of an app`,
+    `on ${level} kill -9 of the service leaves no process of an app`,
     async (context) => {
-      await requireOffered(rung, context);
+      await requireOffered(level, context);
       const apps = {
         forked: { main: MAIN },
         plain: { main: MAIN, toml: '[deployment]\nfork = "never"\n' },
         stopping: { main: MAIN },
       };
       const service = await serveApps(apps, {
-        MILLRACE_ISOLATION: rung,
-        MILLRACE_PYTHON: (await onlyUpTo(rung)).python,
+        MILLRACE_ISOLATION: level,
+        MILLRACE_PYTHON: (await onlyUpTo(level)).python,
       });
       for (const app of Object.keys(apps))
         expect(await service.call(app, "start_all")).toMatchObject({ status: 200 });

@@ -9,7 +9,7 @@ import type { LogStream } from "../../model/log-line.ts";
 import { BuildSeatLost } from "../build-seats.ts";
 import type { BuildFolder, BuildGround, BuildSeats, BuildStep, BuildWish, Builder } from "../build-seats.ts";
 import type { BuildOrder, SeatMessage } from "./seat-messages.ts";
-import { AgentSession, type RemoteParts, sittingOf } from "./session.ts";
+import { AgentSession, type RemoteParts, assignmentOf } from "./session.ts";
 
 export type BuildSeatEvents = {
   /** Why it has not started yet, for people: whenever that changes. */
@@ -104,7 +104,7 @@ export class BuildSeat implements Builder {
         first: "hired",
         // No other service knows of a build, nor could go on with it.
         addresses: () => addresses().slice(0, 1),
-        sitting: () => ({ ...sittingOf({ workload, order: {}, server: null }, ""), build: true }),
+        assignment: () => ({ ...assignmentOf({ workload, order: {}, server: null }, ""), build: true }),
         uses: (blob) => this.uses(blob),
         // An agent that knows the order already does not begin again.
         onConnected: () => this.#open && this.#session.say(this.#open.message),

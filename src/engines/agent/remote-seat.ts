@@ -8,7 +8,13 @@ import { endOfSeat } from "./seat-walls.ts";
 import type { SeatMessage, ServiceMessage } from "./seat-messages.ts";
 import type { SeatPlace } from "./seat-place.ts";
 import type { ClaimedSeat, SeatProof } from "./seat-records.ts";
-import { AgentSession, type RemoteParts, type SeatStart, type SeatStartPhase, sittingOf } from "./session.ts";
+import {
+  AgentSession,
+  type RemoteParts,
+  type SeatStart,
+  type SeatStartPhase,
+  assignmentOf,
+} from "./session.ts";
 import { explainer } from "../local/limited.ts";
 import type { OutputEvents } from "../log-lines.ts";
 
@@ -18,10 +24,10 @@ const END_MS = 5_000;
 const BACK_MS = 8_000;
 /** Less than the lease of a node: a service that was frozen since then has not lost its seats yet. */
 const NEAR_MS = 5_000;
-const STRIKE_FIRST_WAIT_MS = 500;
-const STRIKE_LONGEST_WAIT_MS = 15_000;
+const REMOVAL_FIRST_WAIT_MS = 500;
+const REMOVAL_LONGEST_WAIT_MS = 15_000;
 /** Then its agent ends by itself, and its place with it. */
-const MAX_STRIKES = 10;
+const MAX_REMOVALS = 10;
 
 export type SeatPast = {
   /** Marks what runs in it, for the service that may take it over; null where none may. */
@@ -97,7 +103,7 @@ export class RemoteSeat {
         workload,
         first: "greeting",
         addresses,
-        sitting: () => sittingOf(this.#start, storage, walls?.(workload, server?.port ?? 0), folders),
+        assignment: () => assignmentOf(this.#start, storage, walls?.(workload, server?.port ?? 0), folders),
         uses: (blob) => blob === bundleBlob || blob === environmentBlob,
         record: (proof, placeName) =>
           listener.parts.records.add({ ...proof, placeName, appNumber, versionId, workload: this.#mark }),
@@ -116,7 +122,7 @@ export class RemoteSeat {
           this.#end(ended(`its seat ${placeName} was lost: no word from it for ${graceMs / 1000} s`));
         },
         onExited: (exit) => this.#end(exit),
-        onTooLate: () => void this.#strike(),
+        onTooLate: () => void this.#giveUpSeat(),
         onError: (error) => this.#events.onError(error),
       },
       claimed,
@@ -162,7 +168,7 @@ export class RemoteSeat {
     if (!this.#session.end(END_MS, () => this.#end(ended("ended")))) return;
     this.say({ end: {} });
     if (this.#isSurelyOurs) this.#session.placed.kill();
-    else void this.#strike(false);
+    else void this.#giveUpSeat(false);
   }
 
   /** Its agent looks for the next service. The records still have it. */
@@ -177,7 +183,7 @@ export class RemoteSeat {
     if (!this.#session.close({ end: {} })) return;
     this.#finish(exit);
     if (isSurelyOurs) this.#session.placed.kill();
-    void this.#strike(isSurelyOurs);
+    void this.#giveUpSeat(isSurelyOurs);
   }
 
   #finish(exit: Exit): void {
@@ -197,24 +203,24 @@ export class RemoteSeat {
    * If another service has taken it over, that one ends its place. The place of a claimed seat whose agent never came is
    * not ended either: its service may be alive, and only cut off from the database.
    */
-  async #strike(isEnded = true): Promise<void> {
+  async #giveUpSeat(isEnded = true): Promise<void> {
     const session = this.#session;
     if (session.secretHash === null) return;
-    const isOurs = await this.#strikeOff(session);
+    const isOurs = await this.#removeRecord(session);
     if (isEnded) return;
     if (isOurs && session.heardAt !== null) session.placed.kill();
     else session.placed.letGo?.();
   }
 
   /** Takes it off the records, so that its agent is told to end if it comes back. False if another service may have it by now. */
-  async #strikeOff({ id, fence }: Pick<SeatProof, "id" | "fence">): Promise<boolean> {
+  async #removeRecord({ id, fence }: Pick<SeatProof, "id" | "fence">): Promise<boolean> {
     let tries = 0;
     const isOurs = await retry(() => this.#parts.listener.parts.records.remove({ id, fence }), {
       clock: this.#clock,
-      delayMs: (failures) => backoffMs(failures, STRIKE_FIRST_WAIT_MS, STRIKE_LONGEST_WAIT_MS),
+      delayMs: (failures) => backoffMs(failures, REMOVAL_FIRST_WAIT_MS, REMOVAL_LONGEST_WAIT_MS),
       shouldRetry: (error) => {
         if (tries++ === 0) this.#events.onError(error);
-        return tries < MAX_STRIKES;
+        return tries < MAX_REMOVALS;
       },
     });
     return isOurs ?? false;

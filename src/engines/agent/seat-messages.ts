@@ -107,7 +107,7 @@ export function seatReader(first: "greeting" | "hired" = "greeting"): (line: Buf
 }
 
 /** What a service tells an agent to do. */
-export type Sitting = {
+export type Assignment = {
   /** Hashes of blobs. */
   readonly bundle: string;
   readonly environment: string | null;
@@ -156,7 +156,7 @@ type Session = {
   readonly fence: number;
   readonly grace_ms: number;
   readonly addresses: readonly string[];
-  readonly sit: Sitting;
+  readonly sit: Assignment;
 };
 
 /** What a service says. */

@@ -8,7 +8,7 @@ import type { Moves } from "../protocol.ts";
 import { askedLimits, type FolderLimits, type GuestWalls } from "./seat-walls.ts";
 import { SeatLine } from "./seat-line.ts";
 import type { Guest, SeatListener } from "./seat-listener.ts";
-import { type SeatMessage, seatReader, type ServiceMessage, type Sitting } from "./seat-messages.ts";
+import { type SeatMessage, seatReader, type ServiceMessage, type Assignment } from "./seat-messages.ts";
 import type { PlacedSeat, SeatPlace, SeatPlaceEvents } from "./seat-place.ts";
 import type { ClaimedSeat, SeatProof } from "./seat-records.ts";
 
@@ -38,15 +38,15 @@ export type RemoteParts = {
 };
 
 /** What is to run in a seat. */
-export type SeatStart = Pick<Sitting, "order" | "server"> & { readonly workload: Workload };
+export type SeatStart = Pick<Assignment, "order" | "server"> & { readonly workload: Workload };
 
 /** The agent's order for it; `storage` is where places have a project's storage. */
-export function sittingOf(
+export function assignmentOf(
   { workload, order, server }: SeatStart,
   storage: string,
   around?: GuestWalls,
   folders?: FolderLimits,
-): Sitting {
+): Assignment {
   const { bundleBlob, environmentBlob } = workload.version;
   return {
     bundle: bundleBlob ?? "",
@@ -88,7 +88,7 @@ export type SessionTask = SeatPlaceEvents & {
   readonly first: "greeting" | "hired";
   addresses(): readonly string[];
   /** What the agent is to do, told on each connection. */
-  sitting(): Sitting;
+  assignment(): Assignment;
   uses(blob: string): boolean;
   /** Stores the hash of the secret, before the agent learns the secret; absent where no other service needs it. */
   record?(proof: SeatProof, placeName: string): Promise<void>;
@@ -235,7 +235,9 @@ export class AgentSession implements Guest {
     const addresses = task.addresses();
     this.#knows = addresses.join();
     const { fence } = this;
-    line.say({ session: { secret, fence, grace_ms: this.#parts.graceMs, addresses, sit: task.sitting() } });
+    line.say({
+      session: { secret, fence, grace_ms: this.#parts.graceMs, addresses, sit: task.assignment() },
+    });
     task.onConnected();
     return true;
   }

@@ -13,7 +13,7 @@ import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { WALL_LEVELS } from "../../../src/host/walls/walls.ts";
 import { testService } from "../../support/service.ts";
 import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
-import { ATTACKED_LEVELS } from "../../support/walls/tried-rungs.ts";
+import { ATTACKED_LEVELS } from "../../support/walls/tried-levels.ts";
 import { verifies } from "../../verifies.ts";
 
 const LEVELS = ["none", ...WALL_LEVELS] as const;

@@ -68,5 +68,5 @@ verifies("walls.interpreter", "a level behind which Python does not run is not g
   symlinkSync(path.join(elsewhere, `python${version}`), path.join(prefix, "lib", `python${version}`));
   const offer = await probeLevels({ python, dataDir: "/nonexistent", reads: [], user: FIRST_USER });
   expect(offer.process).toBeNull();
-  for (const rung of ["landlock", "userns"] as const) expect(offer[rung]).toMatch(/does not run behind it/);
+  for (const level of ["landlock", "userns"] as const) expect(offer[level]).toMatch(/does not run behind it/);
 });

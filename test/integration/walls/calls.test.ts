@@ -5,7 +5,7 @@ import { parentOf } from "../../support/process-tree.ts";
 import { type TestService, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { outerKeeperOf, onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
-import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
+import { TRIED_LEVELS } from "../../support/walls/tried-levels.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `
@@ -43,13 +43,13 @@ def die():
 
 const replicaOf = (service: TestService) => [...(service.apps.get("app")?.pool.replicas ?? [])][0]!;
 
-for (const rung of TRIED_RUNGS) {
+for (const level of TRIED_LEVELS) {
   verifies(
     "walls.calls",
-    `on ${rung} every kind of call works, and replicas are forks that the host's ids name`,
+    `on ${level} every kind of call works, and replicas are forks that the host's ids name`,
     async (context) => {
-      await requireOffered(rung, context);
-      const service = await testService({ app: { main: MAIN } }, await onlyUpTo(rung));
+      await requireOffered(level, context);
+      const service = await testService({ app: { main: MAIN } }, await onlyUpTo(level));
       const result = async (functionName: string, body: object = {}) => {
         const { status, json } = await service.call("app", body, { functionName });
         expect([functionName, status]).toEqual([functionName, 200]);
@@ -85,13 +85,13 @@ for (const rung of TRIED_RUNGS) {
   );
 }
 
-for (const rung of TRIED_RUNGS) {
+for (const level of TRIED_LEVELS) {
   verifies(
     "walls.scratch",
-    `on ${rung} a template's scratch folder is its home, and goes with it`,
+    `on ${level} a template's scratch folder is its home, and goes with it`,
     async (context) => {
-      await requireOffered(rung, context);
-      const service = await testService({ app: { main: MAIN } }, await onlyUpTo(rung));
+      await requireOffered(level, context);
+      const service = await testService({ app: { main: MAIN } }, await onlyUpTo(level));
       expect((await service.call("app", { text: "mine" }, { functionName: "keep" })).status).toBe(200);
       const { home, tmp } = (await service.call("app", {}, { functionName: "who" })).json.result;
       const all = path.join(service.settings.dataDir, "scratch");

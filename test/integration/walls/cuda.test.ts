@@ -24,7 +24,7 @@ verifies(
   "on landlock CUDA's calls succeed, and /proc opens no further",
   async (context) => {
     await requireJudged("landlock", context);
-    expect(started({ rung: "landlock" })).toEqual({ ...APART, memory: "EACCES", kernel: "EACCES" });
+    expect(started({ level: "landlock" })).toEqual({ ...APART, memory: "EACCES", kernel: "EACCES" });
   },
 );
 
@@ -33,18 +33,18 @@ verifies(
   "on process CUDA's calls succeed, and no path of a unix socket does",
   async (context) => {
     await requireJudged("process", context);
-    expect(started({ rung: "process" })).toMatchObject({ ...STARTED, path: "EACCES" });
+    expect(started({ level: "process" })).toMatchObject({ ...STARTED, path: "EACCES" });
   },
 );
 
-for (const rung of ["userns", "uid"] as const)
+for (const level of ["userns", "uid"] as const)
   verifies(
     ["walls.cuda", "walls.old-kernel", "walls.unix-sockets.apart"],
-    `on ${rung} CUDA's calls succeed with every version of Landlock`,
+    `on ${level} CUDA's calls succeed with every version of Landlock`,
     async (context) => {
-      await requireJudged(rung, context);
+      await requireJudged(level, context);
       for (const version of [1, 2, 3, 4, 5, 6])
-        expect([version, started({ rung, landlock: version })]).toMatchObject([
+        expect([version, started({ level, landlock: version })]).toMatchObject([
           version,
           { ...APART, kernel: expect.stringMatching(/^(EACCES|EROFS)$/) },
         ]);
@@ -53,7 +53,7 @@ for (const rung of ["userns", "uid"] as const)
 
 verifies("walls.cuda", "without a network CUDA's calls succeed as well", async (context) => {
   await requireJudged("landlock", context);
-  expect(started({ rung: "landlock", fields: { network: "false", notifier: "true" } })).toMatchObject({
+  expect(started({ level: "landlock", fields: { network: "false", notifier: "true" } })).toMatchObject({
     ...STARTED,
     kernel: "EACCES",
   });

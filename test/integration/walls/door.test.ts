@@ -6,7 +6,7 @@ import { testService } from "../../support/service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { until } from "../../support/until.ts";
 import { outerKeeperOf, onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
-import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
+import { TRIED_LEVELS } from "../../support/walls/tried-levels.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `
@@ -66,13 +66,13 @@ def die():
     os._exit(3)
 `;
 
-for (const rung of TRIED_RUNGS) {
+for (const level of TRIED_LEVELS) {
   verifies(
     "walls.door",
-    `on ${rung} forged requests get nothing, and the app still forks`,
+    `on ${level} forged requests get nothing, and the app still forks`,
     async (context) => {
-      await requireOffered(rung, context);
-      const service = await testService({ app: { main: MAIN } }, await onlyUpTo(rung));
+      await requireOffered(level, context);
+      const service = await testService({ app: { main: MAIN } }, await onlyUpTo(level));
       const call = async (functionName: string) => await service.call("app", {}, { functionName });
       expect((await call("unknown")).json.result).toEqual([1, ""]);
       const [replica] = service.apps.get("app")!.pool.replicas;

@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { storageFolder } from "../../../src/host/data-folders.ts";
 import { testService } from "../../support/service.ts";
 import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
-import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
+import { TRIED_LEVELS } from "../../support/walls/tried-levels.ts";
 import { verifies } from "../../verifies.ts";
 import { OnceClient } from "../once/site.ts";
 
@@ -23,15 +23,15 @@ for name in ("owner-token", "master.key"):
         print("stopped")
 `;
 
-for (const rung of TRIED_RUNGS) {
-  verifies("walls.files", `on ${rung} a file runs behind the walls of an app`, async (context) => {
-    await requireOffered(rung, context);
-    const service = await testService({}, await onlyUpTo(rung));
+for (const level of TRIED_LEVELS) {
+  verifies("walls.files", `on ${level} a file runs behind the walls of an app`, async (context) => {
+    await requireOffered(level, context);
+    const service = await testService({}, await onlyUpTo(level));
     const { dataDir } = service.settings;
     const client = new OnceClient(service, "files");
     const runId = await client.run("filename=main.py", { "main.py": FILE }, JSON.stringify(dataDir));
     expect((await client.ended(runId)).status).toBe("success");
-    const reached = rung === "process" ? "escaped" : "stopped";
+    const reached = level === "process" ? "escaped" : "stopped";
     const lines = ["2", reached, reached];
     expect(await client.lines(runId)).toEqual(lines.map((line) => `stdout: ${line}`));
     const storage = storageFolder(service.service.owner.projectId, dataDir);

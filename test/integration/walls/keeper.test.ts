@@ -58,7 +58,7 @@ verifies(
   "an app that ends a connection on its way does not hold up its keeper",
   async (context) => {
     await requireJudged("process", context);
-    expect(runAltered({ rung: "process" }, DISCONNECTED)).toBe("ECONNABORTED");
+    expect(runAltered({ level: "process" }, DISCONNECTED)).toBe("ECONNABORTED");
   },
 );
 
@@ -67,6 +67,6 @@ verifies(
   "calls succeed that a signal interrupts while the keeper answers",
   async (context) => {
     await requireJudged("process", context);
-    expect(runAltered({ rung: "process" }, INTERRUPTED)).toEqual(["done"]);
+    expect(runAltered({ level: "process" }, INTERRUPTED)).toEqual(["done"]);
   },
 );

@@ -14,7 +14,7 @@ import { Tail } from "../../support/explain.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { OPEN_NETWORK } from "../../support/walls/open-network.ts";
 import { FIRST_USER, requireJudged } from "../../support/walls/walled.ts";
-import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
+import { TRIED_LEVELS } from "../../support/walls/tried-levels.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = "import os\n\ndef run():\n    return os.environ.get('RES_OPTIONS')\n";
@@ -113,7 +113,7 @@ import socket
 print(socket.getaddrinfo("model.example.test", 443, type=socket.SOCK_STREAM)[0][4][0])
 `;
 
-for (const level of TRIED_RUNGS) {
+for (const level of TRIED_LEVELS) {
   verifies(
     "walls.egress",
     `on ${level} names are found over TCP, at a name server that is otherwise out of reach`,

@@ -94,12 +94,12 @@ verifies(
     };
     const own = { datagrams: "done", "many datagrams": "done", "datagrams of the host": "ECONNREFUSED" };
     const apart = { ...ends, ...own, "link out": "ENOENT", elsewhere: "EROFS" };
-    expect(runAltered({ rung: "userns", landlock: 5 }, PROGRAM, withPath)).toEqual(apart);
+    expect(runAltered({ level: "userns", landlock: 5 }, PROGRAM, withPath)).toEqual(apart);
     if (process.getuid?.() === 0)
-      expect(runAltered({ rung: "uid", landlock: 5 }, PROGRAM, withPath)).toEqual(apart);
+      expect(runAltered({ level: "uid", landlock: 5 }, PROGRAM, withPath)).toEqual(apart);
     // Here the app could see the other's path, so that no link is followed at all.
     await requireJudged("landlock", context);
     const beside = { ...ends, "link out": "ECONNREFUSED", elsewhere: "EACCES" };
-    expect(runAltered({ rung: "landlock" }, PROGRAM, withPath)).toEqual(beside);
+    expect(runAltered({ level: "landlock" }, PROGRAM, withPath)).toEqual(beside);
   },
 );

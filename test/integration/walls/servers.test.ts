@@ -2,17 +2,17 @@ import { readFileSync } from "node:fs";
 import { expect } from "vitest";
 import { serverApp } from "../../support/servers/server-app.ts";
 import { testService } from "../../support/service.ts";
-import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
+import { TRIED_LEVELS } from "../../support/walls/tried-levels.ts";
 import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
-for (const rung of TRIED_RUNGS) {
+for (const level of TRIED_LEVELS) {
   verifies(
     "servers.walls",
-    `on ${rung} a server starts, answers, and ends with its calls`,
+    `on ${level} a server starts, answers, and ends with its calls`,
     async (context) => {
-      await requireOffered(rung, context);
-      const site = await testService({ web: serverApp() }, await onlyUpTo(rung));
+      await requireOffered(level, context);
+      const site = await testService({ web: serverApp() }, await onlyUpTo(level));
       const { status, json } = await site.call("web", { a: 1 }, { functionName: "some/path" });
       expect([status, json.path]).toEqual([200, "/some/path"]);
       const [replica] = site.apps.get("web")?.pool.replicas ?? [];

@@ -13,7 +13,7 @@ import {
   pythonOffering,
   requireOffered,
 } from "../../support/walls/walled.ts";
-import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
+import { TRIED_LEVELS } from "../../support/walls/tried-levels.ts";
 import { verifies } from "../../verifies.ts";
 
 verifies(
@@ -57,7 +57,7 @@ verifies(
         reads: [],
         user: FIRST_USER,
       });
-      return WALL_LEVELS.filter((rung) => offer[rung] === null);
+      return WALL_LEVELS.filter((level) => offer[level] === null);
     };
     expect(await offered(`exec setpriv --bounding-set=-setfcap python3 "$@"`)).toEqual([
       "process",
@@ -81,12 +81,12 @@ def open_socket(family):
         return True
 `;
 
-for (const rung of TRIED_RUNGS) {
-  verifies("config.network", `on ${rung} network = false keeps an app off the network`, async (context) => {
-    await requireOffered(rung, context);
+for (const level of TRIED_LEVELS) {
+  verifies("config.network", `on ${level} network = false keeps an app off the network`, async (context) => {
+    await requireOffered(level, context);
     const off = "[deployment]\nnetwork = false\n";
     const apps = { on: { main: NETWORK }, off: { main: NETWORK, toml: off } };
-    const service = await testService(apps, await onlyUpTo(rung));
+    const service = await testService(apps, await onlyUpTo(level));
     for (const family of ["AF_INET", "AF_INET6"]) {
       const open = { functionName: "open_socket" };
       expect((await service.call("on", { family }, open)).json.result).toBe(true);
@@ -110,14 +110,14 @@ def seen():
     return getattr(sys, "customized", None)
 `;
 
-for (const rung of TRIED_RUNGS) {
+for (const level of TRIED_LEVELS) {
   verifies(
     "walls.no-code-outside",
-    `on ${rung} what an app has Python run at its start runs behind the walls`,
+    `on ${level} what an app has Python run at its start runs behind the walls`,
     async (context) => {
-      await requireOffered(rung, context);
+      await requireOffered(level, context);
       const files = { "sitecustomize.py": `${SEEN}\nimport sys\nsys.customized = seccomp\n` };
-      const service = await testService({ app: { main: PRELOADED, files } }, await onlyUpTo(rung));
+      const service = await testService({ app: { main: PRELOADED, files } }, await onlyUpTo(level));
       expect((await service.call("app", {}, { functionName: "seen" })).json.result).toBeNull();
       const { baseUrl, owner } = service.service;
       const secrets = {

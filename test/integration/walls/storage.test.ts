@@ -21,7 +21,7 @@ import { TarWriter } from "../../../src/kit/tar/archive.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { until } from "../../support/until.ts";
 import { PROJECT, RANGE, openVolumes, startRacer } from "../../support/walls/kept-storage.ts";
-import { RACES, TRIED_OWNERS } from "../../support/walls/tried-rungs.ts";
+import { RACES, TRIED_OWNERS } from "../../support/walls/tried-levels.ts";
 import { verifies } from "../../verifies.ts";
 
 const SECRET = "what belongs to nobody here";

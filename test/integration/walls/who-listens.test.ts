@@ -4,7 +4,7 @@ import path from "node:path";
 import { expect } from "vitest";
 import type { WallLevel } from "../../../src/host/walls/walls.ts";
 import { copyHarness, runAltered, temporaryFolder } from "../../support/walls/altered-host.ts";
-import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
+import { TRIED_LEVELS } from "../../support/walls/tried-levels.ts";
 import { requireJudged } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -14,14 +14,14 @@ const SYSTEM_PYTHON = "/usr/bin/python3";
 const IS_ROOT = process.getuid?.() === 0;
 
 /** As an ordinary user, no service has the level `uid`. */
-const WALL_LEVELS = new Set<WallLevel>(TRIED_RUNGS.map((rung) => (rung === "uid" ? "userns" : rung)));
+const WALL_LEVELS = new Set<WallLevel>(TRIED_LEVELS.map((level) => (level === "uid" ? "userns" : level)));
 
-for (const rung of WALL_LEVELS)
+for (const level of WALL_LEVELS)
   verifies(
     "walls.hidden",
-    `on ${rung} an app that hides its processes is nobody's server, and keeps no other app from connecting`,
+    `on ${level} an app that hides its processes is nobody's server, and keeps no other app from connecting`,
     async (context) => {
-      await requireJudged(rung, context);
+      await requireJudged(level, context);
       if (IS_ROOT && !existsSync(SYSTEM_PYTHON)) {
         process.stderr.write(`\nNOT TESTED: ${SYSTEM_PYTHON} is needed for an ordinary user\n`);
         context.skip(`${SYSTEM_PYTHON} is needed for an ordinary user`);
@@ -30,7 +30,7 @@ for (const rung of WALL_LEVELS)
       const { harness, support } = copyHarness(folder);
       const answer = execFileSync(
         IS_ROOT ? SYSTEM_PYTHON : "python3",
-        [path.join(support, "two-apps.py"), harness, path.join(folder, "apps"), rung],
+        [path.join(support, "two-apps.py"), harness, path.join(folder, "apps"), level],
         { encoding: "utf8", cwd: folder, ...(IS_ROOT && { uid: NOBODY, gid: NOBODY }) },
       );
       // A server of the app that hides, at a port of its choosing and at another; one of the host; its own.
@@ -74,7 +74,7 @@ print(json.dumps({
 verifies("walls.unspecified", "an unspecified address leads where it is judged to lead", async (context) => {
   await requireJudged("process", context);
   const fields = { network: "true", management_port: "1", denied: "127.0.0.66/32" };
-  expect(runAltered({ rung: "process", fields }, UNSPECIFIED)).toEqual({
+  expect(runAltered({ level: "process", fields }, UNSPECIFIED)).toEqual({
     plain: "127.0.0.1",
     "plain IPv6": "::1",
     "plain mapped": "::ffff:127.0.0.1",

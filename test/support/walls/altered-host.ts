@@ -12,7 +12,7 @@ const PROGRAM = path.join(REPOSITORY, "test/support/walls/altered-host.py");
 
 /** What of the host is otherwise than it is. */
 export type Altered = {
-  readonly rung: WallLevel;
+  readonly level: WallLevel;
   /** The version of the kernel's Landlock. */
   readonly landlock?: number;
   /** There is an NVIDIA GPU. */
@@ -24,10 +24,10 @@ export type Altered = {
 const JUDGED = { network: "true", management_port: "1" } as const;
 
 /** The arguments of a Python that runs a program behind walls on such a host. */
-export function alteredHost({ rung, landlock, nvidia, fields = JUDGED }: Altered, folder: string): string[] {
+export function alteredHost({ level, landlock, nvidia, fields = JUDGED }: Altered, folder: string): string[] {
   const changes = {
-    rung,
-    ...(rung === "uid" && { user: String(FIRST_USER) }),
+    rung: level,
+    ...(level === "uid" && { user: String(FIRST_USER) }),
     ...(landlock !== undefined && { landlock }),
     ...(nvidia && { nvidia }),
     ...fields,

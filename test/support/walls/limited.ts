@@ -38,5 +38,5 @@ export function groupsOf(dataDir: string): string[] {
     .map(({ root, entry }) => path.join(root, entry.name));
 }
 
-/** The rungs at which an app cannot write the files of control groups. */
-export const CLOSED_RUNGS: readonly WallLevel[] = WALL_LEVELS.filter((level) => level !== "process");
+/** The levels at which an app cannot write the files of control groups. */
+export const CLOSED_LEVELS: readonly WallLevel[] = WALL_LEVELS.filter((level) => level !== "process");

@@ -20,32 +20,32 @@ export async function offered(): Promise<Offer> {
   return await asked;
 }
 
-/** Skips the test, and says why, where the host does not give a rung. */
-export async function requireOffered(rung: WallLevel, context: TestContext): Promise<void> {
-  const reason = (await offered())[rung];
+/** Skips the test, and says why, where the host does not give a level. */
+export async function requireOffered(level: WallLevel, context: TestContext): Promise<void> {
+  const reason = (await offered())[level];
   if (reason === null) return;
-  process.stderr.write(`\nNOT TESTED: this host gives no rung ${rung}: ${reason}\n`);
-  context.skip(`this host gives no rung ${rung}: ${reason}`);
+  process.stderr.write(`\nNOT TESTED: this host gives no level ${level}: ${reason}\n`);
+  context.skip(`this host gives no level ${level}: ${reason}`);
 }
 
 /**
- * Settings of a service whose host gives that rung and none above it: a service uses the highest there is. Its Python
- * is a script that answers for the host when it is asked for rungs, and otherwise becomes the real one, `command`.
+ * Settings of a service whose host gives that level and none above it: a service uses the highest there is. Its Python
+ * is a script that answers for the host when it is asked for levels, and otherwise becomes the real one, `command`.
  * Connections are judged only with `isJudged`, or on the highest.
  */
 export async function onlyUpTo(
-  rung: WallLevel,
+  level: WallLevel,
   command = "python3",
   isJudged = false,
 ): Promise<{ isolation: WallLevel; python: string }> {
   const found = await findInterpreter(command);
-  if (rung === WALL_LEVELS.at(-1)) return { isolation: rung, python: found.path };
+  if (level === WALL_LEVELS.at(-1)) return { isolation: level, python: found.path };
   // It may be a virtual environment, which has no library of its own.
   const real = realpathSync(found.path);
   const folder = mkdtempSync(path.join(tmpdir(), "millrace-weaker-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const python = path.join(folder, "bin", "python3");
-  const isGiven = (each: WallLevel): boolean => WALL_LEVELS.indexOf(each) <= WALL_LEVELS.indexOf(rung);
+  const isGiven = (each: WallLevel): boolean => WALL_LEVELS.indexOf(each) <= WALL_LEVELS.indexOf(level);
   const offer = Object.fromEntries(
     WALL_LEVELS.map((each) => [each, isGiven(each) ? null : "not in this test"]),
   );
@@ -67,7 +67,7 @@ export async function onlyUpTo(
   const prefix = path.dirname(path.dirname(real));
   for (const [name, target] of Object.entries({ lib: "lib", libexec: "bin" }))
     symlinkSync(path.join(prefix, target), path.join(folder, name));
-  return { isolation: rung, python };
+  return { isolation: level, python };
 }
 
 /** A Python whose host gives what it is told, and no more. */
@@ -92,12 +92,12 @@ export function outerKeeperOf(pid: number, service: number): number {
   return parent === service ? pid : outerKeeperOf(parent, service);
 }
 
-/** Skips the test, and says why, where connections behind a rung cannot be judged. */
-export async function requireJudged(rung: WallLevel, context: TestContext): Promise<void> {
-  await requireOffered(rung, context);
+/** Skips the test, and says why, where connections behind a level cannot be judged. */
+export async function requireJudged(level: WallLevel, context: TestContext): Promise<void> {
+  await requireOffered(level, context);
   const { path: python } = await findInterpreter("python3");
-  const reason = await probeNetwork(python, rung, "/nonexistent", FIRST_USER);
+  const reason = await probeNetwork(python, level, "/nonexistent", FIRST_USER);
   if (reason === null) return;
-  process.stderr.write(`\nNOT TESTED: on ${rung} connections cannot be judged: ${reason}\n`);
-  context.skip(`on ${rung} connections cannot be judged: ${reason}`);
+  process.stderr.write(`\nNOT TESTED: on ${level} connections cannot be judged: ${reason}\n`);
+  context.skip(`on ${level} connections cannot be judged: ${reason}`);
 }

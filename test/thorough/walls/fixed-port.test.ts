@@ -7,7 +7,7 @@ import { freePort } from "../../support/free-port.ts";
 import { stubborn } from "../../support/servers/fixed-port.ts";
 import { type TestApp, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
-import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
+import { TRIED_LEVELS } from "../../support/walls/tried-levels.ts";
 import { onlyUpTo, requireJudged } from "../../support/walls/walled.ts";
 import { zipOf } from "../../support/zip.ts";
 import { verifies } from "../../verifies.ts";
@@ -30,14 +30,14 @@ async function isTaken(port: number): Promise<boolean> {
   });
 }
 
-for (const rung of TRIED_RUNGS) {
+for (const level of TRIED_LEVELS) {
   verifies(
     "servers.port-in-code.replicas",
-    `on ${rung} three replicas of a server with its port in the code answer, and so does the next version beside them`,
+    `on ${level} three replicas of a server with its port in the code answer, and so does the next version beside them`,
     async (context) => {
-      await requireJudged(rung, context);
+      await requireJudged(level, context);
       const port = await freePort();
-      const site = await testService({ web: stubborn(port, 1) }, await onlyUpTo(rung, "python3", true));
+      const site = await testService({ web: stubborn(port, 1) }, await onlyUpTo(level, "python3", true));
       const get = async (path: string) =>
         (await site.call("web", "", { method: "GET", functionName: path })).json as Record<string, unknown>;
       await until("three are ready", () => site.ready("web") === 3);
@@ -71,12 +71,12 @@ verifies(
   "servers.second-port",
   "a second port in the code means one replica, also across deploys, and a start that fails for it says so",
   async (context) => {
-    const rung = TRIED_RUNGS.at(-1) ?? "process";
-    await requireJudged(rung, context);
+    const level = TRIED_LEVELS.at(-1) ?? "process";
+    await requireJudged(level, context);
     const [port, second] = [await freePort(), await freePort()];
     const site = await testService(
       { web: stubborn(port, 1, { second }) },
-      await onlyUpTo(rung, "python3", true),
+      await onlyUpTo(level, "python3", true),
     );
     const { baseUrl, owner } = site.service;
     const client = new DeployClient({ baseUrl, projectId: owner.projectId, token: owner.token }, "web");
@@ -113,11 +113,11 @@ verifies(
   "servers.second-port",
   "a deploy and a rollback end the server that has the port, and try again",
   async (context) => {
-    const rung = TRIED_RUNGS.at(-1) ?? "process";
-    await requireJudged(rung, context);
+    const level = TRIED_LEVELS.at(-1) ?? "process";
+    await requireJudged(level, context);
     const [port, second] = [await freePort(), await freePort()];
     const alone = (version: number): TestApp => stubborn(port, version, { second, replicas: 1 });
-    const site = await testService({ web: alone(1) }, await onlyUpTo(rung, "python3", true));
+    const site = await testService({ web: alone(1) }, await onlyUpTo(level, "python3", true));
     const first = site.apps.get("web");
     const { baseUrl, owner } = site.service;
     const { projectId, token } = owner;

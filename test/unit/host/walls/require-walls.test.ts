@@ -11,7 +11,7 @@ const NONE: Offer = {
   uid: "no root",
 };
 
-test("the highest rung is the last that the host gives", () => {
+test("the highest level is the last that the host gives", () => {
   expect(highestLevel(ALL)).toBe("uid");
   expect(highestLevel({ ...ALL, uid: "no" })).toBe("userns");
   expect(highestLevel({ ...ALL, uid: "no", userns: "no" })).toBe("landlock");
@@ -24,11 +24,11 @@ verifies(
   "settings.isolation.effect",
   "whatever a host lacks is told with what to do, and with what it gives instead",
   () => {
-    for (const rung of WALL_LEVELS) {
-      expect(complaintAbout(rung, ALL)).toBeNull();
-      const complaint = complaintAbout(rung, NONE);
-      expect(complaint).toContain(`MILLRACE_ISOLATION=${rung}`);
-      expect(complaint).toContain(NONE[rung]);
+    for (const level of WALL_LEVELS) {
+      expect(complaintAbout(level, ALL)).toBeNull();
+      const complaint = complaintAbout(level, NONE);
+      expect(complaint).toContain(`MILLRACE_ISOLATION=${level}`);
+      expect(complaint).toContain(NONE[level]);
       expect(complaint).not.toContain("or set it to");
     }
   },
@@ -46,8 +46,8 @@ verifies(
       level: null,
       lack: expect.stringMatching(/^this host gives none: .*ENOENT.*seccomp/),
     });
-    for (const rung of ["process", "uid"] as const)
-      await expect(required(rung)).rejects.toThrow(/cannot give that/);
+    for (const level of ["process", "uid"] as const)
+      await expect(required(level)).rejects.toThrow(/cannot give that/);
   },
 );
 

@@ -5,7 +5,7 @@ const isWhole = process.env["MILLRACE_WALLS_WHOLE"] === "true";
 const isRoot = process.getuid?.() === 0;
 
 /** All with `npm run test:walls`; else the one that a service has where the host gives all. */
-export const TRIED_RUNGS: readonly WallLevel[] = isWhole ? WALL_LEVELS : [isRoot ? "uid" : "userns"];
+export const TRIED_LEVELS: readonly WallLevel[] = isWhole ? WALL_LEVELS : [isRoot ? "uid" : "userns"];
 
 /** Where the attacks are tried, which take longest. `doctor --escape` tries them on the strongest that there is. */
 export const ATTACKED_LEVELS: readonly (WallLevel | "none")[] = isWhole
