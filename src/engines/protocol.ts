@@ -126,27 +126,20 @@ const name = z.string().min(1).max(nameChars);
 const note = z.string().max(noteChars).nullable();
 
 /** Derived from the app's own code; an invalid schema counts as empty. */
-const jsonSchema = z.record(z.string(), z.unknown()).catch({});
+const schema = z.record(z.string(), z.unknown()).catch({});
+const kind = z.enum(["named", "rest"]);
+const parameter = z.object({ name, kind, required: z.boolean(), annotation: note, default: note, schema });
 
 const functionSignature = z
   .object({
     name,
-    parameters: z.array(
-      z.object({
-        name,
-        kind: z.enum(["named", "rest"]),
-        required: z.boolean(),
-        annotation: note,
-        default: note,
-        schema: jsonSchema,
-      }),
-    ),
+    parameters: z.array(parameter),
     is_async: z.boolean(),
     is_generator: z.boolean(),
     wants_run_id: z.boolean(),
     doc: note,
     streams: z.boolean().optional(),
-    returns: jsonSchema,
+    returns: schema,
   })
   .refine((signature) => schemaValues(signature) <= MAX_SCHEMA_VALUES, {
     message: `schemas of more than ${MAX_SCHEMA_VALUES} values`,

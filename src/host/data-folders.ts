@@ -19,12 +19,8 @@ export function artifactFolder(id: string, dataDir: string): string {
   return path.resolve(dataDir, id);
 }
 
-/** The folders of a version, as ids or as paths. */
-type Artifacts = {
-  readonly bundle: string;
-  /** Null if it has no packages. */
-  readonly environment: string | null;
-};
+/** The folders of a version, as ids or as paths; the environment is null if it has no packages. */
+type Artifacts = { readonly bundle: string; readonly environment: string | null };
 
 /** The folders of a version on this machine. */
 export function artifactFolders({ bundle, environment }: Artifacts, dataDir: string): Artifacts {

@@ -29,7 +29,7 @@ const REMOVAL_LONGEST_WAIT_MS = 15_000;
 /** Then its agent ends by itself, and its place with it. */
 const MAX_REMOVALS = 10;
 
-export type SeatPast = {
+type SeatPast = {
   /** Marks what runs in it, for the service that may take it over; null where none may. */
   readonly mark: Buffer | null;
   readonly claimed: ClaimedSeat | null;

@@ -206,13 +206,6 @@ function optionsOf(
   return options;
 }
 
-/** A container's variables, as the tool gets them. */
-type PassedVariables = {
-  readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-  readonly withheld: readonly string[];
-};
-
 /** Names that the tool, its loader or its libraries use. */
 const ITS_OWN = new RegExp(
   [
@@ -232,11 +225,9 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /**
  * Writes variables to a file for the tool: every user of the machine could see a command line. The file cannot hold
  * multi-line and very long values: these go through the tool's environment, unless the tool itself uses their name.
+ * Returns the tool's arguments and environment, and the names of withheld variables.
  */
-export async function writeVariables(
-  file: string,
-  variables: Readonly<Record<string, string>>,
-): Promise<PassedVariables> {
+export async function writeVariables(file: string, variables: Readonly<Record<string, string>>) {
   const lines: string[] = [];
   const args = ["--env-file", file];
   const env: Record<string, string> = {};

@@ -21,17 +21,13 @@ export type FoundHierarchy = {
  */
 export async function findHierarchy(dataDir: string, mayMove = true): Promise<FoundHierarchy> {
   const name = groupName(dataDir);
-  const own = findOwnCgroups(
-    readFileSync("/proc/self/cgroup", "latin1"),
-    readFileSync("/proc/self/mountinfo", "latin1"),
-  );
+  const read = (file: string): string => readFileSync(`/proc/self/${file}`, "latin1");
+  const own = findOwnCgroups(read("cgroup"), read("mountinfo"));
   if (mayMove) await clearNoted(dataDir, name);
   const lacking = new Map<Controller, string>();
   const found = (await tryV2(own, name, mayMove, lacking)) ?? (await tryV1(own, name, mayMove, lacking));
-  if (found && mayMove)
-    writeFileSync(path.join(dataDir, NOTE), JSON.stringify([...new Set(found.roots.values())]), {
-      mode: 0o600,
-    });
+  const roots = JSON.stringify([...new Set(found?.roots.values())]);
+  if (found && mayMove) writeFileSync(path.join(dataDir, NOTE), roots, { mode: 0o600 });
   return { hierarchy: found, lacking };
 }
 

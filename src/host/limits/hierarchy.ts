@@ -158,12 +158,9 @@ export function findOwnCgroups(cgroup: string, mountinfo: string): OwnCgroups {
       v2 = folderIn(mounts.v2, own);
       continue;
     }
-    for (const controller of CONTROLLERS) {
-      if (!names.split(",").includes(controller)) continue;
-      const found = folderIn(
-        mounts.v1.filter(({ options }) => options.includes(controller)),
-        own,
-      );
+    for (const controller of CONTROLLERS.filter((each) => names.split(",").includes(each))) {
+      const showing = mounts.v1.filter(({ options }) => options.includes(controller));
+      const found = folderIn(showing, own);
       if (found !== null) v1.set(controller, found);
     }
   }
