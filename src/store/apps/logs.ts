@@ -33,10 +33,7 @@ const SOURCES = {
     lineNumber: (line: LogLine) => line.lineNumber,
     stream: (line: LogLine) => LOG_STREAMS.indexOf(line.stream),
   },
-  texts: {
-    replicaId: (line: LogLine) => line.replicaId,
-    text: (line: LogLine) => line.text,
-  },
+  texts: { replicaId: (line: LogLine) => line.replicaId, text: (line: LogLine) => line.text },
   uuids: { id: (line: LogLine) => line.id },
   blobs: { runId: ({ runId }: LogLine) => (runId === null ? null : uuidBytes(runId)) },
 };

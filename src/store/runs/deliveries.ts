@@ -30,15 +30,9 @@ const SOURCES = {
     createdAt: (delivery) => delivery.createdAt,
     updatedAt: (delivery) => delivery.createdAt,
   },
-  texts: {
-    url: (delivery) => delivery.url,
-    contentType: (delivery) => delivery.contentType,
-  },
+  texts: { url: (delivery) => delivery.url, contentType: (delivery) => delivery.contentType },
   uuids: { id: (delivery) => delivery.id },
-  blobs: {
-    sealedSecret: (delivery) => delivery.sealedSecret,
-    body: (delivery) => delivery.body,
-  },
+  blobs: { sealedSecret: (delivery) => delivery.sealedSecret, body: (delivery) => delivery.body },
 } as const satisfies ColumnSources<NewDelivery>;
 
 /** In the body column if the body is in a blob: marks that there is one. */

@@ -83,10 +83,7 @@ type RunWithPayload = { readonly run: Run; readonly payload: Payload };
 export type PackedPayloads = { readonly rows: ColumnBatch; readonly blobs: ColumnBatch | null };
 
 const SOURCES = {
-  numbers: {
-    appNumber: ({ run }) => run.appNumber,
-    isBare: ({ payload }) => (payload.isBare ? 1 : 0),
-  },
+  numbers: { appNumber: ({ run }) => run.appNumber, isBare: ({ payload }) => (payload.isBare ? 1 : 0) },
   texts: { contentType: ({ payload }) => payload.contentType },
   uuids: { id: ({ run }) => run.id },
   blobs: {

@@ -95,10 +95,7 @@ const SOURCES = {
     errorMessage: (run) => run.errorMessage,
     errorTraceback: (run) => run.errorTraceback,
   },
-  uuids: {
-    id: (run) => run.id,
-    versionId: (run) => run.versionId,
-  },
+  uuids: { id: (run) => run.id, versionId: (run) => run.versionId },
 } as const satisfies ColumnSources<Run>;
 
 // Compiles only while every column has a source.
