@@ -1,7 +1,23 @@
-import type { Kysely, RawBuilder, sql } from "kysely";
+import type { Kysely, RawBuilder, Selectable, sql } from "kysely";
+import type { MemberRole, Role } from "../model/roles.ts";
+import type { INITIAL_TABLES } from "./schema/0001-initial.ts";
+import type { TypesOf } from "./schema/tables.ts";
 import { buffersOf, type ColumnBatch } from "./column-batch.ts";
-import type { Schema } from "./schema/schema.ts";
 import type { DatabaseFile } from "./upkeep/storage-fault.ts";
+
+/**
+ * The tables as the queries see them: those that the migrations declare, and of some texts which they can be. Kysely's
+ * CamelCasePlugin converts the names.
+ */
+export type Schema = TypesOf<typeof INITIAL_TABLES> & {
+  serviceAccounts: { role: Role };
+  invitations: { role: MemberRole };
+  memberships: { role: MemberRole };
+  sessions: { kind: "browser" | "device" };
+};
+
+/** A row of a table. */
+export type Row<Table extends keyof Schema> = Readonly<Selectable<Schema[Table]>>;
 
 /** The database as operations use it: the same for SQLite and Postgres. */
 export type Session = {

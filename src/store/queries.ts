@@ -1,8 +1,7 @@
 import type { ExpressionBuilder, FilterObject, RawBuilder } from "kysely";
-import type { Schema } from "./schema/schema.ts";
+import type { Schema, Session } from "./operation.ts";
 import { uuidBytes } from "../kit/ids.ts";
 import type { RunKey } from "../model/run.ts";
-import type { Session } from "./operation.ts";
 
 // What statements of several tables have in common.
 

@@ -1,7 +1,6 @@
 import { isNoted, noteChange } from "../nodes/changes.ts";
-import { read, write } from "../operation.ts";
+import { read, type Row, write } from "../operation.ts";
 import { all, isDone } from "../queries.ts";
-import type { Row } from "../schema/schema.ts";
 import { voidInvitations } from "./invitations.ts";
 
 export type ServiceAccount = Row<"serviceAccounts">;

@@ -1,8 +1,7 @@
 import type { MemberRole } from "../../model/roles.ts";
 import { noteChange } from "../nodes/changes.ts";
-import { read, type Session, write } from "../operation.ts";
+import { read, type Row, type Session, write } from "../operation.ts";
 import { all, firstOf, isDone } from "../queries.ts";
-import type { Row } from "../schema/schema.ts";
 import { isTaken, type Person, prove } from "./people.ts";
 
 /** Lets the holder of its secret become a member of one project, once. Of the secret, a hash is stored. */

@@ -1,7 +1,6 @@
 import { isNoted, noteChange } from "../nodes/changes.ts";
-import { read, type Session, write } from "../operation.ts";
+import { read, type Row, type Session, write } from "../operation.ts";
 import { all, doNothing, firstOf, isDone } from "../queries.ts";
-import type { Row } from "../schema/schema.ts";
 
 /** A person who signs in. Of the password, only a derived key is stored. */
 export type Person = Row<"people">;

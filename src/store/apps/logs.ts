@@ -1,9 +1,8 @@
 import { all, firstOf } from "../queries.ts";
-import type { Row } from "../schema/schema.ts";
+import { heavyRead, packedWrite, read, type Row, type Session, write } from "../operation.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { FIRST_TAG, LOG_STREAMS, logIdAt, type LogLine, type LogStream } from "../../model/log-line.ts";
 import { packColumns } from "../column-batch.ts";
-import { heavyRead, packedWrite, read, type Session, write } from "../operation.ts";
 
 /** A part of an app's log, to be searched in one direction. */
 export type LogScan = {

@@ -3,7 +3,7 @@ import { AppError } from "../../model/errors.ts";
 import type { AppPlace } from "../../model/node.ts";
 import { noteChange } from "./changes.ts";
 import { unfinishedApps } from "../apps/builds.ts";
-import { isAlive, isDead, isStaying, type Judgement } from "./nodes.ts";
+import { isAlive, isDead, type Judgement } from "./nodes.ts";
 import { read, type Session, write } from "../operation.ts";
 
 /** An app that a node owns, and the fence of its ownership. */
@@ -97,7 +97,7 @@ export const appOwners = {
       .updateTable("apps")
       .set((eb) => ({ owner: to, fence: eb("fence", "+", 1) }))
       .where(all({ number: appNumber, owner: from, fence }))
-      .$if(to !== null, (query) => query.where((eb) => isStaying(session, eb.val(to))))
+      .$if(to !== null, (query) => query.where((eb) => isAlive(session, eb.val(to), true)))
       .returning("fence")
       .executeTakeFirst();
     if (!row) return null;

@@ -1,6 +1,6 @@
 import { type Client, Pool, type PoolClient, types } from "pg";
 import type { Kysely } from "kysely";
-import type { Schema } from "../schema/schema.ts";
+import type { Schema } from "../operation.ts";
 import { createKysely, drop, StatementNames } from "./dialect.ts";
 import { clientClass } from "./hosts.ts";
 

@@ -3,7 +3,7 @@ import type pg from "pg";
 import { DatabaseError } from "pg";
 import { CamelCasePlugin, Kysely, PostgresAdapter, PostgresDialect } from "kysely";
 import type { PostgresPool, PostgresPoolClient } from "kysely";
-import type { Schema } from "../schema/schema.ts";
+import type { Schema } from "../operation.ts";
 import { afterRunning } from "../../kit/clock.ts";
 import { beforeConnecting, isConnectionLost, isReadOnly, isSilence, ofQuery } from "./errors.ts";
 

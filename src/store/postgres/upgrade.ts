@@ -2,7 +2,7 @@ import { type Kysely, sql } from "kysely";
 import { pause, systemClock } from "../../kit/clock.ts";
 import { migrate, type Migrations } from "../schema/migrate.ts";
 import { POSTGRES_DIALECT } from "../schema/tables.ts";
-import type { Schema } from "../schema/schema.ts";
+import type { Schema } from "../operation.ts";
 import { Connections, type PoolLimits, targetOf } from "./connections.ts";
 
 /** Why a migration waits: another service is migrating, or a table is in use. */

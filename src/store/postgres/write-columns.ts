@@ -1,7 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { type BlobColumns, type ColumnBatch, columnNames } from "../column-batch.ts";
-import type { ColumnInsert, Session, Written } from "../operation.ts";
-import type { Schema } from "../schema/schema.ts";
+import type { ColumnInsert, Schema, Session, Written } from "../operation.ts";
 
 /** A column batch in the form of a table that a statement can read. */
 type ColumnTable = {

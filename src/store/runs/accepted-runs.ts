@@ -1,11 +1,10 @@
 import { all } from "../queries.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
-import { type ColumnInsert, read, type Session, write } from "../operation.ts";
+import { type ColumnInsert, read, type Row, type Session, write } from "../operation.ts";
 import { endRun, type Payload, type Run, type RunFate, type RunKey } from "../../model/run.ts";
 import { type ColumnBatch, packColumns } from "../column-batch.ts";
 import { type PackedPayloads, packPayloads, payloadRows } from "./payloads.ts";
 import { packRuns, recordSources } from "./run-columns.ts";
-import type { Row } from "../schema/schema.ts";
 
 /** The run that has an idempotency key. */
 type KeyedRun = { readonly runId: string; readonly fingerprint: Uint8Array };

@@ -1,11 +1,10 @@
-import type { Row, Schema } from "../schema/schema.ts";
+import { read, type Row, type Schema, type Session, write } from "../operation.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { Delivery, DeliveryAttempt, NewDelivery } from "../../model/delivery.ts";
 import { DELIVERY_STATES, type DeliveryState } from "../../model/delivery.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 import { blobOf } from "./payloads.ts";
 import { all, appsOf, chunks } from "../queries.ts";
-import { read, type Session, write } from "../operation.ts";
 import { webhookStateCode } from "./run-columns.ts";
 import type { ExpressionBuilder } from "kysely";
 import { isAlive } from "../nodes/nodes.ts";

@@ -1,8 +1,7 @@
-import type { Row } from "../schema/schema.ts";
+import { type ColumnInsert, read, type Row, type Session, write } from "../operation.ts";
 import { all, doNothing, type StoredKey, storedKey } from "../queries.ts";
 import type { Payload, PayloadBlob, Run, RunKey } from "../../model/run.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
-import { type ColumnInsert, read, type Session, write } from "../operation.ts";
 
 /** A run, and a blob that holds something of it. */
 export type RunBlob = RunKey & { readonly hash: string };

@@ -1,8 +1,15 @@
-import type { Row } from "../schema/schema.ts";
+import type { Row, Session } from "../operation.ts";
 import type { RawBuilder } from "kysely";
-import { type Run, RUN_MOVES, RUN_STATES, type RunMove, type RunState } from "../../model/run.ts";
-import { UNFINISHED, WEBHOOK_STATES, type WebhookState } from "../../model/run.ts";
-import type { Session } from "../operation.ts";
+import {
+  type Run,
+  RUN_MOVES,
+  RUN_STATES,
+  type RunMove,
+  type RunState,
+  UNFINISHED,
+  WEBHOOK_STATES,
+  type WebhookState,
+} from "../../model/run.ts";
 import { uuidText } from "../../kit/ids.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 

@@ -1,11 +1,17 @@
 import { isFinal, type Run, type RunState } from "../../model/run.ts";
-import type { Session } from "../operation.ts";
-import { isInState, isUnfinished, listedColumns, type ListedRow } from "./run-columns.ts";
-import { listedText, runFromRow, STATE_CODES } from "./run-columns.ts";
+import type { Schema, Session } from "../operation.ts";
+import {
+  isInState,
+  isUnfinished,
+  listedColumns,
+  type ListedRow,
+  listedText,
+  runFromRow,
+  STATE_CODES,
+} from "./run-columns.ts";
 import { LAST_ID } from "../queries.ts";
 import type { SelectQueryBuilder } from "kysely";
 import { firstIdAt, uuidBytes, uuidText } from "../../kit/ids.ts";
-import type { Schema } from "../schema/schema.ts";
 
 type Newest = {
   readonly projectId: string;

@@ -3,7 +3,7 @@ import { type Migration, Migrator } from "kysely/migration";
 import { INITIAL_TABLES, initial } from "./0001-initial.ts";
 import type { DatabaseReport } from "../upkeep/report.ts";
 import { type Dialect, objectsOf } from "./tables.ts";
-import type { Schema } from "./schema.ts";
+import type { Schema } from "../operation.ts";
 import { FIRST_MIGRATION, UnreleasedFormat, isUnreleased } from "./unreleased.ts";
 
 /** Migrations by name, in order. */

@@ -2,12 +2,20 @@ import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { CamelCasePlugin, Kysely, sql, SqliteDialect, type SqliteStatement } from "kysely";
 import { threadsMs } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
-import type { Schema } from "../schema/schema.ts";
+import type { Schema, Session } from "../operation.ts";
 import { migrate, type Migrations } from "../schema/migrate.ts";
 import { SQLITE_DIALECT } from "../schema/tables.ts";
-import type { Session } from "../operation.ts";
-import { findDamage, freeBytes, giveBack, identify, isSame } from "./connection.ts";
-import { openForReading, openForWriting, openToLook, writeLog } from "./connection.ts";
+import {
+  findDamage,
+  freeBytes,
+  giveBack,
+  identify,
+  isSame,
+  openForReading,
+  openForWriting,
+  openToLook,
+  writeLog,
+} from "./connection.ts";
 import type { ThreadMode } from "./messages.ts";
 import { columnWriter, USAGE_SLOT } from "./write-columns.ts";
 

@@ -1,7 +1,6 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { type Kysely, type RawBuilder, sql } from "kysely";
-import type { ColumnChange, ColumnInsert, Session, Written } from "../operation.ts";
-import type { Schema } from "../schema/schema.ts";
+import type { ColumnChange, ColumnInsert, Schema, Session, Written } from "../operation.ts";
 import { type BatchColumn, batchColumns, bytesIn } from "../column-batch.ts";
 
 /** The one row of `usage`. */
