@@ -1,4 +1,6 @@
-/** Members deeper than this share one line: with a line for each, indentation would grow with the square of the depth. */
+/**
+ * Members deeper than this share one line: with a line for each, indentation would grow with the square of the depth.
+ */
 const MAX_INDENTED_DEPTH = 20;
 const STEP = "  ";
 const [QUOTE, BACKSLASH] = [0x22, 0x5c];
@@ -6,8 +8,8 @@ const SPACE_CODES: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d]);
 const SIGN_CODES: ReadonlySet<number> = new Set(Array.from("{}[],:", (sign) => sign.charCodeAt(0)));
 
 /**
- * JSON text with each member on its own line, down to a fixed depth; throws a SyntaxError if the text is not JSON.
- * Numbers keep their digits. Time and length are linear in the text, whatever its depth.
+ * JSON text with each member on its own line, down to a fixed depth, in linear time; numbers keep their digits.
+ * Throws a SyntaxError if the text is not JSON.
  */
 export function indentedJson(text: string): string {
   const pieces: string[] = [];

@@ -2,8 +2,7 @@ export const RUN_STATES = ["queued", "running", "success", "failure", "cancelled
 export type RunState = (typeof RUN_STATES)[number];
 
 /**
- * Every legal move. No other write changes a run's state. A run is first stored as queued, as running by the service that
- * accepts and executes it, or at its end.
+ * Every legal move; no other write changes a state. A run is first stored as queued, as running by its node, or ended.
  */
 export const RUN_MOVES = {
   /** A service takes it, to execute it. */
@@ -83,10 +82,7 @@ export type Run = {
   readonly runMs: number | null;
   /** From acceptance to the end. */
   readonly responseMs: number | null;
-  /**
-   * What its server got and sent: of bodies, or of a WebSocket's frames. Null for a function, and where the server was
-   * not reached.
-   */
+  /** Bytes of bodies or WebSocket frames; null for a function, and if the server was not reached. */
   readonly requestBytes: number | null;
   readonly responseBytes: number | null;
 };
@@ -94,7 +90,7 @@ export type Run = {
 /** What a stored run is found by. */
 export type RunKey = Pick<Run, "appNumber" | "id">;
 
-/** What is fixed of a run before it is accepted. */
+/** The properties that are fixed before a run is accepted. */
 type RunOrigin = {
   readonly id: string;
   readonly target: Pick<Run, "appNumber" | "versionId">;

@@ -28,7 +28,7 @@ export const REMOVED_MEMBER = z.object({ personId: z.string() });
 /** An open invitation. */
 export const INVITATION = z.object({
   id: z.string(),
-  /** The intended recipient; anybody with the link can use it. */
+  /** The intended recipient; anyone with the link can use it. */
   email: z.string(),
   role: MEMBER_ROLE,
   /** A person or a service account. */

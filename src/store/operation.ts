@@ -5,10 +5,7 @@ import type { TypesOf } from "./schema/tables.ts";
 import { buffersOf, type ColumnBatch } from "./column-batch.ts";
 import type { DatabaseFile } from "./upkeep/storage-fault.ts";
 
-/**
- * The tables as the queries see them: those that the migrations declare, and of some texts which they can be. Kysely's
- * CamelCasePlugin converts the names.
- */
+/** The tables as queries see them: as declared, with narrower types. Kysely's CamelCasePlugin converts the names. */
 export type Schema = TypesOf<typeof INITIAL_TABLES> & {
   serviceAccounts: { role: Role };
   invitations: { role: MemberRole };
@@ -42,10 +39,7 @@ export type Session = {
   skipLocked(table: "runs" | "deliveries" | "seats"): RawBuilder<unknown>;
   /** The end of a select after which no other transaction changes the rows until this one has ended. */
   readonly shareLock: RawBuilder<unknown>;
-  /**
-   * Inserts many rows into one table; existing rows stay as they are. Returns how many were inserted, and how many bytes
-   * these have in the counted columns.
-   */
+  /** Inserts rows, and keeps existing ones. Returns how many were inserted, and their bytes in the counted columns. */
   insertColumns(table: keyof Schema, batch: ColumnBatch, counted?: readonly string[]): Promise<Written>;
   /** Inserts rows into several tables, as `insertColumns` does, and adds the new runs and bytes to `usage`. */
   insertCounted(inserts: readonly ColumnInsert[]): Promise<void>;
@@ -79,9 +73,9 @@ export type ColumnChange = {
 };
 
 /**
- * A named operation of the storage, which runs as a whole next to the database. A write is one transaction; a read is one
- * statement, and so is an insert if the database can do it in one, without a transaction. Upkeep runs in the writer's
- * thread, between two transactions. `pack` runs in the caller's thread.
+ * A named operation, which runs next to the database. A write is one transaction; a read is one statement, and so is an
+ * insert if the database can do it in one. Upkeep runs in the writer's thread, between transactions. `pack` runs in the
+ * caller's thread.
  */
 export type Operation<Input, Result, Packed> = {
   readonly mode: "read" | "write" | "insert" | "upkeep";

@@ -59,8 +59,8 @@ export async function isDone(change: Change): Promise<boolean> {
 }
 
 /**
- * The beginning of a statement that defines `found (app_number)`: the apps that have rows in a table, or such rows. It
- * goes from key to key: reading all of 100,000 queued runs took 80 to 140 ms, this less than 1.
+ * The beginning of a statement that defines `found (app_number)`: the apps that have rows, or such rows, in a table.
+ * Goes from key to key: reading all of 100,000 queued runs took 80 to 140 ms, this less than 1.
  */
 export function appsFound(
   { sql }: Pick<Session, "sql">,

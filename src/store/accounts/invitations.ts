@@ -77,8 +77,8 @@ export const invitations = {
   }),
 
   /**
-   * Stores a person and makes them a member. Stores no one if the secret is not valid (null), or if another person signs
-   * in with that address and password (`taken`): then the secret stays valid.
+   * Stores a person and makes them a member. Stores no one if the secret is not valid (null), or if another person
+   * signs in with that address and password (`taken`): then the secret stays valid.
    */
   signUp: write(async (session, { person, ...secret }: SignUp): Promise<Joined | "taken" | null> => {
     const open = await findOpen(session, secret);
@@ -135,7 +135,9 @@ async function findOpen({ db }: Pick<Session, "db">, { secretHash, now }: Secret
   return await firstOf(query);
 }
 
-/** Marks the invitation as used; null if the secret is not valid. If two people try at the same moment, one succeeds. */
+/**
+ * Marks the invitation as used; null if the secret is not valid. If two people try at the same moment, one succeeds.
+ */
 async function take(session: Session, secret: Secret): Promise<Offer | null> {
   const open = await findOpen(session, secret);
   if (!open) return null;

@@ -71,7 +71,7 @@ export const people = {
     return person ? await changeSignIn(session, change, person.email) : "stale";
   }),
 
-  /** Gives a person another address, which is not proven yet. */
+  /** Changes a person's address; the new one is not proven yet. */
   setEmail: write(
     async (session, { email, ...change }: Change & Pick<Person, "email">): Promise<PersonChange> =>
       await changeSignIn(session, change, email, { email, provenAt: null }),

@@ -19,7 +19,7 @@ export type LogScan = {
   readonly search?: string;
   /** How many lines at most are given. */
   readonly limit: number;
-  /** How many lines at most are looked at. */
+  /** How many lines to read at most. */
   readonly scanLimit: number;
 };
 
@@ -116,7 +116,7 @@ export const logs = {
   }),
 };
 
-/** Whether lines are looked at one by one, for something that no key finds. */
+/** Whether lines have to be read one by one, because no index covers the query. */
 export function isSearch({ replicaId, stream, search }: Omit<LogScan, "limit" | "scanLimit">): boolean {
   return search !== undefined || stream !== undefined || replicaId !== undefined;
 }

@@ -4,15 +4,18 @@ import { ANSWER_MS, type PoolLimits } from "./connections.ts";
 const TIMES = { waitMs: 2_500, statementMs: 2_400, answerMs: ANSWER_MS } as const;
 
 /**
- * The limits of each kind. A table that is locked against reading (`VACUUM FULL`, `ALTER TABLE`) blocks all its readers:
- * readers of runs must not block the check of tokens.
+ * The limits of each kind. A table that is locked against reading (`VACUUM FULL`, `ALTER TABLE`) blocks all its
+ * readers, but not those of other kinds.
  */
 export const READ_LIMITS = {
-  /** Runs, and what is stored of them. */
+  /** Runs and their contents. */
   runs: { max: 2, ...TIMES },
   /** Logs of apps and builds, and the audit log. */
   lines: { max: 1, ...TIMES },
-  /** Which node owns an app, and which app has a host. Callers need no token for these: one statement at a time, for many names. */
+  /**
+   * Which node owns an app, and which app has a host. Callers need no token for these: one statement at a time, for
+   * many names.
+   */
   places: { max: 1, ...TIMES },
   /** The service's own reads, perhaps of large tables. No caller waits for them. */
   own: { max: 2, waitMs: 5_000, statementMs: 10_000 },
@@ -55,8 +58,8 @@ export function readKind(name: string): ReadKind {
 
 /**
  * The limits of each kind. A kind that waits, for a locked table or a disk, never uses the connections of another: a
- * service that cannot renew its lease loses all its runs to another service. Writes that a caller waits for time out within
- * 5 s, including the time to get a connection unless something else limits that; other writes may take longer.
+ * service that cannot renew its lease loses all its runs. Writes with a caller time out within 5 s; others may take
+ * longer.
  */
 export const WRITE_LIMITS = {
   /** The heartbeat. If its connection is lost, it times out before the next one is due. */

@@ -4,7 +4,7 @@ import type { ColumnInsert, Schema, Session, Written } from "../operation.ts";
 
 /** A column batch in the form of a table that a statement can read. */
 type ColumnTable = {
-  /** What stands after `from`: the rows as `u`, with their `ordinal` in the batch, from 1. */
+  /** For `from`: the rows as `u`, with their `ordinal` in the batch, from 1. */
   readonly source: RawBuilder<unknown>;
   /** A column's value in such a row. */
   readonly valueOf: (name: string) => RawBuilder<unknown>;
@@ -127,7 +127,7 @@ export function columnWriter(db: Kysely<Schema>): ColumnWriter {
   };
 }
 
-/** Gives a row for each that was written, with the bytes of its counted columns. */
+/** Returns a row for each inserted one, with the bytes of its counted columns. */
 function insertSql({ table, batch, counted = [] }: ColumnInsert): RawBuilder<unknown> {
   const { source, valueOf } = columnTable(batch);
   const names = columnNames(batch);

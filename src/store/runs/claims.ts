@@ -74,8 +74,8 @@ type AsyncClaim = RunKey & {
 };
 
 /**
- * Async runs that wait or are being executed. A running run has an owner, and each claim of it has a number, the fence:
- * a write with an older fence changes nothing.
+ * Async runs that wait or are executed. A running run has an owner, and a fence, the number of its claim: writes with
+ * an older fence change nothing.
  */
 export const claims = {
   /** Claims the oldest queued runs of an app for the owner; they are running from now on. */
@@ -132,8 +132,8 @@ export const claims = {
   finish: packedWrite(packFinished, finishClaims),
 
   /**
-   * What an owner holds: runs that it claimed or accepted as its own, without file runs. Changes nothing, but is a write,
-   * so that it comes after all earlier writes: an owner that got no answer to a claim finds out what it claimed.
+   * The runs that an owner claimed or accepted as its own, without file runs. A write, so that it comes after all
+   * earlier writes: an owner that got no answer to a claim finds out what it claimed.
    */
   held: write(async (session, { appNumber, owner }: HeldQuery): Promise<HeldClaim[]> => {
     const running = session.db
@@ -161,8 +161,8 @@ export const claims = {
   }),
 
   /**
-   * Puts the runs of dead owners back into the queue and releases their deliveries; returns how many runs. Dead are those
-   * whose lease has expired, or only those the caller names, or all others if the caller is the only service.
+   * Puts the runs of dead owners back into the queue, and releases their deliveries; returns how many runs. Dead are
+   * those with an expired lease, or only `dead`, or all others if the caller is the only service.
    */
   recover: write(async (session, { owner, isAlone, dead }: RecoverQuery): Promise<number> => {
     const { sql, db, databaseNow } = session;
@@ -188,8 +188,7 @@ export const claims = {
   }),
 
   /**
-   * Makes a run async after its caller has left. Its claimer accepted it without its input, which is stored now, because
-   * the run may be executed again.
+   * Makes a run async after its caller has left. Its input is stored only now, because the run may be executed again.
    */
   setAsync: write(async (session, { fence, owner, payload, ...run }: AsyncClaim): Promise<void> => {
     const { db } = session;

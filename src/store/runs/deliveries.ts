@@ -124,8 +124,7 @@ export const deliveries = {
       .updateTable("deliveries")
       .set({ owner })
       .where("id", "in", fitting(due, query.maxBytes ?? Number.POSITIVE_INFINITY))
-      // Checked again now that the rows are locked: another owner may have claimed one while Postgres was selecting, with
-      // a lease that is newer than the snapshot of the select.
+      // Checked again now that the rows are locked: another owner may have claimed one since the snapshot of the select.
       .where(isFree)
       .returning("id")
       .execute();

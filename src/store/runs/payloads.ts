@@ -46,8 +46,8 @@ export const runBlobs = {
   }),
 
   /**
-   * Removes rows of runs that no longer name their blob, among the next `limit` after one; returns the last of these, null
-   * at the end. Otherwise, if the same bytes are sent again and again, a row would stay for each run that had them.
+   * Removes rows of runs that no longer name their blob, among the next `limit` after one; returns the last of these,
+   * null at the end. Without it, rows of runs with the same bytes would add up.
    */
   tidy: write(async (session, { after, limit }: TidyStep): Promise<RunBlobName | null> => {
     const { sql, db } = session;

@@ -25,8 +25,8 @@ type Newest = {
 type Head = { readonly number: number; readonly id: Uint8Array };
 
 /**
- * The newest runs over all apps of a project, as far as an index or the key finds them. The table is in order within
- * each app only: those apps are read that have the newest runs, and each as far as its runs can be among the newest.
+ * The newest runs over all apps of a project, as far as an index or the key finds them. Keys are ordered only within
+ * each app, so this reads the apps with the newest runs, and each only as far as necessary.
  */
 async function newestRows(session: Session, query: Newest): Promise<ListedRow[]> {
   const { sql, db } = session;
@@ -103,8 +103,8 @@ export type RunPage = { readonly runs: Run[]; readonly next: string | null };
 type Stretch = { readonly rows: readonly ListedRow[]; readonly last: Uint8Array | null };
 
 /**
- * How many runs are read, step by step, if no index covers the filter: most pages are full after the first step. All steps
- * take 20 ms; after that, the page is returned even if it is not full.
+ * How many runs to read, step by step, if no index covers the filter: most pages are full after the first step. All
+ * steps take 20 ms; then the page is returned even if it is not full.
  */
 const APP_STRETCHES = [500, 4_500, 15_000];
 /** The same for all apps of a project, whose runs have to be merged. */

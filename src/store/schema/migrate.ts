@@ -39,7 +39,9 @@ type MigrateOptions = {
   readonly migrations?: Migrations | undefined;
   /** True where the caller holds a transaction already that Kysely does not know of. */
   readonly disableTransactions?: boolean;
-  /** Whether to accept a later schema that includes this one: the services of an installation are upgraded one by one. */
+  /**
+   * Whether to accept a later schema that includes this one: the services of an installation are upgraded one by one.
+   */
   readonly mayBeAhead?: boolean;
   /** A database of an earlier release is about to be changed: the names of the migrations it lacks. */
   readonly onUpgrade?: ((names: readonly string[]) => void) | undefined;
@@ -72,8 +74,8 @@ export async function migrate(db: Kysely<Schema>, options: MigrateOptions): Prom
 }
 
 /**
- * Migrations only add, so that earlier releases go on. One that takes away what they need writes down the name of the
- * oldest migration whose release does not, under `serves_from`.
+ * Migrations only add, so that earlier releases continue. One that removes something stores, under `serves_from`, the
+ * oldest migration whose release does not need it.
  */
 async function servesRelease(db: Kysely<Schema>, last: string): Promise<boolean> {
   const row = await db.selectFrom("meta").select("value").where("key", "=", "serves_from").executeTakeFirst();

@@ -79,7 +79,7 @@ export function openForWriting(path: string): DatabaseSync {
   return database;
 }
 
-/** SQLite gives its log files the mode of the database file, so that file is made before SQLite would. */
+/** SQLite gives its log files the mode of the database file, so that file is created first. */
 function makePrivate(path: string): void {
   try {
     // Only a new file is opened here: closing one that is in use drops this process's locks on it.
@@ -98,8 +98,8 @@ export function openForReading(path: string): DatabaseSync {
 }
 
 /**
- * Opens a database that nobody else has open, as it is. Not as a file that cannot be written: after a crash there is a
- * log to be read, and closing would leave one behind.
+ * Opens a database that no other process has open. Not read-only: after a crash there is a log to be read, which
+ * closing would leave behind.
  */
 export function openToLook(path: string): DatabaseSync {
   const database = new DatabaseSync(path);
@@ -121,8 +121,7 @@ export function configure(database: DatabaseSync): void {
 }
 
 /**
- * Which files a database consists of: device and inode of the file and of its write-ahead log. SQLite keeps both for as
- * long as it has them open, and the kernel gives their numbers to no other file meanwhile.
+ * The device and inode of the database file and its log. While SQLite has them open, no other file gets these numbers.
  */
 export type FileIdentity = readonly string[];
 

@@ -10,9 +10,9 @@ import type { SqliteSession } from "./session.ts";
 const JOIN_MS = 2;
 
 /**
- * Runs waiting writes as one transaction with a savepoint for each, and returns their replies once all of it is on disk,
- * in the files at the database's path. A write that fails rolls back only itself; a storage error fails all of them, with
- * `in_doubt` if they may be on disk nevertheless. The database is then ready for the next batch.
+ * Runs waiting writes as one transaction with a savepoint for each, and returns their replies once all of it is on
+ * disk, in the files at the database's path. A failed write rolls back only itself; a storage error fails all of them,
+ * with `in_doubt` if they may be on disk nevertheless.
  */
 export async function commitTogether(
   session: SqliteSession,

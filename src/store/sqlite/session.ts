@@ -45,7 +45,7 @@ function createKysely(database: DatabaseSync, deadline: Deadline): Kysely<Schema
   });
 }
 
-/** Gives a statement of `node:sqlite` the form that Kysely's dialect knows. */
+/** Adapts a statement of `node:sqlite` to Kysely's dialect. */
 function adapt(statement: StatementSync, deadline: Deadline): SqliteStatement {
   return {
     reader: statement.columns().length > 0,
@@ -63,7 +63,7 @@ export type SqliteSession = Session & {
   readonly database: DatabaseSync;
   /** Past it no further statement is begun: each one looks at a bounded number of rows. */
   readonly deadline: Deadline;
-  /** Whether what is written is where the next service will look for it. */
+  /** Whether the open files are still those at the database's path. */
   readonly isInPlace: () => boolean;
 };
 
