@@ -1,6 +1,4 @@
-/**
- * Members deeper than this share one line: with a line for each, indentation would grow with the square of the depth.
- */
+/** Members deeper than this share one line: with a line for each, indentation would grow with the square of the depth. */
 const MAX_INDENTED_DEPTH = 20;
 const STEP = "  ";
 const [QUOTE, BACKSLASH] = [0x22, 0x5c];

@@ -33,9 +33,7 @@ const BASE32 = "abcdefghijklmnopqrstuvwxyz234567";
 /** The prefix of internationalized labels, which browsers decode or reject. */
 const PUNYCODE = "xn";
 
-/**
- * The label of an app's host: `{app}--{project}`, if too long the app's name shortened and a hash; null for no host.
- */
+/** The label of an app's host: `{app}--{project}`, if too long the app's name shortened and a hash; null for no host. */
 export function hostLabel({ projectId, appName }: HostedApp): string | null {
   if (appName === PUNYCODE || appName.startsWith(PUNYCODE + SEPARATOR)) return null;
   const label = appName + SEPARATOR + projectId;

@@ -135,9 +135,7 @@ async function findOpen({ db }: Pick<Session, "db">, { secretHash, now }: Secret
   return await firstOf(query);
 }
 
-/**
- * Marks the invitation as used; null if the secret is not valid. If two people try at the same moment, one succeeds.
- */
+/** Marks the invitation as used; null if the secret is not valid. If two people try at the same moment, one succeeds. */
 async function take(session: Session, secret: Secret): Promise<Offer | null> {
   const open = await findOpen(session, secret);
   if (!open) return null;

@@ -56,9 +56,7 @@ export const seats = {
     return (await firstOf(db.selectFrom("seats").select("id").where("id", "=", id))) === null;
   }),
 
-  /**
-   * Takes over a seat with the same workload whose service is dead; null if there is none. Only one service gets it.
-   */
+  /** Takes over a seat with the same workload whose service is dead; null if there is none. Only one service gets it. */
   claim: write(async (session, request: SeatRequest): Promise<ClaimedRow | null> => {
     const { db } = session;
     const { appNumber, versionId, workload, holder } = request;

@@ -187,9 +187,7 @@ export const claims = {
     return Number(numAffectedRows);
   }),
 
-  /**
-   * Makes a run async after its caller has left. Its input is stored only now, because the run may be executed again.
-   */
+  /** Makes a run async after its caller has left. Its input is stored only now, because the run may be executed again. */
   setAsync: write(async (session, { fence, owner, payload, ...run }: AsyncClaim): Promise<void> => {
     const { db } = session;
     const { input, inputBlob: blob } = payload;

@@ -39,9 +39,7 @@ type MigrateOptions = {
   readonly migrations?: Migrations | undefined;
   /** True where the caller holds a transaction already that Kysely does not know of. */
   readonly disableTransactions?: boolean;
-  /**
-   * Whether to accept a later schema that includes this one: the services of an installation are upgraded one by one.
-   */
+  /** Whether to accept a later schema that includes this one: the services of an installation are upgraded one by one. */
   readonly mayBeAhead?: boolean;
   /** A database of an earlier release is about to be changed: the names of the migrations it lacks. */
   readonly onUpgrade?: ((names: readonly string[]) => void) | undefined;

@@ -23,10 +23,9 @@ const DYING_MS = 2_000;
 export type DirectoryLock = { release(): void };
 
 /**
- * Locks the data directory for this process, and creates it if necessary. Throws `DirectoryInUseError` if another
- * process has the lock, and `UnreleasedFormat`, without any change, for a directory from before the first release. The
- * lock is an exclusive SQLite transaction that is never committed: the kernel releases it when the process ends, even
- * in a crash.
+ * Locks the data directory for this process, and creates it if necessary. Throws `DirectoryInUseError` if another process
+ * has the lock, and `UnreleasedFormat`, without any change, for a directory from before the first release. The lock is an
+ * exclusive SQLite transaction that is never committed: the kernel releases it when the process ends, even in a crash.
  */
 export function lockDirectory(dataDir: string): DirectoryLock {
   requireReleased(dataDir);
