@@ -27,14 +27,8 @@ export type Session = {
   readonly tellOthers: (() => void) | null;
   /** The row of `usage` that this connection adds to. */
   readonly usageSlot: RawBuilder<number>;
-  /** Unused bytes in the database's files; 0 if a server manages them. */
-  readonly freeBytes: () => number;
-  /** Returns up to that many of them to the file system. */
-  readonly giveBack: (maxBytes: number) => void;
-  /** The first fault of a table, or of the whole file; absent if a server manages the files. */
-  readonly findDamage?: (table: string | null) => string | null;
-  /** The write-ahead log; absent if a server manages it. */
-  readonly log?: WriteLog;
+  /** Absent if a server manages the database's files. */
+  readonly files?: FileUpkeep;
   /** The end of a select that locks the rows of the table and skips rows that another transaction has locked. */
   skipLocked(table: "runs" | "deliveries" | "seats"): RawBuilder<unknown>;
   /** The end of a select after which no other transaction changes the rows until this one has ended. */
@@ -47,11 +41,18 @@ export type Session = {
   updateColumns(table: keyof Schema, batch: ColumnBatch, change: ColumnChange): Promise<number[]>;
 };
 
-/** SQLite's write-ahead log. */
-export type WriteLog = {
-  readonly bytes: () => number;
-  /** Checkpoints it into the database and truncates it, except what readers still need. Does not wait for them. */
-  readonly fold: () => void;
+/** The upkeep of SQLite's files. */
+export type FileUpkeep = {
+  /** Unused bytes in the database's file. */
+  readonly freeBytes: () => number;
+  /** Returns up to that many of them to the file system. */
+  readonly giveBack: (maxBytes: number) => void;
+  /** The first fault of a table, or of the whole file. */
+  readonly findDamage: (table: string | null) => string | null;
+  /** The size of the write-ahead log. */
+  readonly logBytes: () => number;
+  /** Checkpoints the log into the database and truncates it, except what readers still need. Does not wait for them. */
+  readonly foldLog: () => void;
 };
 
 export type Written = { readonly rows: number; readonly bytes: number };

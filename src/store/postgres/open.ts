@@ -142,9 +142,6 @@ function sessionOn(db: Kysely<Schema>): Session {
     databaseNow: sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`,
     tellOthers: null,
     usageSlot: USAGE_SLOT,
-    // Postgres vacuums its files itself.
-    freeBytes: () => 0,
-    giveBack: () => {},
     shareLock: sql`for share`,
     skipLocked: (table) => sql`for update of ${sql.table(table)} skip locked`,
     ...columnWriter(db),

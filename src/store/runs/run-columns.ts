@@ -120,21 +120,13 @@ export type ListedRow = Omit<RunRow, "errorTraceback">;
 /** How much of an error's text a list shows. */
 const LISTED_MESSAGE_CHARS = 1_000;
 
-type LongColumn = "errorMessage" | "errorTraceback";
-const SHORT_COLUMNS = RUN_COLUMNS.filter(
-  (name): name is Exclude<keyof RunRow, LongColumn> => name !== "errorMessage" && name !== "errorTraceback",
-);
+const SHORT_COLUMNS = RUN_COLUMNS.filter((name) => name !== "errorMessage" && name !== "errorTraceback");
 
-/** The columns that a list shows: no traceback, and only the beginning of the message. */
-export function listedColumns({ sql }: Session) {
-  const message = sql<string | null>`substr(error_message, 1, ${sql.lit(LISTED_MESSAGE_CHARS)})`;
-  return [...SHORT_COLUMNS, message.as("errorMessage")] as const;
-}
-
-/** The same of the runs `r`, as text. */
-export function listedText({ sql }: Session): RawBuilder<unknown> {
-  const message = sql`substr(r.error_message, 1, ${sql.lit(LISTED_MESSAGE_CHARS)}) as error_message`;
-  return sql.join([...SHORT_COLUMNS.map((name) => sql.ref(`r.${name}`)), message]);
+/** The columns that a list shows of the runs under that name: no traceback, and only the beginning of the message. */
+export function listedColumns({ sql }: Session, run: string): RawBuilder<unknown> {
+  const message = sql.ref(`${run}.errorMessage`);
+  const short = SHORT_COLUMNS.map((name) => sql.ref(`${run}.${name}`));
+  return sql.join([...short, sql`substr(${message}, 1, ${sql.lit(LISTED_MESSAGE_CHARS)}) as error_message`]);
 }
 
 export function packRuns(runs: readonly Run[]): ColumnBatch {

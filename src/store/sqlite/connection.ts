@@ -1,6 +1,6 @@
 import { chmodSync, closeSync, openSync, statSync } from "node:fs";
 import { stat } from "../../kit/files.ts";
-import type { WriteLog } from "../operation.ts";
+import type { FileUpkeep } from "../operation.ts";
 import { DatabaseSync } from "node:sqlite";
 
 const INCREMENTAL = 2;
@@ -17,21 +17,22 @@ export function freeBytes(database: DatabaseSync): number {
   return value(database, "freelist_count") * value(database, "page_size");
 }
 
-/** Cuts so many of those off the file's end, at the next checkpoint. */
-export function giveBack(database: DatabaseSync, maxBytes: number): void {
-  const pages = Math.floor(maxBytes / value(database, "page_size"));
-  if (pages > 0) database.exec(`pragma incremental_vacuum(${pages})`);
-}
-
 function value(database: DatabaseSync, pragma: string): number {
   return Number(Object.values(database.prepare(`pragma ${pragma}`).get() ?? {})[0]);
 }
 
-/** The write-ahead log of the database at that path; only the writer can checkpoint it. */
-export function writeLog(database: DatabaseSync, path: string): WriteLog {
+/** The upkeep of the database at that path; only the writer can checkpoint its log. */
+export function fileUpkeep(database: DatabaseSync, path: string): FileUpkeep {
   return {
-    bytes: () => statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0,
-    fold: () => {
+    freeBytes: () => freeBytes(database),
+    giveBack: (maxBytes) => {
+      const pages = Math.floor(maxBytes / value(database, "page_size"));
+      // The file is truncated at the next checkpoint.
+      if (pages > 0) database.exec(`pragma incremental_vacuum(${pages})`);
+    },
+    findDamage: (table) => findDamage(database, table),
+    logBytes: () => statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0,
+    foldLog: () => {
       // Every write waits behind it, so it does not wait for readers.
       database.exec("pragma busy_timeout = 0");
       try {

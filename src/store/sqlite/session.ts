@@ -5,17 +5,7 @@ import { AppError } from "../../model/errors.ts";
 import type { Schema, Session } from "../operation.ts";
 import { migrate, type Migrations } from "../schema/migrate.ts";
 import { SQLITE_DIALECT } from "../schema/tables.ts";
-import {
-  findDamage,
-  freeBytes,
-  giveBack,
-  identify,
-  isSame,
-  openForReading,
-  openForWriting,
-  openToLook,
-  writeLog,
-} from "./connection.ts";
+import { fileUpkeep, identify, isSame, openForReading, openForWriting, openToLook } from "./connection.ts";
 import type { ThreadMode } from "./messages.ts";
 import { columnWriter, USAGE_SLOT } from "./write-columns.ts";
 
@@ -99,10 +89,7 @@ export async function openSession(
     databaseNow: sql<number>`cast(unixepoch('subsec') * 1000 as integer)`,
     tellOthers: null,
     usageSlot: USAGE_SLOT,
-    freeBytes: () => freeBytes(database),
-    giveBack: (maxBytes) => giveBack(database, maxBytes),
-    findDamage: (table) => findDamage(database, table),
-    log: writeLog(database, path),
+    files: fileUpkeep(database, path),
     // The writer is alone.
     skipLocked: () => sql``,
     shareLock: sql``,
