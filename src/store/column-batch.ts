@@ -18,7 +18,7 @@ export type ColumnBatch = {
 type Names = { readonly names: readonly string[] };
 
 /** Each value begins where the one before it ends; the length -1 is null. */
-export type BlobColumns = Names & { readonly lengths: Int32Array; readonly bytes: Uint8Array };
+type BlobColumns = Names & { readonly lengths: Int32Array; readonly bytes: Uint8Array };
 
 export const UUID_BYTES = 16;
 const UUID_CHARS = 36;
@@ -159,7 +159,7 @@ export function bytesIn(batch: ColumnBatch, names: readonly string[], rows: read
 }
 
 /** Where each blob begins, and finally where the last one ends. */
-function blobStarts({ lengths }: BlobColumns): Float64Array {
+export function blobStarts({ lengths }: BlobColumns): Float64Array {
   const starts = new Float64Array(lengths.length + 1);
   for (let i = 0; i < lengths.length; i++) starts[i + 1] = starts[i]! + Math.max(0, lengths[i]!);
   return starts;

@@ -1,7 +1,7 @@
 import { Breaker } from "../kit/breaker.ts";
 import { type Clock, systemClock } from "../kit/clock.ts";
 import { SpanCounts } from "../kit/histograms.ts";
-import { AppError } from "../model/errors.ts";
+import { AppError, isInDoubt, isRefusal } from "../model/errors.ts";
 import { type Calls, callsThrough, operationNamed } from "./operations.ts";
 import type { Backend, Lane } from "./operation.ts";
 import type { PostgresOpening } from "./postgres/open.ts";
@@ -125,7 +125,7 @@ export function storeOn(
 
 /** Whether it is unclear after an error if the database answers: a probe finds out. */
 function isSilence(error: unknown): boolean {
-  return error instanceof AppError && (error.code === "storage_unavailable" || error.code === "in_doubt");
+  return isRefusal(error) || isInDoubt(error);
 }
 
 function silence(lane: Lane, wasAsked: boolean): AppError {

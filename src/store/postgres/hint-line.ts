@@ -52,9 +52,14 @@ export class HintLine {
 
   /** Notifies the other services, at most once in `SEND_EVERY_MS`. */
   send(): void {
-    this.#isDue = true;
-    if (this.#sending || this.#isClosed) return;
-    this.#sendNow();
+    if (this.#isClosed) return;
+    this.#isDue = this.#sending !== null;
+    if (this.#isDue) return;
+    this.#notify();
+    this.#sending = this.#clock.after(SEND_EVERY_MS, () => {
+      this.#sending = null;
+      if (this.#isDue) this.send();
+    });
   }
 
   /** Closes the socket at once: without a network, TCP would retry a final message for a long time. */
@@ -63,15 +68,6 @@ export class HintLine {
     for (const timer of [this.#again, this.#sending]) timer?.cancel();
     if (this.#connection) this.#lose(this.#connection);
     await this.#connecting;
-  }
-
-  #sendNow(): void {
-    this.#isDue = false;
-    this.#notify();
-    this.#sending = this.#clock.after(SEND_EVERY_MS, () => {
-      this.#sending = null;
-      if (this.#isDue) this.#sendNow();
-    });
   }
 
   /** Uses the listening connection, so that its own notification comes back. */

@@ -49,9 +49,13 @@ type MigrateOptions = {
 export async function migrate(db: Kysely<Schema>, options: MigrateOptions): Promise<void> {
   const { dialect, disableTransactions = false, mayBeAhead = false, onUpgrade } = options;
   const { migrations = MIGRATIONS } = options;
+  const bound = Object.entries(migrations).map(([name, up]): [string, Migration] => [
+    name,
+    { up: async (db) => await up(db, dialect) },
+  ]);
   const migrator = new Migrator({
     db,
-    provider: { getMigrations: () => Promise.resolve(bound(migrations, dialect)) },
+    provider: { getMigrations: () => Promise.resolve(Object.fromEntries(bound)) },
     migrationTableName: "migrations",
     migrationLockTableName: "migrations_lock",
     disableTransactions,
@@ -78,15 +82,6 @@ export async function migrate(db: Kysely<Schema>, options: MigrateOptions): Prom
 async function servesRelease(db: Kysely<Schema>, last: string): Promise<boolean> {
   const row = await db.selectFrom("meta").select("value").where("key", "=", "serves_from").executeTakeFirst();
   return row === undefined || row.value <= last;
-}
-
-function bound(migrations: Migrations, dialect: Dialect): Record<string, Migration> {
-  return Object.fromEntries(
-    Object.entries(migrations).map(([name, up]) => [
-      name,
-      { up: async (db: Kysely<unknown>) => await up(db, dialect) },
-    ]),
-  );
 }
 
 /** The names of the migrations that the database has been through; none if it is new. */
