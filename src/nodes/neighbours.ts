@@ -22,9 +22,9 @@ const MAX_ADDRESSES = 5_000;
 const ADDRESS = /^(?:[\d.]+|\[[\da-f:.]+\]):\d{1,5}$/i;
 
 /**
- * Keeps a file with the addresses of the other nodes' management APIs, one in each line: the agents of apps read it
- * whenever it has changed, and connect nothing to them. An address that was seen stays there: a node that is cut off from
- * the database counts as dead, and listens all the same.
+ * Keeps a file with the addresses of the other nodes' management APIs, one in each line: the agents of apps read it when
+ * it has changed, and refuse connections to them. A known address stays: a node that is cut off from the database counts
+ * as dead, but still listens.
  */
 export class Neighbours {
   readonly #parts: NeighboursParts;

@@ -76,7 +76,10 @@ export function answering({ owners, warm, glances, holdsRun, onDropped, heartbea
     switch (path) {
       case PATHS.hello: {
         const asked = read(HELLO, value);
-        if (asked) await verifyAddress({ id: from, url: asked.url }, heartbeat);
+        if (!asked) return null;
+        await heartbeat({ id: from, url: asked.url }).catch((error: unknown) => {
+          throw new AppError("bad_request", { message: `cannot reach ${asked.url} from here` }, error);
+        });
         return null;
       }
       case PATHS.prepare: {
@@ -100,11 +103,13 @@ export function answering({ owners, warm, glances, holdsRun, onDropped, heartbea
   };
 }
 
+type TalkParts = { readonly peers: Peers; readonly clock: Clock };
+
 /** The messages of this node to others. */
 export class NodeTalk implements HandoverPeer {
-  readonly #by: { readonly peers: Peers; readonly clock: Clock };
+  readonly #by: TalkParts;
 
-  constructor(by: { readonly peers: Peers; readonly clock: Clock }) {
+  constructor(by: TalkParts) {
     this.#by = by;
   }
 
@@ -143,12 +148,6 @@ export class NodeTalk implements HandoverPeer {
   }
 }
 
-async function verifyAddress(node: Peer, heartbeat: Answering["heartbeat"]): Promise<void> {
-  await heartbeat(node).catch((error: unknown) => {
-    throw new AppError("bad_request", { message: `cannot reach ${node.url} from here` }, error);
-  });
-}
-
 function read<T>(schema: z.ZodType<T>, value: unknown): T {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
@@ -166,7 +165,7 @@ type Asking = { readonly patienceMs?: number; readonly isFresh?: boolean };
 
 /** Posts a value to another node as JSON and resolves with its answer; throws `PeerFailure`. */
 export async function ask(
-  { peers, clock }: { readonly peers: Peers; readonly clock: Clock },
+  { peers, clock }: TalkParts,
   peer: Peer,
   path: string,
   value: unknown,

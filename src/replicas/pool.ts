@@ -1,7 +1,13 @@
 import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
-import type { Exit, InitFailure } from "../engines/engine.ts";
-import { type FleetCounts, type FleetReplica, newFleetCounts, type ReplicaSource } from "./fleet-events.ts";
+import type { InitFailure } from "../engines/engine.ts";
+import {
+  type FleetCounts,
+  type FleetEvents,
+  type FleetReplica,
+  newFleetCounts,
+  type ReplicaSource,
+} from "./fleet-events.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Home } from "../engines/home.ts";
 import type { PrintedLine } from "../engines/log-lines.ts";
@@ -30,13 +36,10 @@ export type PoolParts = {
 export type PoolLogLine = PrintedLine & { readonly replicaId: string };
 
 /** What a pool reports. */
-export type PoolEvents = {
+export type PoolEvents = Pick<FleetEvents<Call, PoolReplica>, "onReplicaGone" | "onError"> & {
   onLog(line: PoolLogLine): void;
   /** The first replica has reported the functions of `main.py`. */
   onFunctions(functions: readonly FunctionSignature[]): void;
-  onReplicaGone(replicaId: string, exit: Exit): void;
-  /** An internal error while reading from a replica, which is being ended. */
-  onError(error: unknown): void;
 };
 
 /** What is not stored of a run with a waiting caller. */
