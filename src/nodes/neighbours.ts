@@ -7,7 +7,6 @@ import type { ServiceNode } from "../model/node.ts";
 export type NeighboursParts = {
   /** Where the walls of this node's apps look. */
   readonly file: string;
-  /** Every living node. */
   readonly nodes: () => readonly ServiceNode[];
   readonly ownId: string;
   /** Of this node's management API: a node that does not say has the same. */
@@ -56,7 +55,6 @@ export class Neighbours {
       .catch((error: unknown) => log.error({ err: error }, "could not tell apps' walls of another node"));
   }
 
-  /** Whether there is an address that was not known. */
   #learn(): boolean {
     const { nodes, ownId, managementPort } = this.#parts;
     const before = this.#known.size;

@@ -46,7 +46,6 @@ export class PeerListener {
   readonly #server: Server;
   readonly #log: Log;
   readonly #strangers = new UnauthenticatedConnections<string>(MAX_STRANGERS);
-  /** The node of each connection. */
   readonly #nodes = new Map<Socket, string>();
   #routes: PeerRoutes | null = null;
   #isClosing = false;
@@ -109,7 +108,6 @@ export class PeerListener {
     this.#isClosing = true;
   }
 
-  /** Ends every connection. */
   async close(): Promise<void> {
     this.#isClosing = true;
     const closed = new Promise((resolve) => this.#server.close(resolve));

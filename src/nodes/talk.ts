@@ -58,7 +58,7 @@ const GLANCED = z
 
 /** What this node does for others. */
 export type Answering = {
-  readonly owners: Pick<Owners, "adopt">;
+  readonly owners: Pick<Owners, "lookAfter">;
   /** Starts replicas of an app that is about to move here. */
   readonly warm: (appNumber: number, replicas: number) => Promise<void>;
   readonly glances: (projectId: string) => readonly Glance[];
@@ -88,7 +88,7 @@ export function answering({ owners, warm, glances, holdsRun, onDropped, heartbea
         return null;
       }
       case PATHS.adopt:
-        await owners.adopt(read(ADOPT, value).appNumber);
+        await owners.lookAfter([read(ADOPT, value).appNumber]);
         return null;
       case PATHS.glances:
         return glances(read(GLANCES, value).projectId);

@@ -11,7 +11,6 @@ const GB = 1e9;
 export type Allowance = Pick<HardwareConfig, "cpu" | "memoryGb">;
 
 type MeterEvents<R> = {
-  /** The replicas to measure. */
   ready(): readonly R[];
   /** How many calls have arrived so far. */
   arrivals(): number;
@@ -128,7 +127,6 @@ export class Window {
     this.#intervalMs = intervalMs;
   }
 
-  /** Adds a reading. */
   add(at: number, value: number): void {
     this.#points.push({ at, value });
     const begin = at - this.#intervalMs;

@@ -1,13 +1,7 @@
 import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { InitFailure } from "../engines/engine.ts";
-import {
-  type FleetCounts,
-  type FleetEvents,
-  type FleetReplica,
-  newFleetCounts,
-  type ReplicaSource,
-} from "./fleet-events.ts";
+import { type FleetCounts, type FleetEvents, type FleetReplica, newFleetCounts } from "./fleet-events.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Home } from "../engines/home.ts";
 import type { PrintedLine } from "../engines/log-lines.ts";
@@ -70,11 +64,12 @@ export class Pool {
 
   constructor(config: AppConfig, parts: PoolParts) {
     const { clock, events, counts = newFleetCounts() } = parts;
+    const { customRuntime } = config;
     this.#clock = clock;
     this.counts = counts;
     this.#events = events;
     this.fleet = new Fleet<Call, PoolReplica>(config.scaling, {
-      source: sourceOf(config, parts),
+      source: customRuntime ? serverReplicas(config, customRuntime, parts) : functionReplicas(config, parts),
       clock,
       counts,
       allowance: config.hardware,
@@ -90,7 +85,7 @@ export class Pool {
         onError: (error) => events.onError(error),
       },
     });
-    const slots = new Slots(config.scaling, this.fleet, clock, config.customRuntime === null);
+    const slots = new Slots(config.scaling, this.fleet, clock, customRuntime === null);
     this.slots = slots;
     this.fleet.scale();
   }
@@ -161,9 +156,4 @@ export class Pool {
     const [only] = line.runId === null && replica.calls.size === 1 ? replica.calls.values() : [];
     this.#events.onLog({ ...line, replicaId: replica.id, runId: line.runId ?? only?.runId ?? null });
   }
-}
-
-function sourceOf(config: AppConfig, parts: PoolParts): ReplicaSource<Call, PoolReplica> {
-  const { customRuntime } = config;
-  return customRuntime ? serverReplicas(config, customRuntime, parts) : functionReplicas(config, parts);
 }

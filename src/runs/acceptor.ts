@@ -92,7 +92,6 @@ export class Acceptor {
   readonly #parts: AcceptorParts;
   readonly #accepts: Batcher<AcceptedRun, void>;
   readonly #refusals: Batcher<AcceptedRun, Set<string>>;
-  /** Runs in doubt. */
   #doubts = 0;
   /** Whether the log has a warning about them. */
   #isTold = false;

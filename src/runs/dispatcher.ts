@@ -35,7 +35,6 @@ export type DispatcherParts = {
   readonly endOrphans: (appNumbers: readonly number[]) => Promise<void>;
 };
 
-/** One app's backlog. */
 class Backlog {
   /** Claimed and not yet ended. */
   held = 0;
@@ -152,7 +151,6 @@ export class Dispatcher {
     this.wake(appNumber);
   }
 
-  /** Gives a reserved place back. */
   giveBack(appNumber: number): void {
     const backlog = this.#backlog(appNumber);
     backlog.reserved -= 1;

@@ -76,7 +76,6 @@ export class Executor {
     return run;
   }
 
-  /** The run with that id, while it is in progress. */
   find(id: string): LiveRun | undefined {
     let run = this.#chains[chainOf(id)];
     while (run && run.request.id !== id) run = run.after;

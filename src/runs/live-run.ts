@@ -153,7 +153,6 @@ export class LiveRun implements CallReader {
     this.abandon({ kind: "cancelled" });
   }
 
-  /** Stops the run with a given outcome. */
   abandon(outcome: Outcome): void {
     this.request.target.slots.abandon(this.call, outcome);
   }
@@ -163,7 +162,6 @@ export class LiveRun implements CallReader {
     if (this.call.holder === null) this.cancel();
   }
 
-  /** Replaces the reader and the recorder. */
   handTo(reader: RunReader | null, recorder: RunRecorder): void {
     this.#reader = reader;
     this.#recorder = recorder;
@@ -185,7 +183,6 @@ export class LiveRun implements CallReader {
     else this.grant(bytes);
   }
 
-  /** Its spans so far. */
   timing(): RunTiming {
     return this.#timing(this.#parts.clock.monotonic(), null);
   }
@@ -267,7 +264,6 @@ export class LiveRun implements CallReader {
     this.#recorder.record(this, this.end);
   }
 
-  /** Its current record. */
   record(): Run {
     const end = this.end;
     const { enqueuedAt, handedAt, holder, traffic } = this.call;

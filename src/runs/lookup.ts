@@ -10,7 +10,6 @@ import type { PartReader } from "./transcript-parts.ts";
 import { STREAM_TYPE, plainChunk } from "./response.ts";
 import { plainTranscript, storedTranscript, type Transcript } from "./transcript.ts";
 
-/** A run at the time of the lookup. */
 export type KnownRun = {
   readonly run: Run;
   /** Set while the run is in progress here. */

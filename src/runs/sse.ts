@@ -35,7 +35,6 @@ export class SseBuffer {
     this.#isAuto = mode === "auto";
   }
 
-  /** Bytes that wait to be taken. */
   get bytes(): number {
     return this.#used;
   }
@@ -63,7 +62,6 @@ export class SseBuffer {
     }
   }
 
-  /** One message of a named type. */
   addEvent(name: string, data: string, event?: number): void {
     if (LINE_BREAK.test(name)) throw new Error("the name of an event is one line");
     this.#addRaw(Buffer.from(event === undefined ? `event: ${name}\n` : `event: ${name}\nid: ${event}\n`));

@@ -36,7 +36,6 @@ export class LeftBehind {
     this.#apps.set(appNumber, { quietRounds: 0 });
   }
 
-  /** One round over all deleted apps. */
   async sweep(step: Step, attempt: Attempt): Promise<void> {
     const now = this.#clock.now();
     if (now >= this.#lookAt) {
@@ -140,7 +139,6 @@ export class Sweeper {
     await this.#running;
   }
 
-  /** Removes the data of a deleted app now. */
   purge(appNumber: number): void {
     this.#leftBehind.add(appNumber);
     this.#waking.abort();

@@ -14,7 +14,6 @@ import type { Seats } from "../seats.ts";
 /** Every third heartbeat includes a health check. */
 const CHECK_ROUNDS = 3;
 const MAX_FAILED_CHECKS = 3;
-/** How often a starting server is checked. */
 const FIRST_LOOK_MS = 20;
 const LAST_LOOK_MS = 250;
 /** How long a server without calls may take to end. */
@@ -134,7 +133,6 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
     onUnsent: (call: Call): void => this.#giveBack(call),
   };
 
-  /** Tells WebSocket clients that it ends. */
   #retireCalls(): void {
     for (const { exchange } of this.calls.values()) exchange?.retire();
   }

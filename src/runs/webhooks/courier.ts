@@ -11,7 +11,6 @@ import { deliveryHeaders, openSecret, SecretUnreadable, type SigningSecrets } fr
 import type { Waiting } from "./queueing.ts";
 import { GAPS_MS, nextWaitMs } from "./schedule.ts";
 
-/** A delivery that this service has claimed. */
 export type ClaimedDelivery = Delivery & { readonly projectId: string };
 
 export type DelivererOptions = SenderOptions & {
