@@ -38,10 +38,7 @@ const MAX_STRANGERS = 256;
 const KEEP_ALIVE_MS = 5_000;
 const MAX_OWN_BYTES = 1024 * 1024;
 
-/**
- * The listener for other nodes. A client without a certificate of the installation gets no answer. Idle connections are
- * never closed: a request could be on its way.
- */
+/** The listener for other nodes. Idle connections are never closed: a request could be on its way. */
 export class PeerListener {
   readonly #server: Server;
   readonly #log: Log;

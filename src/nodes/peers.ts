@@ -131,10 +131,7 @@ export class Peers {
   }
 }
 
-/**
- * Memory for callers' bodies on their way to other nodes. Unauthenticated callers may be many: without room, a body is
- * read only when the owner asks for it.
- */
+/** Memory for callers' bodies. Without room, a body is read only when the owner asks for it. */
 export class HeldBytes {
   bytes = 0;
   readonly #maxBytes: number;
@@ -151,10 +148,7 @@ export class HeldBytes {
 /** A forwarded answer that can be ended. */
 export type Droppable = { abandon(): void };
 
-/**
- * Forwarded answers whose callers do not read. While reading is paused, a connection that the owner closes is not
- * noticed here, so the owner sends a message.
- */
+/** Answers whose callers do not read. A closed connection is not noticed then, so the owner sends a message. */
 class Dropped {
   readonly #stalled = new Map<string, Set<Droppable>>();
   readonly #dropped = new Set<string>();

@@ -18,10 +18,7 @@ type MeterEvents<R> = {
   onError(error: unknown): void;
 };
 
-/**
- * Measures the scaling metric over `evaluation_interval_seconds`, on a timer and not per call. It is stopped for the
- * metric concurrency, which is always known.
- */
+/** Measures the scaling metric on a timer, not per call; stopped for concurrency, which is always known. */
 export class Meter<R extends { usage(): Promise<Usage | null> }> {
   readonly #clock: Clock;
   readonly #allowance: Allowance;

@@ -114,10 +114,7 @@ export class Pool {
     return null;
   }
 
-  /**
-   * Has every replica end after the calls it holds, WebSockets at once; resolves when the last is gone. Other calls wait
-   * until `fleet.occupy`.
-   */
+  /** Ends every replica after its calls, WebSockets at once; other calls wait until `fleet.occupy`. */
   async vacate(signal: AbortSignal): Promise<void> {
     for (const { calls } of this.replicas)
       for (const call of calls.values()) if (call.isEndless) call.farewell();

@@ -13,10 +13,7 @@ const NEVER_STARTED: Started & StartedServer = {
   place: async () => ({ kind: "nowhere" }),
 };
 
-/**
- * The seats of a version. A replica starts in a seat that has a template and room; once a template may not fork, each
- * replica gets a seat of its own.
- */
+/** The seats of a version: shared by replicas that a template forks; one for each replica that cannot be forked. */
 export class Seats {
   readonly #engine: Engine;
   readonly #home: Home;

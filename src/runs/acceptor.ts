@@ -49,10 +49,7 @@ function tooMany(): AppError {
 
 type AcceptorParts = { readonly store: Pick<Store, "runs">; readonly clock: Clock; readonly log: Log };
 
-/**
- * One statement's share: 2 MiB take a fraction of its 4 s. Apps take turns, so that large inputs of one do not delay
- * others for longer.
- */
+/** One statement's share: 2 MiB take a fraction of its 4 s. Apps take turns, so that none delays the others. */
 const BATCH = {
   maxItems: 512,
   maxWeight: 2 * 1024 * 1024,

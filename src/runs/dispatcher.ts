@@ -125,10 +125,7 @@ export class Dispatcher {
     this.#pump(appNumber, backlog);
   }
 
-  /**
-   * Whether a run may skip the queue because there is none: accepted as claimed already, it costs one write
-   * less. A place that was given must be used by `runReserved` or given back.
-   */
+  /** Whether a run may skip the queue because it is empty; the place must be used by `runReserved` or given back. */
   reserve({ appNumber, slots }: RunTarget): boolean {
     const backlog = this.#backlog(appNumber);
     if (this.#isStopping || backlog.hasMore || backlog.isClaiming || backlog.arriving > 0) return false;

@@ -26,10 +26,7 @@ const NO_ADDRESS = "-";
 /** A node that does not have the app answers with this as its first header, which no app can write. */
 export const MOVED_HEADER = "x-millrace-moved";
 export const MOVED_STATUS = 421;
-/**
- * The first header of an event stream that the service writes itself: each chunk is one or more whole messages, in whole
- * blocks if compressed. No app can write it.
- */
+/** The first header of an event stream of the service's own, whose chunks are whole messages. No app can write it. */
 export const EVENTS_HEADER = "x-millrace-events";
 /** The first trailer of such a stream that its node aborted: the caller's connection ends without the final chunk. */
 export const BROKEN_OFF_TRAILER = "x-millrace-broken-off";

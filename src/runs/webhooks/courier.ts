@@ -58,10 +58,7 @@ export class Courier {
     this.#parts = parts;
   }
 
-  /**
-   * Calls `onEnd` as soon as the attempt is over, before it is recorded: whether the host answered, or null if that is
-   * unknown.
-   */
+  /** Calls `onEnd` before the attempt is recorded: whether the host answered, or null if that is unknown. */
   async deliver(delivery: ClaimedDelivery, onEnd: OnEnd): Promise<void> {
     const { clock, steadyClock, sender, signal } = this.#parts;
     const { bodyBlob } = delivery;
