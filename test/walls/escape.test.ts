@@ -33,9 +33,9 @@ verifies(
     const verdict = JSON.parse(stdout) as Verdict;
     expect([code, stderr, verdict.failures]).toEqual([0, "", []]);
     expect(verdict.tried).toBeGreaterThanOrEqual(120);
-    expect(verdict).toMatchObject({ real_rung: verdict.claimed_rung });
+    expect(verdict).toMatchObject({ real_level: verdict.claimed_level });
     expect(readEscapeReport(dataDir)).toMatchObject({
-      claimed: verdict.claimed_rung,
+      claimed: verdict.claimed_level,
       tried: verdict.tried,
       stopped: verdict.stopped,
     });
