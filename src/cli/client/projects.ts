@@ -1,9 +1,8 @@
-import type { Command } from "commander";
-import { NEW_PROJECT, PROJECT, PROJECTS } from "../../shapes/people.ts";
-import { asking, asks, type Task, theOne } from "./task.ts";
-import { type Definitions, examples, remote } from "../options.ts";
+import { PROJECT, PROJECTS } from "../../shapes/people.ts";
+import { type Definitions } from "../options.ts";
 import { printableName } from "../output.ts";
 import { changeProfile } from "./site.ts";
+import { asking, asks, type Task, theOne } from "./task.ts";
 
 /** `millrace projects [list|create|use]` */
 export const COMMANDS: Definitions = {

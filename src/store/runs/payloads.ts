@@ -150,8 +150,9 @@ export type PayloadRow = Pick<Row<"payloads">, (typeof PAYLOAD_COLUMNS)[number]>
 /** The payload that a row holds; an empty one where the columns were joined and there is none. */
 export function payloadFromRow(row: { [Name in keyof PayloadRow]: PayloadRow[Name] | null }): Payload {
   const { input, result, contentType, isBare, sealedSecret } = row;
+  const payload = { input, result, contentType, isBare: isBare === 1, sealedSecret };
   return {
-    ...{ input, result, contentType, isBare: isBare === 1, sealedSecret },
+    ...payload,
     ...(row.inputBlob && { inputBlob: blobOf(row.inputBlob, row.inputBytes) }),
     ...(row.resultBlob && { resultBlob: blobOf(row.resultBlob, row.resultBytes) }),
   };
