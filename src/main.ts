@@ -368,7 +368,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     { apiUrl, baseUrl, python: python.version, store: store.kind, isolation: level ?? "none" },
     "millrace is up",
   );
-  const setupLink = await identity.setupLink(baseUrl);
+  const setupLink = await identity.people.setupLink(baseUrl);
   if (setupLink !== null)
     log.info({ setupLink }, "nobody can sign in yet; open this link to create the first account");
   return {

@@ -39,10 +39,7 @@ const MAX_CACHED = 4096;
 const MAX_CACHED_CHARS = 512;
 const SUB_PATH = /^[A-Za-z0-9._~!$&'()*+,;=:@%-]+$/;
 
-/**
- * Finds the route in a request's target. Segments are matched as they came: nothing is decoded, so nothing can
- * be decoded twice. Null if it is below no app.
- */
+/** Finds the route of a target; null if it is below no app. Nothing is decoded, so nothing can be decoded twice. */
 export function parseRoute(target: string): Route | null {
   const { segments, query } = split(target);
   const [before, version, projectId = "", appName = "", ...rest] = segments;

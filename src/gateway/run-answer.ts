@@ -57,13 +57,11 @@ export class RunAnswer implements RunReader, GoneListener {
   // Errors in these three are answered here; they must not reach the replica or the pool.
 
   onStream(): void {
-    try {
+    this.#exchange.attempt(() => {
       this.#timer?.cancel();
       if (!this.#isGone) this.#stream = this.#openStream();
       else if (this.#head.xDisconnect !== "continue") this.#run?.cancel();
-    } catch (error) {
-      this.#exchange.fault(error);
-    }
+    });
   }
 
   onChunk(chunk: Chunk): void {

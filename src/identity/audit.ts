@@ -25,10 +25,7 @@ export type AuditRecord = Omit<Change, "projectId" | "principal"> & {
   readonly actor: string | null;
 };
 
-/**
- * The audit log. Each entry's hash covers the entry and the hash before it, so that `millrace doctor` finds entries that
- * were changed or removed later.
- */
+/** The audit log. Each entry's hash covers the hash before it, so that `millrace doctor` finds later changes. */
 export class Audit {
   readonly #store: Store;
   readonly #clock: Clock;

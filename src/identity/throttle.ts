@@ -67,10 +67,7 @@ export class SignInThrottle {
     };
   }
 
-  /**
-   * Counts a newly chosen password; throws `too_many_requests`. It can be a guess: the refusal of a password that another
-   * person with the same e-mail address has reveals it.
-   */
+  /** Counts a newly chosen password, which is a guess if it is refused because another person has it. */
   choose(account: string, ip: string): void {
     const waitMs = take([
       [this.#byAddress, `choosing ${addressKey(ip)}`],

@@ -90,10 +90,7 @@ export function requestHeaders(request: IncomingMessage, head: RequestHead, by: 
   return headers;
 }
 
-/**
- * The trailers of a request as a server app gets them. Some servers add them to the headers, where they could forge
- * what we have set.
- */
+/** A request's trailers for a server app. Some servers add them to the headers, where they could forge ours. */
 export function requestTrailers(trailers: readonly string[]): string[] {
   return without(trailers, (name) => {
     const key = plainKey(name);
@@ -234,10 +231,7 @@ export function otherCookies(cookies: string): string {
     .join("; ");
 }
 
-/**
- * Removes `Domain` from an app's `Set-Cookie`, so that the cookie is sent to this host only. Null if the cookie is one of
- * the service's.
- */
+/** Removes `Domain` from a `Set-Cookie`, so that only this host gets the cookie; null for a cookie of the service's. */
 export function hostCookie(value: string): string | null {
   if (OWN.test(value)) return null;
   if (!MAY_HAVE_DOMAIN.test(value)) return value;

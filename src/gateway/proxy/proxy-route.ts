@@ -33,10 +33,7 @@ const NO_BODY = Buffer.alloc(0);
 /** How much is stored of a body that a caller waited for, as with functions; a body up to this size is read at once. */
 const LITTLE_BYTES = 64 * 1024;
 
-/**
- * `/v4/{project}/{app}/{path…}` of an app that is a server: the checks in the contract's order, then the run. Paths
- * and queries stay as they came.
- */
+/** A server app's addresses: the checks in the contract's order, then the run. Paths and queries stay as they came. */
 export class ProxyHandler {
   readonly #parts: ProxyParts;
 

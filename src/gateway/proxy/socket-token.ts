@@ -12,10 +12,7 @@ export type SocketToken = {
   readonly target: string;
 };
 
-/**
- * Finds the token of a handshake: in its header, among its subprotocols, or in its query, in this order. A query that
- * is not asked for it is the app's own.
- */
+/** Finds the token of a handshake: in its header, or among its subprotocols, or in its query. */
 export function readSocketToken(
   authorization: string | null,
   rawHeaders: readonly string[],

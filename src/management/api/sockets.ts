@@ -52,10 +52,7 @@ const MAX_SOCKETS_OF_PROJECT = 250;
 const MAX_MESSAGE_BYTES = 4_096;
 /** How long a reader may take nothing before it is dropped. */
 const STALL_MS = 60_000;
-/**
- * How often a socket's token is looked at. What is known of a token is at most 2.5 s old while it is, so a socket ends
- * within the 5 s in which a token stops. Every so many looks the peer has to show that it lives.
- */
+/** Well within the 5 s in which a revoked token stops: what is known of a token is at most 2.5 s old. */
 const CHECK_MS = 1_000;
 const CHECKS_PER_PING = 30;
 const CLOSE_MS = 2_000;
@@ -67,10 +64,7 @@ const TOO_MANY = {
 
 const CLOSE = { ended: 1000, policy: 1008, failed: 1011, restart: 1012, later: 1013 } as const;
 
-/**
- * Serves WebSockets on a listener. These paths alone take the token in the query: a browser cannot send a header
- * with a WebSocket.
- */
+/** Serves WebSockets. Only they take the token in the query: a browser cannot send a header with them. */
 export function attachSockets(
   server: Server,
   routes: Readonly<Record<string, SocketRoute>>,
