@@ -244,6 +244,9 @@ class Agent:
             self._said_at = time.monotonic()
             self._line.say(word, value)
 
+    def _service(self) -> Line | None:
+        return self._line if self._is_seated else None
+
     def _pass(self, word: str, value: Any) -> None:
         """Something that a service has to know, now or when there is one again."""
         self._milestones.append((word, value))
@@ -290,7 +293,7 @@ class Agent:
         sit = self._session.sit
         if sit.is_build:
             proof = (self._order.seat_id, self._session.secret)
-            home = Home(self._context, self._relays, proof, lambda: self._line, self._say, self._pass)
+            home = Home(self._context, self._relays, proof, self._service, self._say, self._pass)
             self._build = Build(self._loop, self._folder, home)
             return
         self._pass("fetched", self._since_begin())

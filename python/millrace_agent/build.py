@@ -63,9 +63,9 @@ class Home:
 
     @property
     def is_full(self) -> bool:
-        """The service is slower than what is sent to it."""
+        """The service is not there, or slower than what is sent to it."""
         line = self._line()
-        return line is not None and not line.is_drained
+        return line is None or not line.is_drained
 
     def connect(self, ticket: str) -> ssl.SSLSocket:
         """A connection to the service that shows a ticket."""
@@ -245,7 +245,7 @@ class _Step:
 
 
 class _StepLines(Lines):
-    """The first of them, and the last. They are not read while the service is slower than what is printed."""
+    """The first of them, and the last. They are not read while there is no service, or while it is slower."""
 
     def __init__(self, loop: Loop, descriptor: int, home: Home, stream: str, on_over: Callable[[], None]) -> None:
         self.is_over = False
@@ -261,6 +261,13 @@ class _StepLines(Lines):
             self._is_held = False
             self._watch()
 
+    def _read(self, events: int) -> None:
+        if self._home.is_full:
+            self._is_held = True
+            self._loop.forget(self._descriptor)
+        else:
+            super()._read(events)
+
     def _take(self, line: bytes) -> None:
         self._left_bytes -= len(line) + _LINE_COST_BYTES
         if self._left_bytes > 0:
@@ -274,6 +281,3 @@ class _StepLines(Lines):
                 self._tell(line)
             self.is_over = True
             self._on_over()
-        elif self._home.is_full:
-            self._is_held = True
-            self._loop.forget(self._descriptor)
