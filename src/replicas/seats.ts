@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Engine, ReplicaStart, Seat, SeatEvents, ServerEvents, Started } from "../engines/engine.ts";
+import type { Engine, ReplicaStart, Seat, SeatEvents, Started } from "../engines/engine.ts";
 import type { StartedServer, Workload } from "../engines/engine.ts";
 import type { Home } from "../engines/home.ts";
+import type { OutputEvents } from "../engines/log-lines.ts";
 
 const NEVER_STARTED: Started & StartedServer = {
   exited: Promise.resolve({ detail: "stopped before it started", initFailure: null }),
@@ -53,7 +54,7 @@ export class Seats {
   }
 
   /** Starts the app's own server; each has a seat of its own. */
-  serve(events: ServerEvents): StartedServer {
+  serve(events: OutputEvents): StartedServer {
     if (this.#isClosed) return NEVER_STARTED;
     const server = this.#engine.serve(this.#workload, events);
     this.#servers.add(server);
