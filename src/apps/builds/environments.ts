@@ -243,10 +243,7 @@ export async function dropEnvironment(folder: string, usedAt: number, inUse: InU
   if (wantedAt !== null && wantedAt <= usedAt) await removeUnused(folder, inUse);
 }
 
-/**
- * Removes one that is not in use. It is locked against builds before versions are looked for: a build that released it
- * before that has stored its version.
- */
+/** Removes one that is not in use. It is locked first: a build that released it before has stored its version. */
 async function removeUnused(folder: string, inUse: InUse): Promise<void> {
   if (busy.has(folder) || held.has(folder)) return;
   await occupied(folder, async () => {

@@ -71,10 +71,7 @@ export async function createEnvironment(
   );
 }
 
-/**
- * The program that a command is a link to. An environment looks for its library beside the command that it was made
- * with, where a folder of links has none. Folders that are links stay: uv lets them lead to its newest release.
- */
+/** What a command links to: an environment needs the library beside it. Folder links stay: uv moves them to new releases. */
 async function behindLinks(command: string): Promise<string> {
   // The interpreter of a virtual environment is a link too, and knows what it was made with.
   if (existsSync(path.join(command, "..", "..", "pyvenv.cfg"))) return command;
