@@ -111,12 +111,7 @@ async function look(settings: Settings): Promise<Seen> {
   const { dataDir, databaseUrl } = settings;
   try {
     const asked = await askService(dataDir, "inspectDatabase");
-    if (asked)
-      return {
-        holder: "service",
-        lock: null,
-        ...(asked.result as Pick<Seen, "report" | "limits" | "enforcement" | "seatWalls">),
-      };
+    if (asked) return { holder: "service", lock: null, ...(asked.result as Omit<Seen, "holder" | "lock">) };
   } catch (error) {
     const holder = error instanceof SilentServiceError ? "silent" : "service";
     return { holder, report: error as Error, lock: null };
@@ -143,24 +138,17 @@ function line({ check, status, message, remedy }: Finding, flags: OperatorFlags)
 /** `millrace doctor --repair`: the service does it if one runs, else we do if we can, with the directory locked. */
 export async function repair(settings: Settings, say: (text: string) => void): Promise<Finding[]> {
   const asked = await askService(settings.dataDir, "repairEnvironments");
-  if (!asked && settings.engine !== "process")
-    return [
-      fail(
-        "repair",
-        "packages are installed where apps run, by a running service",
-        "start the service, and run the repair again",
-      ),
-    ];
+  if (!asked && settings.engine !== "process") {
+    const problem = "packages are installed where apps run, by a running service";
+    return [fail("repair", problem, "start the service, and run the repair again")];
+  }
   const repaired = asked ? (asked.result as Repaired[]) : await repairAlone(settings, say);
   if (repaired.length === 0) return [ok("repair", "nothing needed repair")];
   return repaired.map(({ app, version, problem }) => {
     const name = `${app}, version ${version}`;
     if (problem === null) return ok("repair", `${name}: reinstalled its packages`);
-    return fail(
-      "repair",
-      `${name}: ${problem}`,
-      "fix the cause and run the repair again, or deploy the app again",
-    );
+    const remedy = "fix the cause and run the repair again, or deploy the app again";
+    return fail("repair", `${name}: ${problem}`, remedy);
   });
 }
 
@@ -173,12 +161,8 @@ async function repairAlone(settings: Settings, say: (text: string) => void): Pro
   const walls = level && { level, python: python.path, dataDir, reads, network };
   const lock = lockDirectory(dataDir);
   try {
-    const storage = await settleStorage({
-      ...settings,
-      level,
-      python: python.path,
-      log: createLog(settings.logLevel),
-    });
+    const log = createLog(settings.logLevel);
+    const storage = await settleStorage({ ...settings, level, python: python.path, log });
     const store = await openStore(settings);
     const { signal } = new AbortController();
     try {
