@@ -74,11 +74,8 @@ export async function confirm(
   signal: AbortSignal,
 ): Promise<void> {
   if (yes) return;
-  if (!canAsk())
-    throw usage(
-      `${question} This is not a terminal, so the question cannot be answered.`,
-      "add --yes if you are sure",
-    );
+  const problem = `${question} This is not a terminal, so the question cannot be answered.`;
+  if (!canAsk()) throw usage(problem, "add --yes if you are sure");
   const answer = await ask(`${printableName(question)} [y/N] `, false, signal);
   if (!/^y(?:es)?$/i.test(answer.trim())) throw new CliFailure("nothing was changed");
 }
