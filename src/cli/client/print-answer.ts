@@ -1,11 +1,12 @@
 import { once } from "node:events";
+import { buffer } from "node:stream/consumers";
 import { STATUS_CODES } from "../../kit/node-http.ts";
 import { compactJson, indentedJson } from "../../model/json-layout.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import { answerText, duration, type Output, printable } from "../output.ts";
 import type { Api } from "./api.ts";
 import { explain, explainCall, explainPath, isOwnRefusal } from "./explain.ts";
-import { type Answer, bytesOf, readMessages, textOf } from "./http.ts";
+import { type Answer, readMessages, textOf } from "./http.ts";
 
 type Printing = { readonly api: Api; readonly out: Output; readonly app: string; readonly answer: Answer };
 
@@ -101,7 +102,7 @@ async function printBody({ api, out, app, answer }: Printing): Promise<void> {
       out.line({ ...(event !== null && { event }), data }, answerText(data));
     }
   } else if (out.isJson) {
-    writeWhole(out, answer, await bytesOf(answer));
+    writeWhole(out, answer, await buffer(answer.body));
   } else if (process.stdout.isTTY && !TEXT_TYPE.test(type)) {
     answer.body.resume();
     throw new CliFailure(`the response is ${type}, which a terminal cannot show`, {

@@ -112,10 +112,10 @@ async function begin(
   log: Log,
   print: (line: AppLogLine) => void,
 ): Promise<{ readonly service: Service; readonly stop: () => void }> {
-  const net = spreadLastNet(log);
+  const hold = spreadLastNet(log);
   const { onAppLog, stop } = copyAppLines(systemClock, print);
   const service = await startService(settings, { log, onAppLog });
-  net.holds(service);
+  hold(service);
   return { service, stop };
 }
 

@@ -21,31 +21,11 @@ import { askService, SilentServiceError } from "../../ask-service.ts";
 import type { OperatorFlags } from "../../options.ts";
 import { printable } from "../../output.ts";
 import { pastable } from "../../program-name.ts";
-import {
-  checkApps,
-  checkAudit,
-  checkClock,
-  checkDatabase,
-  checkDirectory,
-  checkDisk,
-  checkLock,
-  checkPermissions,
-  checkPorts,
-  checkStorage,
-} from "./data-checks.ts";
+import * as data from "./data-checks.ts";
 import type { Holder } from "./data-checks.ts";
 import { checkKubernetes, checkRay } from "./engine-checks.ts";
 import { fail, type Finding, ok } from "./finding.ts";
-import {
-  checkCuda,
-  checkImages,
-  checkLimits,
-  checkNetwork,
-  checkNode,
-  checkPythons,
-  checkSandbox,
-  lookAtWalls,
-} from "./host-checks.ts";
+import * as host from "./host-checks.ts";
 import { checkAppHosts, checkMasterKey, checkNodes } from "./node-checks.ts";
 
 /** `millrace doctor`: checks everything that a start depends on, and says what to do; exit code 1 if a check fails. */
@@ -62,36 +42,36 @@ export async function doctor(flags: OperatorFlags): Promise<void> {
 
 async function examine(settings: Settings): Promise<Finding[]> {
   const { dataDir } = settings;
-  const directory = checkDirectory(dataDir);
+  const directory = data.checkDirectory(dataDir);
   // Before we take the lock ourselves.
   const lockedBy = lockHolder(dataDir);
   const { holder, report, lock, limits, enforcement, seatWalls = null } = await look(settings);
   // The settings of the service if one runs: those of this command may differ.
   const bounds = { ...settings, ...limits };
-  const walls = await lookAtWalls(settings, process.env);
+  const walls = await host.lookAtWalls(settings, process.env);
   const findings = [
     directory,
-    checkPermissions(dataDir),
+    data.checkPermissions(dataDir),
     checkMasterKey(settings),
-    checkLock(holder, lockedBy),
-    ...checkDatabase(report),
-    ...checkAudit(report),
-    ...(await checkApps(report, settings)),
-    await checkDisk(bounds, report),
-    ...(await checkStorage(report, bounds)),
-    checkNode(process.versions.node),
-    ...(await checkPythons(settings, process.env)),
-    checkSandbox(settings, walls),
-    await checkLimits(settings, walls, enforcement),
-    await checkNetwork(settings, walls),
-    await checkCuda(settings, walls, process.env),
-    await checkImages(settings, process.env),
+    data.checkLock(holder, lockedBy),
+    ...data.checkDatabase(report),
+    ...data.checkAudit(report),
+    ...(await data.checkApps(report, settings)),
+    await data.checkDisk(bounds, report),
+    ...(await data.checkStorage(report, bounds)),
+    host.checkNode(process.versions.node),
+    ...(await host.checkPythons(settings, process.env)),
+    host.checkSandbox(settings, walls),
+    await host.checkLimits(settings, walls, enforcement),
+    await host.checkNetwork(settings, walls),
+    await host.checkCuda(settings, walls, process.env),
+    await host.checkImages(settings, process.env),
     ...(await checkKubernetes(settings, process.env)),
     await checkRay(settings, seatWalls),
-    await checkPorts(settings, holder),
+    await data.checkPorts(settings, holder),
     await checkAppHosts(settings),
     ...(await checkNodes(settings, report)),
-    checkClock(report, Date.now()),
+    data.checkClock(report, Date.now()),
   ];
   lock?.release();
   return findings;
