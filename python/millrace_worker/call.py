@@ -5,15 +5,23 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from json import decoder, dumps, scanner
+from time import perf_counter
 from traceback import format_exception
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from . import frames
 from .bind import Entry
+from .chunks import Chunks, Credit, send_all
 from .encode import NotJson, TooLarge
 from .frames import MESSAGE_CHARS, TRACEBACK_CHARS
-from .logs import shorten
+from .logs import CURRENT_RUN, finish_lines, shorten
+
+if TYPE_CHECKING:
+    from .serve import Replica
+
+Key = TypeVar("Key")
 
 _PLAIN = frozenset((dict, list, tuple, str, int, float, bool, type(None)))
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -23,6 +31,81 @@ _scan = _make_scanner(decoder.JSONDecoder()) if _make_scanner else None
 
 class RunCancelled(BaseException):
     """Raised inside the user's code by a cancel; `except Exception` does not catch it."""
+
+
+def run_here(
+    replica: Replica,
+    call_id: int,
+    payload: bytes,
+    encode: Callable[[Any], bytes],
+    key: Key,
+    enter: Callable[[Key], None],
+    leave: Callable[[Key], None],
+    begin_stream: Callable[[Key, Credit], None],
+) -> bytes:
+    """Runs a call on this thread; gives its last frame. Between `enter` and `leave`, and nowhere else, a cancel may
+    raise RunCancelled. `key` is what they know the call by.
+    """
+    entry, arguments, run_id, fault = prepare(replica.app.entries, payload)
+    if entry is None:
+        return frames.pack(frames.FAILED, call_id, fault)
+    CURRENT_RUN.set(run_id)
+    started = perf_counter()
+    try:
+        try:
+            enter(key)
+            value = entry.call(arguments)
+        finally:
+            leave(key)  # Within the outer `try`: a cancel that lands just before this is caught too.
+        run_ms = since(started)
+        if is_iterator(value):
+            credit = Credit(replica.outbox)
+            begin_stream(key, credit)
+            chunks = Chunks(call_id, encode, replica.order.max_chunk_bytes)
+            return _stream(value, chunks, credit, call_id, started, lambda: enter(key), lambda: leave(key))
+    except RunCancelled:
+        return frames.pack(frames.CANCELLED, call_id)
+    except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is its outcome
+        return raised_frame(call_id, error, since(started))
+    finally:
+        CURRENT_RUN.set("")
+        finish_lines(run_id)
+    return result_frame(call_id, value, run_ms, encode, replica.order.max_result_bytes)
+
+
+def _stream(
+    iterator: Iterator[Any],
+    chunks: Chunks,
+    credit: Credit,
+    call_id: int,
+    started: float,
+    enter: Callable[[], None],
+    leave: Callable[[], None],
+) -> bytes:
+    try:
+        credit.outbox.hold(frames.pack(frames.STREAM, call_id))
+        try:
+            is_whole = send_all(iterator, chunks, credit, enter, leave)
+        finally:
+            leave()
+        if not is_whole:
+            return frames.pack(frames.CANCELLED, call_id)
+        return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(since(started)))
+    except NotJson as error:
+        return unsendable_frame(call_id, error, since(started))
+    finally:
+        close(iterator)
+
+
+def close(iterator: Any) -> None:
+    """Ends an iterator, if it is one that can be told to end."""
+    end = getattr(iterator, "close", None)
+    if end:
+        end()
+
+
+def since(started: float) -> float:
+    return (perf_counter() - started) * 1000
 
 
 def prepare(entries: dict[str, Entry], payload: bytes) -> tuple[Entry | None, dict[str, Any], str, bytes]:
