@@ -1,10 +1,14 @@
-"""System calls that Python's standard library does not name, by number. Raises `OSError` as the library does."""
+"""System calls that Python's standard library does not name, by number, and what a process gives up for good by them.
+Raises `OSError` as the library does.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
+import resource
+import struct
 
 MACHINE = os.uname().machine
 
@@ -13,28 +17,69 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 _PR_SET_NO_NEW_PRIVS = 38
+_PR_CAPBSET_DROP = 24
+_CAPSET = {"x86_64": 126, "aarch64": 91}
+_CAPABILITY_VERSION_3 = 0x20080522
+
+#: The most that may be open at once: a table of it costs 8 bytes each, and `close` loops of old programs go over it.
+_OPEN_FILES = 65_536
+#: Processes and threads of the whole user, which may be the service's: stops a fork bomb, not an app with many threads.
+_PROCESSES = 16_384
 
 
 def syscall(number: int, *arguments: int | bytes | None) -> int:
     """What the kernel returns; its errors are raised. Bytes are handed over as a copy, by address."""
-    words = [_word(each) for each in arguments]
+    words = [ctypes.c_long(each) if isinstance(each, int) else ctypes.c_char_p(each) for each in arguments]
     result = int(_libc.syscall(ctypes.c_long(number), *words))
     if result < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
+        raise failure(ctypes.get_errno())
     return result
+
+
+def failure(error: int) -> OSError:
+    """What a system call raises that fails with that error."""
+    return OSError(error, os.strerror(error))
 
 
 def prctl(option: int, value: int) -> None:
     """Sets a property of this process."""
     if _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
+        raise failure(ctypes.get_errno())
 
 
 def gain_no_privileges() -> None:
     """No program that this process becomes has more rights than it; the kernel asks for that before any wall."""
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def drop_privileges(user: int | None) -> None:
+    """No capability, none regained by a setuid program; from now on this is a process of `user`, if one is named."""
+    gain_no_privileges()
+    for capability in range(64):
+        try:
+            prctl(_PR_CAPBSET_DROP, capability)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EPERM):
+                raise
+            break  # The kernel knows no more; or an ordinary user asks, who has none to regain.
+    if user is not None:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+    syscall(_CAPSET[MACHINE], header, bytes(24))
+
+
+def limit_resources() -> None:
+    """No core dump with its memory in it, and a bound on what one app takes from all."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for what, most in ((resource.RLIMIT_NOFILE, _OPEN_FILES), (resource.RLIMIT_NPROC, _PROCESSES)):
+        soft, hard = (_at_most(each, most) for each in resource.getrlimit(what))
+        resource.setrlimit(what, (soft, hard))
+
+
+def _at_most(limit: int, most: int) -> int:
+    return most if limit == resource.RLIM_INFINITY else min(limit, most)
 
 
 def address_of(held: ctypes.Array[ctypes.c_char]) -> int:
@@ -45,10 +90,6 @@ def address_of(held: ctypes.Array[ctypes.c_char]) -> int:
 def hold(packed: bytes) -> ctypes.Array[ctypes.c_char]:
     """Bytes that keep their place as long as they are referred to."""
     return ctypes.create_string_buffer(packed, len(packed))
-
-
-def _word(value: int | bytes | None) -> ctypes.c_long | ctypes.c_char_p:
-    return ctypes.c_long(value) if isinstance(value, int) else ctypes.c_char_p(value)
 
 
 class Machine:
