@@ -120,10 +120,6 @@ class Line:
         if self._is_open:
             self._channel.send(json.dumps({word: value}).encode() + b"\n")
 
-    def end(self) -> None:
-        """What was said last still arrives."""
-        self._channel.end()
-
     def close(self) -> None:
         self._channel.close()
 
