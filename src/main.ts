@@ -1,23 +1,24 @@
 import { rm } from "node:fs/promises";
-import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
-import { appWork } from "./apps/node-work.ts";
-import { followSecrets } from "./apps/follow-secrets.ts";
-import { startApps } from "./apps/start-apps.ts";
-import { startDeploys } from "./apps/start-deploys.ts";
+import type { AppLogLine, LiveApp } from "./apps/versions/open-version.ts";
+import { appWork, followSecrets, whyAbsent } from "./apps/node-work.ts";
+import { startApps, startDeploys } from "./apps/start-apps.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
-import { whyAbsent } from "./apps/why-absent.ts";
 import { startBlobs } from "./blobs/start-blobs.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
 import { VERSION } from "./config/package-files.ts";
 import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
-import { followIdentity, identityParts } from "./identity/identity-parts.ts";
+import {
+  followIdentity,
+  identityParts,
+  type OperatorRequests,
+  operatorRequests,
+} from "./identity/identity-parts.ts";
 import type { Hash } from "./identity/passwords.ts";
 import { openInstallation } from "./identity/installation.ts";
-import { type OperatorRequests, operatorRequests } from "./identity/operator-requests.ts";
+import { type Owner } from "./identity/owner.ts";
 import { openMailer } from "./identity/mailer.ts";
-import type { Owner } from "./identity/owner.ts";
 import type { Tokens } from "./identity/tokens.ts";
 import { AddressRanges } from "./kit/ip-addresses.ts";
 import { type Clock, systemClock, withTimeout } from "./kit/clock.ts";
@@ -132,17 +133,16 @@ export async function startService(settings: Settings, options: ServiceOptions):
 
 async function start(settings: Settings, options: ServiceOptions, life: Lifecycle): Promise<Service> {
   const { log, onAppLog, webDir, guideDir, aroundStore, clock = systemClock } = options;
-  const { host, dataDir, appHosts, publicApiUrl, maxLogBytes } = settings;
-  const { nodeUrl, seatUrl, seatPort, seatServiceUrl } = settings;
+  const { host, dataDir } = settings;
   const graceMs = new LateValue("grace of the stop", settings.shutdownGraceMs);
   const managementPort = new LateValue("port of the management API", settings.basePort);
   const apiPort = new LateValue("port of the gateway", settings.apiPort);
   const joined = new LateValue<JoinedNodes | null>("other nodes", null);
   const sweeper = new LateValue<Sweeper>("sweeper");
   const found = await findHost(settings, () => managementPort.value);
-  const { python, reads, isolated, level, network, walls } = found;
+  const { python, isolated, level, network, walls } = found;
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
-  const { store, seal, tokens, owner, keys } = installation;
+  const { store, seal, tokens, owner } = installation;
   const basics = { store, seal, clock, log };
   const sockets = runtimeDir(dataDir);
   await life.start(
@@ -156,7 +156,8 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     (opened) => opened.close(),
   );
   const reserve = await watchStorage(settings, store, { clock, log }, life);
-  const { limits, storage, containers } = await startHost(found, settings, { clock, log }, life);
+  const machine = await startHost(found, settings, { clock, log }, life);
+  const { limits, storage, containers } = machine;
   const helper =
     level === "uid"
       ? new StorageHelper({ dataDir, python: python.path, folders: storage, home, clock })
@@ -164,35 +165,15 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const { blobs, payloadBlobs } = await startBlobs(settings, store.kind, clock, life);
   const images = { containers, baseImage: settings.baseImage };
   const ownership = new Ownership(dataDir);
-  const seatHome = () =>
-    startSeatHome(
-      { seatUrl, seatPort, seatServiceUrl, ...basics, ownership, node: () => joined.value },
-      life,
-    );
+  const seatHome = () => startSeatHome({ ...settings, ...basics, ownership, node: () => joined.value }, life);
   const { engine, seats, reached, held, leaveSeats, builds } = await startEngine(
-    {
-      settings,
-      engine: options.engine,
-      seats: options.seats,
-      python,
-      reads,
-      level,
-      network,
-      limits,
-      storage,
-      containers,
-      blobs,
-      home,
-      seatHome,
-      clock,
-      log,
-    },
+    { ...options, ...found, ...machine, settings, blobs, home, seatHome, clock },
     life,
   );
   const details = ownDetails(settings, clock.now(), { reached, managementPort: () => managementPort.value });
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
   const node = await joinNodes(
-    { nodeUrl, ...basics, ownership, details, blobs, requireVolumes, network },
+    { ...settings, ...basics, ownership, details, blobs, requireVolumes, network },
     life,
   );
   joined.set(node);
@@ -205,8 +186,8 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const apps = await startApps(
     {
       ...common,
-      appHosts,
-      maxLogBytes,
+      appHosts: settings.appHosts,
+      maxLogBytes: settings.maxLogBytes,
       maxScratchBytes: settings.maxScratchBytes,
       images,
       blobs,
@@ -223,18 +204,14 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const webhookAllow = new AddressRanges(settings.webhookAllow);
   const runs = await startRuns(
     {
+      ...settings,
       ...common,
-      maxLogBytes,
-      maxRuns: settings.maxRuns,
-      maxStorageBytes: settings.maxStorageBytes,
-      auditRetentionMs: settings.auditRetentionMs,
-      recordRetentionMs: settings.recordRetentionMs,
       payloadBlobs,
       ownership,
       owners,
       fileContext: apps.fileContext,
       webhookAllow,
-      target: (appNumber) => catalog.target(appNumber),
+      target: (appNumber) => catalog.byNumber(appNumber)?.target ?? null,
       versionTarget: (appNumber, id) => catalog.versionTarget(appNumber, id),
       retentions: () => catalog.retentions(),
     },
@@ -244,13 +221,10 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const deploys = await startDeploys(
     {
       ...common,
+      ...apps,
       maxUploadBytes: settings.maxUploadBytes,
       images,
       owners,
-      catalog,
-      remote: apps.remote,
-      files: apps.files,
-      onLog: apps.onLog,
       helper,
       network: held.network,
     },
@@ -273,49 +247,27 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     "management API",
     () =>
       Management.listen({
-        host,
+        ...settings,
+        ...installation,
+        ...identity,
+        ...runs,
+        ...apps,
+        ...deploys,
+        ...seats,
         port: settings.basePort,
         limits: listening.management,
-        dataDir,
-        appHosts,
-        publicApiUrl,
-        publicBaseUrl: settings.publicBaseUrl,
-        store,
-        keys,
-        tokens,
         projectId: owner.projectId,
-        addresses: identity.addresses,
-        audit: identity.audit,
-        devices: identity.devices,
-        invitations: identity.invitations,
-        operators: identity.operators,
-        makePasswordLink: identity.makePasswordLink,
-        people: identity.people,
-        sessions: identity.sessions,
-        deliverer: runs.deliverer,
-        fileRuns: runs.fileRuns,
-        journal: runs.journal,
-        steadyClock: runs.steadyClock,
         interpreter: new ExecutableCheck(python.path, clock),
         isolated,
         enforcement: held.enforcement,
         tallies: [runs.recorder.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
         network: networkReport(network),
-        catalog,
-        logBook: apps.logBook,
-        secrets: apps.secrets,
-        deployer,
-        volumes: deploys.volumes,
-        baseImages: deploys.baseImages,
-        seatStarts: seats.seatStarts,
-        seatWalls: seats.seatWalls,
         glances: glancesBy(node, catalog),
         ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details: details(), ...catalog.load() }),
         apiPort: () => apiPort.value,
         ...(webDir !== undefined && { webDir }),
         ...(guideDir !== undefined && { guideDir }),
-        signingSecrets: runs.secrets,
         wake: () => runs.deliverer.wake(),
         reserve,
         others,
@@ -331,16 +283,10 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     "gateway",
     () =>
       Gateway.listen({
+        ...settings,
         ...listening.api,
-        host,
+        ...runs,
         port: settings.apiPort,
-        appHosts,
-        publicApiUrl,
-        corsOrigins: settings.corsOrigins,
-        canceller: runs.canceller,
-        executor: runs.executor,
-        lookup: runs.lookup,
-        submitter: runs.submitter,
         catalog,
         findApp: (key) => store.apps.find(key),
         findHosted: (labels) => store.apps.findHosted(labels),
@@ -373,7 +319,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   if (node) {
     followIdentity(node.changes, installation);
     followSecrets(node.changes, catalog);
-    followSigningSecrets(node.changes, runs.secrets);
+    followSigningSecrets(node.changes, runs.signingSecrets);
   }
   const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };
   const holdsRun = async (run: RunKey): Promise<boolean> => await runs.lookup.holds(run);
@@ -396,20 +342,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     "control socket",
     () =>
       openControlSocket(sockets, {
-        ...operatorRequests({
-          dataDir,
-          store,
-          seal,
-          tokens,
-          keys,
-          owner,
-          audit: identity.audit,
-          makePasswordLink: identity.makePasswordLink,
-          setupLink: identity.setupLink,
-          apiUrl,
-          baseUrl,
-          clock,
-        }),
+        ...operatorRequests({ ...installation, ...identity, dataDir, apiUrl, baseUrl, clock }),
         copyDatabase: ({ to }) => copyDatabase(dataDir, to, false),
         inspectDatabase: async () => ({
           report: await inspection.report(),

@@ -20,17 +20,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-#: Where the app's first process finds the door, or a program its input; and where the agent finds the service.
+#: The door for the app's first process, the input for a program, the service for the agent.
 DESCRIPTOR = 3
-#: What one that is started as a program inherits besides: how it talks to its agent, and how it sees that one's end.
+#: Inherited only if this is started as a program: a socket to its agent, and a pipe that closes when the agent dies.
 TOLD, LIFELINE = 4, 5
 _NOT_STARTED = 127
 _PID_BYTES = 32
 
 
 def main() -> None:
-    """Reads a plan from stdin, and tells the agent which process becomes the app. A clone of this one if it gets a view
-    of its own: this one ends then, so that its child belongs to the agent, which adopts orphans.
+    """Reads a plan from stdin, and tells the agent the pid of the process that becomes the app. With namespaces of its
+    own that is a clone: this process then ends, so that the agent, which adopts orphans, becomes the clone's parent.
     """
     plan = parse(sys.stdin.buffer.read())
     linux.close_inherited(LIFELINE + 1)
@@ -43,15 +43,15 @@ def main() -> None:
         os._exit(0)
     os.close(ends)
     if plan.has_namespaces:
-        os.read(waits, 1)  # Ends with the process above. Only then is the agent the parent whose end is to be told.
+        os.read(waits, 1)  # Returns when the process above has ended: only then is the agent the parent to watch.
     os.close(waits)
     os.setsid()
     keeper.live(lambda: become(plan, socket.socket(fileno=DESCRIPTOR), told, LIFELINE))
 
 
 def run() -> None:
-    """Runs a program without walls below a keeper, which this process is. `sys.argv` is `-c`, the folder, the program
-    and its arguments. The agent's pid comes on stdin: the agent may have died meanwhile, and its number be another's.
+    """Becomes a keeper and runs a program without walls below it. `sys.argv` is `-c`, the folder, the program and its
+    arguments. The agent's pid comes on stdin, so that the keeper notices if the agent has died in the meantime.
     """
     said = os.read(0, _PID_BYTES)
     if not said:
@@ -78,7 +78,7 @@ def become(plan: Plan, door: socket.socket, told: socket.socket, lifeline: int) 
     from millrace_walls.places import Interpreter
 
     interpreter = None if plan.interpreter is None else Interpreter(plan.interpreter)
-    # Here too: what cannot be seen from a new namespace is not there at all behind the walls.
+    # Checked before the walls too: behind them, what a new namespace hides looks missing.
     why = interpreter and interpreter.why_not()
     listener = walls.raise_around(plan)
     _require_keeper(lifeline)
@@ -90,8 +90,8 @@ def become(plan: Plan, door: socket.socket, told: socket.socket, lifeline: int) 
             socket.send_fds(told, [b"\n"], [listener])
             os.close(listener)
     if plan.home is None and plan.has_namespaces:
-        # The first process of a namespace gets no signal that it does not handle, and inherits every orphan. An app's
-        # own keeper knows how to be that; another program does not.
+        # The first process of a namespace gets no signal that it does not handle, and adopts every orphan. A harness's
+        # keeper is made for that; other programs need one.
         keeper.keep(lambda: _execute(plan, stdin, given), os.getppid())
     _execute(plan, stdin, given)
 
@@ -104,7 +104,7 @@ def _told_by_pipe(order: str) -> int:
 
 
 def _execute(plan: Plan, stdin: int, given: int) -> NoReturn:
-    """`given` is what it gets besides stdin and its output; -1 for nothing."""
+    """`given` is a further descriptor for the program; -1 for none."""
     try:
         os.chdir(plan.bundle)
         os.dup2(stdin, 0)
@@ -113,7 +113,7 @@ def _execute(plan: Plan, stdin: int, given: int) -> NoReturn:
             os.set_inheritable(DESCRIPTOR, True)
         else:
             os.close(DESCRIPTOR)
-        # A server's program is looked for on the app's own path.
+        # A server's program is searched on the app's own PATH.
         execute = os.execvpe if plan.server is not None else os.execve
         execute(plan.program, [plan.program, *plan.arguments], plan.variables)
     except OSError as error:
@@ -125,7 +125,7 @@ def _execute(plan: Plan, stdin: int, given: int) -> NoReturn:
 
 
 def _give_up_on(program: str, error: OSError) -> NoReturn:
-    """With what a shell exits with when there is no such program, or when it cannot be run."""
+    """Exits as a shell does: 127 if there is no such program, 126 if it cannot be run."""
     _give_up("%s: %s" % (program, error.strerror), 127 if isinstance(error, FileNotFoundError) else 126)
 
 
@@ -135,7 +135,7 @@ def _give_up(why: str, code: int = _NOT_STARTED) -> NoReturn:
 
 
 def _held_in_file(text: str, scratch: str) -> int:
-    """A descriptor to read a text from that may be larger than a pipe takes; no other process finds its file."""
+    """A descriptor with a text that may be larger than a pipe holds, in a file without a name."""
     if scratch:
         path = scratch + "/.input"
         held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -148,8 +148,8 @@ def _held_in_file(text: str, scratch: str) -> int:
 
 
 def _require_keeper(lifeline: int) -> None:
-    """Ends this process with its keeper: in a namespace of its own it cannot tell by its parent's id."""
-    # Once more: the kernel forgets it when a process becomes another user's.
+    """Ends this process with its keeper, which the lifeline tells: in a namespace of its own, the parent's id is 0."""
+    # Again, because the kernel drops the parent-death signal when a process changes its user.
     linux.die_with_parent(os.getppid())
     poll = select.poll()
     poll.register(lifeline, select.POLLIN)

@@ -175,12 +175,15 @@ def told(root: str) -> Iterator[dict[str, Any] | bytes]:
     folders = [""]
     while folders:
         folder = folders.pop()
-        try:
-            names = sorted(os.listdir(os.path.join(root, folder)))
-        except OSError:
-            yield {"kind": "odd", "name": _text(folder)}
-            continue
-        for name in names:
+        names = _names(os.path.join(root, folder))
+        while True:
+            try:
+                name = next(names, None)
+            except OSError:
+                yield {"kind": "odd", "name": _text(folder)}
+                break
+            if name is None:
+                break
             if not folder and name.startswith(STAGED):
                 continue
             path = os.path.join(folder, name)
@@ -189,7 +192,7 @@ def told(root: str) -> Iterator[dict[str, Any] | bytes]:
                 found = os.lstat(place)
                 target = os.readlink(place) if stat.S_ISLNK(found.st_mode) else ""
             except OSError:
-                continue  # Apps come and go with their files while we look.
+                continue  # Apps add and remove files in the meantime.
             head = {"name": _text(path), "mode": stat.S_IMODE(found.st_mode), "modified": found.st_mtime}
             if head["name"] != path:  # It is not UTF-8.
                 yield {"kind": "odd", "name": head["name"]}
@@ -203,6 +206,13 @@ def told(root: str) -> Iterator[dict[str, Any] | bytes]:
             else:
                 yield {"kind": "odd", "name": head["name"]}
     yield {"kind": "over"}
+
+
+def _names(folder: str) -> Iterator[str]:
+    """One at a time, unsorted: a folder may have millions of entries."""
+    with os.scandir(folder) as found:
+        for entry in found:
+            yield entry.name
 
 
 def _file(path: str, head: dict[str, Any]) -> Iterator[dict[str, Any] | bytes]:

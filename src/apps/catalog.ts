@@ -3,35 +3,21 @@ import { AppError, noSuchFunction } from "../model/errors.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { Call } from "../replicas/call.ts";
 import type { Slots } from "../replicas/slots/slots.ts";
-import type {
-  App,
-  AppRetention,
-  FunctionSignature,
-  Glance,
-  ScalingOverrides,
-  Version,
-} from "../model/app.ts";
-import type { Store } from "../store/store.ts";
-import type { VersionFiles } from "./artifacts/version-files.ts";
+import type { App, AppRetention, FunctionSignature, Glance, Version } from "../model/app.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
 import { newFleetCounts } from "../replicas/fleet-events.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
-import { glanceOf } from "./glance.ts";
-import { type Secrets, WHOLE_PROJECT } from "./secrets.ts";
-import { AppSecrets } from "./versions/app-secrets.ts";
+import { glanceOf, Registry, Room, type Traffic } from "./versions/traffic.ts";
+import { AppSecrets, type Secrets, WHOLE_PROJECT } from "./secrets.ts";
 import { Candidate } from "./versions/candidate.ts";
 import { Housekeeper, type HousekeeperParts } from "./versions/housekeeper.ts";
-import type { LiveApp } from "./versions/live-app.ts";
-import { type OpenParts, OpenVersion } from "./versions/open-version.ts";
-import { Registry } from "./versions/registry.ts";
-import { Room } from "./versions/room.ts";
+import { type LiveApp, type OpenParts, OpenVersion } from "./versions/open-version.ts";
 import { StandIns } from "./versions/stand-ins.ts";
 import { Switcher, type SwitcherParts } from "./versions/switcher.ts";
-import type { Traffic } from "./versions/traffic.ts";
-import { Turns } from "./versions/turns.ts";
+import { Turns } from "../kit/concurrency.ts";
 export type { Candidate } from "./versions/candidate.ts";
-export type { AppLogLine, LiveApp } from "./versions/live-app.ts";
+export type { AppLogLine, LiveApp } from "./versions/open-version.ts";
 
 /** Calls no function: when that is answered, some replica has said what there is. Throws if none can start. */
 async function learnFunctions(slots: Slots<Call>): Promise<void> {
@@ -42,30 +28,6 @@ async function learnFunctions(slots: Slots<Call>): Promise<void> {
   const { code, message, retryAfterSeconds = 1 } = outcome;
   const headers = { "retry-after": String(retryAfterSeconds) };
   throw new AppError(code, message === undefined ? { headers } : { message, headers });
-}
-
-type StoredParts = {
-  readonly store: Pick<Store, "apps" | "versions">;
-  /** What brings files of other nodes; null for a service alone. */
-  readonly files: Pick<VersionFiles, "ensure"> | null;
-};
-
-/** An app, and the version it serves, whose files are on this machine by then; null for none. Throws why they are not. */
-async function findStored(
-  appNumber: number,
-  { store, files }: StoredParts,
-): Promise<{ readonly app: App; readonly version: Version } | null> {
-  const app = await store.apps.findByNumber(appNumber);
-  const version = app?.currentVersionId ? await store.versions.find(app.currentVersionId) : null;
-  if (!app || !version) return null;
-  await files?.ensure(version);
-  return { app, version };
-}
-
-/** Whether the files of a version are on this machine, or come there from another node. */
-async function hasFiles(version: Version, files: StoredParts["files"]): Promise<boolean> {
-  // Whoever has them not has told why.
-  return files === null || (await files.ensure(version).catch(() => null)) !== null;
 }
 
 export type CatalogParts = Omit<OpenParts, "appSecrets"> & {
@@ -82,7 +44,8 @@ export class Catalog {
   readonly #parts: CatalogParts & OpenParts;
   readonly #registry = new Registry();
   readonly #turns = new Turns<number>();
-  readonly #switcher: Switcher;
+  /** Changes what apps serve, in place or by going back. */
+  readonly switcher: Switcher;
   readonly #housekeeper: Housekeeper;
   readonly #candidates = new Map<Candidate, App>();
   /** Versions of queued runs that are on their way from the store. */
@@ -94,7 +57,7 @@ export class Catalog {
   private constructor(parts: CatalogParts) {
     this.#parts = { ...parts, appSecrets: new AppSecrets(parts.secrets) };
     const shared = { ...this.#parts, registry: this.#registry, turns: this.#turns };
-    this.#switcher = new Switcher(shared);
+    this.switcher = new Switcher(shared);
     this.#housekeeper = new Housekeeper(shared);
     this.#standIns = new StandIns(parts.clock);
   }
@@ -111,7 +74,7 @@ export class Catalog {
       const byId = new Map(versions.map((version) => [version.id, version]));
       for (const app of await parts.store.apps.listAll()) {
         const version = app.currentVersionId !== null && byId.get(app.currentVersionId);
-        if (version) await catalog.#switcher.restore(app, version);
+        if (version) await catalog.switcher.restore(app, version);
       }
     }
     await catalog.#housekeeper.start(versions);
@@ -205,15 +168,7 @@ export class Catalog {
     return this.byNumber(appNumber)?.version.config.limits.maxLogBytes ?? DEFAULT_LOG_BYTES;
   }
 
-  /** Where runs of an app go now; null for an app that takes none. */
-  target(appNumber: number): RunTarget | null {
-    return this.byNumber(appNumber)?.target ?? null;
-  }
-
-  /**
-   * Where a run goes that this version accepted: to its own replicas while it exists and can start, else to
-   * those of the current version.
-   */
+  /** Where a run of this version goes: to its own replicas if it can start, else to those of the current version. */
   async versionTarget(appNumber: number, versionId: string): Promise<RunTarget | null> {
     const traffic = this.#registry.byNumber(appNumber);
     if (!traffic) return null;
@@ -229,17 +184,17 @@ export class Catalog {
   async open(appNumber: number): Promise<boolean> {
     return await this.#turns.take(appNumber, async () => {
       if (this.#registry.byNumber(appNumber)) return true;
-      const stored = await findStored(appNumber, this.#parts);
+      const stored = await this.#stored(appNumber);
       if (!stored || this.#isClosing) return false;
       const { app, version } = stored;
-      await this.#switcher.restore(app, version, () => this.#standIns.take(version.id));
+      await this.switcher.restore(app, version, () => this.#standIns.take(version.id));
       return true;
     });
   }
 
   /** Makes the app ready, which is about to be served here, with that many replicas; throws when it cannot start. */
   async warm(appNumber: number, replicas: number): Promise<void> {
-    const stored = await findStored(appNumber, this.#parts);
+    const stored = await this.#stored(appNumber);
     if (!stored || this.#isClosing) throw new AppError("app_not_found");
     const { app, version } = stored;
     await this.#parts.appSecrets.load({ projectId: app.projectId, appNumber });
@@ -288,24 +243,9 @@ export class Catalog {
   async activate(candidate: Candidate): Promise<LiveApp> {
     const app = this.#candidates.get(candidate);
     if (!app) throw new Error(`the version ${candidate.version.id} was discarded`);
-    const live = await this.#switcher.activate(app, candidate);
+    const live = await this.switcher.activate(app, candidate);
     this.#housekeeper.note(app.number);
     return live;
-  }
-
-  /** Has an earlier version serve again; throws when it is gone or cannot start. */
-  async rollBack(app: App, versionId: string): Promise<LiveApp> {
-    return await this.#switcher.rollBack(app, versionId);
-  }
-
-  /** Changes the scaling of what the app serves, until its next deploy. */
-  async changeScaling(app: App, overrides: ScalingOverrides): Promise<LiveApp> {
-    return await this.#switcher.changeScaling(app, overrides);
-  }
-
-  /** Replaces the app's replicas one and all, without a call that fails for it; throws if it no longer starts. */
-  async restart(app: App): Promise<LiveApp> {
-    return await this.#switcher.restart(app);
   }
 
   /** Deletes an app: nobody finds it when this resolves; what it holds ends, then nothing is left of it. */
@@ -316,7 +256,7 @@ export class Catalog {
       const holder = holderOf(app.number);
       const isDeleted = await store.apps.markDeleted({ appNumber: app.number, now: clock.now(), holder });
       if (!isDeleted) throw new AppError("app_not_found");
-      this.#housekeeper.bury(app, this.#registry.remove(app));
+      this.#housekeeper.endDeleted(app, this.#registry.remove(app));
       onRemoved?.(app.number);
       appSecrets.forget(scope);
       await secrets.replace(scope, {});
@@ -347,7 +287,7 @@ export class Catalog {
   /** No new calls; resolves when those taken have ended. */
   async drain(): Promise<void> {
     this.#stop();
-    await Promise.all(this.#everyVersion().map(({ pool }) => pool.drain()));
+    await Promise.all(this.#everyVersion().map(({ pool }) => pool.slots.drain()));
   }
 
   /** Ends every process; what still runs gets `outcome`. */
@@ -373,6 +313,16 @@ export class Catalog {
     return [...this.#everyTraffic(), ...this.#housekeeper.leaving()];
   }
 
+  /** An app, and the version it serves, whose files are on this machine by then; null for none. Throws why they are not. */
+  async #stored(appNumber: number): Promise<{ readonly app: App; readonly version: Version } | null> {
+    const { store, files } = this.#parts;
+    const app = await store.apps.findByNumber(appNumber);
+    const version = app?.currentVersionId ? await store.versions.find(app.currentVersionId) : null;
+    if (!app || !version) return null;
+    await files?.ensure(version);
+    return { app, version };
+  }
+
   async #reopen(traffic: Traffic, versionId: string): Promise<OpenVersion | null> {
     const known = this.#opening.get(versionId);
     if (known) return await known;
@@ -383,11 +333,18 @@ export class Catalog {
 
   async #openStored(traffic: Traffic, versionId: string): Promise<OpenVersion | null> {
     const { app } = traffic.current.live;
-    const version = await this.#parts.store.versions.find(versionId);
-    if (version?.appNumber === app.number && !(await hasFiles(version, this.#parts.files))) return null;
+    const { store, files } = this.#parts;
+    const version = await store.versions.find(versionId);
+    if (version?.appNumber !== app.number) return traffic.find(versionId) ?? null;
+    try {
+      await files?.ensure(version);
+    } catch {
+      // It was logged where it failed.
+      return null;
+    }
     // A switch may have opened it meanwhile.
     const open = traffic.find(versionId);
-    if (open || version?.appNumber !== app.number || this.#isClosing) return open ?? null;
+    if (open || this.#isClosing) return open ?? null;
     // Nobody would close what is opened for an app that is served here no more.
     if (this.#registry.byNumber(app.number) !== traffic) return null;
     const reopened = new OpenVersion(app, version, traffic.counts, this.#parts);

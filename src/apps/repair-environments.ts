@@ -1,14 +1,17 @@
 import path from "node:path";
 import type { Log } from "../kit/log.ts";
 import { existsSync } from "node:fs";
-import { artifactFolders, artifactId } from "../host/data-folders.ts";
+import { artifactFolder, artifactFolders, artifactId } from "../host/data-folders.ts";
 import type { Version } from "../model/app.ts";
 import { pythonWish } from "../model/app-config.ts";
 import type { Store } from "../store/store.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
-import type { BuildHost, ImageHost } from "./builds/site.ts";
+import { buildHost, type BuildHost, type ImageHost } from "./builds/site.ts";
 import { versionFault } from "./builds/version-fault.ts";
-import { rebuildVersion } from "./rebuild-version.ts";
+import { cp, mkdir } from "../kit/files.ts";
+import { removeTree } from "../kit/remove-tree.ts";
+import { prepareBuild } from "./builds/build.ts";
+import type { PreparedBuild } from "./builds/commands.ts";
 
 /** Repairs of a running service: one at a time, and none beyond its end. */
 export class Repairs {
@@ -90,4 +93,33 @@ async function rebuild(projectId: string, version: Version, parts: RepairParts):
     onRebuilt?.({ ...version, environment });
   });
   return null;
+}
+
+type RebuildParts = BuildHost & {
+  /** Takes the lines of installers. */
+  readonly say: (text: string) => void;
+  readonly signal: AbortSignal;
+  /** Where its packages go, if not where their key says. */
+  readonly environmentDir?: string;
+};
+
+/** Installs a version's packages again; its commands run in a copy of its bundle, which has what they made already. */
+export async function rebuildVersion(
+  projectId: string,
+  version: Version,
+  work: string,
+  parts: RebuildParts,
+  keep: (built: PreparedBuild) => Promise<void>,
+): Promise<void> {
+  const { dataDir, say, signal, environmentDir } = parts;
+  const bundleDir = path.join(work, "bundle");
+  try {
+    await mkdir(work, { recursive: true, mode: 0o700 });
+    await cp(artifactFolder(version.bundle, dataDir), bundleDir, { recursive: true, verbatimSymlinks: true });
+    const { id: buildId, config } = version;
+    const input = { ...buildHost(parts), buildId, projectId, bundleDir, config, say, signal };
+    await prepareBuild({ ...input, ...(environmentDir !== undefined && { environmentDir }) }, keep);
+  } finally {
+    await removeTree(work);
+  }
 }

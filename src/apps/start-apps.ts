@@ -7,13 +7,17 @@ import { VersionFiles } from "./artifacts/version-files.ts";
 import type { BuildHost, ImageHost } from "./builds/site.ts";
 import { type AppLogLine, Catalog, type CatalogParts } from "./catalog.ts";
 import { LogBook } from "./logs/log-book.ts";
-import { LogShare } from "./logs/log-share.ts";
+import { LogShare } from "./logs/line-writer.ts";
 import { fileContext } from "./once/file-context.ts";
 import { Repairs } from "./repair-environments.ts";
 import { Secrets } from "./secrets.ts";
+import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
+import { Deployer, type DeployerParts } from "./deploys/deployer.ts";
+import { type BaseImageParts, BaseImages } from "./once/base-images.ts";
+import { Volumes, type VolumesParts } from "./volumes/volumes.ts";
 
 /** What the apps of a service need. */
-export type AppsParts = Omit<CatalogParts, "secrets" | "onLog" | "files"> &
+type AppsParts = Omit<CatalogParts, "secrets" | "onLog" | "files"> &
   BuildHost & {
     readonly images: ImageHost;
     /** Where environments are built that are not for this machine; null where all are. */
@@ -77,4 +81,29 @@ export async function startApps(parts: AppsParts, life: Lifecycle) {
     repairs,
     fileContext: fileContext({ catalog, secrets, onLog }),
   };
+}
+
+/** What receiving uploads needs. */
+type DeploysParts = Omit<DeployerParts, "shortage"> &
+  Pick<BaseImageParts, "onLog"> &
+  Pick<VolumesParts, "storage" | "helper"> & { readonly reserve: Pick<StorageWatch, "refusal"> };
+
+/** Starts what receives uploads. The caller stops the deployer, because it must stop before the apps do. */
+export async function startDeploys(parts: DeploysParts, life: Lifecycle) {
+  const { reserve } = parts;
+  const shortage = () => reserve.refusal;
+  const volumes = await life.start(
+    "volumes",
+    () => new Volumes({ ...parts, shortage }),
+    (started) => started.stop(),
+  );
+  volumes.start();
+  const deployer = new Deployer({ ...parts, shortage });
+  await deployer.start();
+  const baseImages = await life.start(
+    "packages for files",
+    () => new BaseImages(parts),
+    (started) => started.stop(),
+  );
+  return { volumes, deployer, baseImages };
 }

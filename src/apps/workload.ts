@@ -3,7 +3,6 @@ import { type App, type SecretMap, type Version } from "../model/app.ts";
 import { isGpu, pythonWish } from "../model/app-config.ts";
 import type { AppConfig, BuiltImage, CustomRuntimeConfig } from "../model/app-config.ts";
 import type { Engine, Workload } from "../engines/engine.ts";
-import { appVariables } from "./app-variables.ts";
 
 /** What the replicas of a version run. */
 export function workloadOf(app: App, version: Version, secrets: SecretMap): Workload {
@@ -71,4 +70,13 @@ export function templateKeepMs(config: AppConfig, { reserves }: Pick<Engine, "re
 function cardsOf({ hardware: { compute, gpuCount } }: AppConfig): Workload["cards"] {
   const names = compute.filter(isGpu);
   return gpuCount > 0 && names.length > 0 ? { names, count: gpuCount } : null;
+}
+
+/** What an app's processes find in their environment, wherever they run; `own` is what these see besides. */
+export function appVariables(
+  app: App,
+  own: Readonly<Record<string, string>>,
+  secrets: SecretMap,
+): Record<string, string> {
+  return { APP_NAME: app.name, PROJECT_ID: app.projectId, ...own, ...secrets };
 }

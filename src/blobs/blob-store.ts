@@ -1,3 +1,5 @@
+import { createHash } from "node:crypto";
+
 /** What a blob is named by: the SHA-256 of its bytes, in lowercase hex. */
 export const BLOB_HASH = /^[0-9a-f]{64}$/;
 
@@ -37,10 +39,7 @@ export type BlobStore = {
   readonly place: string;
   /** Stores the bytes, and gives their hash. They are durable when it resolves; what is there already is put anew. */
   put(content: BlobContent, signal?: AbortSignal): Promise<StoredBlob>;
-  /**
-   * The bytes of a blob, or of a part of it. Throws `BlobMissing`; and `BlobDamaged` after the last piece of a whole one
-   * that are not those of its hash, so that nothing may be used before the end.
-   */
+  /** A blob's bytes, or a part. Throws `BlobMissing`, or at the end `BlobDamaged`: use nothing of a whole one before. */
   open(hash: string, reading?: Reading): AsyncGenerator<Buffer, void, void>;
   has(hash: string, signal?: AbortSignal): Promise<boolean>;
   /** Removes a blob, unless it was put at that time or later; gives whether it is gone. */
@@ -90,4 +89,80 @@ export const MAX_NOTE_BYTES = 4096;
 export function checkedNote(name: string): string {
   if (!NOTE_NAME.test(name)) throw new Error("the name of a note is not valid");
   return name;
+}
+
+/** Passes on the bytes of a whole blob; throws `BlobDamaged` once they are too many, and at the end for a wrong hash. */
+export async function* verified(
+  pieces: AsyncIterable<Buffer>,
+  hash: string,
+  place: string,
+  bytes: number | null = null,
+): AsyncGenerator<Buffer, void, void> {
+  const digest = createHash("sha256");
+  let left = bytes ?? MAX_BLOB_BYTES;
+  for await (const piece of pieces) {
+    left -= piece.length;
+    if (left < 0) throw new BlobDamaged(hash, place);
+    digest.update(piece);
+    yield piece;
+  }
+  if (digest.digest("hex") !== hash) throw new BlobDamaged(hash, place);
+}
+
+/** Counts and hashes what passes; throws beyond the largest blob there may be. */
+export class Passed {
+  readonly #digest = createHash("sha256");
+  bytes = 0;
+
+  take(piece: Uint8Array): void {
+    this.bytes += piece.length;
+    if (this.bytes > MAX_BLOB_BYTES) throw new Error(`a blob may have at most ${MAX_BLOB_BYTES} bytes`);
+    this.#digest.update(piece);
+  }
+
+  /** Of all that has passed; nothing may pass afterwards. */
+  hash(): string {
+    return this.#digest.digest("hex");
+  }
+}
+
+/** Of these hashes, those that something names. */
+type Named = (hashes: readonly string[]) => Promise<readonly string[]>;
+
+const AT_ONCE = 500;
+
+/** Removes every blob that was put before that time and that nothing names; gives how many. */
+export async function collectBlobs(
+  blobs: BlobStore,
+  named: Named,
+  putBefore: number,
+  signal: AbortSignal,
+): Promise<number> {
+  let count = 0;
+  let old: string[] = [];
+  const collect = async (): Promise<void> => {
+    if (old.length === 0) return;
+    const wanted = new Set(await named(old));
+    for (const hash of old.filter((each) => !wanted.has(each)))
+      if (await blobs.remove(hash, putBefore)) count += 1;
+    old = [];
+  };
+  for await (const { hash, putAt } of blobs.list()) {
+    if (signal.aborted) return count;
+    if (putAt < putBefore) old.push(hash);
+    if (old.length >= AT_ONCE) await collect();
+  }
+  await collect();
+  await blobs.tidy(putBefore);
+  return count;
+}
+
+const FOLDER = "clock";
+const NOTE = `${FOLDER}/now`;
+
+/** The time by the clock that says when blobs were put: this machine's may be wrong, and new blobs would seem old. */
+export async function storeTime(blobs: BlobStore): Promise<number> {
+  await blobs.writeNote(NOTE, "");
+  for await (const { name, writtenAt } of blobs.listNotes(FOLDER)) if (name === NOTE) return writtenAt;
+  throw new Error(`${blobs.place} does not have what was just written there`);
 }

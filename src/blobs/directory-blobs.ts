@@ -6,13 +6,14 @@ import {
   BLOB_HASH,
   BlobDamaged,
   BlobMissing,
-  MAX_BLOB_BYTES,
-  MAX_NOTE_BYTES,
   checkedHash,
   checkedNote,
+  MAX_BLOB_BYTES,
+  MAX_NOTE_BYTES,
+  Passed,
+  verified,
 } from "./blob-store.ts";
 import type { BlobContent, BlobStore, ByteRange, Reading, StoredBlob, StoredNote } from "./blob-store.ts";
-import { Passed, verified } from "./verified.ts";
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
 const CHUNK_BYTES = 1024 * 1024;
@@ -21,10 +22,7 @@ const ALL: ByteRange = { start: 0, end: Number.POSITIVE_INFINITY };
 /** The service's own, and nobody else's. */
 const FOLDER = { recursive: true, mode: 0o700 } as const;
 
-/**
- * Blobs as files of a directory, which several nodes may share. One counts when it has its name, which it gets whole:
- * `sha256/ab/ab12…`. What is being written, or removed, is in `incoming`.
- */
+/** Blobs as files `sha256/ab/ab12…` of a directory that nodes may share; `incoming` has unfinished ones. */
 export class DirectoryBlobs implements BlobStore {
   readonly kind = "directory";
   readonly place: string;

@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import type { Settings } from "../config/setting-keys.ts";
-import type { OperatorRequests } from "../identity/operator-requests.ts";
+import type { OperatorRequests } from "../identity/identity-parts.ts";
 import { request } from "../kit/node-http.ts";
 import { findRuntimeDir, runtimeDir } from "../kit/runtime-dir.ts";
 import { controlKey, controlSocketPath, KEY_HEADER, SILENCE_MS } from "../management/control-socket.ts";

@@ -3,22 +3,22 @@ import { usage } from "./failure.ts";
 import { type Definitions, examples } from "./options.ts";
 
 /** `millrace completion bash|zsh|fish` */
-export const COMMANDS: Definitions = { completion: defineCompletion };
-
-function defineCompletion(command: Command): void {
-  const shells = Object.keys(SCRIPTS).join(", ");
-  command.argument("<shell>", shells);
-  examples(
-    command,
-    "millrace completion bash > ~/.local/share/bash-completion/completions/millrace",
-    "millrace completion zsh > ~/.zfunc/_millrace",
-    "millrace completion fish > ~/.config/fish/completions/millrace.fish",
-  ).action((shell: string) => {
-    const script = Object.hasOwn(SCRIPTS, shell) ? SCRIPTS[shell] : undefined;
-    if (!script) throw usage(`there is no completion for ${JSON.stringify(shell)}`, shells);
-    process.stdout.write(script(nodesOf(command.parent ?? command, [])));
-  });
-}
+export const COMMANDS: Definitions = {
+  completion(command) {
+    const shells = Object.keys(SCRIPTS).join(", ");
+    command.argument("<shell>", shells);
+    examples(
+      command,
+      "millrace completion bash > ~/.local/share/bash-completion/completions/millrace",
+      "millrace completion zsh > ~/.zfunc/_millrace",
+      "millrace completion fish > ~/.config/fish/completions/millrace.fish",
+    ).action((shell: string) => {
+      const script = Object.hasOwn(SCRIPTS, shell) ? SCRIPTS[shell] : undefined;
+      if (!script) throw usage(`there is no completion for ${JSON.stringify(shell)}`, shells);
+      process.stdout.write(script(nodesOf(command.parent ?? command, [])));
+    });
+  },
+};
 
 /** What may be typed after the words of a path. */
 type CommandNode = {

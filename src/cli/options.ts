@@ -6,20 +6,6 @@ export type Definitions = Readonly<Record<string, (command: Command) => void>>;
 /** The option of a command that can print its result for programs. */
 export const JSON_OPTION = ["--json", "print one JSON document"] as const;
 
-/** Adds the options that say which service and project are meant, and how to print. */
-export function remote(command: Command): Command {
-  return command
-    .option("--url <url>", "management address of the service [MILLRACE_URL]")
-    .option("--project <id>", "project [MILLRACE_PROJECT]")
-    .option("--data-dir <folder>", "use the service that runs on this data directory, whatever else is set")
-    .option(...JSON_OPTION);
-}
-
-/** Adds a subcommand that asks a service. */
-export function asking(parent: Command, name: string, summary: string, ...lines: string[]): Command {
-  return examples(remote(parent.command(name).description(summary)), ...lines);
-}
-
 /** Shows how a command is typed, under its help. */
 export function examples(command: Command, ...lines: readonly string[]): Command {
   const title = lines.length === 1 ? "Example" : "Examples";

@@ -5,13 +5,19 @@ import { pastable } from "./program-name.ts";
 /** The columns of a table by their headings, each with what it shows of an entry. */
 export type Columns<Entry> = Readonly<Record<string, (entry: Entry) => string>>;
 
+/** How to print, and the options that a hint has to repeat. */
+type Flags = Parameters<typeof pastable>[1] & { readonly json?: boolean | undefined };
+
 /** Where a command's words go: results to stdout; on a terminal, what a person wants to know besides, to stderr. */
 export class Output {
   readonly isJson: boolean;
   readonly #isTerminal = process.stderr.isTTY;
 
-  constructor({ json = false }: { readonly json?: boolean | undefined }) {
-    this.isJson = json;
+  readonly #flags: Flags;
+
+  constructor(flags: Flags) {
+    this.isJson = flags.json ?? false;
+    this.#flags = flags;
   }
 
   /** Prints a result: the document with `--json`, else the text, which ends its own lines. */
@@ -32,7 +38,7 @@ export class Output {
   /** Tells a person at a terminal something beside the result. */
   note(text: string): void {
     if (!this.#isTerminal || this.isJson) return;
-    process.stderr.write(`${paint("dim", pastable(printable(text)), process.stderr)}\n`);
+    process.stderr.write(`${paint("dim", pastable(printable(text), this.#flags), process.stderr)}\n`);
   }
 
   /** Warns on stderr. */

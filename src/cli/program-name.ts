@@ -19,9 +19,29 @@ export function programName(
   return shellWord(relative.includes("/") ? relative : `./${relative}`);
 }
 
-/** The commands in a hint, as they can be pasted here. */
-export function pastable(hint: string): string {
-  return hint.replaceAll(/(?<![\w/.-])millrace (?=[a-z])/g, () => `${programName()} `);
+/** Options that say which service is meant; what is no text was not given. */
+type SiteOptions = { readonly url?: unknown; readonly project?: unknown; readonly dataDir?: unknown };
+
+/** Commands in a hint that take these options, with their subcommand. */
+const ASKING =
+  /\bmillrace (?:call|deploy|logs|restart|run|whoami|(?:nodes|projects)(?: (?:create|drain|list|use)\b)?|(?:apps|builds|containers|files|members|runs|secrets|service-accounts|webhook) [a-z]+)\b/g;
+/** Those that take the data directory alone. */
+const OPERATING = /\bmillrace (?:doctor|reset-password|storage)\b/g;
+
+/** The options again, for a command that is to reach the same service. */
+export function siteOptions({ url, project, dataDir }: SiteOptions): string[] {
+  const given = { "--url": url, "--project": project, "--data-dir": dataDir };
+  return Object.entries(given).flatMap(([name, value]) => (typeof value === "string" ? [name, value] : []));
+}
+
+/** The commands in a hint, as they can be pasted here, with the options that the command at hand was given. */
+export function pastable(hint: string, { dataDir, ...others }: SiteOptions): string {
+  const withOptions = (command: string, options: SiteOptions): string =>
+    [command, ...siteOptions(options).map(shellWord)].join(" ");
+  return hint
+    .replaceAll(ASKING, (command) => withOptions(command, { dataDir, ...others }))
+    .replaceAll(OPERATING, (command) => withOptions(command, { dataDir }))
+    .replaceAll(/(?<![\w/.-])millrace (?=[a-z])/g, () => `${programName()} `);
 }
 
 /** Text as one word of a shell's command line. */

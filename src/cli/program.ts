@@ -1,3 +1,4 @@
+import { parseArgs } from "node:util";
 import { Command, type CommanderError } from "commander";
 import { VERSION } from "../config/package-files.ts";
 import { CliFailure, EXIT, Interrupted, usage } from "./failure.ts";
@@ -114,19 +115,19 @@ export async function runCommand(args: readonly string[]): Promise<number> {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     process.exit(error.code === "EPIPE" ? 0 : EXIT.failure);
   });
-  const isJson = args.includes("--json");
   try {
     const program = await buildProgram(wantedBy(args));
-    stopAtUsage(program, isJson);
+    stopAtUsage(program, args);
     await program.parseAsync(args, { from: "user" });
     return Number(process.exitCode ?? 0);
   } catch (error) {
-    return report(error, isJson);
+    return report(error, args);
   }
 }
 
 /** The parser reports wrong arguments; the exit code is ours, and with --json there is a document. */
-function stopAtUsage(command: Command, isJson: boolean): void {
+function stopAtUsage(command: Command, args: readonly string[]): void {
+  const isJson = args.includes("--json");
   command.configureOutput({
     outputError: (text, write) => write(text.replace(/^error:/, "millrace:")),
     ...(isJson && { writeErr: () => {} }),
@@ -134,13 +135,19 @@ function stopAtUsage(command: Command, isJson: boolean): void {
   command.exitOverride((error: CommanderError) => {
     if (error.exitCode === 0) process.exit(0);
     const problem = error.message.replace(/^error: /, "");
-    process.exit(isJson ? report(usage(problem), isJson) : EXIT.usage);
+    process.exit(isJson ? report(usage(problem), args) : EXIT.usage);
   });
-  for (const below of command.commands) stopAtUsage(below, isJson);
+  for (const below of command.commands) stopAtUsage(below, args);
 }
 
+const SITE = {
+  url: { type: "string" },
+  project: { type: "string" },
+  "data-dir": { type: "string" },
+} as const;
+
 /** Reports an error, as text on stderr or as the one document; returns the exit code. */
-function report(error: unknown, isJson: boolean): number {
+function report(error: unknown, args: readonly string[]): number {
   if (error instanceof Interrupted) {
     // The terminal has shown ^C: the shell's prompt starts a new line.
     if (process.stderr.isTTY) process.stderr.write("\n");
@@ -148,8 +155,9 @@ function report(error: unknown, isJson: boolean): number {
   }
   const { message, detail, exitCode } = asFailure(error);
   const { details = [], code = exitCode === EXIT.usage ? "usage" : "failed", requestId } = detail;
-  const hint = detail.hint === undefined ? undefined : pastable(detail.hint);
-  if (isJson) {
+  const { url, project, "data-dir": dataDir } = parseArgs({ args, strict: false, options: SITE }).values;
+  const hint = detail.hint === undefined ? undefined : pastable(detail.hint, { url, project, dataDir });
+  if (args.includes("--json")) {
     const document = { code, message, details, hint: hint ?? null, request_id: requestId ?? null };
     process.stdout.write(`${JSON.stringify({ error: document })}\n`);
     return exitCode;

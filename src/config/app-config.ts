@@ -117,7 +117,7 @@ function readTable<C>(keys: AppKeys<C>, layers: readonly Layer[], host: Host, pr
   const table: Record<string, unknown> = {};
   for (const [field, key] of Object.entries<AppKey<unknown>>(keys)) {
     const given = findIn(layers, key);
-    const usual = key.defaultFor ? key.defaultFor(host, table) : (key.default ?? null);
+    const usual = typeof key.default === "function" ? key.default(host, table) : (key.default ?? null);
     const { name, raw } = given ?? { name: key.path, raw: usual };
     table[field] = problems.read(key.reader, name, raw);
   }

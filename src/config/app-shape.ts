@@ -11,9 +11,6 @@ import { isTable, parseToml, type RawTable } from "./toml.ts";
 const PARTNERS = ["deepgram", "rime"] as const;
 type Partner = (typeof PARTNERS)[number];
 
-/** The tables of a configuration file that only the hosted original can follow. */
-const HOSTED_ONLY_TABLES: readonly string[] = ["experimental", ...PARTNERS.map((name) => `runtime.${name}`)];
-
 /** Whose runtime that is, where it is a partner's. */
 export function partnerOf(runtime: unknown): Partner | undefined {
   return PARTNERS.find((name) => name === runtime);
@@ -99,46 +96,35 @@ function suggestion(beside: readonly string[], key: string, prefix: string, path
 
 function shapeOf(paths: readonly string[]): Map<string, Shape> {
   const shape = new Map<string, Shape>([[TOP_LEVEL_KEY, "value"]]);
-  for (const path of paths) {
+  const add = (path: string, kind: "value" | "open"): void => {
     const names = path.split(".");
-    const key = names.pop() ?? "";
-    tableIn(shape, names).set(key, "value");
-  }
-  const open = [...DEPENDENCY_KINDS.map((kind) => `dependencies.${kind}`), ...HOSTED_ONLY_TABLES];
-  for (const path of open) {
-    const names = path.split(".");
-    const table = names.pop() ?? "";
-    tableIn(shape, names).set(table, "open");
-  }
+    const last = names.pop() ?? "";
+    let table = shape;
+    for (const name of names) {
+      let next = table.get(name);
+      if (!(next instanceof Map)) table.set(name, (next = new Map<string, Shape>()));
+      table = next;
+    }
+    table.set(last, kind);
+  };
+  for (const path of paths) add(path, "value");
+  for (const kind of DEPENDENCY_KINDS) add(`dependencies.${kind}`, "open");
+  for (const table of ["experimental", ...PARTNERS.map((name) => `runtime.${name}`)]) add(table, "open");
   return shape;
-}
-
-function tableIn(shape: Map<string, Shape>, names: readonly string[]): Map<string, Shape> {
-  let table = shape;
-  for (const name of names) {
-    let next = table.get(name);
-    if (!(next instanceof Map)) table.set(name, (next = new Map<string, Shape>()));
-    table = next;
-  }
-  return table;
 }
 
 /** A raw value and the name it goes by where it was given. */
 type Given = { readonly name: string; readonly raw: unknown };
 
 /** One place that may give values; where it gives none, the next weaker one is asked. */
-export type Layer = {
-  readonly find: (key: Pick<AppKey<unknown>, "path" | "payload">) => Given | undefined;
-};
+export type Layer = (key: Pick<AppKey<unknown>, "path" | "payload">) => Given | undefined;
 
 /** The members of a deploy payload. Unknown members are ignored: clients send more than configuration. */
 export function payloadLayer(payload: RawTable): Layer {
-  return {
-    find({ payload: member }) {
-      if (member === undefined || !Object.hasOwn(payload, member)) return undefined;
-      const raw = payload[member];
-      return raw === null || raw === undefined ? undefined : { name: member, raw };
-    },
+  return ({ payload: member }) => {
+    if (member === undefined || !Object.hasOwn(payload, member)) return undefined;
+    const raw = payload[member];
+    return raw === null || raw === undefined ? undefined : { name: member, raw };
   };
 }
 
@@ -155,22 +141,17 @@ export function tomlLayer(text: string, fileName: string, problems: Problems): L
     const [used, ...others] = grace.map(({ name }) => name);
     problems.warn(`${used} is used; ${others.join(" and ")} ${others.length === 1 ? "is" : "are"} ignored`);
   }
-  return {
-    find({ path }) {
-      if (path === GRACE_PATH) return grace[0];
-      const raw = lookUp(tables, path);
-      return raw === undefined ? undefined : { name: prefix + path, raw };
-    },
+  return ({ path }) => {
+    if (path === GRACE_PATH) return grace[0];
+    const raw = lookUp(tables, path);
+    return raw === undefined ? undefined : { name: prefix + path, raw };
   };
 }
 
 /** The strongest layer's value. */
-export function findIn(
-  layers: readonly Layer[],
-  key: Pick<AppKey<unknown>, "path" | "payload">,
-): Given | undefined {
+export function findIn(layers: readonly Layer[], key: Parameters<Layer>[0]): Given | undefined {
   for (const layer of layers) {
-    const given = layer.find(key);
+    const given = layer(key);
     if (given !== undefined) return given;
   }
   return undefined;

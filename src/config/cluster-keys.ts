@@ -1,7 +1,7 @@
 import { isAbsolute, resolve } from "node:path";
 import { blobAddress } from "./blob-address.ts";
 import { podOverrides } from "./pod-overrides.ts";
-import { integer, line, listOf, mapped, matching, oneOf, optional, publicUrl } from "./readers.ts";
+import { integer, line, listOf, mapped, matching, oneOf, optional, publicUrl, setting } from "./readers.ts";
 import type { Reader, SettingKeys } from "./readers.ts";
 
 /** May contain a password. */
@@ -64,152 +64,98 @@ const rayResources: Reader<Readonly<Record<string, number>>> = mapped(
 
 /** Postgres, and what several services share. */
 export const NODE_KEYS = {
-  databaseUrl: {
-    name: "database_url",
-    reader: optional(databaseUrl),
-    meaning:
-      "Postgres to use instead of SQLite in the data directory. If it names several hosts, the one that takes writes is used.",
-  },
-  databaseDirectUrl: {
-    name: "database_direct_url",
-    reader: optional(databaseUrl),
-    meaning:
-      "If database_url leads through a pooler: the same database without it, for migrations and for changes that other services announce.",
-  },
-  masterKeyFile: {
-    name: "master_key_file",
-    reader: optional(file),
-    meaning:
-      "The file with the key that encrypts secrets in the database. It must exist, and other users must not be able to read it. If unset, `master.key` in the data directory, which the first start creates.",
-  },
-  nodeUrl: {
-    name: "node_url",
-    reader: optional(nodeUrl),
-    meaning:
-      "With Postgres: the address at which the other services of the installation reach this one, such as https://10.0.0.5:4200. If unset, only services of the same machine can.",
-  },
-  blobs: {
-    name: "blobs",
-    reader: optional(blobAddress),
-    meaning:
-      "Where services that share a Postgres keep bundles, environments and large payloads: a directory they all see, or s3://bucket/prefix with the options endpoint, region and path_style. If unset, `blobs` in the data directory.",
-  },
-  volumes: {
-    name: "volumes",
-    reader: optional(matching("a whole path", (text) => isAbsolute(text) && text.length <= 4096)),
-    meaning:
-      "Where the volumes of projects are, on a file system that all services of the installation see. If unset, below `blobs` if that is a directory, else in the data directory.",
-  },
+  databaseUrl: setting("database_url", optional(databaseUrl)).describe(
+    "Postgres to use instead of SQLite in the data directory. If it names several hosts, the one that takes writes is used.",
+  ),
+  databaseDirectUrl: setting("database_direct_url", optional(databaseUrl)).describe(
+    "If database_url leads through a pooler: the same database without it, for migrations and for changes that other services announce.",
+  ),
+  masterKeyFile: setting("master_key_file", optional(file)).describe(
+    "The file with the key that encrypts secrets in the database. It must exist, and other users must not be able to read it. If unset, `master.key` in the data directory, which the first start creates.",
+  ),
+  nodeUrl: setting("node_url", optional(nodeUrl)).describe(
+    "With Postgres: the address at which the other services of the installation reach this one, such as https://10.0.0.5:4200. If unset, only services of the same machine can.",
+  ),
+  blobs: setting("blobs", optional(blobAddress)).describe(
+    "Where services that share a Postgres keep bundles, environments and large payloads: a directory they all see, or s3://bucket/prefix with the options endpoint, region and path_style. If unset, `blobs` in the data directory.",
+  ),
+  volumes: setting(
+    "volumes",
+    optional(matching("a whole path", (text) => isAbsolute(text) && text.length <= 4096)),
+  ).describe(
+    "Where the volumes of projects are, on a file system that all services of the installation see. If unset, below `blobs` if that is a directory, else in the data directory.",
+  ),
 } satisfies SettingKeys;
 
 /** Where replicas run, and how they reach the service from other machines. */
 export const ENGINE_KEYS = {
-  engine: {
-    name: "engine",
-    reader: oneOf(["process", "kubernetes", "ray"]),
-    default: "process",
-    meaning:
-      "Where replicas run: as processes of this machine, as pods of a Kubernetes cluster, or in actors of a Ray cluster.",
-  },
-  replicasPerSeat: {
-    name: "replicas_per_seat",
-    reader: integer(1, 1_000),
-    default: "1",
-    meaning:
-      "How many replicas of a version share a pod or an actor. They are forks of one process, so another one starts in milliseconds. The pod or actor has cpu and memory for all of them.",
-  },
-  seatUrl: {
-    name: "seat_url",
-    reader: optional(nodeUrl),
-    meaning:
-      "With an engine that runs replicas on other machines: the address at which they reach this service, such as https://10.0.0.5:4300. If unset, only those of the same machine can.",
-  },
-  seatServiceUrl: {
-    name: "seat_service_url",
-    reader: optional(nodeUrl),
-    meaning:
-      "With an engine that runs replicas on other machines: an address that leads to any service, now and later, such as that of a Kubernetes Service, at the port of seat_url. Replicas look for the next service there when all services they know are gone. A name is resolved when this service starts.",
-  },
+  engine: setting("engine", oneOf(["process", "kubernetes", "ray"]), "process").describe(
+    "Where replicas run: as processes of this machine, as pods of a Kubernetes cluster, or in actors of a Ray cluster.",
+  ),
+  replicasPerSeat: setting("replicas_per_seat", integer(1, 1_000), "1").describe(
+    "How many replicas of a version share a pod or an actor. They are forks of one process, so another one starts in milliseconds. The pod or actor has cpu and memory for all of them.",
+  ),
+  seatUrl: setting("seat_url", optional(nodeUrl)).describe(
+    "With an engine that runs replicas on other machines: the address at which they reach this service, such as https://10.0.0.5:4300. If unset, only those of the same machine can.",
+  ),
+  seatServiceUrl: setting("seat_service_url", optional(nodeUrl)).describe(
+    "With an engine that runs replicas on other machines: an address that leads to any service, now and later, such as that of a Kubernetes Service, at the port of seat_url. Replicas look for the next service there when all services they know are gone. A name is resolved when this service starts.",
+  ),
 } satisfies SettingKeys;
 
 /** How replicas run, and images are built, in a Kubernetes cluster. */
 export const KUBERNETES_KEYS = {
-  kubernetesConfig: {
-    name: "kubernetes_config",
-    reader: optional(file),
-    meaning:
-      "The kubeconfig file that says how to reach Kubernetes. If unset, the service account of the pod that the service runs in.",
-  },
-  kubernetesNamespace: {
-    name: "kubernetes_namespace",
-    reader: optional(namespaceName),
-    meaning:
-      "The namespace for the pods of apps. If unset, the one of the kubeconfig or the service account.",
-  },
-  kubernetesImage: {
-    name: "kubernetes_image",
-    reader: optional(line(2048)),
-    meaning:
-      "The worker image that pods run, required with engine = kubernetes; `{python}` stands for the Python version of the app, such as 3.12.",
-  },
-  kubernetesStorage: {
-    name: "kubernetes_storage",
-    reader: optional(matching("the name of a claim", (text) => OBJECT.test(text))),
-    meaning:
-      "A ReadWriteMany claim in that namespace for the persistent storage of projects, each in a folder named by its id; best the file system of MILLRACE_VOLUMES. If unset, an app's files are lost with its pod.",
-  },
-  kubernetesPod: {
-    name: "kubernetes_pod",
-    reader: podOverrides,
-    default: "{}",
-    meaning: "What to add to every pod of an app, such as tolerations or a priority class.",
-  },
-  registry: {
-    name: "registry",
-    reader: optional(
+  kubernetesConfig: setting("kubernetes_config", optional(file)).describe(
+    "The kubeconfig file that says how to reach Kubernetes. If unset, the service account of the pod that the service runs in.",
+  ),
+  kubernetesNamespace: setting("kubernetes_namespace", optional(namespaceName)).describe(
+    "The namespace for the pods of apps. If unset, the one of the kubeconfig or the service account.",
+  ),
+  kubernetesImage: setting("kubernetes_image", optional(line(2048))).describe(
+    "The worker image that pods run, required with engine = kubernetes; `{python}` stands for the Python version of the app, such as 3.12.",
+  ),
+  kubernetesStorage: setting(
+    "kubernetes_storage",
+    optional(matching("the name of a claim", (text) => OBJECT.test(text))),
+  ).describe(
+    "A ReadWriteMany claim in that namespace for the persistent storage of projects, each in a folder named by its id; best the file system of MILLRACE_VOLUMES. If unset, an app's files are lost with its pod.",
+  ),
+  kubernetesPod: setting("kubernetes_pod", podOverrides, "{}").describe(
+    "What to add to every pod of an app, such as tolerations or a priority class.",
+  ),
+  registry: setting(
+    "registry",
+    optional(
       matching(
         "a registry with a path, such as registry.internal:5000/millrace",
         (text) => text.length <= 150 && REGISTRY.test(text),
       ),
     ),
-    meaning:
-      "Where images that are built in a Kubernetes cluster are pushed to and pulled from, such as `registry.internal:5000/millrace`. Use it for nothing else. If unset, apps that need an image built are refused there.",
-  },
-  registrySecret: {
-    name: "registry_secret",
-    reader: optional(matching("the name of a secret", (text) => OBJECT.test(text))),
-    meaning:
-      "The Secret, of type `kubernetes.io/dockerconfigjson`, with which pods push to and pull from that registry. The service never reads it. If unset, pods use no credentials.",
-  },
-  buildkitNamespace: {
-    name: "buildkit_namespace",
-    reader: optional(namespaceName),
-    meaning:
-      "The namespace for pods that build images, which has to admit pods of the privileged profile. If unset, the one of all other pods.",
-  },
+  ).describe(
+    "Where images that are built in a Kubernetes cluster are pushed to and pulled from, such as `registry.internal:5000/millrace`. Use it for nothing else. If unset, apps that need an image built are refused there.",
+  ),
+  registrySecret: setting(
+    "registry_secret",
+    optional(matching("the name of a secret", (text) => OBJECT.test(text))),
+  ).describe(
+    "The Secret, of type `kubernetes.io/dockerconfigjson`, with which pods push to and pull from that registry. The service never reads it. If unset, pods use no credentials.",
+  ),
+  buildkitNamespace: setting("buildkit_namespace", optional(namespaceName)).describe(
+    "The namespace for pods that build images, which has to admit pods of the privileged profile. If unset, the one of all other pods.",
+  ),
 } satisfies SettingKeys;
 
 /** How a Ray cluster is reached. */
 export const RAY_KEYS = {
-  rayAddress: {
-    name: "ray_address",
-    reader: optional(publicUrl()),
-    meaning:
-      "The address of the Ray cluster's dashboard, which takes jobs, such as http://10.0.0.5:8265; required with engine = ray.",
-  },
-  rayTokenFile: {
-    name: "ray_token_file",
-    reader: optional(file),
-    meaning:
-      "A file with the token of the Ray cluster, if it asks for one. It is read for each request, so that you can replace it.",
-  },
-  rayResources: {
-    name: "ray_resources",
-    reader: rayResources,
-    default: "",
-    meaning:
-      "Resources of the Ray cluster that each replica asks for beside CPU, memory and GPU, such as apps=1.",
-  },
+  rayAddress: setting("ray_address", optional(publicUrl())).describe(
+    "The address of the Ray cluster's dashboard, which takes jobs, such as http://10.0.0.5:8265; required with engine = ray.",
+  ),
+  rayTokenFile: setting("ray_token_file", optional(file)).describe(
+    "A file with the token of the Ray cluster, if it asks for one. It is read for each request, so that you can replace it.",
+  ),
+  rayResources: setting("ray_resources", rayResources, "").describe(
+    "Resources of the Ray cluster that each replica asks for beside CPU, memory and GPU, such as apps=1.",
+  ),
 } satisfies SettingKeys;
 
 /** Everything up to the hosts, the hosts with their ports, and everything after them. */

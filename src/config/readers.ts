@@ -199,13 +199,21 @@ export type SettingKey<T> = {
   /** snake_case. */
   readonly name: string;
   readonly reader: Reader<T>;
-  /** As in a flag; absent if nothing is set. */
-  readonly default?: string;
+  /** As in a flag; undefined if nothing is set. */
+  readonly default: string | undefined;
   readonly meaning: string;
 };
 
 /** Settings by the member of `Settings` that each one fills. */
 export type SettingKeys = Readonly<Record<string, SettingKey<unknown>>>;
+
+/** What is left to say of a key. */
+type Undescribed<Key> = { readonly describe: (meaning: string) => Key };
+
+/** Begins a row in the table of settings. */
+export function setting<T>(name: string, reader: Reader<T>, usual?: string): Undescribed<SettingKey<T>> {
+  return { describe: (meaning) => ({ name, reader, default: usual, meaning }) };
+}
 
 /** What the machine contributes to an app's configuration. */
 export type Host = { readonly cpuCount: number };
@@ -215,14 +223,28 @@ export type AppKey<T> = {
   /** Table and key in the file, such as `scaling.cooldown`. */
   readonly path: string;
   /** The member of a deploy payload; absent if only the file can give it. */
-  readonly payload?: string;
+  readonly payload?: string | undefined;
   readonly reader: Reader<T>;
-  /** As in the file; absent if nothing is set. */
-  readonly default?: unknown;
-  /** In place of `default`, if it depends on the host and on the fields above this one. */
-  readonly defaultFor?: (host: Host, above: Readonly<Record<string, unknown>>) => unknown;
+  /** As in the file; undefined if nothing is set. */
+  readonly default: Json | DefaultFor | undefined;
   readonly meaning: string;
 };
+
+type Json = string | number | boolean | readonly string[];
+/** A default that depends on the host and on the fields above this one. */
+type DefaultFor = (host: Host, above: Readonly<Record<string, unknown>>) => unknown;
+
+/** Begins a row in a table of an app's configuration; `payload` is null if only the file can give the value. */
+export function key<T>(
+  path: string,
+  payload: string | null,
+  reader: Reader<T>,
+  usual?: Json | DefaultFor,
+): Undescribed<AppKey<T>> {
+  return {
+    describe: (meaning) => ({ path, payload: payload ?? undefined, reader, default: usual, meaning }),
+  };
+}
 
 /** The keys of one table, by the field that each fills. */
 export type AppKeys<C> = { readonly [K in keyof C]: AppKey<C[K]> };

@@ -1,92 +1,72 @@
 import { LIMITS_KEYS } from "./keys/limits.ts";
-import type { SettingKey } from "./readers.ts";
 import { envOf, SETTING_KEYS } from "./setting-keys.ts";
-import type { LimitsConfig } from "../model/app-config.ts";
 
 /** Something that grows with use, and what bounds it; `doctor` tells of it in the check of that name. */
 export type RetentionRow = {
   readonly what: string;
-  /** How much is kept: a setting, or a number that is fixed. */
-  readonly size: readonly Bound[];
+  /** How much is kept, in words: a setting with its default, or a number that is fixed. */
+  readonly size: string;
   /** How long. */
-  readonly age: readonly Bound[];
+  readonly age: string;
   readonly check: "storage" | "audit log" | "apps";
 };
 
-type Bound =
-  | { readonly setting: keyof typeof SETTING_KEYS }
-  | { readonly limit: keyof LimitsConfig }
-  | { readonly fixed: string };
+const MAX_RUNS = setting("maxRuns");
+const MAX_STORAGE = setting("maxStorageBytes");
+const RECORDS = setting("recordRetentionMs");
+const RESULTS = limit("resultRetentionSeconds");
+const LOGS = `${setting("maxLogBytes")}, ${limit("maxLogBytes")}`;
+const APP = "as long as the app";
 
 /** Everything that grows. The table in docs/operations.md is compared with it. */
 export const RETENTION: readonly RetentionRow[] = [
-  {
-    what: "run records",
-    size: [{ setting: "maxRuns" }],
-    age: [{ setting: "recordRetentionMs" }],
-    check: "storage",
-  },
-  {
-    what: "payloads: inputs and results",
-    size: [{ setting: "maxStorageBytes" }],
-    age: [{ limit: "resultRetentionSeconds" }],
-    check: "storage",
-  },
+  { what: "run records", size: MAX_RUNS, age: RECORDS, check: "storage" },
+  { what: "payloads: inputs and results", size: MAX_STORAGE, age: RESULTS, check: "storage" },
   {
     what: "transcripts",
-    size: [{ setting: "maxStorageBytes" }, { limit: "maxTranscriptBytes" }],
-    age: [{ limit: "resultRetentionSeconds" }],
+    size: `${MAX_STORAGE}, ${limit("maxTranscriptBytes")}`,
+    age: RESULTS,
     check: "storage",
   },
-  {
-    what: "lines that apps print",
-    size: [{ setting: "maxLogBytes" }, { limit: "maxLogBytes" }],
-    age: [{ setting: "recordRetentionMs" }],
-    check: "storage",
-  },
+  { what: "lines that apps print", size: LOGS, age: RECORDS, check: "storage" },
   {
     what: "builds and their logs",
-    size: [{ fixed: "the newest 100 of an app, and those of its versions" }],
-    age: [{ fixed: "as long as the app" }],
+    size: "the newest 100 of an app, and those of its versions",
+    age: APP,
     check: "storage",
   },
   {
     what: "versions and their bundles",
-    size: [{ fixed: "the newest 10 of an app, and those that runs still need" }],
-    age: [{ fixed: "as long as the app" }],
+    size: "the newest 10 of an app, and those that runs still need",
+    age: APP,
     check: "apps",
   },
   {
     what: "environments",
-    size: [{ fixed: "those of kept versions" }],
-    age: [{ fixed: "24 h after their last use" }],
+    size: "those of kept versions",
+    age: "24 h after their last use",
     check: "storage",
   },
-  {
-    what: "deliveries of webhooks",
-    size: [{ setting: "maxRuns" }],
-    age: [{ setting: "recordRetentionMs" }],
-    check: "storage",
-  },
+  { what: "deliveries of webhooks", size: MAX_RUNS, age: RECORDS, check: "storage" },
   {
     what: "audit log",
-    size: [{ fixed: "no size limit, so that many entries cannot push out older ones" }],
-    age: [{ setting: "auditRetentionMs" }],
+    size: "no size limit, so that many entries cannot push out older ones",
+    age: setting("auditRetentionMs"),
     check: "audit log",
   },
 ];
 
 /** A row as the document has it. */
 export function retentionLine({ what, size, age, check }: RetentionRow): string {
-  return `| ${what} | ${size.map(describe).join(", ")} | ${age.map(describe).join(", ")} | \`${check}\` |`;
+  return `| ${what} | ${size} | ${age} | \`${check}\` |`;
 }
 
-function describe(bound: Bound): string {
-  if ("fixed" in bound) return bound.fixed;
-  if ("setting" in bound) {
-    const { name, default: usual }: SettingKey<unknown> = SETTING_KEYS[bound.setting];
-    return `\`${envOf(name)}\` (${usual})`;
-  }
-  const { path, default: usual } = LIMITS_KEYS[bound.limit];
+function setting(member: keyof typeof SETTING_KEYS): string {
+  const { name, default: usual } = SETTING_KEYS[member];
+  return `\`${envOf(name)}\` (${usual})`;
+}
+
+function limit(member: keyof typeof LIMITS_KEYS): string {
+  const { path, default: usual } = LIMITS_KEYS[member];
   return `\`${path}\` (${String(usual)})`;
 }

@@ -1,5 +1,5 @@
 import { labelBelow } from "../kit/http/fields.ts";
-import { parseToml, type RawTable, readConfigFile } from "./toml.ts";
+import { isTable, parseToml, type RawTable, readConfigFile } from "./toml.ts";
 import { nearest, Problems } from "./problems.ts";
 import { line, type SettingKey } from "./readers.ts";
 import { DROPPED, ENV_PREFIX, envOf, flagMemberOf, flagOf, INTERNALS, SETTING_KEYS } from "./setting-keys.ts";
@@ -11,11 +11,8 @@ export type SettingSources = {
   readonly flags: Readonly<Record<string, unknown>>;
   /** Empty variables count as unset. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Path of the config file when neither `--config` nor `MILLRACE_CONFIG` names one. */
-  readonly configFile?: string | undefined;
   /** What a command has instead of a setting's own default, by the setting's name. */
   readonly defaults?: Readonly<Record<string, string>>;
-  readonly internals?: Partial<typeof INTERNALS>;
 };
 
 const CONFIG_ENV = envOf("config");
@@ -32,11 +29,7 @@ const CLIENT_ENV = ["URL", "API_URL", "TOKEN", "PROJECT", "DEBUG", "BACKUP_PASSP
 export function readSettings(sources: SettingSources): { settings: Settings; warnings: string[] } {
   const problems = new Problems();
   const file = readSettingsFile(sources, problems);
-  const settings: Record<string, unknown> = {
-    ...INTERNALS,
-    ...(JSON.parse(sources.env[INTERNALS_ENV] || "{}") as Partial<typeof INTERNALS>),
-    ...sources.internals,
-  };
+  const settings: Record<string, unknown> = { ...INTERNALS, ...readInternals(sources.env, problems) };
   for (const [field, key] of Object.entries<SettingKey<unknown>>(SETTING_KEYS)) {
     const text = sources.defaults?.[key.name] ?? key.default ?? null;
     const given = find(key, sources, file) ?? {
@@ -55,9 +48,21 @@ export function readSettings(sources: SettingSources): { settings: Settings; war
   return { settings: read, warnings: problems.warnings };
 }
 
-function readSettingsFile({ flags, env, configFile }: SettingSources, problems: Problems): RawTable {
-  const path = [flags["config"], env[CONFIG_ENV], configFile].find((value) => value);
-  if (typeof path !== "string") return {};
+function readInternals(env: SettingSources["env"], problems: Problems): RawTable {
+  const text = env[INTERNALS_ENV] || "{}";
+  try {
+    const given: unknown = JSON.parse(text);
+    if (isTable(given)) return given;
+    problems.misfit(INTERNALS_ENV, "a JSON object", given);
+  } catch (error) {
+    problems.add(`${INTERNALS_ENV} must be a JSON object: ${(error as Error).message}`);
+  }
+  return {};
+}
+
+function readSettingsFile({ flags, env }: SettingSources, problems: Problems): RawTable {
+  const path = flags["config"] || env[CONFIG_ENV];
+  if (typeof path !== "string" || path === "") return {};
   const file = readConfigFile(path);
   if (file.kind === "text") return parseToml(file.text, path, problems) ?? {};
   problems.add(`${path} ${file.kind === "absent" ? "does not exist" : file.reason}`);

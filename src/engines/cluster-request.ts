@@ -31,3 +31,21 @@ export async function readText(answer: IncomingMessage, maxBytes: number, whose:
   }
   return Buffer.concat(pieces, bytes).toString("utf8");
 }
+
+/** The JSON of a successful answer, which may be empty; throws what `refuse` makes of any other. */
+export async function readJson(
+  answer: IncomingMessage,
+  maxBytes: number,
+  whose: string,
+  refuse: (status: number, text: string) => Error,
+): Promise<unknown> {
+  const text = await readText(answer, maxBytes, whose);
+  const { statusCode = 0 } = answer;
+  if (statusCode < 200 || statusCode > 299) throw refuse(statusCode, text);
+  if (text === "") return {};
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`${whose} answered with no JSON`, { cause: error });
+  }
+}

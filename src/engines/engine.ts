@@ -75,6 +75,23 @@ export type Exit = {
   readonly isLeft?: true;
 };
 
+/** An exit without more to tell than that. */
+export function ended(detail: string): Exit {
+  return { detail, initFailure: null };
+}
+
+export const STOPPED = ended("stopped before it started");
+
+/** The end of an app that may not or cannot start, by a reason without a full stop. */
+export function refused(why: string): Exit {
+  return { detail: why, initFailure: cannotStart(why) };
+}
+
+export function cannotStart(why: string): InitFailure {
+  const message = `The app cannot start: ${why}.`;
+  return { message, traceback: message };
+}
+
 /** A keeper reports the signal that ended its process as an exit code of 128 + its number. */
 export function describeExit(code: number | null, signal: string | null): string {
   if (signal) return `killed by ${signal}`;

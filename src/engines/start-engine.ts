@@ -107,7 +107,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const seatAddress = seatHome.addressFor(listener.port);
   const addresses = () => [seatAddress, ...seatHome.others()];
   const graceMs = seats?.graceMs ?? SEAT_GRACE_MS;
-  const { authority } = listener;
+  const { authority } = seatHome.identity;
   await life.start(
     "place for seats",
     () => place.openAt?.({ address: seatAddress, authority, graceMs }),

@@ -1,11 +1,12 @@
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import type { RememberedToken } from "../identity/tokens.ts";
-import type { AppError } from "../model/errors.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { Connection } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { AppRoute, CallRoute, RunQuery } from "./route.ts";
+import { appDocument } from "../model/app-document.ts";
+import { AppError } from "../model/errors.ts";
 
 /** A request to an address of an app. */
 export type AppRequest<Route extends AppRoute = AppRoute> = {
@@ -63,4 +64,28 @@ export function answerAccepted(
 ): void {
   const location = `${appUrl(exchange, route, publicApiUrl)}/runs/${runId}`;
   exchange.answerJson(202, { run_id: runId }, { location, ...headers });
+}
+
+/** `GET /v4/{project}/{app}/openapi.json`: the app's functions and their schemas, for anyone who may call the app. */
+export async function sendDocument(
+  { catalog, authenticator, publicApiUrl, whyAbsent }: AppParts,
+  request: AppRequest,
+): Promise<void> {
+  const { exchange, route } = request;
+  const live = catalog.find(route.projectId, route.appName);
+  const isPublic = live?.version.config.deployment.disableAuth ?? false;
+  if (!isPublic) await authenticator.admit(request, "document");
+  if (!live) throw await whyAbsent({ projectId: route.projectId, name: route.appName });
+  if (exchange.request.method !== "GET") {
+    throw new AppError("method_not_allowed", { headers: { allow: "GET" } });
+  }
+  const document = appDocument({
+    appName: live.app.name,
+    version: live.version.number,
+    functions: await catalog.functions(live),
+    url: appUrl(exchange, route, publicApiUrl),
+    isPublic,
+    ignoresExtra: live.version.config.deployment.extraParams === "ignore",
+  });
+  exchange.answerJson(200, document);
 }

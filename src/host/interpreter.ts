@@ -1,4 +1,5 @@
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { PYTHON_DIR } from "../config/package-files.ts";
 
@@ -28,12 +29,8 @@ export async function findInterpreter(command: string): Promise<FoundInterpreter
     answer = (await promisify(execFile)(command, ["-c", ASK], { timeout: ANSWER_MS })).stdout;
   } catch (error) {
     const why = (error as NodeJS.ErrnoException).code === "EACCES" ? " (permission denied)" : "";
-    throw new Error(
-      `cannot run ${command}${why}: install Python 3.9 or newer, or point MILLRACE_PYTHON at one`,
-      {
-        cause: error,
-      },
-    );
+    const remedy = "install Python 3.9 or newer, or point MILLRACE_PYTHON at one";
+    throw new Error(`cannot run ${command}${why}: ${remedy}`, { cause: error });
   }
   const [path = "", version = "", base = path] = answer.trim().split("\n");
   const [major = 0, minor = 0] = version.split(".").map(Number);
@@ -86,11 +83,8 @@ export function runsOn(made: string, here: string): boolean {
 /** Number by number. */
 function compare(a: string, b: string): number {
   const others = b.split(".").map(Number);
-  for (const [place, part] of a.split(".").map(Number).entries()) {
-    const difference = part - (others[place] ?? 0);
-    if (difference !== 0) return difference;
-  }
-  return 0;
+  const differences = a.split(".").map((part, place) => Number(part) - (others[place] ?? 0));
+  return differences.find((difference) => difference !== 0) ?? 0;
 }
 
 /** Arguments that run a module in isolation: no variable, file or package can change what runs. */
@@ -99,4 +93,21 @@ export function startOf(
 ): string[] {
   const code = `import sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)}); from ${module} import main; main()`;
   return ["-I", "-S", "-c", code];
+}
+
+/** Runs a module with a question on its stdin, and returns its output. Throws the last line of its stderr if it has none. */
+export async function askModule(
+  python: string,
+  module: Parameters<typeof startOf>[0],
+  question: object,
+  timeout?: number,
+): Promise<string> {
+  const child = spawn(python, startOf(module), { env: {}, cwd: "/", timeout });
+  child.stdin.on("error", () => {}); // It ended before it read: its stderr says why.
+  child.stdin.end(`${JSON.stringify(question)}\n`);
+  const failed = new Promise<never>((_, reject) => void child.once("error", reject));
+  const outputs = Promise.all([text(child.stdout), text(child.stderr)]);
+  const [said, complaint] = await Promise.race([outputs, failed]);
+  if (said.trim() === "") throw new Error(complaint.trim().split("\n").at(-1) || "Python gave no answer");
+  return said;
 }

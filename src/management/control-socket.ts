@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { chmod, rm, writeFile } from "node:fs/promises";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import path from "node:path";
-import type { OperatorRequests } from "../identity/operator-requests.ts";
+import type { OperatorRequests } from "../identity/identity-parts.ts";
 import { systemClock } from "../kit/clock.ts";
 import { createServer } from "../kit/node-http.ts";
 

@@ -1,21 +1,21 @@
 import type { Operation } from "./api/operation.ts";
-import { appChangeOperations, appOperations } from "./apps/apps.ts";
-import { buildOperations } from "./apps/builds.ts";
-import { configurationOperations } from "./apps/configuration.ts";
-import { deployOperations } from "./apps/deploys.ts";
+import { appChangeOperations, appOperations, configurationOperations } from "./apps/apps.ts";
+import { buildOperations, deployOperations } from "./apps/deploys.ts";
 import { logOperations } from "./apps/logs.ts";
 import { installationOperations } from "./installation/installation.ts";
 import type { ManagementParts } from "./parts.ts";
-import { meOperations, myAddressOperations } from "./people/me.ts";
-import { passwordLinkOperations, signInOperations } from "./people/sign-in.ts";
+import {
+  meOperations,
+  myAddressOperations,
+  passwordLinkOperations,
+  signInOperations,
+} from "./people/sign-in.ts";
 import { tokenOperations } from "./people/tokens.ts";
-import { invitationLinkOperations, invitationOperations } from "./projects/invitations.ts";
-import { memberOperations } from "./projects/members.ts";
+import { invitationLinkOperations, invitationOperations, memberOperations } from "./projects/members.ts";
 import { auditOperations, projectOperations } from "./projects/projects.ts";
 import { secretOperations } from "./projects/secrets.ts";
 import { serviceAccountOperations } from "./projects/service-accounts.ts";
-import { volumeFileOperations } from "./projects/volume-files.ts";
-import { volumeOperations } from "./projects/volumes.ts";
+import { volumeFileOperations, volumeOperations } from "./projects/volumes.ts";
 import { deliveryOperations, webhookSecretOperations } from "./projects/webhooks.ts";
 import { figureOperations } from "./runs/figures.ts";
 import { runOnceOperations } from "./runs/file-runs.ts";

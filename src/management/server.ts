@@ -10,11 +10,11 @@ import { operatorOnly } from "./api/addresses.ts";
 import { noteFromPeer } from "./api/connections.ts";
 import { ManagementForwarding } from "./api/forwarding.ts";
 import { createListener } from "./api/listener.ts";
-import { type Authenticate, mount, refuseOthers } from "./api/mount.ts";
+import { type Authenticate, mount } from "./api/mount.ts";
 import { openApiDocument } from "./api/openapi.ts";
 import { Shares } from "./api/shares.ts";
 import type { Sockets } from "./api/sockets.ts";
-import { attachLogSockets } from "./apps/log-sockets.ts";
+import { attachLogSockets } from "./apps/logs.ts";
 import { healthRoutes } from "./installation/health.ts";
 import { metricsRoutes } from "./installation/metrics.ts";
 import { dashboardRoutes, guideRoutes } from "./installation/web-pages.ts";
@@ -111,5 +111,4 @@ function addDocument(app: FastifyInstance, describe: () => string): void {
   // Made at the first request, so that the start does not wait for it.
   let document: string | null = null;
   app.get("/openapi.json", (_, reply) => reply.type("application/json").send((document ??= describe())));
-  refuseOthers(app, "/openapi.json", ["GET"]);
 }

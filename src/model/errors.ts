@@ -1,168 +1,79 @@
 import type { Refusal } from "../kit/listener.ts";
 import { STATUS_CODES } from "../kit/node-http.ts";
 
-/**
- * The closed catalogue of what a caller may be told. `docs/errors.md` lists the same rows; a test
- * compares the two in both directions.
- */
+const ofType = (type: string) => (status: number, message: string) => ({ status, type, message });
+const invalid = ofType("invalid_request_error");
+const unauthenticated = ofType("authentication_error");
+const forbidden = ofType("permission_error");
+const absent = ofType("not_found_error");
+const limited = ofType("rate_limit_error");
+const overloaded = ofType("overloaded_error");
+const ofApp = ofType("app_error");
+const internal = ofType("internal_error");
+
+/** The closed catalogue of what a caller may learn; a test compares it with `docs/errors.md` in both directions. */
 export const ERRORS = {
-  bad_request: { status: 400, type: "invalid_request_error", message: "The request is malformed." },
-  invalid_json: { status: 400, type: "invalid_request_error", message: "The body is not valid JSON." },
-  upload_invalid: { status: 400, type: "invalid_request_error", message: "The upload cannot be used." },
-  unauthorized: { status: 401, type: "authentication_error", message: "A valid bearer token is required." },
-  forbidden: { status: 403, type: "permission_error", message: "This token is not allowed to do that." },
-  not_found: { status: 404, type: "not_found_error", message: "There is nothing here." },
-  app_not_found: { status: 404, type: "not_found_error", message: "The project has no such app." },
-  function_not_found: { status: 404, type: "not_found_error", message: "The app has no such function." },
-  run_not_found: { status: 404, type: "not_found_error", message: "The app has no such run." },
-  build_not_found: { status: 404, type: "not_found_error", message: "The app has no such build." },
-  method_not_allowed: {
-    status: 405,
-    type: "invalid_request_error",
-    message: "The method is not allowed here.",
-  },
-  request_timeout: {
-    status: 408,
-    type: "invalid_request_error",
-    message: "The request took too long to arrive.",
-  },
-  run_finished: { status: 409, type: "invalid_request_error", message: "The run has already ended." },
-  build_finished: { status: 409, type: "invalid_request_error", message: "The build has already ended." },
-  run_unfinished: {
-    status: 409,
-    type: "invalid_request_error",
-    message: "A run with this Idempotency-Key is still in progress.",
-  },
-  payload_not_kept: {
-    status: 410,
-    type: "not_found_error",
-    message:
-      "This is no longer stored, or never was: it is too old, it was too large, or record_payloads excludes it.",
-  },
-  body_too_large: {
-    status: 413,
-    type: "invalid_request_error",
-    message: "The body is larger than the app accepts.",
-  },
-  uri_too_long: { status: 414, type: "invalid_request_error", message: "The address is too long." },
-  unsupported_media_type: {
-    status: 415,
-    type: "invalid_request_error",
-    message: "Send the body as application/json in UTF-8, without a content encoding.",
-  },
-  range_not_satisfiable: {
-    status: 416,
-    type: "invalid_request_error",
-    message: "The file has no such bytes.",
-  },
-  expectation_failed: {
-    status: 417,
-    type: "invalid_request_error",
-    message: "Only Expect: 100-continue is supported.",
-  },
-  misdirected: {
-    status: 421,
-    type: "not_found_error",
-    message: "No app has this host. `millrace apps get APP` shows the host of an app.",
-  },
-  invalid_arguments: {
-    status: 422,
-    type: "invalid_request_error",
-    message: "The arguments do not fit the function.",
-  },
-  invalid_webhook: {
-    status: 422,
-    type: "invalid_request_error",
-    message: "The webhookEndpoint is not an address that webhooks may reach.",
-  },
-  deploy_invalid: {
-    status: 422,
-    type: "invalid_request_error",
-    message: "The deploy's configuration cannot be used.",
-  },
-  idempotency_mismatch: {
-    status: 422,
-    type: "invalid_request_error",
-    message: "This Idempotency-Key was used for another call.",
-  },
-  too_many_requests: {
-    status: 429,
-    type: "rate_limit_error",
-    message: "Too many attempts; wait before you try again.",
-  },
-  too_many_connections: {
-    status: 429,
-    type: "rate_limit_error",
-    message: "You have too many open connections.",
-  },
-  too_many_in_flight: {
-    status: 429,
-    type: "rate_limit_error",
-    message: "Too many requests are in progress; wait for some to finish.",
-  },
-  headers_too_large: { status: 431, type: "invalid_request_error", message: "The headers are too large." },
-  cancelled: { status: 499, type: "app_error", message: "The run was cancelled." },
-  app_error: { status: 500, type: "app_error", message: "The function raised an exception." },
-  result_not_json: { status: 500, type: "app_error", message: "The result cannot be written as JSON." },
-  result_too_large: { status: 500, type: "app_error", message: "The result is larger than max_result." },
-  internal: {
-    status: 500,
-    type: "internal_error",
-    message: "Internal error; the service's log has the details under this request id.",
-  },
-  not_available: { status: 501, type: "internal_error", message: "This release cannot do that yet." },
-  app_crashed: { status: 502, type: "app_error", message: "The app's process ended before it answered." },
-  bad_app_response: {
-    status: 502,
-    type: "app_error",
-    message: "The app's server did not answer with a valid HTTP response.",
-  },
-  out_of_memory: { status: 502, type: "app_error", message: "The app's process ran out of memory." },
-  app_moved: {
-    status: 503,
-    type: "overloaded_error",
-    message: "The app has just moved to another node; try again.",
-  },
-  node_lost: {
-    status: 502,
-    type: "overloaded_error",
-    message: "The node that ran this call was lost; whether the call ended is not known.",
-  },
-  app_not_ready: { status: 503, type: "app_error", message: "The app failed to initialise." },
-  queue_full: { status: 503, type: "overloaded_error", message: "Too many calls are waiting for this app." },
-  queue_timeout: {
-    status: 503,
-    type: "overloaded_error",
-    message: "The call waited too long for a free replica.",
-  },
-  overloaded: {
-    status: 503,
-    type: "overloaded_error",
-    message: "The service cannot take more connections right now; try again shortly.",
-  },
-  draining: { status: 503, type: "overloaded_error", message: "The service is stopping; try again shortly." },
-  interrupted: {
-    status: 503,
-    type: "overloaded_error",
-    message: "The service stopped while the run was in progress.",
-  },
-  storage_unavailable: {
-    status: 503,
-    type: "overloaded_error",
-    message: "The service cannot write to its storage; nothing was accepted.",
-  },
-  in_doubt: {
-    status: 503,
-    type: "overloaded_error",
-    message: "The connection to storage was lost during the write; it may or may not have been saved.",
-  },
-  query_timeout: {
-    status: 503,
-    type: "overloaded_error",
-    message: "The query took too long; ask for a shorter time span or fewer filters.",
-  },
-  timed_out: { status: 504, type: "app_error", message: "The run exceeded its response_grace_period." },
-} as const satisfies Record<string, { status: number; type: string; message: string }>;
+  bad_request: invalid(400, "The request is malformed."),
+  invalid_json: invalid(400, "The body is not valid JSON."),
+  upload_invalid: invalid(400, "The upload cannot be used."),
+  unauthorized: unauthenticated(401, "A valid bearer token is required."),
+  forbidden: forbidden(403, "This token is not allowed to do that."),
+  not_found: absent(404, "There is nothing here."),
+  app_not_found: absent(404, "The project has no such app."),
+  function_not_found: absent(404, "The app has no such function."),
+  run_not_found: absent(404, "The app has no such run."),
+  build_not_found: absent(404, "The app has no such build."),
+  method_not_allowed: invalid(405, "The method is not allowed here."),
+  request_timeout: invalid(408, "The request took too long to arrive."),
+  run_finished: invalid(409, "The run has already ended."),
+  build_finished: invalid(409, "The build has already ended."),
+  run_unfinished: invalid(409, "A run with this Idempotency-Key is still in progress."),
+  payload_not_kept: absent(
+    410,
+    "This is no longer stored, or never was: it is too old, it was too large, or record_payloads excludes it.",
+  ),
+  body_too_large: invalid(413, "The body is larger than the app accepts."),
+  uri_too_long: invalid(414, "The address is too long."),
+  unsupported_media_type: invalid(
+    415,
+    "Send the body as application/json in UTF-8, without a content encoding.",
+  ),
+  range_not_satisfiable: invalid(416, "The file has no such bytes."),
+  expectation_failed: invalid(417, "Only Expect: 100-continue is supported."),
+  misdirected: absent(421, "No app has this host. `millrace apps get APP` shows the host of an app."),
+  invalid_arguments: invalid(422, "The arguments do not fit the function."),
+  invalid_webhook: invalid(422, "The webhookEndpoint is not an address that webhooks may reach."),
+  deploy_invalid: invalid(422, "The deploy's configuration cannot be used."),
+  idempotency_mismatch: invalid(422, "This Idempotency-Key was used for another call."),
+  too_many_requests: limited(429, "Too many attempts; wait before you try again."),
+  too_many_connections: limited(429, "You have too many open connections."),
+  too_many_in_flight: limited(429, "Too many requests are in progress; wait for some to finish."),
+  headers_too_large: invalid(431, "The headers are too large."),
+  cancelled: ofApp(499, "The run was cancelled."),
+  app_error: ofApp(500, "The function raised an exception."),
+  result_not_json: ofApp(500, "The result cannot be written as JSON."),
+  result_too_large: ofApp(500, "The result is larger than max_result."),
+  internal: internal(500, "Internal error; the service's log has the details under this request id."),
+  not_available: internal(501, "This release cannot do that yet."),
+  app_crashed: ofApp(502, "The app's process ended before it answered."),
+  bad_app_response: ofApp(502, "The app's server did not answer with a valid HTTP response."),
+  out_of_memory: ofApp(502, "The app's process ran out of memory."),
+  app_moved: overloaded(503, "The app has just moved to another node; try again."),
+  node_lost: overloaded(502, "The node that ran this call was lost; whether the call ended is not known."),
+  app_not_ready: ofApp(503, "The app failed to initialise."),
+  queue_full: overloaded(503, "Too many calls are waiting for this app."),
+  queue_timeout: overloaded(503, "The call waited too long for a free replica."),
+  overloaded: overloaded(503, "The service cannot take more connections right now; try again shortly."),
+  draining: overloaded(503, "The service is stopping; try again shortly."),
+  interrupted: overloaded(503, "The service stopped while the run was in progress."),
+  storage_unavailable: overloaded(503, "The service cannot write to its storage; nothing was accepted."),
+  in_doubt: overloaded(
+    503,
+    "The connection to storage was lost during the write; it may or may not have been saved.",
+  ),
+  query_timeout: overloaded(503, "The query took too long; ask for a shorter time span or fewer filters."),
+  timed_out: ofApp(504, "The run exceeded its response_grace_period."),
+} as const;
 
 export type ErrorCode = keyof typeof ERRORS;
 
@@ -202,9 +113,8 @@ export function noSuchFunction(names: readonly string[] | undefined): AppError {
     return new AppError("function_not_found", { message: "The app has no callable functions." });
   const listed = names.slice(0, NAMED_FUNCTIONS).join(", ");
   const more = names.length > NAMED_FUNCTIONS ? ` and ${names.length - NAMED_FUNCTIONS} more` : "";
-  return new AppError("function_not_found", {
-    message: `The app has no such function; it has ${listed}${more}.`,
-  });
+  const message = `The app has no such function; it has ${listed}${more}.`;
+  return new AppError("function_not_found", { message });
 }
 
 /** Whether an error leaves open what became of a write. */
@@ -247,7 +157,7 @@ export function rawRefusal(error: AppError, requestId: string): string {
   return `${[status, ...lines].join("\r\n")}\r\n\r\n${body}`;
 }
 
-/** What a connection is told for which there is no room. */
+/** The error for a connection that is refused for lack of room. */
 export function noRoom(why: Refusal | "owner"): AppError {
   if (why === "listener") return new AppError("overloaded", { headers: RETRY_AFTER });
   const message =

@@ -73,7 +73,7 @@ export class Peers {
     const late = this.#clock.after(CONNECT_MS, () => socket.destroy());
     socket.setKeepAlive(true, KEEP_ALIVE_MS);
     socket.on("session", (session: Buffer) => {
-      // With one of these nobody looks again at who the other side is.
+      // A resumed session does not check the peer's certificate again.
       if (socket.authorized) known.session = session;
     });
     socket.once("secureConnect", () => {
@@ -128,11 +128,9 @@ export class Peers {
   }
 
   #of(peer: Peer): Known {
-    const known = this.#known.get(peer.id);
-    if (known) return known;
-    const fresh: Known = { peer, idle: [], session: undefined };
-    this.#known.set(peer.id, fresh);
-    return fresh;
+    const known = this.#known.get(peer.id) ?? { peer, idle: [], session: undefined };
+    this.#known.set(peer.id, known);
+    return known;
   }
 }
 
@@ -141,23 +139,15 @@ export class Peers {
  * read only when the owner asks for it.
  */
 export class HeldBytes {
+  bytes = 0;
   readonly #maxBytes: number;
-  #bytes = 0;
 
   constructor(maxBytes = MAX_HELD_BYTES) {
     this.#maxBytes = maxBytes;
   }
 
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   get hasRoom(): boolean {
-    return this.#bytes < this.#maxBytes;
-  }
-
-  add(bytes: number): void {
-    this.#bytes += bytes;
+    return this.bytes < this.#maxBytes;
   }
 }
 
@@ -176,9 +166,8 @@ class Dropped {
   add(nodeId: string, requestId: string, answer: Droppable): void {
     const key = keyOf(nodeId, requestId);
     if (this.#dropped.has(key)) return answer.abandon();
-    const stalled = this.#stalled.get(key);
-    if (stalled) stalled.add(answer);
-    else this.#stalled.set(key, new Set([answer]));
+    const stalled = this.#stalled.get(key) ?? new Set();
+    this.#stalled.set(key, stalled.add(answer));
   }
 
   remove(nodeId: string, requestId: string, answer: Droppable): void {

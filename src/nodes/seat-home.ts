@@ -5,7 +5,7 @@ import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
 import type { Store } from "../store/store.ts";
-import { Authority } from "./authority.ts";
+import { openAuthority } from "./authority.ts";
 import type { JoinedNodes } from "./join-nodes.ts";
 import { listenAt } from "./peer-listener.ts";
 import type { Ownership } from "./ownership.ts";
@@ -52,7 +52,7 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle) {
   );
   const lasting = seatServiceUrl === null ? [] : [await numericHost(new URL(seatServiceUrl))];
   return {
-    identity: (await Authority.open({ store, seal, clock })).forSeats(),
+    identity: (await openAuthority({ store, seal, clock })).forSeats(),
     ...listenAt(seatUrl, seatPort),
     whose: {
       installationId: (await store.meta.get("instance_id")) ?? "",

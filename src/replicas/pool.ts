@@ -59,9 +59,9 @@ export class Pool {
   functions: ReadonlyMap<string, FunctionSignature> | null = null;
   readonly slots: Slots<Call>;
   readonly counts: FleetCounts;
+  readonly fleet: Fleet<Call, PoolReplica>;
   readonly #clock: Clock;
   readonly #events: PoolEvents;
-  readonly #fleet: Fleet<Call, PoolReplica>;
   /** A replica is ready, or none can be. */
   readonly #starts = new Condition();
 
@@ -70,7 +70,7 @@ export class Pool {
     this.#clock = clock;
     this.counts = counts;
     this.#events = events;
-    this.#fleet = new Fleet<Call, PoolReplica>(config.scaling, {
+    this.fleet = new Fleet<Call, PoolReplica>(config.scaling, {
       source: sourceOf(config, parts),
       clock,
       counts,
@@ -87,54 +87,29 @@ export class Pool {
         onError: (error) => events.onError(error),
       },
     });
-    const slots = new Slots(config.scaling, this.#fleet, clock, config.customRuntime === null);
+    const slots = new Slots(config.scaling, this.fleet, clock, config.customRuntime === null);
     this.slots = slots;
-    this.#fleet.scale();
+    this.fleet.scale();
   }
 
   get replicas(): ReadonlySet<PoolReplica> {
-    return this.#fleet.replicas;
+    return this.fleet.replicas;
   }
 
-  /** Whether only one replica can run. */
-  get isSingle(): boolean {
-    return this.#fleet.isSingle;
-  }
-
-  /** How many calls wait for a replica. */
-  get waiting(): number {
-    return this.slots.waiting;
-  }
-
-  /** How long the caller at the head of the queue has waited, in milliseconds; 0 when none waits. */
-  get oldestWaitMs(): number {
-    return this.slots.oldestWaitMs;
-  }
-
-  /** Why the latest start failed; null if it did not. */
-  get startFailure(): InitFailure | null {
-    return this.#fleet.startFailure;
-  }
-
-  /** Whether it failed, and the next attempt has to wait. */
+  /** Whether the latest start failed, and the next attempt has to wait. */
   get isHeldBack(): boolean {
-    return this.#fleet.failure(this.#clock.monotonic()) !== null;
+    return this.fleet.failure(this.#clock.monotonic()) !== null;
   }
 
   /** The replicas that take calls now. */
   get readyCount(): number {
-    return this.#fleet.ready.length;
-  }
-
-  /** Allows a start at once: the cause of earlier failures is gone. */
-  forgive(): void {
-    this.#fleet.noteHealth();
+    return this.fleet.ready.length;
   }
 
   /** Waits until that many replicas are ready or the signal aborts; returns why if the app cannot start. */
   async started(count: number, signal: AbortSignal): Promise<InitFailure | null> {
     while (this.readyCount < count && !signal.aborted && !this.slots.isClosing) {
-      const doomed = this.#fleet.failure(this.#clock.monotonic());
+      const doomed = this.fleet.failure(this.#clock.monotonic());
       if (doomed) return doomed.failure;
       await this.#starts.wait(signal);
     }
@@ -143,22 +118,12 @@ export class Pool {
 
   /**
    * Has every replica end after the calls it holds, WebSockets at once; resolves when the last is gone. Other calls wait
-   * until `occupy`.
+   * until `fleet.occupy`.
    */
   async vacate(signal: AbortSignal): Promise<void> {
     for (const { calls } of this.replicas)
       for (const call of calls.values()) if (call.isEndless) call.farewell();
-    await this.#fleet.vacate(signal);
-  }
-
-  /** Replicas may start again. */
-  occupy(): void {
-    this.#fleet.occupy();
-  }
-
-  /** No new calls; resolves when those taken have ended and the replicas are gone. */
-  async drain(): Promise<void> {
-    await this.slots.drain();
+    await this.fleet.vacate(signal);
   }
 
   /** Ends everything now; what still runs gets `outcome`. */

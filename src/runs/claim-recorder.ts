@@ -59,9 +59,7 @@ export class ClaimRecorder implements RunRecorder {
     const { store } = parts;
     this.#parts = parts;
     this.#finished = new Batcher(async (batch) => new Set(await store.claims.finish(batch)), ENDS);
-    this.#released = new Batcher(async (batch) => await store.claims.release(batch), {
-      maxItems: BATCH,
-    });
+    this.#released = new Batcher((batch) => store.claims.release(batch), { maxItems: BATCH });
   }
 
   record(run: LiveRun, end: RunEnd): void {
@@ -69,11 +67,10 @@ export class ClaimRecorder implements RunRecorder {
     if (!claim) throw new Error(`the run ${run.request.id} is recorded by its claim and has none`);
     const bytes = end.response.body.length;
     this.#unstoredBytes += bytes;
+    const { id: runId, target } = run.request;
     const recorded = this.#unstored
-      .during(run.request.target.appNumber, () => this.#record(run, end, claim))
-      .catch((error: unknown) =>
-        this.#parts.log.error({ err: error, runId: run.request.id }, "could not end a run"),
-      )
+      .during(target.appNumber, () => this.#record(run, end, claim))
+      .catch((error: unknown) => this.#parts.log.error({ err: error, runId }, "could not end a run"))
       .finally(() => {
         this.#unstoredBytes -= bytes;
         this.#recording.delete(recorded);
@@ -101,14 +98,13 @@ export class ClaimRecorder implements RunRecorder {
   async #record(run: LiveRun, end: RunEnd, claim: Claim): Promise<void> {
     const { log, clock, onReleased } = this.#parts;
     const { id, target } = run.request;
+    const { appNumber } = target;
     const { owner, fence } = claim;
     const again = run.isAsync ? nextTry(run, end, claim) : null;
     if (again) {
       log.warn({ runId: id, ...again }, "returning the run to the queue");
-      await this.#retry(() =>
-        this.#released.add({ appNumber: target.appNumber, id, owner, fence, ...again }),
-      );
-      onReleased(target.appNumber);
+      await this.#retry(() => this.#released.add({ appNumber, id, owner, fence, ...again }));
+      onReleased(appNumber);
       return;
     }
     // Before the end is visible: a freed key must never answer with the refusal of another call.
@@ -129,7 +125,7 @@ export class ClaimRecorder implements RunRecorder {
       log.warn({ runId: id, fence }, "ignored a late outcome: the run was claimed again");
       return;
     }
-    this.ended.add(target.appNumber, finished.run.state);
+    this.ended.add(appNumber, finished.run.state);
     if (finished.delivery) this.#parts.onDeliveries();
   }
 
@@ -148,12 +144,12 @@ export class ClaimRecorder implements RunRecorder {
     const { result: bytes = null, contentType = null } = payload ?? {};
     const blob = large?.isLarge(bytes) ? await large.put(bytes) : undefined;
     const result = payload && { bytes: blob ? null : bytes, blob, contentType };
-    const whole = run.request.webhook ? await deliveryOf(run, end, clock.now()) : null;
-    const body = whole?.body ?? null;
-    const delivery =
-      whole && large?.isLarge(body)
-        ? await large.withBody(whole, body, body === bytes ? blob : undefined)
-        : whole;
+    let delivery = run.request.webhook ? await deliveryOf(run, end, clock.now()) : null;
+    const body = delivery?.body ?? null;
+    if (delivery && large?.isLarge(body)) {
+      const bodyBlob = (body === bytes ? blob : undefined) ?? (await large.put(body));
+      delivery = { ...delivery, body: null, bodyBlob };
+    }
     // An async run's input is stored already.
     const input = run.isAsync ? null : (payload?.input ?? null);
     return { run: run.record(), fence, owner, result, input, part: payload && run.lastPart, delivery };
@@ -175,13 +171,13 @@ export class ClaimRecorder implements RunRecorder {
 
 /** How a run that did not finish is requeued; null for a run that has ended. */
 function nextTry(
-  run: LiveRun,
+  { call, request }: LiveRun,
   { outcome }: RunEnd,
   { attempt }: Claim,
-): { readonly attempt: number; readonly isInterruption: boolean } | null {
-  const hasBegun = run.call.handedAt > 0;
-  if (outcome.kind === "refused" && outcome.code === "draining") return { attempt, isInterruption: hasBegun };
-  const { maxAttempts } = run.request.target.config.scaling;
+): Pick<ReleasedClaim, "attempt" | "isInterruption"> | null {
+  if (outcome.kind === "refused" && outcome.code === "draining")
+    return { attempt, isInterruption: call.handedAt > 0 };
+  const { maxAttempts } = request.target.config.scaling;
   if (outcome.kind === "died" && attempt < maxAttempts)
     return { attempt: attempt + 1, isInterruption: false };
   return null;

@@ -3,7 +3,7 @@ import type { Log } from "../kit/log.ts";
 import { isRefusal } from "../model/errors.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { callerOf } from "../model/run.ts";
-import type { AppHolder } from "../store/nodes/app-owners.ts";
+import type { Owners } from "../nodes/owners.ts";
 import type { ClaimedRun, HeldClaim } from "../store/runs/claims.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
@@ -23,40 +23,36 @@ export type DispatcherParts = {
   readonly owner: string;
   /** Owners that are dead, whatever their leases say. */
   readonly predecessors: readonly string[];
-  /** Null where every payload lies in the database. */
+  /** Null if all payloads are in the database. */
   readonly large: LargePayloads | null;
   /** The current target of an app; null for an app that takes no runs. */
   readonly target: (appNumber: number) => RunTarget | null;
   /** The target of runs that this version accepted. */
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
-  /** The fence under which this service claims runs of an app; null if it is the only service. */
-  readonly holderOf: (appNumber: number) => AppHolder | null;
-  /** Whether this service owns the app, as far as it knows without asking. */
-  readonly mayClaim: (appNumber: number) => boolean;
-  /** A claim was refused: another service may own the app by now. */
-  readonly onRefused: () => void;
-  /** Handles queued runs of apps that are not served here: takes apps without an owner, ends the runs of deleted ones. */
-  readonly lookAfter: (appNumbers: readonly number[]) => Promise<void>;
+  /** Which apps this service owns; null if it is the only one. */
+  readonly owners: Pick<Owners, "holderOf" | "mayClaim" | "sync" | "lookAfter"> | null;
+  /** Ends the queued runs of those of the apps that are deleted. */
+  readonly endOrphans: (appNumbers: readonly number[]) => Promise<void>;
 };
 
-/** The state of one app's backlog. */
-type Backlog = {
+/** One app's backlog. */
+class Backlog {
   /** Claimed and not yet ended. */
-  held: number;
+  held = 0;
   /** Of these, runs that the current version's slots do not count. */
-  elsewhere: number;
+  uncounted = 0;
   /** Places reserved for runs that are being accepted. */
-  reserved: number;
+  reserved = 0;
   /** Runs on their way into the store. */
-  arriving: number;
-  isClaiming: boolean;
+  arriving = 0;
+  isClaiming = false;
   /** Whether the store may hold more. */
-  hasMore: boolean;
+  hasMore = false;
   /** A claim may have succeeded though it failed here: some runs may be claimed without this process knowing. */
-  isInDoubt: boolean;
+  isInDoubt = false;
   /** Monotonic; nothing is claimed until then, because the arguments of the next run could not be read. */
-  restsUntil: number;
-};
+  restsUntil = 0;
+}
 
 /** How often a backlog without room is checked, if nothing else triggers it. */
 const LOOK_MS = 1_000;
@@ -70,13 +66,13 @@ const MAX_INTERRUPTIONS = 20;
 const REST_MS = 1_000;
 
 /**
- * Takes accepted runs from the store to the replicas, each app's in order of arrival and as many as its slots have
- * room for. Everything it takes is claimed: the store knows whose it is, and only that one may write its end.
+ * Takes accepted runs from the store to the replicas, each app's in order of arrival and as many as its slots have room
+ * for. It claims everything that it takes: the store knows the claimer, and only the claimer may write the end.
  */
 export class Dispatcher {
   readonly #parts: DispatcherParts;
   readonly #backlogs = new Map<number, Backlog>();
-  #timers: Timer[] = [];
+  readonly #timers: Timer[] = [];
   #looking: Promise<void> | null = null;
   #isRecovering = false;
   #isStopping = false;
@@ -92,10 +88,11 @@ export class Dispatcher {
     const count = await store.claims.recover({ owner, isAlone, dead: predecessors });
     if (count > 0) log.info({ count }, "requeued runs that an earlier service left unfinished");
     await this.#lookForWork();
-    this.#timers.push(this.#every(LOOK_MS, () => this.#pumpAll()));
-    this.#timers.push(this.#every(REVIEW_MS, () => this.#review()));
-    if (isAlone) return;
-    this.#timers.push(this.#every(LOOK_MS, () => this.#lookForWork()));
+    this.#every(LOOK_MS, async () => {
+      for (const [appNumber, backlog] of this.#backlogs) this.#pump(appNumber, backlog);
+    });
+    this.#every(REVIEW_MS, () => this.#review());
+    if (!isAlone) this.#every(LOOK_MS, () => this.#lookForWork());
   }
 
   /** Claims nothing more; runs in progress go on and stay claimed. */
@@ -137,7 +134,8 @@ export class Dispatcher {
     const backlog = this.#backlog(appNumber);
     if (this.#isStopping || backlog.hasMore || backlog.isClaiming || backlog.arriving > 0) return false;
     // Runs of an app that another service may own go into the queue, where its owner finds them.
-    if (!this.#parts.mayClaim(appNumber) || !this.#parts.recorder.hasRoom(appNumber)) return false;
+    const { owners, recorder } = this.#parts;
+    if ((owners && !owners.mayClaim(appNumber)) || !recorder.hasRoom(appNumber)) return false;
     if (slots.backlogRoom <= backlog.reserved) return false;
     backlog.reserved += 1;
     return true;
@@ -184,24 +182,17 @@ export class Dispatcher {
     const backlog = this.#backlog(appNumber);
     const more = this.#parts.target(appNumber)?.slots === slots ? 0 : 1;
     backlog.held += 1;
-    backlog.elsewhere += more;
+    backlog.uncounted += more;
     await run.settled();
     backlog.held -= 1;
-    backlog.elsewhere -= more;
+    backlog.uncounted -= more;
     this.#pump(appNumber, backlog);
   }
 
   #backlog(appNumber: number): Backlog {
-    const known = this.#backlogs.get(appNumber);
-    if (known) return known;
-    const counts = { held: 0, elsewhere: 0, reserved: 0, arriving: 0 };
-    const backlog = { ...counts, isClaiming: false, hasMore: false, isInDoubt: false, restsUntil: 0 };
+    const backlog = this.#backlogs.get(appNumber) ?? new Backlog();
     this.#backlogs.set(appNumber, backlog);
     return backlog;
-  }
-
-  #pumpAll(): void {
-    for (const [appNumber, backlog] of this.#backlogs) this.#pump(appNumber, backlog);
   }
 
   /** Claims as many runs as the app's slots have room for. */
@@ -210,16 +201,16 @@ export class Dispatcher {
     const target = this.#parts.target(appNumber);
     if (!target) {
       backlog.hasMore = false;
-      void this.#work(appNumber, backlog, () => this.#parts.lookAfter([appNumber]));
+      void this.#work(appNumber, backlog, () => this.#lookAfter([appNumber]));
       return;
     }
     // Runs that wait for an earlier version take the place of runs for this one, so that neither piles up.
-    const room = target.slots.backlogRoom - backlog.elsewhere;
+    const room = target.slots.backlogRoom - backlog.uncounted;
     if (room <= 0 || !this.#parts.recorder.hasRoom(appNumber)) return;
     if (this.#parts.clock.monotonic() < backlog.restsUntil) return;
     const { maxReplicas, replicaConcurrency } = target.config.scaling;
     // With many runs waiting, claims many at once: a claim for each of a thousand short runs would cost more than the
-    // do. A slot that nothing waits for is filled at once.
+    // runs. A slot that nothing waits for is filled at once.
     if (backlog.held > maxReplicas * replicaConcurrency && room < backlog.held) return;
     backlog.hasMore = false;
     void this.#work(appNumber, backlog, () => this.#claim(target, backlog, room));
@@ -247,10 +238,8 @@ export class Dispatcher {
     const { store, owner, log } = this.#parts;
     const unheard = await this.#unheard(appNumber);
     if (unheard.length === 0) return;
-    log.warn(
-      { count: unheard.length },
-      "requeuing claimed runs: the storage's answer to the claim never arrived",
-    );
+    const { length: count } = unheard;
+    log.warn({ count }, "requeuing claimed runs: the storage's answer to the claim never arrived");
     await store.claims.release(unheard.map((claim) => ({ ...claim, owner, isInterruption: false })));
     backlog.hasMore = true;
   }
@@ -265,9 +254,8 @@ export class Dispatcher {
   }
 
   /**
-   * Nothing stays ours for nobody, or queued unnoticed, whatever has happened: a write that was given up may be done
-   * long after. What is being claimed just now looks the same, so each such app is looked at again while nothing is
-   * claimed for it.
+   * Finds runs that are claimed without being executed, or queued unnoticed: a write that was given up may be done long
+   * after. Runs that are being claimed look the same, so each such app is checked again while nothing is claimed for it.
    */
   async #review(): Promise<void> {
     await this.#lookForWork();
@@ -279,19 +267,20 @@ export class Dispatcher {
   }
 
   async #claim(target: RunTarget, backlog: Backlog, room: number): Promise<void> {
-    const { store, owner, clock } = this.#parts;
+    const { store, owner, owners, clock } = this.#parts;
     const { appNumber } = target;
     const wasAway = backlog.restsUntil > 0;
     backlog.restsUntil = 0;
     const { runs, hasMore, isRefused } = await store.claims.claim({
       appNumber,
       owner,
-      holder: this.#parts.holderOf(appNumber),
+      holder: owners?.holderOf(appNumber) ?? null,
       // A single run shows whether the blob store is back.
       limit: wasAway ? 1 : room,
       maxBytes: MAX_CLAIM_BYTES,
     });
-    if (isRefused) this.#parts.onRefused();
+    // Another service may own the app by now.
+    if (isRefused) void owners?.sync();
     if (hasMore) backlog.hasMore = true;
     for await (const { claimed, end } of withInputs(runs, this.#parts)) {
       if (end === BACK) {
@@ -308,7 +297,7 @@ export class Dispatcher {
   async #beginEarlier(claimed: ClaimedRun, current: RunTarget): Promise<void> {
     const { appNumber, versionId } = claimed.run;
     try {
-      this.#begin(claimed, (await this.#parts.versionTarget(appNumber, versionId)) ?? current);
+      this.#begin(claimed, (await this.#parts.versionTarget(appNumber, versionId)) ?? current, null);
     } catch (error) {
       this.#parts.log.error({ err: error, versionId }, "could not look up the version of a run");
       this.#begin(claimed, current, BACK);
@@ -316,19 +305,16 @@ export class Dispatcher {
   }
 
   /** Executes a claimed run, or ends it with `end`. */
-  #begin(
-    { run, fence, payload, storedEvents }: ClaimedRun,
-    target: RunTarget,
-    end: Outcome | null = null,
-  ): void {
+  #begin({ run, fence, payload, storedEvents }: ClaimedRun, target: RunTarget, end: Outcome | null): void {
     const { executor, recorder, owner } = this.#parts;
     const { id, functionName, ip, webhookEndpoint: endpoint } = run;
     const { attempt, interruptions, createdAt, isAsync } = run;
     const { input, isBare, sealedSecret } = payload;
     const body = Buffer.from(input ?? []);
     const webhook = endpoint === null ? null : { endpoint, sealedSecret };
-    const origin = { ip, caller: callerOf(run), webhook, ...httpOf(run, input, target.config.limits) };
-    const request: RunRequest = { id, target, functionName, body, isBare, ...origin };
+    const http = httpOf(run, input, target.config.limits);
+    const caller = callerOf(run);
+    const request: RunRequest = { id, target, functionName, body, isBare, ip, caller, webhook, ...http };
     const again = { attempt, interruptions, createdAt, keyHash: null, storedEvents };
     const claim: Claim = { owner, fence, isAsync, ...again };
     // The caller of a sync run was connected to the service that died.
@@ -349,14 +335,20 @@ export class Dispatcher {
     const isServed = (appNumber: number): boolean => this.#parts.target(appNumber) !== null;
     for (const appNumber of waiting.filter(isServed)) this.wake(appNumber);
     const others = waiting.filter((appNumber) => !isServed(appNumber));
-    if (others.length > 0) await this.#parts.lookAfter(others);
+    if (others.length > 0) await this.#lookAfter(others);
   }
 
-  #every(ms: number, work: () => void | Promise<void>): Timer {
-    return this.#parts.clock.every(ms, () => {
-      Promise.resolve(work()).catch((error: unknown) =>
+  /** Handles queued runs of apps that are not served here: takes apps without an owner, ends the runs of deleted ones. */
+  async #lookAfter(appNumbers: readonly number[]): Promise<void> {
+    await this.#parts.owners?.lookAfter(appNumbers);
+    await this.#parts.endOrphans(appNumbers);
+  }
+
+  #every(ms: number, work: () => Promise<void>): void {
+    const look = (): void =>
+      void work().catch((error: unknown) =>
         this.#parts.log.error({ err: error }, "the dispatcher could not reach the storage"),
       );
-    });
+    this.#timers.push(this.#parts.clock.every(ms, look));
   }
 }

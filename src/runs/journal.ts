@@ -54,6 +54,8 @@ export class Journal {
   readonly ended = new RunTally();
   /** Records that will never be stored. */
   lost = 0;
+  /** Records that are not stored yet. */
+  waiting = 0;
   readonly #store: Store;
   readonly #log: Log;
   readonly #reserve: Pick<DiskReserve, "isLow">;
@@ -62,7 +64,6 @@ export class Journal {
   #freshBytes = 0;
   /** Earlier entries, oldest first. */
   #blocks: Block[] = [];
-  #waiting = 0;
   #payloadBytes = 0;
   readonly #behind: WriteBehind;
   #dropped = 0;
@@ -75,9 +76,9 @@ export class Journal {
       clock,
       delayMs: FLUSH_MS,
       retryMs: RETRY_MS,
-      hasWaiting: () => this.#waiting > 0,
+      hasWaiting: () => this.waiting > 0,
       write: () => this.#write(),
-      onFailure: (err) => log.error({ err, waiting: this.#waiting }, "could not store run records; retrying"),
+      onFailure: (err) => log.error({ err, waiting: this.waiting }, "could not store run records; retrying"),
     });
   }
 
@@ -85,7 +86,7 @@ export class Journal {
   add(ended: JournalEntry): void {
     const entry = this.#reserve.isLow ? { ...ended, payload: null, part: null } : ended;
     this.ended.add(entry.run.appNumber, entry.run.state);
-    if (this.#waiting >= MAX_WAITING) {
+    if (this.waiting >= MAX_WAITING) {
       this.lost += 1;
       this.#dropped += 1;
       return;
@@ -96,16 +97,11 @@ export class Journal {
       this.#payloadBytes += bytes;
       this.#freshBytes += bytes;
     }
-    this.#waiting += 1;
+    this.waiting += 1;
     this.#fresh.push(isKept ? entry : { ...entry, payload: null });
     if (this.#fresh.length === BLOCK_ROWS || this.#freshBytes >= BATCH_BYTES) this.#pack();
-    if (this.#waiting >= FLUSH_ROWS && this.#behind.isFree) this.#behind.begin();
+    if (this.waiting >= FLUSH_ROWS && this.#behind.isFree) this.#behind.begin();
     else this.#behind.note();
-  }
-
-  /** How many records are not stored yet. */
-  get waiting(): number {
-    return this.#waiting;
   }
 
   /** The run, while it waits to be stored. */
@@ -124,9 +120,9 @@ export class Journal {
   /** Resolves when all is stored; after `patienceMs` of failures, what is left is lost. */
   async settle(patienceMs = Number.POSITIVE_INFINITY): Promise<void> {
     await this.#behind.settle(patienceMs, () => {
-      this.#log.error({ lost: this.#waiting }, "could not store run records; they are lost");
-      this.lost += this.#waiting;
-      this.#waiting = 0;
+      this.#log.error({ lost: this.waiting }, "could not store run records; they are lost");
+      this.lost += this.waiting;
+      this.waiting = 0;
       this.#payloadBytes = 0;
       this.#freshBytes = 0;
       this.#fresh = [];
@@ -167,7 +163,7 @@ export class Journal {
       left -= blocks.length;
       this.#blocks = this.#blocks.slice(blocks.length);
       for (const { ended, payloadBytes: bytes } of blocks) {
-        this.#waiting -= ended.runs.rowCount;
+        this.waiting -= ended.runs.rowCount;
         this.#payloadBytes -= bytes;
         if (bytes >= LARGE_BYTES) discardEnded(ended);
       }
@@ -187,7 +183,7 @@ export class LightRecorder implements RunRecorder {
   /** Runs that ended in this tick: all callers are answered before the first record is made. */
   #ended: { readonly run: LiveRun; readonly end: RunEnd }[] = [];
   /** Runs whose chunks are still being stored. */
-  readonly #waiting = new Set<Promise<void>>();
+  readonly #storing = new Set<Promise<void>>();
 
   constructor(journal: Journal) {
     this.#journal = journal;
@@ -200,7 +196,7 @@ export class LightRecorder implements RunRecorder {
   /** Resolves when all recorded runs have reached the journal. */
   async settle(): Promise<void> {
     this.#recordEnded();
-    await Promise.all(this.#waiting);
+    await Promise.all(this.#storing);
   }
 
   #recordEnded(): void {
@@ -215,13 +211,9 @@ export class LightRecorder implements RunRecorder {
       this.#add(run, end);
       return;
     }
-    const recorded = this.#recordLater(run, end).finally(() => this.#waiting.delete(recorded));
-    this.#waiting.add(recorded);
-  }
-
-  async #recordLater(run: LiveRun, end: RunEnd): Promise<void> {
-    await run.transcript().settle();
-    this.#add(run, end);
+    const settling = run.transcript().settle();
+    const recorded = settling.then(() => this.#add(run, end)).finally(() => this.#storing.delete(recorded));
+    this.#storing.add(recorded);
   }
 
   #add(run: LiveRun, end: RunEnd): void {

@@ -1,12 +1,9 @@
-import { BlobDamaged, BlobMissing, type BlobStore } from "../blobs/blob-store.ts";
-import { collectBlobs } from "../blobs/collect-blobs.ts";
-import { storeTime } from "../blobs/store-time.ts";
+import { BlobDamaged, BlobMissing, type BlobStore, collectBlobs, storeTime } from "../blobs/blob-store.ts";
 import { Breaker } from "../kit/breaker.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
-import type { NewDelivery } from "../model/delivery.ts";
-import type { Payload, PayloadBlob } from "../model/run.ts";
+import type { PayloadBlob } from "../model/run.ts";
 import type { RunBlobName } from "../store/runs/payloads.ts";
 import type { Store } from "../store/store.ts";
 import { randomUUID } from "node:crypto";
@@ -15,41 +12,41 @@ import type { ClaimedRun } from "../store/runs/claims.ts";
 
 export type LargePayloadsParts = {
   readonly blobs: BlobStore;
-  readonly place: Pick<PayloadPlace, "check">;
+  readonly place: PayloadPlace;
   readonly store: Pick<Store, "runBlobs">;
   readonly clock: Clock;
   readonly log: Log;
-  /** Whether it is for this node to remove what no run names. */
+  /** Whether this node removes the blobs that no run names. */
   readonly isFirst: () => boolean;
 };
 
-/** What is larger lies in a blob. Below it a row is quicker: it costs no file, and no request. */
+/** Larger payloads are stored in blobs. Smaller ones are faster in rows: they need no file, and no request. */
 export const LARGE_BYTES = 1024 * 1024;
-/** More than any body may have; a row that says so is not believed. */
+/** The maximum of any body; a row with a larger number is wrong. */
 const MAX_BYTES = 2 ** 31 - 1;
-/** Handed over, hashed and written one after the other, so that nobody else waits for a large one. */
+/** Pieces are handed over, hashed and written one after the other, so that a large payload delays nothing else. */
 const PIECE_BYTES = 256 * 1024;
 /**
- * So long a blob is left alone after it was put: a row is about to name it. Whoever could not write that row for 20 minutes
- * puts the blob again first (`REMAKE_MS` of `claim-recorder.ts`).
+ * A blob is not removed for this long after it was put, because a row is about to name it. If that row cannot be written
+ * for 20 minutes, the blob is put again first (`REMAKE_MS` of `claim-recorder.ts`).
  */
 const YOUNG_MS = 60 * 60 * 1000;
 const COLLECT_MS = 15 * 60 * 1000;
 const NAMES_AT_ONCE = 1_000;
 const NO_BLOB = "0".repeat(64);
-/** A probe that has waited so long may be on a dead connection: the next one gets another. */
+/** A probe that takes longer may be on a dead connection: the next one gets another. */
 const PROBE_MS = 2_000;
 
 /**
- * Large inputs, results and bodies of webhooks, which lie in the blob store where several nodes share a database: a blob is
- * durable before the row that names it is written, and removed when no row does. A store that falls silent is given up
- * after 4.25 s, and while it stays so everybody is refused at once.
+ * Large inputs, results and bodies of webhooks, in the blob store that the nodes share: a blob is durable before the row
+ * that names it is written, and removed when no row does. Requests to a silent store are aborted after 4.25 s, and refused
+ * at once while it stays silent.
  */
 export class LargePayloads {
   readonly #parts: LargePayloadsParts;
   readonly #breaker: Breaker;
   readonly #stopping = new AbortController();
-  /** Breaks off what was asked of a store that is silent. */
+  /** Aborts requests to a silent store. */
   #giveUp = new AbortController();
   #timer: Timer | null = null;
   #collecting: Promise<void> | null = null;
@@ -63,21 +60,20 @@ export class LargePayloads {
       isSilence: () => false,
       refusal: () => unavailable(new Error("the blob store does not answer")),
       onChange: (isOpen) => {
-        if (isOpen) log.error("the blob store does not answer: large payloads are refused");
-        else log.info("the blob store answers again");
-        if (!isOpen) return;
+        if (!isOpen) return log.info("the blob store answers again");
+        log.error("the blob store does not answer: large payloads are refused");
         this.#giveUp.abort();
         this.#giveUp = new AbortController();
       },
     });
   }
 
-  /** Removes what no run names, from now on. */
+  /** Starts to remove blobs that no run names. */
   start(): void {
     this.#timer = this.#parts.clock.every(COLLECT_MS, () => void this.collect());
   }
 
-  /** Breaks off what is under way. */
+  /** Aborts what is in progress. */
   async stop(): Promise<void> {
     this.#timer?.cancel();
     this.#breaker.stop();
@@ -86,7 +82,7 @@ export class LargePayloads {
     await this.#collecting;
   }
 
-  /** Whether these bytes are to lie in a blob. */
+  /** Whether these bytes belong in a blob. */
   isLarge(bytes: Uint8Array | null): bytes is Uint8Array {
     return bytes !== null && bytes.length > LARGE_BYTES;
   }
@@ -101,21 +97,7 @@ export class LargePayloads {
     return { hash, bytes: bytes.length };
   }
 
-  /** A payload whose input lies in a blob. */
-  async withInput(payload: Payload, input: Uint8Array): Promise<Payload> {
-    return { ...payload, input: null, inputBlob: await this.put(input) };
-  }
-
-  /** A delivery whose body lies in a blob, which may be there already. */
-  async withBody(
-    delivery: NewDelivery,
-    body: Uint8Array,
-    there: PayloadBlob | undefined,
-  ): Promise<NewDelivery> {
-    return { ...delivery, body: null, bodyBlob: there ?? (await this.put(body)) };
-  }
-
-  /** The bytes of a blob; null if it is gone, or damaged. Throws `storage_unavailable` if the store cannot say now. */
+  /** The bytes of a blob; null if it is gone or damaged. Throws `storage_unavailable` if the store does not answer. */
   async read({ hash, bytes }: PayloadBlob): Promise<Buffer | null> {
     try {
       if (bytes > MAX_BYTES) throw new BlobDamaged(hash, this.#parts.blobs.place);
@@ -128,7 +110,7 @@ export class LargePayloads {
     }
   }
 
-  /** Removes the blobs that no run names any more; never rejects. */
+  /** Removes the blobs that no run names; never rejects. */
   async collect(): Promise<void> {
     if (!this.#parts.isFirst()) return;
     this.#collecting ??= this.#collect().finally(() => (this.#collecting = null));
@@ -196,44 +178,37 @@ const KEY = "payloads_mark";
 const NOTE = "mark";
 
 /**
- * The place of large payloads, which bears a mark since this installation first kept some there. One without it is another:
- * a folder in which nothing is mounted, a wrong bucket. What is missing there is not gone.
+ * The place of large payloads, marked when this installation first stored some there. A place without the mark is a
+ * different one, like an unmounted folder or a wrong bucket: payloads that are missing there are not lost.
  */
-export class PayloadPlace {
-  readonly #blobs: BlobStore;
-  readonly #mark: string;
+export type PayloadPlace = {
+  /** Throws if the mark is missing. */
+  check(): Promise<void>;
+};
 
-  private constructor(blobs: BlobStore, mark: string) {
-    this.#blobs = blobs;
-    this.#mark = mark;
-  }
-
-  static async open(blobs: BlobStore, { meta }: Pick<Store, "meta">): Promise<PayloadPlace> {
-    const known = await meta.get(KEY);
-    if (known !== null) return new PayloadPlace(blobs, known);
+export async function openPayloadPlace(
+  blobs: BlobStore,
+  { meta }: Pick<Store, "meta">,
+): Promise<PayloadPlace> {
+  let mark = await meta.get(KEY);
+  if (mark === null) {
     const value = randomUUID();
-    // First the mark, then that there is one; of several that begin at once each leaves the mark that counts.
+    // First the note, then the row; if several nodes start at once, each leaves the mark that counts.
     await blobs.writeNote(NOTE, value);
-    const mark = await meta.setIfAbsent({ key: KEY, value });
+    mark = await meta.setIfAbsent({ key: KEY, value });
     if (mark !== value) await blobs.writeNote(NOTE, mark);
-    return new PayloadPlace(blobs, mark);
   }
-
-  /** Throws where the mark is not. */
-  async check(): Promise<void> {
-    if ((await this.#blobs.readNote(NOTE)) === this.#mark) return;
-    throw new Error(
-      `${this.#blobs.place} is not where this installation keeps large payloads: mount it, or set MILLRACE_BLOBS`,
-    );
-  }
+  return {
+    check: async () => {
+      if ((await blobs.readNote(NOTE)) === mark) return;
+      throw new Error(
+        `${blobs.place} is not where this installation keeps large payloads: mount it, or set MILLRACE_BLOBS`,
+      );
+    },
+  };
 }
 
-type FetchParts = { readonly large: LargePayloads | null; readonly log: Log };
-
-/** A run that may be executed, or how it ends without. */
-type Fetched = { readonly claimed: ClaimedRun; readonly end: Outcome | null };
-
-/** It goes back into the queue. */
+/** The run is requeued. */
 export const BACK: Outcome = { kind: "refused", code: "draining" };
 const LOST: Outcome = {
   kind: "lost",
@@ -241,35 +216,28 @@ const LOST: Outcome = {
 };
 
 /**
- * Claimed runs in their order, with arguments that lie in blobs. If some cannot be read now, their run and all after it go
- * back: nobody waits with runs in his hands, which could not be cancelled, nor go to a node that reaches the blob store.
+ * Claimed runs in their order, with arguments read from blobs, or the outcome of a run that cannot be executed. If the
+ * blob store does not answer, that run and all later ones are requeued: held here, they could be neither cancelled nor
+ * executed by a node that reaches it.
  */
 export async function* withInputs(
   runs: readonly ClaimedRun[],
-  parts: FetchParts,
-): AsyncGenerator<Fetched, void, void> {
+  { large, log }: { readonly large: LargePayloads | null; readonly log: Log },
+): AsyncGenerator<{ readonly claimed: ClaimedRun; readonly end: Outcome | null }, void, void> {
   let isAway = false;
   for (const claimed of runs) {
-    const { inputBlob: blob } = claimed.payload;
-    const fetched: Fetched | null =
-      blob && !isAway ? await fetchInput(claimed, blob, parts) : { claimed, end: null };
-    isAway ||= fetched === null;
-    yield isAway || !fetched ? { claimed, end: BACK } : fetched;
-  }
-}
-
-/** Null while the blob store is away. */
-async function fetchInput(
-  claimed: ClaimedRun,
-  blob: PayloadBlob,
-  { large, log }: FetchParts,
-): Promise<Fetched | null> {
-  try {
-    const input = (await large?.read(blob)) ?? null;
-    if (!input) return { claimed, end: LOST };
-    return { claimed: { ...claimed, payload: { ...claimed.payload, input } }, end: null };
-  } catch (error) {
-    log.error({ err: error, runId: claimed.run.id }, "could not read the arguments of a run; retrying");
-    return null;
+    const { payload, run } = claimed;
+    let input: Uint8Array | null = payload.input;
+    if (payload.inputBlob && !isAway) {
+      try {
+        input = (await large?.read(payload.inputBlob)) ?? null;
+      } catch (error) {
+        log.error({ err: error, runId: run.id }, "could not read the arguments of a run; retrying");
+        isAway = true;
+      }
+    }
+    if (isAway) yield { claimed, end: BACK };
+    else if (payload.inputBlob && !input) yield { claimed, end: LOST };
+    else yield { claimed: { ...claimed, payload: { ...payload, input } }, end: null };
   }
 }

@@ -8,7 +8,7 @@ import type { LargePayloads } from "./large-payloads.ts";
 import type { LiveRun } from "./live-run.ts";
 import type { PartReader } from "./transcript-parts.ts";
 import { STREAM_TYPE, plainChunk } from "./response.ts";
-import { PlainTranscript, StoredTranscript, type Transcript } from "./transcript.ts";
+import { plainTranscript, storedTranscript, type Transcript } from "./transcript.ts";
 
 /** A run at the time of the lookup. */
 export type KnownRun = {
@@ -24,7 +24,7 @@ export type KnownRun = {
 /** Reserves memory for so many bytes; throws if there is none. */
 type MakeRoom = (bytes: number) => void;
 
-const NO_CHUNKS = new PlainTranscript(null);
+const NO_CHUNKS = plainTranscript(null);
 
 /** Interval at which a run is polled that is not in progress here; it grows while the run stays queued. */
 const POLL_MS = 100;
@@ -95,7 +95,7 @@ export class RunLookup {
     const blob = makeRoom && stored?.resultBlob;
     // A result whose blob is gone or damaged is no longer kept.
     const payload = stored && blob ? { ...stored, result: await this.#read(blob) } : stored;
-    return { ...fromRecord(run, payload, () => new StoredTranscript(partReader, key)), live: null };
+    return { ...fromRecord(run, payload, () => storedTranscript(partReader, key)), live: null };
   }
 
   /** A run's arguments; null if they are not kept. Read separately, because they may be large and are rarely wanted. */
@@ -174,6 +174,6 @@ function fromRecord(run: Run, payload: Payload | null, chunks: () => Transcript)
   if (!isFinal(run.state)) return { run, payload, transcript: chunks(), isKept: true };
   if (payload?.contentType === STREAM_TYPE) return { run, payload, transcript: chunks(), isKept: true };
   const value = plainValue(run, payload);
-  const transcript = new PlainTranscript(value && plainChunk(value));
+  const transcript = plainTranscript(value && plainChunk(value));
   return { run, payload, transcript, isKept: isKept(run, payload) };
 }

@@ -1,32 +1,22 @@
 import type { Clock } from "../kit/clock.ts";
-import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import { makeRun, NOT_BEGUN, type Payload, type Run } from "../model/run.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { AcceptedRun } from "../store/runs/accepted-runs.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
-import type { Store } from "../store/store.ts";
 import { Acceptor, InDoubt, InputTurns } from "./acceptor.ts";
-import type { ClaimRecorder } from "./claim-recorder.ts";
-import type { Dispatcher } from "./dispatcher.ts";
-import type { Executor } from "./execute.ts";
-import type { LargePayloads } from "./large-payloads.ts";
+import type { Dispatcher, DispatcherParts } from "./dispatcher.ts";
 import type { Claim, LiveRun, RunEnd, RunReader, RunRecorder, RunRequest } from "./live-run.ts";
 
-export type SubmitterParts = {
-  readonly store: Store;
-  readonly executor: Executor;
+type SubmitterParts = Pick<
+  DispatcherParts,
+  "store" | "executor" | "recorder" | "clock" | "owner" | "large" | "log"
+> & {
   readonly dispatcher: Dispatcher;
-  readonly recorder: ClaimRecorder;
   readonly lightRecorder: RunRecorder;
-  readonly clock: Clock;
   /** Measures the age of keys; cannot be set. */
   readonly steadyClock: Clock;
-  readonly owner: string;
   readonly reserve: Pick<StorageWatch, "refusal">;
-  /** Null if all payloads are in the database. */
-  readonly large: LargePayloads | null;
-  readonly log: Log;
 };
 
 /** A key and the fingerprint of its call, hashed. */
@@ -57,21 +47,16 @@ export class Submitter {
   /** Accepts an async run; rejects if it could not be stored. */
   async submit(request: RunRequest): Promise<void> {
     this.#checkReserve();
-    const input = inputOf(request);
-    await this.#inTurn(request, input, async () => {
-      await this.#submit(request, this.#isLarge(input) ? await this.#stored(input) : input);
-    });
+    await this.#inTurn(request, (payload) => this.#submit(request, payload));
   }
 
   /** The same with a key; does nothing if the key was used before. */
   async submitKeyed(request: RunRequest, key: RunKeyMark): Promise<Keyed> {
-    const { appNumber } = request.target;
     this.#checkReserve();
-    const input = inputOf(request);
-    return await this.#inTurn(request, input, async () => {
-      const payload = this.#isLarge(input) ? await this.#stored(input) : input;
+    return await this.#inTurn(request, async (payload) => {
       const run = acceptedRecord(request, true, false, this.#parts.clock.now());
-      return await this.#arriving(appNumber, this.#acceptKeyed({ run, payload, owner: null }, key));
+      const accepting = this.#acceptKeyed({ run, payload, owner: null }, key);
+      return await this.#arriving(request.target.appNumber, accepting);
     });
   }
 
@@ -81,15 +66,11 @@ export class Submitter {
     key: RunKeyMark,
     reader: RunReader,
   ): Promise<Keyed & { readonly live?: LiveRun }> {
-    const { owner, executor } = this.#parts;
-    this.#checkRoom(request);
-    const claim = this.#claim(false, key.keyHash);
-    const run = acceptedRecord(request, false, true, claim.createdAt);
-    const accepted = { run, payload: withoutInput(request), owner };
+    const { claim, accepted } = this.#toExecute(request, key.keyHash);
     const accepting = this.#asOurs(request.id, this.#acceptKeyed(accepted, key));
     const keyed = await this.#orEnd(accepting, () => this.#interrupt(request, claim));
     if (keyed.kind !== "accepted") {
-      executor.unexpect(request.id);
+      this.#parts.executor.unexpect(request.id);
       return keyed;
     }
     return { ...keyed, live: this.#begin(request, claim, reader) };
@@ -97,19 +78,13 @@ export class Submitter {
 
   /** Stores and executes a run whose caller or webhook may ask for the result later. */
   async executeKept(request: RunRequest, reader: RunReader): Promise<LiveRun> {
-    this.#checkRoom(request);
-    const claim = this.#claim(false);
-    const run = acceptedRecord(request, false, true, claim.createdAt);
-    const accepted = { run, payload: withoutInput(request), owner: this.#parts.owner };
+    const { claim, accepted } = this.#toExecute(request, null);
     const accepting = this.#asOurs(request.id, this.#acceptor.accept(accepted));
     await this.#orEnd(accepting, () => this.#interrupt(request, claim));
     return this.#begin(request, claim, reader);
   }
 
-  /**
-   * Stores a run that the caller of this executes. `end` is called if it was refused in doubt but turns out to be
-   * stored.
-   */
+  /** Stores a run that the caller executes. `end` is called if it was refused in doubt but turns out to be stored. */
   async accept(accepted: AcceptedRun, end: () => void): Promise<void> {
     this.#checkReserve();
     await this.#orEnd(this.#acceptor.accept(accepted), end);
@@ -127,13 +102,9 @@ export class Submitter {
     const claim = { ...(run.claim ?? this.#claim(false)), isAsync: true, createdAt: run.createdAt };
     try {
       const record = acceptedRecord(run.request, true, true, claim.createdAt);
-      const input = inputOf(run.request);
-      const payload = this.#isLarge(input) ? await this.#stored(input) : input;
+      const payload = await this.#stored(inputOf(run.request));
       if (run.claim) await store.claims.setAsync({ ...record, fence: claim.fence, owner, payload });
-      else {
-        const accepting = this.#acceptor.adopt({ run: record, payload, owner });
-        await this.#asOurs(id, accepting);
-      }
+      else await this.#asOurs(id, this.#acceptor.adopt({ run: record, payload, owner }));
     } catch (error) {
       const inDoubt = error instanceof InDoubt;
       held.replay(run, reader, inDoubt ? this.#whenKnown(error, claim, recordedBy) : recordedBy);
@@ -165,24 +136,35 @@ export class Submitter {
     dispatcher.runReserved(request, claim);
   }
 
-  async #inTurn<Result>(
-    { target: { appNumber } }: RunRequest,
-    payload: Payload,
-    store: () => Promise<Result>,
-  ): Promise<Result> {
+  /** Stores a request's input in its app's turn. */
+  async #inTurn<Result>(request: RunRequest, store: (payload: Payload) => Promise<Result>): Promise<Result> {
+    const payload = inputOf(request);
     const bytes = payload.input?.length ?? 0;
-    return await this.#turns.take({ appNumber, bytes, isBlob: this.#isLarge(payload) }, store);
+    const isBlob = this.#parts.large?.isLarge(payload.input) ?? false;
+    const { appNumber } = request.target;
+    return await this.#turns.take({ appNumber, bytes, isBlob }, async () =>
+      store(isBlob ? await this.#stored(payload) : payload),
+    );
   }
 
-  /** Whether the input belongs in a blob. */
-  #isLarge({ input }: Payload): boolean {
-    return this.#parts.large?.isLarge(input) ?? false;
-  }
-
-  /** Stores the blob before the row that names it, so that a crash leaves only an unused blob. */
+  /** Stores a large input's blob before the row that names it, so that a crash leaves only an unused blob. */
   async #stored(payload: Payload): Promise<Payload> {
     const { large } = this.#parts;
-    return large && payload.input ? await large.withInput(payload, payload.input) : payload;
+    if (!large?.isLarge(payload.input)) return payload;
+    return { ...payload, input: null, inputBlob: await large.put(payload.input) };
+  }
+
+  /** The record and claim of a run that starts as soon as it is stored. */
+  #toExecute(request: RunRequest, keyHash: Uint8Array | null) {
+    this.#checkReserve();
+    // It would start at once, and its end needs room too.
+    if (!this.#parts.recorder.hasRoom(request.target.appNumber))
+      throw new AppError("storage_unavailable", { message: NO_ROOM });
+    const claim = this.#claim(false, keyHash);
+    const run = acceptedRecord(request, false, true, claim.createdAt);
+    // Without the arguments: it is never executed again, and they are written at its end if they are kept.
+    const payload = { ...inputOf(request), input: null };
+    return { claim, accepted: { run, payload, owner: this.#parts.owner } };
   }
 
   #begin(request: RunRequest, claim: Claim, reader: RunReader): LiveRun {
@@ -203,10 +185,7 @@ export class Submitter {
     executor.endClaimed(request, claim, recorder, { kind: "refused", code: "interrupted" });
   }
 
-  /**
-   * Registers a run as claimed before it is stored, so that the dispatcher does not take it for one without an
-   * executor.
-   */
+  /** Registers a run as claimed before it is stored, so that the dispatcher does not requeue it. */
   async #asOurs<Result>(id: string, accepting: Promise<Result>): Promise<Result> {
     const { executor } = this.#parts;
     executor.expect(id);
@@ -258,13 +237,6 @@ export class Submitter {
   #checkReserve(): void {
     const message = this.#parts.reserve.refusal;
     if (message !== null) throw new AppError("storage_unavailable", { message });
-  }
-
-  /** Also refuses runs that would start at once while there is no room for their ends. */
-  #checkRoom({ target }: RunRequest): void {
-    this.#checkReserve();
-    if (!this.#parts.recorder.hasRoom(target.appNumber))
-      throw new AppError("storage_unavailable", { message: NO_ROOM });
   }
 
   async #acceptKeyed(accepted: AcceptedRun, key: RunKeyMark): Promise<Keyed> {
@@ -325,11 +297,6 @@ function inputOf({ body, isBare, webhook, http }: RunRequest): AcceptedRun["payl
     isBare,
     sealedSecret: webhook?.sealedSecret ?? null,
   };
-}
-
-/** Without the arguments: the run is never executed again, and they are written at its end if they are kept. */
-function withoutInput(request: RunRequest): AcceptedRun["payload"] {
-  return { ...inputOf(request), input: null };
 }
 
 function acceptedRecord(request: RunRequest, isAsync: boolean, isClaimed: boolean, createdAt: number): Run {

@@ -95,10 +95,9 @@ export type SweeperParts = {
   readonly recordRetentionMs: number;
   readonly auditRetentionMs: number;
   /** The retention of each app of this service. */
-  readonly apps: () => readonly AppRetention[];
+  readonly retentions: () => readonly AppRetention[];
   /** Whether this service applies the limits of the whole installation. */
-  readonly isFirst?: () => boolean;
-  readonly everyMs?: number;
+  readonly isFirst: () => boolean;
 };
 
 const EVERY_MS = 10_000;
@@ -157,50 +156,49 @@ export class Sweeper {
         failures.push(error);
       }
     };
+    const step: Step = (remove) => attempt(() => this.#step(remove));
     await this.#leftBehind.sweep((remove) => this.#step(remove), attempt);
-    await this.#expire((remove) => attempt(() => this.#step(remove)));
-    if (this.#isFirst) await this.#keepCaps((remove) => attempt(() => this.#step(remove)));
-    await attempt(() => this.#keepLogShares((remove) => attempt(() => this.#step(remove))));
+    await this.#expire(step);
+    if (this.#parts.isFirst()) await this.#keepCaps(step);
+    await attempt(() => this.#keepLogShares(step));
     await attempt(() => this.#giveBack());
     if (failures.length > 1) throw new AggregateError(failures, `${failures.length} steps failed`);
     if (failures.length === 1) throw failures[0];
   }
 
-  get #isFirst(): boolean {
-    return this.#parts.isFirst?.() ?? true;
-  }
-
   async #expire(step: Step): Promise<void> {
-    const { store, apps, recordRetentionMs, auditRetentionMs } = this.#parts;
+    const { store, retentions, isFirst, recordRetentionMs, auditRetentionMs } = this.#parts;
+    const { retention, logs, auditEntries } = store;
     const now = this.#clock.now();
-    for (const { appNumber, retentionMs } of apps()) {
-      await step((limit) => store.retention.expire({ appNumber, cutoff: now - retentionMs, limit }));
+    for (const { appNumber, retentionMs } of retentions()) {
+      await step((limit) => retention.expire({ appNumber, cutoff: now - retentionMs, limit }));
     }
-    if (!this.#isFirst) return;
-    await step((limit) => store.retention.removeRuns({ cutoff: now - recordRetentionMs, limit }));
-    await step((limit) => store.retention.removeKeys({ before: now - KEY_MS, limit }));
-    await step((limit) => store.retention.removeDeliveries({ before: now - recordRetentionMs, limit }));
-    await step((limit) => store.logs.expire({ before: now - recordRetentionMs, limit }));
-    await step((limit) => store.auditEntries.expire({ before: now - auditRetentionMs, limit }));
+    if (!isFirst()) return;
+    const before = now - recordRetentionMs;
+    await step((limit) => retention.removeRuns({ cutoff: before, limit }));
+    await step((limit) => retention.removeKeys({ before: now - KEY_MS, limit }));
+    await step((limit) => retention.removeDeliveries({ before, limit }));
+    await step((limit) => logs.expire({ before, limit }));
+    await step((limit) => auditEntries.expire({ before: now - auditRetentionMs, limit }));
   }
 
   async #keepCaps(step: Step): Promise<void> {
-    const { store, maxRuns, maxStorageBytes } = this.#parts;
+    const { maxRuns, maxStorageBytes } = this.#parts;
+    const { retention } = this.#parts.store;
     await step(async (limit) => {
-      const { runs } = await store.retention.usage();
-      const tooMany = Math.min(limit, runs - maxRuns);
-      return tooMany > 0 ? await store.retention.removeOldest({ limit: tooMany, keep: "nothing" }) : 0;
+      const tooMany = Math.min(limit, (await retention.usage()).runs - maxRuns);
+      return tooMany > 0 ? await retention.removeOldest({ limit: tooMany, keep: "nothing" }) : 0;
     });
     await step(async (limit) => {
-      const { bytes } = await store.retention.usage();
-      return bytes > maxStorageBytes ? await store.retention.removeOldest({ limit, keep: "record" }) : 0;
+      const { bytes } = await retention.usage();
+      return bytes > maxStorageBytes ? await retention.removeOldest({ limit, keep: "record" }) : 0;
     });
   }
 
   async #keepLogShares(step: Step): Promise<void> {
-    const { store, maxLogBytes, apps } = this.#parts;
-    const shares = new Map(apps().map((app) => [app.appNumber, app.maxLogBytes]));
-    const ofOthers = this.#isFirst ? maxLogBytes : Number.POSITIVE_INFINITY;
+    const { store, maxLogBytes, retentions, isFirst } = this.#parts;
+    const shares = new Map(retentions().map((app) => [app.appNumber, app.maxLogBytes]));
+    const ofOthers = isFirst() ? maxLogBytes : Number.POSITIVE_INFINITY;
     for (const { appNumber, bytes } of await store.logs.usedByApp()) {
       let tooMuch = bytes - (shares.get(appNumber) ?? ofOthers);
       await step(async (limit) => {
@@ -210,7 +208,7 @@ export class Sweeper {
         return lineCount;
       });
     }
-    if (!this.#isFirst) return;
+    if (!isFirst()) return;
     await step(async (limit) => {
       const tooMuch = (await store.logs.usedBytes()) - maxLogBytes;
       if (tooMuch <= 0) return 0;
@@ -234,33 +232,31 @@ export class Sweeper {
       if (leftBytes >= freeBytes) break;
       freeBytes = leftBytes;
       this.#isUnfolded = true;
-      await this.#rest(REST_MS);
+      await this.#rest();
     }
     if (this.#isUnfolded) this.#isUnfolded = (await space.foldLog()) > 0;
   }
 
   async #step(remove: (limit: number) => Promise<number>): Promise<void> {
-    while (!this.#stopping.signal.aborted && (await remove(STEP)) === STEP) await this.#rest(REST_MS);
+    while (!this.#stopping.signal.aborted && (await remove(STEP)) === STEP) await this.#rest();
   }
 
   async #run(): Promise<void> {
-    const { log, everyMs = EVERY_MS } = this.#parts;
     for (;;) {
       const { signal } = this.#stopping;
-      await pause(this.#clock, everyMs, AbortSignal.any([signal, this.#waking.signal]));
+      await pause(this.#clock, EVERY_MS, AbortSignal.any([signal, this.#waking.signal]));
       this.#waking = new AbortController();
       if (signal.aborted) return;
       try {
         await this.sweep();
       } catch (error) {
-        log.error({ err: error }, "could not remove expired data; retrying");
+        this.#parts.log.error({ err: error }, "could not remove expired data; retrying");
       }
     }
   }
 
-  async #rest(ms: number): Promise<void> {
-    const { signal } = this.#stopping;
-    await pause(this.#clock, ms, signal);
+  async #rest(): Promise<void> {
+    await pause(this.#clock, REST_MS, this.#stopping.signal);
   }
 }
 

@@ -7,25 +7,19 @@ import { writeUuid } from "../kit/ids.ts";
  */
 export type ColumnBatch = {
   readonly rowCount: number;
-  /** NaN stands for null. */
-  readonly numbers: { readonly names: readonly string[]; readonly values: Float64Array };
-  /** `codes` point into `values`, from 1; 0 stands for null. */
-  readonly texts: {
-    readonly names: readonly string[];
-    readonly values: readonly string[];
-    readonly codes: Uint32Array;
-  };
+  /** NaN is null. */
+  readonly numbers: Names & { readonly values: Float64Array };
+  /** `codes` are indexes into `values`, from 1; 0 is null. */
+  readonly texts: Names & { readonly values: readonly string[]; readonly codes: Uint32Array };
   /** 16 bytes a value; never null. */
-  readonly uuids: { readonly names: readonly string[]; readonly bytes: Uint8Array };
+  readonly uuids: Names & { readonly bytes: Uint8Array };
   readonly blobs: BlobColumns;
 };
 
-/** Each value begins where the one before it ends; the length -1 stands for null. */
-export type BlobColumns = {
-  readonly names: readonly string[];
-  readonly lengths: Int32Array;
-  readonly bytes: Uint8Array;
-};
+type Names = { readonly names: readonly string[] };
+
+/** Each value begins where the one before it ends; the length -1 is null. */
+export type BlobColumns = Names & { readonly lengths: Int32Array; readonly bytes: Uint8Array };
 
 export const UUID_BYTES = 16;
 const UUID_CHARS = 36;
@@ -57,14 +51,10 @@ export function columnNames({ numbers, texts, uuids, blobs }: ColumnBatch): stri
 /** The buffers of all batches in a packed input, which can be transferred to another thread: copying 32 MiB takes 25 ms. */
 export function buffersOf(packed: unknown): ArrayBuffer[] {
   if (typeof packed !== "object" || packed === null || ArrayBuffer.isView(packed)) return [];
-  if (!isBatch(packed)) return Object.values(packed).flatMap(buffersOf);
-  const { numbers, texts, uuids, blobs } = packed;
+  if (!("rowCount" in packed)) return Object.values(packed).flatMap(buffersOf);
+  const { numbers, texts, uuids, blobs } = packed as ColumnBatch;
   const arrays = [numbers.values, texts.codes, uuids.bytes, blobs.lengths, blobs.bytes];
   return arrays.map(({ buffer }) => buffer as ArrayBuffer).filter(({ byteLength }) => byteLength > 0);
-}
-
-function isBatch(packed: object): packed is ColumnBatch {
-  return "rowCount" in packed;
 }
 
 /** A copy of some rows, in ascending order. */
@@ -91,10 +81,8 @@ export function pickRows(batch: ColumnBatch, rows: readonly number[]): ColumnBat
 /** A copy of all rows of batches with the same columns; there must be at least one batch. */
 export function joinBatches(batches: readonly ColumnBatch[]): ColumnBatch {
   const { numbers, texts, uuids, blobs } = batches[0]!;
-  const all = <Items extends Numbers>(
-    kind: new (length: number) => Items,
-    of: (batch: ColumnBatch) => Items,
-  ) => joined(kind, batches.map(of));
+  const all = <Items extends Numbers>(kind: ArrayOf<Items>, of: (batch: ColumnBatch) => Items) =>
+    joined(kind, batches.map(of));
   return {
     rowCount: batches.reduce((sum, { rowCount }) => sum + rowCount, 0),
     numbers: { ...numbers, values: all(Float64Array, (batch) => batch.numbers.values) },
@@ -112,8 +100,10 @@ export function joinBatches(batches: readonly ColumnBatch[]): ColumnBatch {
 function joinTexts(batches: readonly ColumnBatch[]): Pick<ColumnBatch["texts"], "values" | "codes"> {
   const values: string[] = [];
   const codeOf = new Map<string, number>();
-  const all = batches.map(({ texts }) => texts.codes);
-  const codes = joined(Uint32Array, all);
+  const codes = joined(
+    Uint32Array,
+    batches.map(({ texts }) => texts.codes),
+  );
   let at = 0;
   for (const { texts } of batches) {
     const newCodes = [0];
@@ -132,8 +122,9 @@ function joinTexts(batches: readonly ColumnBatch[]): Pick<ColumnBatch["texts"], 
 }
 
 type Numbers = Float64Array | Uint32Array | Int32Array | Uint8Array;
+type ArrayOf<Items> = new (length: number) => Items;
 
-function joined<Items extends Numbers>(kind: new (length: number) => Items, pieces: readonly Items[]): Items {
+function joined<Items extends Numbers>(kind: ArrayOf<Items>, pieces: readonly Items[]): Items {
   const all = new kind(pieces.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
   for (const piece of pieces) {
@@ -149,11 +140,8 @@ export function uuidAt(bytes: Uint8Array, index: number): Uint8Array {
 }
 
 /** The bytes of some rows in some columns: the length of a blob, or the value of a number. */
-export function bytesIn(
-  { numbers, blobs }: ColumnBatch,
-  names: readonly string[],
-  rows: readonly number[],
-): number {
+export function bytesIn(batch: ColumnBatch, names: readonly string[], rows: readonly number[]): number {
+  const { numbers, blobs } = batch;
   let bytes = 0;
   for (const name of names) {
     const isBlob = blobs.names.includes(name);
@@ -176,10 +164,7 @@ function blobStarts({ lengths }: BlobColumns): Float64Array {
   return starts;
 }
 
-function packNumbers<Row>(
-  rows: readonly Row[],
-  sources: ColumnSources<Row>["numbers"],
-): ColumnBatch["numbers"] {
+function packNumbers<Row>(rows: readonly Row[], sources: ColumnSources<Row>["numbers"]) {
   const names = Object.keys(sources);
   const values = new Float64Array(rows.length * names.length);
   let column = 0;
@@ -193,7 +178,7 @@ function packNumbers<Row>(
   return { names, values };
 }
 
-function packTexts<Row>(rows: readonly Row[], sources: ColumnSources<Row>["texts"]): ColumnBatch["texts"] {
+function packTexts<Row>(rows: readonly Row[], sources: ColumnSources<Row>["texts"]) {
   const names = Object.keys(sources);
   const codes = new Uint32Array(rows.length * names.length);
   const values: string[] = [];
@@ -217,7 +202,7 @@ function packTexts<Row>(rows: readonly Row[], sources: ColumnSources<Row>["texts
   return { names, values, codes };
 }
 
-function packUuids<Row>(rows: readonly Row[], sources: ColumnSources<Row>["uuids"]): ColumnBatch["uuids"] {
+function packUuids<Row>(rows: readonly Row[], sources: ColumnSources<Row>["uuids"]) {
   const names = Object.keys(sources);
   const rowBytes = names.length * UUID_BYTES;
   const bytes = new Uint8Array(rows.length * rowBytes);
@@ -238,10 +223,7 @@ function packUuids<Row>(rows: readonly Row[], sources: ColumnSources<Row>["uuids
   return { names, bytes };
 }
 
-function packBlobs<Row>(
-  rows: readonly Row[],
-  sources: NonNullable<ColumnSources<Row>["blobs"]>,
-): BlobColumns {
+function packBlobs<Row>(rows: readonly Row[], sources: NonNullable<ColumnSources<Row>["blobs"]>) {
   const names = Object.keys(sources);
   const getters = Object.values(sources);
   const lengths = new Int32Array(rows.length * names.length);
@@ -284,13 +266,7 @@ export type BatchColumn = {
 
 /** The columns in the order of `columnNames`. */
 export function batchColumns(batch: ColumnBatch): BatchColumn[] {
-  const columns = [
-    ...numberColumns(batch),
-    ...textColumns(batch),
-    ...uuidColumns(batch),
-    ...blobColumns(batch),
-  ];
-  return columnNames(batch).map((name, i) => ({ name, ...columns[i]! }));
+  return [...numberColumns(batch), ...textColumns(batch), ...uuidColumns(batch), ...blobColumns(batch)];
 }
 
 /** One row, by the names of its columns. */
@@ -298,11 +274,10 @@ export function rowOf(batch: ColumnBatch, row: number): Record<string, Cell> {
   return Object.fromEntries(batchColumns(batch).map(({ name, valueAt }) => [name, valueAt(row)]));
 }
 
-type Unnamed = Omit<BatchColumn, "name">;
-
-function numberColumns({ numbers: { names, values } }: ColumnBatch): Unnamed[] {
+function numberColumns({ numbers: { names, values } }: ColumnBatch): BatchColumn[] {
   const width = names.length;
-  return names.map((_, column) => ({
+  return names.map((name, column) => ({
+    name,
     isConstant: isRepeated(values, column, width),
     valueAt: (row) => {
       const value = values[row * width + column]!;
@@ -311,31 +286,34 @@ function numberColumns({ numbers: { names, values } }: ColumnBatch): Unnamed[] {
   }));
 }
 
-function textColumns({ texts: { names, values, codes } }: ColumnBatch): Unnamed[] {
+function textColumns({ texts: { names, values, codes } }: ColumnBatch): BatchColumn[] {
   const width = names.length;
   const texted = [null, ...values];
-  return names.map((_, column) => ({
+  return names.map((name, column) => ({
+    name,
     isConstant: isRepeated(codes, column, width),
     valueAt: (row) => texted[codes[row * width + column]!]!,
   }));
 }
 
-function uuidColumns({ rowCount, uuids: { names, bytes } }: ColumnBatch): Unnamed[] {
+function uuidColumns({ rowCount, uuids: { names, bytes } }: ColumnBatch): BatchColumn[] {
   const width = names.length;
   // Read once: for each value, the getters would take as long as the value itself. The same below.
   const { buffer, byteOffset } = bytes;
-  return names.map((_, column) => ({
+  return names.map((name, column) => ({
+    name,
     isConstant: isRepeatedId(bytes, column, width, rowCount),
     valueAt: (row) => new Uint8Array(buffer, byteOffset + (row * width + column) * UUID_BYTES, UUID_BYTES),
   }));
 }
 
-function blobColumns({ blobs }: ColumnBatch): Unnamed[] {
+function blobColumns({ blobs }: ColumnBatch): BatchColumn[] {
   const { names, lengths, bytes } = blobs;
   const width = names.length;
   const starts = blobStarts(blobs);
   const { buffer, byteOffset } = bytes;
-  return names.map((_, column) => ({
+  return names.map((name, column) => ({
+    name,
     // Only for missing blobs: comparing bytes would take longer than writing them again.
     isConstant: (lengths[column] ?? -1) < 0 && isRepeated(lengths, column, width),
     valueAt: (row) => {

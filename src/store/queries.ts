@@ -1,7 +1,26 @@
-import type { RawBuilder } from "kysely";
+import type { ExpressionBuilder, FilterObject, RawBuilder } from "kysely";
+import type { Schema } from "./schema/schema.ts";
+import { uuidBytes } from "../kit/ids.ts";
+import type { RunKey } from "../model/run.ts";
 import type { Session } from "./operation.ts";
 
 // What statements of several tables have in common.
+
+/** The key of a run of any app, with the bytes of its id. */
+export type StoredKey = { readonly appNumber: number; readonly id: Uint8Array };
+
+/** A run's key as it is stored. */
+export function storedKey({ appNumber, id }: RunKey): StoredKey {
+  return { appNumber, id: uuidBytes(id) };
+}
+
+/** For `where`: every column has that value, or is null. */
+export function all<Table extends keyof Schema>(values: Readonly<FilterObject<Schema, Table>>) {
+  return (eb: ExpressionBuilder<Schema, Table>) => eb.and(values);
+}
+
+/** No id is above it. */
+export const LAST_ID = Buffer.alloc(16, 0xff);
 
 /** With one parameter each, or a few, far fewer than the 32,766 that SQLite takes in a statement. */
 const CHUNK = 1_000;

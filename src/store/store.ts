@@ -4,7 +4,7 @@ import { SpanCounts } from "../kit/histograms.ts";
 import { AppError } from "../model/errors.ts";
 import { type Calls, callsThrough, operationNamed } from "./operations.ts";
 import type { Backend, Lane } from "./operation.ts";
-import type { UpgradeReports } from "./postgres/upgrade.ts";
+import type { PostgresOpening } from "./postgres/open.ts";
 import type { DatabaseFile } from "./upkeep/storage-fault.ts";
 
 /**
@@ -36,14 +36,10 @@ export type Store = Calls & {
 };
 
 type StoreOptions = WatchOptions &
-  UpgradeReports & {
+  PostgresOpening & {
     /** Null: SQLite in the data directory. */
     readonly databaseUrl: string | null;
     readonly dataDir: string;
-    /** The address of Postgres without a pooler, to listen and to migrate; null: the same address. */
-    readonly databaseDirectUrl?: string | null;
-    /** Only reads the database and changes nothing; no other process may have it open. */
-    readonly isReadOnly?: boolean;
   };
 
 type WatchOptions = {
@@ -142,27 +138,15 @@ function silence(lane: Lane, wasAsked: boolean): AppError {
 function cannotRead(error: unknown): never {
   if (!(error instanceof AppError) || error.code !== "storage_unavailable") throw error;
   if (error.detail.message !== undefined) throw error;
-  throw new AppError(
-    "storage_unavailable",
-    { message: "The service cannot read its storage right now; try again shortly." },
-    error.cause,
-  );
+  const message = "The service cannot read its storage right now; try again shortly.";
+  throw new AppError("storage_unavailable", { message }, error.cause);
 }
 
 // Loaded only when used: Kysely and pg take 150 ms to load, and with SQLite only its threads need Kysely.
-async function openBackend({
-  databaseUrl,
-  databaseDirectUrl = null,
-  dataDir,
-  isReadOnly = false,
-  onUpgrade,
-  onUpgradeWait,
-}: StoreOptions): Promise<Backend> {
-  if (databaseUrl !== null) {
-    const { openPostgres } = await import("./postgres/open.ts");
-    return await openPostgres(databaseUrl, { databaseDirectUrl, isReadOnly, onUpgrade, onUpgradeWait });
-  }
-  if (isReadOnly) return await (await import("./sqlite/open.ts")).lookAtSqlite(dataDir);
-  const { openSqlite } = await import("./sqlite/open.ts");
-  return await openSqlite(dataDir);
+async function openBackend(options: StoreOptions): Promise<Backend> {
+  const { databaseUrl, dataDir, isReadOnly } = options;
+  if (databaseUrl !== null)
+    return await (await import("./postgres/open.ts")).openPostgres(databaseUrl, options);
+  const { lookAtSqlite, openSqlite } = await import("./sqlite/open.ts");
+  return isReadOnly ? await lookAtSqlite(dataDir) : await openSqlite(dataDir);
 }

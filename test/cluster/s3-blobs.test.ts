@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import { S3Blobs, type S3Options } from "../../src/blobs/s3/s3-blobs.ts";
+import { elements } from "../../src/blobs/s3/answers.ts";
 import { type S3Address, S3Client } from "../../src/blobs/s3/s3-client.ts";
-import { elements } from "../../src/blobs/s3/xml.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { all, bytesOf, forgetsUnfinished, keepsBlobs } from "../support/blobs/blob-contract.ts";
 import { testBucket } from "../support/blobs/test-bucket.ts";
@@ -34,10 +34,7 @@ async function open(more: Partial<S3Options> & { readonly address?: Partial<S3Ad
 }
 
 async function uploadsOf(client: S3Client, prefix: string): Promise<string[]> {
-  const query = [
-    ["uploads", ""],
-    ["prefix", prefix],
-  ] as const;
+  const query = { uploads: "", prefix };
   const { body } = await client.ask({ method: "GET", key: "", query });
   return elements(body.toString("utf8"), "UploadId");
 }
@@ -101,7 +98,7 @@ describe.skipIf(bucket === null)("a bucket", () => {
   verifies("blobs.s3.parts", "parts that nobody completed are cleared away once they are old", async () => {
     const { blobs, client, address } = await open();
     const key = `${address.prefix}sha256/${"0".repeat(64)}`;
-    await client.ask({ method: "POST", key, query: [["uploads", ""]] });
+    await client.ask({ method: "POST", key, query: { uploads: "" } });
     await blobs.tidy(0);
     expect(await uploadsOf(client, address.prefix)).toHaveLength(1);
     await blobs.tidy(Date.now() + 3_600_000);

@@ -107,7 +107,7 @@ verifies("reference.try", "whoever has a token pastes it, and it stays in the pa
   expect(complaints.filter((text) => !text.includes("status of 401"))).toEqual([]);
 });
 
-verifies("reference.axe", "no serious accessibility fault, light on a desk and dark on a phone", async () => {
+verifies("dashboard.axe", "no serious accessibility fault, light on a desk and dark on a phone", async () => {
   const { page } = await openPath("/docs#createServiceAccount");
   await page.getByRole("heading", { name: "Answer 200" }).waitFor();
   // One is enough: they are alike, and each takes its time to be judged.

@@ -88,7 +88,7 @@ verifies(
 );
 
 verifies(
-  ["dashboard.socket-console", "servers.sockets.browser"],
+  ["dashboard.socket-console", "servers.clients"],
   "a WebSocket is opened, spoken to and closed, and its ends are told",
   async () => {
     const { page } = await open("/apps/talk/playground");

@@ -20,7 +20,7 @@ const RENEW_MS = 2_000;
 const databases = testDatabases();
 
 verifies(
-  "lease.clock-set",
+  "lease.late-start",
   "when the clock of a shared Postgres jumps, no service takes over the runs of another that lives",
   async () => {
     const first = await KillableService.deploy(await databases.fresh("postgres"), APP);

@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { DirectoryBlobs } from "../../src/blobs/directory-blobs.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";
-import { LARGE_BYTES, LargePayloads, PayloadPlace } from "../../src/runs/large-payloads.ts";
+import { LARGE_BYTES, LargePayloads, openPayloadPlace } from "../../src/runs/large-payloads.ts";
 import { openStore } from "../../src/store/store.ts";
 import { testProgram } from "../support/command-line.ts";
 import { testDatabases } from "../support/databases.ts";
@@ -53,7 +53,7 @@ verifies(
     const kept = (await agedBlobs(blobs)).filter((hash) => !lost.includes(hash));
     expect(kept).toHaveLength(1);
     const store = await openStore(database);
-    const place = await PayloadPlace.open(blobs, store);
+    const place = await openPayloadPlace(blobs, store);
     const given = { blobs, place, store, clock: systemClock, log: createLog("silent") };
     const large = new LargePayloads({ ...given, isFirst: () => true });
     await large.collect();

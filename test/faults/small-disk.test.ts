@@ -22,7 +22,7 @@ const RESERVE_BYTES = DISK_BYTES / 8;
 const EVERY_MS = 10_000;
 
 verifies(
-  ["show.small-disk", "show.small-disk.whole"],
+  "show.small-disk",
   `apps print, stream, store and deploy for ${MINUTES} minutes on a disk of ${DISK_BYTES / MB} MB, beyond its size`,
   async (context) => {
     const disk = mounted(context);

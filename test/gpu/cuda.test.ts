@@ -129,7 +129,7 @@ verifies(
   },
 );
 
-verifies("gpu.doctor", "doctor starts CUDA behind the isolation of apps", async (context) => {
+verifies("doctor.cuda", "doctor starts CUDA behind the isolation of apps", async (context) => {
   const python = requireGpu(context);
   const settings = testSettings({ dataDir: temporaryFolder(), python, isolation: "auto" });
   const walls = await lookAtWalls(settings, process.env);

@@ -26,7 +26,7 @@ const COMMANDS = [
 ];
 
 describe.skipIf(!TEST_CLUSTER)("docs/kubernetes.md", () => {
-  verifies("kubernetes.document", "its commands lead from nothing to a call", async () => {
+  verifies("docs.blocks", "its commands lead from nothing to a call", async () => {
     expect(commandsOf("docs/kubernetes.md")).toEqual(COMMANDS);
     const [apply = "", kubeconfig = "", doctor = "", , deploy = "", call = "", pods = ""] = COMMANDS;
     const namespace = await TestNamespace.use("millrace");

@@ -55,7 +55,7 @@ function terminal(more: Record<string, string> = {}) {
 }
 
 describe.skipIf(!TEST_CLUSTER)("the chart on a cluster", () => {
-  verifies(["helm.renders", "helm.plain"], "the cluster takes what it renders", async () => {
+  verifies("helm.renders", "the cluster takes what it renders", async () => {
     const { name } = await TestNamespace.make();
     const { folder, attempt } = terminal();
     const dryRun = async (objects: string): Promise<string> => {
@@ -83,7 +83,7 @@ describe.skipIf(!TEST_CLUSTER)("the chart on a cluster", () => {
 // Where the services' own pods cannot have an image from, or are not on this machine, others try it by hand.
 describe.skipIf(!TEST_CLUSTER?.folder || !withHelm)("docs/helm.md", () => {
   verifies(
-    ["helm.document", "helm.update", "seats.service", "kubernetes.nothing-left"],
+    ["docs.blocks", "helm.update", "seats.service", "kubernetes.nothing-left"],
     "its commands lead from nothing to a call, through an update that fails none, to nothing",
     async () => {
       expect(commandsOf("docs/helm.md")).toEqual(COMMANDS);

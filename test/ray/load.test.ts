@@ -74,12 +74,12 @@ describe.skipIf(found === null)("load on Ray", () => {
     await until("no supervisor is left", async () => (await ray.supervisors()).length === 0);
   }
 
-  verifies("ray.figures", "starts, ends and deaths are measured, without walls and behind them", async () => {
+  verifies("ray.scale", "starts, ends and deaths are measured, without walls and behind them", async () => {
     await figures("none");
     await figures("auto");
   });
 
-  verifies(["ray.figures", "ray.scale"], "from nothing to eight seats, and back", async () => {
+  verifies("ray.scale", "from nothing to eight seats, and back", async () => {
     const toml = `${SMALL}[scaling]\nmax_replicas = 8\ncooldown = 1\n`;
     const on = await rayService(ray, databases, { app: { main: main(), toml } });
     const held: Promise<{ readonly status: number }>[] = [];

@@ -187,7 +187,7 @@ describe.skipIf(found === null)("on Ray", () => {
     expect((await on.call("app", { x: 4 })).json.result).toBe(4);
   });
 
-  verifies("ray.service", "nothing outlives a service that was killed", async () => {
+  verifies("ray.orphan", "nothing outlives a service that was killed", async () => {
     const database = await databases.fresh("postgres");
     const env = { MILLRACE_ENGINE: "ray", MILLRACE_RAY_ADDRESS: ray.address };
     const service = await KillableService.deploy(database, APP, env, false);
@@ -221,7 +221,7 @@ describe.skipIf(found === null)("on Ray", () => {
     await until("no supervisor is left", async () => (await ray.supervisors()).length === 0);
   });
 
-  verifies("ray.document", "the commands of docs/ray.md lead to a call", async () => {
+  verifies("docs.blocks", "the commands of docs/ray.md lead to a call", async () => {
     const commands = commandsOf("docs/ray.md");
     expect(commands).toEqual([
       "millrace doctor",

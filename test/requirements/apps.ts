@@ -78,9 +78,10 @@ export const APPS = {
   }),
   ...section("docs/decisions/0004-templates-keepers-and-forks.md", {
     "fork.template": "The first replica of a version is a template, and further ones are forks of it.",
-    "fork.thread": "A template whose import left a thread does not fork.",
-    "fork.open-file": "A template whose import left a socket, pipe, epoll or writable file does not fork.",
-    "fork.reseeds": "A forked replica reseeds random and numpy's generator.",
+    "fork.thread": "An app whose import left a thread is not forked, and works.",
+    "fork.open-file":
+      "An app whose import left a socket, pipe, epoll or writable file is not forked, and works.",
+    "fork.reseeds": "A forked replica reseeds random and numpy's generator: replicas draw different numbers.",
     "fork.template-lost": "A template that has closed its connection is asked for no more replicas.",
     "fork.ordinary": "A template that may not fork serves, and its siblings start the ordinary way.",
     "fork.never": 'fork = "never" starts every replica the ordinary way.',

@@ -53,9 +53,8 @@ export const ASYNC = {
   }),
   ...section("docs/api.md: Calls that outlive a crash", {
     "run.remembered":
-      "A call with X-Disconnect: continue or a webhook is stored before it starts, and after a crash interrupted.",
+      "A call with X-Disconnect: continue or a webhook is stored before it starts; after a crash it is interrupted.",
     "run.remembered.transcript": "What such a stream had yielded before the crash can be read.",
-    "run.remembered.plain": "Of a plain sync call or stream nothing is stored before it ends.",
     "webhook.sync-remembered": "The webhook of a sync call is sent although the service was killed under it.",
   }),
   ...section("contract 1: What is kept", {

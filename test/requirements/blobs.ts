@@ -23,12 +23,14 @@ export const BLOBS = {
       "A request that a store or the network fails for a moment is tried again; a read goes on.",
     "blobs.s3.refused": "What a store refuses is told with the store's own words, and is not tried again.",
     "blobs.s3.keys":
-      "Keys come from the environment, a profile's file, the container or the machine, in that order.",
+      "Keys come from the environment, a profile's file, STS, the container or the machine, in that order.",
+    "blobs.s3.keys.identity":
+      "A web identity token, as EKS gives a service account, is exchanged for keys of its role.",
   }),
   ...section("docs/decisions/0015-versions.md", {
-    "blobs.versions": "On Postgres a version's bundle and packages are in blobs before its row names them.",
+    "blobs.versions":
+      "On Postgres a version's bundle and packages are in blobs before its row names them; shared packages once.",
     "blobs.versions.alone": "A service alone, on SQLite, stores nothing twice.",
-    "blobs.versions.once": "Versions that share packages share their blob.",
     "blobs.fetch":
       "A node without a version's files fetches them once, and they work from where they then are.",
     "blobs.fetch.gone":

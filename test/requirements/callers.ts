@@ -14,8 +14,7 @@ export const CALLERS = {
     "call.nothing-else":
       "A token of role call reads neither an app's document nor anything of the management API or its logs.",
     "call.own-runs":
-      "A token of role call has the runs of its own account and user; all others are 404 everywhere.",
-    "call.own-runs.nodes": "So it is at every node, whichever carries the run out.",
+      "A token of role call has the runs of its own account and user; all others are 404, at every node.",
     "call.own-keys":
       "A token of role call has Idempotency-Keys of its own: another's are never met, nor in the way.",
     "call.record": "A run's record tells the account and the end user that asked for it, in every mode.",
@@ -34,15 +33,11 @@ export const CALLERS = {
   }),
   ...section("docs/accounts.md: Tokens", {
     "revoked.soon":
-      "Whatever is open by a token's right is told within 5 s that the right has ended, whether or not word of it comes.",
+      "Whatever is open by a token's right is told within 5 s that the right has ended, at every node.",
     "revoked.streams":
-      "Streams and readers of events get event: error when their token loses the right, and are cut off.",
+      "Streams, responses and readers of events get event: error or are cut off when their token loses the right.",
     "revoked.sockets":
-      "A WebSocket of a server app is closed with 1008 then, and cut off if it does not answer.",
-    "revoked.responses": "A server's response of unknown length is cut off then.",
-    "revoked.logs": "A log socket is closed with 1008 then.",
-    "revoked.unread": "What passes through another node is cut off then though its caller reads nothing.",
-    "revoked.nodes": "So it is at every node, whichever of them revokes the token.",
+      "WebSockets and log sockets are closed with 1008 when their token loses the right, and cut off if they do not answer.",
     "revoked.waiting":
       "A request that waits for a result, or whose body comes slowly, is refused when its token has been revoked meanwhile.",
     "revoked.only":

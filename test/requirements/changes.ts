@@ -3,23 +3,16 @@ import { section } from "./row.ts";
 /** What services that share a Postgres tell each other, and how each holds on to it. */
 export const CHANGES = {
   ...section("docs/decisions/0034-nodes.md", {
-    "changes.noted":
-      "Whatever a service changes of what others remember is written down in the same transaction.",
-    "changes.once": "No change is missed and none is read twice, however transactions overlap.",
+    "changes.once":
+      "No change that one service makes is missed by the others, whatever overlaps, fails or comes late.",
     "changes.hint":
-      "A change by one service is known to the others at once by a hint, without waiting for their next look.",
-    "changes.poll": "Without any hint a change is found by a look once a second.",
-    "changes.reset":
-      "Who has not read for too long, or finds another server, is told that anything may have changed.",
-    "changes.again": "Who could not act on a change is told of it again; nobody else waits for that.",
+      "Other services learn of a change at once, or within a second if the connection that tells it is lost.",
     "changes.pruned":
       "Changes are kept for ten minutes and removed in small steps, by one service at a time.",
     "changes.identity":
       "Revocations, roles, sessions and keys that one node changes count on every other within 1 s.",
     "changes.secrets":
       "Secrets of apps and of webhooks that one node changes are used by every other within 1 s.",
-    "changes.line":
-      "The connection that listens is made anew when it is lost, and when it no longer hears itself.",
   }),
   ...section("docs/operations.md: Postgres", {
     "pooler.transactions":
@@ -37,6 +30,5 @@ export const CHANGES = {
       "On Postgres a service starts on a later schema that still serves its release, and on no other.",
     "upgrade.release-before":
       "A service of the release before goes on while the database is migrated under it.",
-    "lease.always-tried": "A lease is renewed, or tried to be, also while the database counts as silent.",
   }),
 };

@@ -20,7 +20,6 @@ export const DEPLOY = {
       "pre_build_commands and shell_commands run in the bundle; a failing one fails the build.",
     "deploy.python": "An app runs on the host's Python of the version it names, or learns which there are.",
     "deploy.check": "A version serves only after one replica of it has started.",
-    "deploy.speed": "The deploy benchmark says whether a hello app answers within its targets.",
   }),
   ...section("docs/decisions/0015-versions.md", {
     "deploy.rollout": "Traffic moves at once when the new version is ready, or in 5 steps.",

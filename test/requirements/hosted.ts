@@ -3,7 +3,6 @@ import { section } from "./row.ts";
 /** Apps written for the hosted original, and the Pythons they ask for. */
 export const HOSTED = {
   ...section("docs/config.md: Files written for the hosted original", {
-    "hosted.entrypoint": "An entrypoint is a list, or a line split as a shell would, also as a list of one.",
     "hosted.empty-command": "An empty shell or pre-build command is none.",
     "hosted.extras": "Extras of a package may have spaces between them.",
     "hosted.python-number": "python_version may be a bare number; 3.10 is not 3.1.",

@@ -3,14 +3,12 @@ import { section } from "./row.ts";
 /** Replicas that are pods. */
 export const KUBERNETES = {
   ...section("docs/kubernetes.md: What a pod is", {
-    "kubernetes.same": "Apps in pods are called, stream, run async, are cancelled and print as everywhere.",
+    "kubernetes.same":
+      "Apps in pods are called, stream, run async, are cancelled and print as on one machine.",
     "kubernetes.servers":
       "An app that is a server of its own runs in a pod, on the port that its author wrote.",
-    "kubernetes.scale": "Replicas come and go as pods, one each unless set otherwise: none, three, none.",
-    "kubernetes.smoke":
-      "Where there is a cluster, every change is tried there in short: deploy, call, stream, kill.",
-    "kubernetes.eight":
-      "Eight pods on two machines come for eight calls that wait, and go when they have ended.",
+    "kubernetes.scale":
+      "Replicas come and go as pods with the load, one each unless set otherwise, on all machines.",
     "kubernetes.restart":
       "`millrace restart` and `secrets set --restart` replace an app's pods, and no call fails.",
     "kubernetes.deploys": "Twenty deploys of an app in pods, under load, fail no call.",
@@ -63,20 +61,17 @@ export const KUBERNETES = {
     "kubernetes.adopted":
       "After kill -9 of the service under load the same pods answer, and every run ends once.",
     "kubernetes.nothing-left": "When everything has ended, no object of the seats is left in the cluster.",
-    "kubernetes.role": "packaging/ grants exactly the permissions that the service uses.",
+    "kubernetes.role":
+      "packaging/ grants exactly the permissions that the service uses, by manifest and by chart.",
     "kubernetes.doctor": "doctor asks the cluster for each permission by itself.",
     "kubernetes.image-checked":
       "A worker image whose Python lacks a module of the agent's is refused when it is made.",
     "kubernetes.doctor-pod":
       "doctor starts a pod of the worker image, and says what its Python lacks and which address it does not reach.",
-    "kubernetes.document": "The commands of docs/kubernetes.md lead from nothing to a call, as they stand.",
     "helm.values":
       "Each value of the chart has a default, a schema and a row in docs/helm.md; others are refused.",
-    "helm.role": "The chart grants the services exactly the permissions that they use.",
-    "helm.plain": "packaging/kubernetes/services.yaml is what Helm makes of the chart.",
-    "helm.renders": "Helm makes of the chart what a cluster takes, with any of its values.",
-    "helm.document":
-      "The commands of docs/helm.md lead from nothing to a call, with services that are pods themselves.",
+    "helm.renders":
+      "Helm makes of the chart what a cluster takes, with any of its values; services.yaml is what it makes by default.",
     "helm.update": "Services in a cluster are replaced one by one, and no call fails.",
     "kubernetes.image":
       "The worker image is made by a Dockerfile, or without Docker by a script, with the same content.",

@@ -20,7 +20,7 @@ export const LIMITS = {
     "listener.crowd":
       "Under 20,000 idle and half-sent connections on one listener another project's calls and reads all succeed.",
     "listener.unread": "An answer that nobody reads has a time of its own; other answers do not end with it.",
-    "listener.told": "Who gets no place is answered 429 or 503 with Retry-After, or closed.",
+    "listener.told": "A connection without a place is answered 429 or 503 with Retry-After, or closed.",
   }),
   ...section("docs/decisions/0014-management-api.md", {
     "bodies.token-first": "Where a token is needed it is looked at before the body.",

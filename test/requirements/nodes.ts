@@ -3,9 +3,7 @@ import { section } from "./row.ts";
 /** Several services of one installation. */
 export const NODES = {
   ...section("docs/cluster.md: How it works", {
-    "lease.clock-set":
-      "When somebody sets the database's clock, no node takes another for dead before it could renew its lease.",
-    "lease.over": "A node that has left gives no more signs of life.",
+    "lease.over": "A node that has left renews its lease no more.",
     "nodes.sure":
       "A node that comes back after a time without its lease is ready only when it knows which apps are its own.",
     "nodes.one-owner": "An app is one node's at a time: of many that try to take it, one gets it.",
@@ -14,7 +12,7 @@ export const NODES = {
     "nodes.fence":
       "A node that has lost an app claims none of its runs, and changes nothing of it, whatever it believes.",
     "nodes.spread":
-      "Apps spread over the nodes by their capacity, and of a node that comes or goes only its share moves.",
+      "Apps are spread over the nodes by their processors; if a node comes or goes, only its share moves.",
     "nodes.unloadable":
       "An app that its node cannot load goes to one that can; if none can, callers are told what is missing.",
     "nodes.moved-run":
@@ -27,7 +25,8 @@ export const NODES = {
       "A service on a copy of a living node's data directory does not start, and says what to do.",
     "nodes.key-file":
       "MILLRACE_MASTER_KEY_FILE names the master key; a missing or open file is refused, and none is made.",
-    "nodes.list": "The operator sees every node: address, apps, runs, start, release, and whether it leaves.",
+    "nodes.list":
+      "The operator sees every node: address, machine, release, apps, runs, start, and whether it leaves.",
     "nodes.alone": "A service alone is the one node there is, and cannot be drained.",
     "nodes.drain": "The operator asks a node to leave, and takes that back; renewals do not.",
     "nodes.cli": "`millrace nodes` lists the nodes, and drains one by its name or id.",
@@ -36,11 +35,7 @@ export const NODES = {
       "doctor checks the master key file, the node's own address, and that it reaches the others.",
     "packaging.cluster":
       "packaging/ has a compose file of three nodes, and balancers that find who is ready.",
-    "nodes.even": "Apps are spread over the nodes by their processors.",
-    "nodes.few-moves": "When a node dies, comes back or leaves, its own apps move and no others.",
     "nodes.document.settings":
       "The settings in docs/cluster.md are those of a node that may have others beside it.",
-    "nodes.document": "The commands of docs/cluster.md make an installation of two nodes, as they stand.",
-    "nodes.details": "A node tells its name, labels, processors, memory, release and data directory.",
   }),
 };

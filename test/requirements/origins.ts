@@ -8,8 +8,7 @@ export const ORIGINS = {
       "Of an app's response, what browsers apply to a whole origin is dropped where apps share one; Clear-Site-Data everywhere.",
     "origins.domain": "A cookie of an app is for its own host alone: Domain is removed from Set-Cookie.",
     "origins.host":
-      "With app_hosts, an app is also at the root of its own host: its functions, runs and document, or its server's paths.",
-    "origins.sockets": "WebSockets work on an app's own host.",
+      "With app_hosts, an app is also at the root of its own host: functions, runs, document, a server's paths, WebSockets.",
     "origins.label":
       "The label is {app}--{project}, split at the last --; a longer one is 40 characters of the name and 20 of a hash.",
     "origins.lookup": "A label with a hash is found by an index, and once found it is not asked for again.",

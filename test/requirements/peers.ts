@@ -6,7 +6,7 @@ export const PEERS = {
     "peers.authority":
       "All nodes have one authority, whose key is sealed in the database; each start of a node gets a certificate.",
     "peers.strangers":
-      "Whoever has no certificate of the installation's authority gets no answer from the nodes' listener.",
+      "A client without a certificate of the installation's authority gets no answer from the nodes' listener.",
     "peers.identity":
       "A node is who its certificate says: no node can pose as another, nor a caller as a node.",
     "peers.bytes":
@@ -23,11 +23,8 @@ export const PEERS = {
       "A node that falls silent while its lease stands is greeted while requests are under way there, then given up.",
     "peers.unreached": "A node that cannot be reached has begun nothing: the request may go to another.",
     "peers.aborts": "A caller who leaves ends the request at the node that it was passed on to.",
-    "peers.pace": "What passes through a node passes no faster than the other side reads.",
-    "peers.joined":
-      "What a node reads of an answer in one turn leaves in one write, and its memory is freed once it is sent.",
-    "peers.speed":
-      "npm run bench cluster holds calls and streams through a node against a bare pass-through.",
+    "peers.pace":
+      "What passes through a node passes no faster than the other side reads, and its memory is freed once it is sent.",
     "peers.gateway":
       "Calls, streams, uploads, WebSockets and run requests of any app work at any node, as if it had the app.",
     "peers.management":

@@ -6,7 +6,7 @@ export const SEATS = {
     "seats.same":
       "An app in a seat elsewhere is called, streamed, run async, cancelled and logged as everywhere.",
     "seats.relay":
-      "What passes through a seat is as large as everywhere, and is held back in both directions.",
+      "Through a seat pass calls and streams of any size, held back in both directions as on one machine.",
     "seats.variables":
       "An app in a seat elsewhere sees its variables and secrets, and none of the service's own.",
     "seats.scale":
@@ -18,12 +18,13 @@ export const SEATS = {
     "seats.init-failure": "An import that fails in a seat elsewhere is told as everywhere.",
     "seats.single":
       "A template elsewhere that may not fork is one replica, and each further one has its own seat.",
-    "seats.ticket": "The ticket of a seat is good once; a wrong ticket, secret or blob opens nothing.",
+    "seats.ticket":
+      "The ticket of a seat is good once; without one, or with a wrong secret or blob, a connection gets no answer.",
     "seats.secret":
       "What an agent is given where it starts holds no secret of its app, nor does its command line.",
     "seats.private": "An app cannot look into its agent: not its memory, its environment nor its open files.",
     "seats.verified": "A seat uses nothing of a blob whose bytes are not those of its hash, and says why.",
-    "seats.postgres": "Without Postgres there are no seats elsewhere, and the service says so at its start.",
+    "seats.postgres": "Without Postgres there are no remote seats, and the service says so at its start.",
     "seats.port": "A service whose port for seats is taken says so and ends, and so does what it had begun.",
     "seats.killed":
       "kill -9 of an agent ends all below it, costs the calls in it, and the next call is answered.",
@@ -33,26 +34,25 @@ export const SEATS = {
       "A seat that was out of reach for less than the grace comes back, and no call of it is lost.",
     "seats.names":
       "An agent tries every address that a name has, and looks names up while what it passes on goes on.",
-    "seats.alone": "A seat that finds no service ends itself and all it started after the grace.",
+    "seats.alone":
+      "A seat that finds no service, or that no service takes over, ends itself and all it started after the grace.",
     "seats.session":
       "A seat's ticket buys a session secret; its hash and fence are stored before it is told.",
     "seats.order": "What an agent says out of turn, too long or otherwise wrong ends its seat.",
     "seats.python":
       "A seat with another Python than an app's packages are for is refused, and both are named.",
     "seats.at-once": "An agent calls as soon as it has started.",
-    "seats.beats": "Service and agent give signs of life every 2 s, and take each other for gone after 6 s.",
+    "seats.beats":
+      "Service and agent exchange heartbeats every 2 s; after 6 s of silence each takes the connection for dead.",
     "seats.ends": "A seat ends once, by its place's word or its agent's, and its place is always cleaned up.",
-    "seats.strangers": "Who shows no ticket at the listener for seats gets no answer.",
-    "seats.crowd": "A flood of connections from one address keeps no agent of another away.",
-    "seats.handshakes":
-      "An address has 2,000 handshakes at once at the listener for seats, and 100 a second from then on.",
+    "seats.crowd":
+      "A flood of connections from one address keeps no other agent away: 2,000 handshakes at once, then 100 a second.",
     "seats.leaving":
       "A seat that is about to end takes calls until another is ready, and finishes what it has.",
     "seats.leaving.backoff":
       "An app that has its seats end soon after each start is started ever later, as one that crashes.",
-    "seats.files": "An agent unpacks names, rights, times and links as the services pack them.",
-    "seats.hostile-files":
-      "An archive that no service makes is refused, and nothing is written outside its folder.",
+    "seats.files":
+      "An agent unpacks names, rights, times and links as services pack them; other archives are refused whole.",
     "seats.hung":
       "A replica elsewhere that does not answer and does nothing is ended, and another takes over.",
     "seats.memory":
@@ -62,7 +62,6 @@ export const SEATS = {
       "The next service goes on in the seats of one that died: templates stay, what they had forked ends.",
     "seats.adopted":
       "A seat whose service is gone is taken over by one service, with the next fence, if it runs just that.",
-    "seats.unwanted": "A seat that nobody takes over, because it runs something else, ends after the grace.",
     "seats.left": "A service that stops as the last leaves its seats to the next, unless told otherwise.",
     "seats.service":
       "Seats find the next service by an address that lasts, where it has another one of its own.",

@@ -9,16 +9,10 @@ export const SERVERS = {
       "Each replica has a port of its own: it is put in place of the one in its command, and PORT is set.",
     "servers.port-in-code.replicas":
       "Where the isolation answers bind, a port in the code becomes the replica's own: any number run, also across deploys.",
-    "servers.port-in-code.real":
-      "http.server, uvicorn, gunicorn with workers, Node, Gradio and nginx before uvicorn run so as three replicas.",
     "servers.port-in-code.attacks":
       "A port in the code gets a server no port and no connection that it would not have: of other replicas, apps and programs.",
-    "servers.port-in-code.load":
-      "On every level whose isolation answers bind, 20 deploys of such a server with three replicas lose no call.",
     "servers.port-in-code":
-      "Where nothing answers bind, a server that listens on the port in its code is served as one replica, and its log says so.",
-    "servers.port-in-code.redeploy":
-      "Where nothing answers bind, the old server ends before the new one starts: calls wait, and none fails.",
+      "Where nothing answers bind, a port in the code means one replica; a deploy ends it first, and calls wait.",
     "servers.second-port":
       "Another TCP port in the code limits the app to one replica; a start that fails for it names the port and what to do.",
     "servers.own-listener":
@@ -52,9 +46,7 @@ export const SERVERS = {
       "A replica that dies fails the calls it held with 502 and no others; an async run starts again.",
     "servers.last-words": "What a server sent before its process ended reaches its caller.",
     "servers.hostile":
-      "Whatever a server answers, its caller gets a right status or a connection that is cut, and the next call is unharmed.",
-    "servers.response-parser":
-      "Responses are read strictly: what is not plainly valid HTTP/1 is refused, however it is cut into pieces.",
+      "Only plainly valid HTTP/1 is passed on: else the caller gets 502 or a cut connection; the next call is unharmed.",
     "servers.walls": "On every level of isolation a server runs behind the same walls as functions do.",
     "servers.sockets":
       "A server's WebSockets work through the service: frames pass as they came, compressed end to end.",
@@ -62,15 +54,14 @@ export const SERVERS = {
       "A handshake has its token as a header, as a subprotocol or in the query; the app sees neither of the latter.",
     "servers.sockets.refused":
       "A handshake that the app refuses gets the app's response; an app of functions has no WebSockets.",
-    "servers.sockets.close": "A close frame of either side passes, and with it the connection ends.",
+    "servers.sockets.close":
+      "A close frame of either side passes, also to a caller who is still sending, and with it the connection ends.",
     "servers.sockets.cut":
       "A WebSocket whose app or replica ends without a close frame, or no longer reads, ends with 1011.",
-    "servers.sockets.told": "A caller who is still sending gets the close frame, and not a reset.",
     "servers.sockets.waiting":
       "A caller who leaves before the app has answered the handshake gives up its place.",
     "servers.sockets.run":
       "A WebSocket is a run, with a slot as long as it lasts, and can be cancelled; its bytes each way are counted.",
-    "servers.sockets.browser": "A page's own WebSocket works through the service.",
     "servers.sockets.drain":
       "A replica that has to go leaves WebSockets for response_grace_period, then ends them with 1012.",
     "servers.sockets.life":
@@ -78,11 +69,9 @@ export const SERVERS = {
     "servers.sockets.frames":
       "Whatever frames a client sends, both ends see the same with the service in between as without it.",
     "servers.clients":
-      "wrk, curl, also as HTTP/1.0, Python's websockets, npm's ws and Node's WebSocket work.",
+      "wrk, curl, also as HTTP/1.0, browsers, Python's websockets, npm's ws and Node's WebSocket work.",
     "servers.load":
       "Under deploys and kills no call fails but those on a killed replica, and every WebSocket gets a close frame.",
-    "servers.speed":
-      "npm run bench server holds calls, bodies, streams and WebSockets against a bare pass-through.",
     "servers.scaling": "Servers scale by the same metrics as functions.",
   }),
 };

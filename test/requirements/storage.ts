@@ -26,7 +26,7 @@ export const STORAGE = {
     "ids.clock":
       "The id of a run is at most 10 s ahead of the clock, and ids sort by birth unless it is set back by more.",
     "clock.steps":
-      "When the clock is set by an hour, lists have each run once in the order of their times, and figures the newest.",
+      "When the clock is set, nothing new is removed, keys count for 24 h, and lists keep their order.",
     "clock.steps.kept":
       "When the clock is set by an hour, nothing is removed before its time, and all of it later.",
   }),

@@ -23,7 +23,8 @@ export const TOOLS = {
     "cli.secrets": "`millrace secrets` lists, sets and unsets.",
     "cli.files": "`millrace files` lists, copies, downloads and removes.",
     "cli.accounts": "`millrace service-accounts` creates, lists, rotates and deletes.",
-    "cli.members": "Somebody is invited to a project, listed, revoked and taken out.",
+    "cli.members":
+      "`millrace members` and `invitations` invite a person to a project, list, revoke and remove.",
     "cli.reset-password":
       "`millrace reset-password` prints a password-reset link, with the service up or down.",
     "cli.rotate-keys":
@@ -38,23 +39,23 @@ export const TOOLS = {
     "cli.completion": "Shells can complete every command.",
     "cli.errors": "An error says what happened and what helps, with the documented exit code and no stack.",
     "cli.json": "`--json` prints one document and nothing else.",
-    "cli.start-time": "A command that asks nobody loads none of the service.",
+    "cli.start-time": "A command that talks to no service loads nothing of it.",
     "cli.chaos":
       "`millrace doctor --chaos` kills a replica and the service under load, and counts what was lost.",
     "cli.escape":
-      "`millrace doctor --escape` deploys a hostile app, says what stopped each attack, and fails if a claim does not hold.",
+      "`millrace doctor --escape` deploys a hostile app, says what stopped each attack, fails if a claim does not hold.",
     "cli.terminal": "On a terminal a newcomer gets from init to a call, a stream and a log.",
     "cli.docs": "docs/cli.md names every command and option.",
   }),
   ...section("README.md: Deploy your own app", {
-    "examples.readme": "Each example has a README and a configuration of its own.",
     "examples.openai":
       "The chat examples serve OpenAI's own clients: models, tools, and the usage of a stream.",
-    "examples.work": "Each example deploys as it is, and does what its README says.",
+    "examples.work":
+      "Each example has a README and a configuration of its own, deploys as it is, and does what its README says.",
   }),
   ...section("README.md: Start it", {
-    "docs.blocks": "Every command in the documents and in the examples' READMEs works as it stands.",
-    "docs.readme": "The README's commands do what it says, from the first start to an app of one's own.",
+    "docs.blocks":
+      "Every command in the documents and in the examples' READMEs works as it stands, from nothing to a call.",
   }),
   ...section("CONTRIBUTING.md: Before a release", {
     "packaging.pack":

@@ -25,8 +25,6 @@ export const WALLS = {
       "On a machine with an NVIDIA GPU, every level lets apps use it in every way, with every version of Landlock.",
     "gpu.apps":
       "With default settings apps use a GPU at their import, first in a forked replica, and as servers.",
-    "gpu.doctor":
-      "On a machine with an NVIDIA GPU, doctor says whether CUDA starts behind the isolation of apps.",
     "walls.thread-names":
       "Where an app may not write below /proc, its processes can still name their threads, and open nothing else there.",
     "walls.unix-sockets.apart":
@@ -39,10 +37,6 @@ export const WALLS = {
       "An app cannot make its keeper wait, and a signal does not make a call fail that the keeper has carried out.",
     "walls.places":
       "Nothing that holds the data directory may be read, and no link in an app's packages opens what belongs to others.",
-    "walls.report":
-      "The last report of doctor --escape is kept in the data directory, bounded, and checked when it is read.",
-    "walls.speed":
-      "The walls benchmark says what walls cost in calls and starts, and whether that is too much.",
     "walls.scratch":
       "Each template has a scratch folder of its own, which is removed with it; a stop leaves none behind.",
     "walls.service-death": "After kill -9 of the service nothing is left of an app, on every level.",
@@ -51,8 +45,6 @@ export const WALLS = {
     "walls.interpreter": "A level counts only if the Python of apps runs behind it.",
     "walls.interpreters":
       "On every level servers, commands and files start on the Python that the app names, or learn what hides it.",
-    "walls.interpreters.every":
-      "All kinds of processes start on every interpreter of a host, on every level, for root and an ordinary user.",
     "walls.interpreters.linked":
       "Of what an environment links to, only a Python that the service looks for is shown to its app.",
     "walls.builds":
@@ -68,18 +60,14 @@ export const WALLS = {
       "unix_sockets = true allows unix sockets on every level, and the control socket still wants a key.",
     "builds.own-environment": "No build, cache or package of one project changes what another project gets.",
     "builds.own-cache": "What installers fetch and build is kept in a cache of the project's own.",
-    "builds.no-service-writes":
-      "The service writes through no link that a build leaves, and runs no environment's Python outside.",
     "builds.no-service-runs":
-      "What the service itself runs and reads of a build obeys nothing that the build has written.",
+      "The service writes through no link that a build leaves, and runs and obeys nothing that it has written.",
     "builds.bounded-reading":
       "However much a bundle or its commands hold out to the service to be read, it reads only so much of it.",
     "walls.removal":
       "What apps and builds have filled is removed whatever it holds, and nothing else is, even while they are at work.",
     "walls.storage":
-      "A project's files are served alike whoever they belong to; no link, pipe, device or second name in there leads out.",
-    "walls.storage-races":
-      "An app that swaps folders for links while its storage is read, written, cleared or backed up gains nothing.",
+      "A project's files are served alike whoever owns them; no link, pipe, device or swapped folder in there leads out.",
     "walls.uid":
       "On uid each project has a user of its own, which it keeps over restarts and no other project gets.",
     "walls.uid-adoption":
@@ -100,9 +88,7 @@ export const WALLS = {
       "Files that run once have the limits of their app; a step of a build may use most of the memory, never all.",
     "walls.limits.inside": "No app behind landlock or userns can leave its group or change its limits.",
     "walls.limits.groups":
-      "Groups go with the processes in them, and those that a killed service left go at the next start.",
-    "walls.limits.v2":
-      "With control groups of version 2 the service moves into a leaf and writes the kernel's files.",
+      "Control groups of either version go with the processes in them; a killed service's go at the next start.",
     "walls.limits.told":
       "doctor and /readyz?verbose say of each limit by what it is enforced, or that it is not.",
     "walls.ports": "Where connections are judged, an app takes no port that is kept for servers but its own.",

@@ -7,21 +7,15 @@ export const WIRE = {
       "Whatever a replica, a template, a build or a file run sends ends that process alone, with a line in the log.",
     "wire.fault.line":
       "A line of a template that is not JSON, or too long, or out of turn, ends that template.",
-    "wire.order": "Frames come in a legal order, checked as they arrive; one out of turn ends its replica.",
-    "wire.order.withdrawn":
-      "WITHDRAWN and BEGUN are taken on control alone, and only for a call that was asked back.",
-    "wire.order.pong": "PONG is taken on control alone, and once for each PING.",
-    "wire.order.credit": "The service keeps the credit; a chunk beyond it ends its replica.",
-    "wire.limits": "A frame's limit follows from its type and the app's limits, and is checked at its head.",
-    "wire.limits.memory":
-      "What a connection of a replica holds in memory is bounded by what has arrived and by its limit.",
+    "wire.order":
+      "Frames come in a legal order, checked as they arrive: one out of turn or beyond the credit ends its replica.",
+    "wire.limits":
+      "A frame's limit follows from its type and the app's limits, is checked at its head, and bounds the memory for it.",
     "wire.fields": "Every field that comes from a process of an app has a bound where it arrives.",
     "wire.fields.cut": "A message or a traceback that is too long is cut with a mark, and kept so.",
     "wire.fields.lists": "Lists of runs load nothing that they do not show.",
-    "wire.result.status":
-      "A result with a status that is none fails its run with 500, and its caller is told.",
-    "wire.result.json":
-      "A result or a chunk that is marked as JSON and is none is not passed on: 500 result_not_json.",
+    "wire.result":
+      "A result with an invalid status, or marked as JSON and not JSON, ends its run with 500, and its caller is told.",
     "wire.home":
       "A connection that does not show a ticket in time, or among many, is closed; who has one gets in.",
     "wire.start": "A process that cannot be started fails its app, and nothing else.",
@@ -35,9 +29,7 @@ export const WIRE = {
     "logs.reading.share": "What is read of one project's processes has one turn among those of others.",
   }),
   ...section("docs/wire.md: Limits", {
-    "show.hostile.lives": "Against 600 hostile cases on every kind of connection the service lives.",
-    "show.hostile.memory": "Its memory stays within 64 MB of the start.",
-    "show.hostile.answers": "Every caller of a hostile app gets an answer.",
-    "show.hostile.neighbour": "Calls of a good neighbour all succeed.",
+    "show.hostile":
+      "Against 600 hostile cases on every kind of connection, the service lives, within 64 MB, and answers every caller.",
   }),
 };

@@ -21,7 +21,7 @@ def ticks(count):
 };
 
 describe.skipIf(!TEST_CLUSTER)("Kubernetes in short", () => {
-  verifies("kubernetes.smoke", "deploy, call, stream, kill a pod", async () => {
+  verifies("kubernetes.same", "deploy, call, stream, kill a pod", async () => {
     const { on, namespace } = await podService(databases, { app: APP });
     const pod = (await on.call("app")).json.result as string;
     expect(pod).toMatch(/^p-[a-z0-9]+-app-v1-s-/);

@@ -15,7 +15,7 @@ const APP = {
 };
 
 describe.skipIf(ray === null)("Ray in short", () => {
-  verifies("ray.smoke", "deploy, call, stream, kill an actor", async () => {
+  verifies("ray.same", "deploy, call, stream, kill an actor", async () => {
     const { address } = ray!;
     const { databaseUrl } = await databases.fresh("postgres");
     const on = await testService({ app: APP }, { databaseUrl, engine: "ray", rayAddress: address });

@@ -21,10 +21,17 @@ import { tokenOperations } from "../../src/management/people/tokens.ts";
 import type { ManagementParts } from "../../src/management/parts.ts";
 import { mount } from "../../src/management/api/mount.ts";
 import type { Operation } from "../../src/management/api/operation.ts";
-import { invitationLinkOperations, invitationOperations } from "../../src/management/projects/invitations.ts";
-import { memberOperations } from "../../src/management/projects/members.ts";
-import { meOperations, myAddressOperations } from "../../src/management/people/me.ts";
-import { passwordLinkOperations, signInOperations } from "../../src/management/people/sign-in.ts";
+import {
+  invitationLinkOperations,
+  invitationOperations,
+  memberOperations,
+} from "../../src/management/projects/members.ts";
+import {
+  meOperations,
+  myAddressOperations,
+  passwordLinkOperations,
+  signInOperations,
+} from "../../src/management/people/sign-in.ts";
 import { projectOperations } from "../../src/management/projects/projects.ts";
 import { serviceAccountOperations } from "../../src/management/projects/service-accounts.ts";
 import type { Store } from "../../src/store/store.ts";

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { extractBundle, type ExtractOptions } from "../../src/apps/bundles/extract.ts";
-import { BundleError } from "../../src/apps/bundles/problems.ts";
+import { BundleError } from "../../src/apps/bundles/zip-directory.ts";
 import type { ZipItem } from "./zip-maker.ts";
 
 /** By title: a zip, what must be said of it, and how it is unpacked. */

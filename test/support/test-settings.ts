@@ -13,8 +13,7 @@ export function testSettings(flags: Readonly<Record<string, unknown>>): Settings
   const isInternal = ([name]: [string, unknown]): boolean => Object.hasOwn(INTERNALS, name);
   return readSettings({
     flags: Object.fromEntries(given.filter((each) => !isInternal(each))),
-    env: {},
-    internals: Object.fromEntries(given.filter(isInternal)),
+    env: internals(Object.fromEntries(given.filter(isInternal))),
   }).settings;
 }
 

@@ -74,7 +74,7 @@ describe("the house as it stands", () => {
     },
   );
 
-  verifies("show.no-circle", "no file imports itself, directly or through others", () => {
+  verifies("design.layers", "no file imports itself, directly or through others", () => {
     expect(findCircles(importGraph(source))).toEqual([]);
     for (const folder of ["python", "client"]) {
       const python = pythonGraph(readSources([folder], [".py"]));
@@ -87,7 +87,7 @@ describe("the house as it stands", () => {
     expect(specifierFaults(source, dependencies)).toEqual([]);
   });
 
-  verifies("design.no-barrels", "no file only gathers the exports of others", () => {
+  verifies("design.layers", "no file only gathers the exports of others", () => {
     expect(barrels(readSources(["src", "test", "bench"], [".ts"]))).toEqual([]);
   });
 

@@ -25,7 +25,11 @@ const appRows = APP_KEYS.map((key) =>
   row([
     code(key.path),
     key.payload === undefined ? "–" : code(key.payload),
-    key.defaultFor ? "varies" : key.default === undefined ? "unset" : code(JSON.stringify(key.default)),
+    typeof key.default === "function"
+      ? "varies"
+      : key.default === undefined
+        ? "unset"
+        : code(JSON.stringify(key.default)),
     key.reader.expects,
     key.meaning,
   ]),

@@ -79,12 +79,12 @@ verifies("helm.values", "chart and service are of one release, and have the same
   expect(chartFile("templates/deployment.yaml")).toContain("runAsUser: 10001\n");
 });
 
-verifies("helm.role", "the chart's role has the permissions that are used, and no other", () => {
+verifies("kubernetes.role", "the chart's role has the permissions that are used, and no other", () => {
   const [, rules = ""] = /^rules:\n((?: .*\n)+)/m.exec(chartFile("templates/role.yaml")) ?? [];
   expect(grantedBy(parse(rules) as Rule[])).toEqual(PERMISSIONS.map(describePermission).toSorted());
 });
 
-verifies("helm.plain", "the manifests were made of the chart as it is", () => {
+verifies("helm.renders", "the manifests were made of the chart as it is", () => {
   const [, made] = /^# chart: (\w+)$/m.exec(readFileSync(MANIFESTS, "utf8")) ?? [];
   expect(`${made}: run scripts/render-manifests.ts`).toBe(
     `${chartDigest()}: run scripts/render-manifests.ts`,

@@ -23,7 +23,7 @@ function expectNone(lines: readonly string[], heading: string): void {
 describe("promises and tests", () => {
   test("the scan sees tests and the ids they name", () => {
     expect(tests.size).toBeGreaterThan(5);
-    expect(claims.ids).toContain("show.no-circle");
+    expect(claims.ids).toContain("design.layers");
     expect(Object.keys(REQUIREMENTS).length).toBeGreaterThan(400);
   });
 

@@ -114,7 +114,7 @@ for (const level of WALL_LEVELS.filter((each) => each !== "process")) {
   );
 
   verifies(
-    ["walls.builds", "builds.no-service-writes", "builds.own-environment"],
+    ["walls.builds", "builds.no-service-runs", "builds.own-environment"],
     `on ${level} a package that is built from source spoils neither others nor what the service writes`,
     async (context) => {
       await requireOffered(level, context);
@@ -141,7 +141,7 @@ for (const level of WALL_LEVELS.filter((each) => each !== "process")) {
   );
 }
 
-verifies("builds.no-service-writes", "doctor does not run the Python of an environment", async () => {
+verifies("builds.no-service-runs", "doctor does not run the Python of an environment", async () => {
   const place = await buildPlace();
   const wheels = { "": [{ name: "one", version: "1.0" }] };
   const files = { "requirements.txt": "./one-1.0-py3-none-any.whl\n" };

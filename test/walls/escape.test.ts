@@ -20,7 +20,7 @@ verifies("cli.escape", "Ctrl-C in the middle of it ends and removes everything i
 });
 
 verifies(
-  ["cli.escape", "walls.report"],
+  "cli.escape",
   "a running service is attacked by an app of its own name, which is gone after it; the report is kept",
   async () => {
     const { temporary, dataDir } = untouchedPlace();
@@ -33,9 +33,9 @@ verifies(
     const verdict = JSON.parse(stdout) as Verdict;
     expect([code, stderr, verdict.failures]).toEqual([0, "", []]);
     expect(verdict.tried).toBeGreaterThanOrEqual(120);
-    expect(verdict).toMatchObject({ real_rung: verdict.claimed_rung });
+    expect(verdict).toMatchObject({ real_level: verdict.claimed_level });
     expect(readEscapeReport(dataDir)).toMatchObject({
-      claimed: verdict.claimed_rung,
+      claimed: verdict.claimed_level,
       tried: verdict.tried,
       stopped: verdict.stopped,
     });

@@ -15,7 +15,7 @@ const CALLERS = 6;
 
 for (const rung of WALL_LEVELS) {
   verifies(
-    "servers.port-in-code.load",
+    "servers.port-in-code.replicas",
     `on ${rung} no call to three replicas with their port in the code fails during ${DEPLOYS} deploys`,
     async (context) => {
       await requireJudged(rung, context);

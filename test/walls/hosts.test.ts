@@ -83,7 +83,7 @@ for (const user of USERS) {
           env: { ...env, MILLRACE_ISOLATION: most },
         });
         const verdict = JSON.parse(stdout || JSON.stringify({ stderr })) as Verdict;
-        const { claimed_rung: claimed, real_rung: real, tried, stopped, failures, seconds } = verdict;
+        const { claimed_level: claimed, real_level: real, tried, stopped, failures, seconds } = verdict;
         process.stderr.write(
           `\n${user.name}, ${name}: ${claimed}, ${stopped} of ${tried} stopped in ${seconds} s\n`,
         );

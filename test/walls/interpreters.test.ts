@@ -299,7 +299,7 @@ for (const [user, uid] of [
 ] as const) {
   for (const level of LEVELS.filter((each) => each !== "uid" || uid === null)) {
     verifies(
-      "walls.interpreters.every",
+      "walls.interpreters",
       `as ${user}, on ${level}, all kinds of processes start on every interpreter of the host`,
       async (context) => {
         await requireLevel(level, uid, context);

@@ -162,7 +162,7 @@ function appOf({ entrypoint, main = "", files }: Kind, port: number): TestApp {
 
 for (const rung of WALL_LEVELS) {
   verifies(
-    "servers.port-in-code.real",
+    "servers.port-in-code.replicas",
     `on ${rung} real servers with their port in the code run as three replicas`,
     async (context) => {
       await requireJudged(rung, context);
@@ -177,7 +177,10 @@ for (const rung of WALL_LEVELS) {
         const heard = new Set<string>();
         const get = async (path = "") => await site.call(app, "", { method: "GET", functionName: path });
         const { pool } = site.apps.get(app)!;
-        await until(`three of ${name} are ready`, () => pool.readyCount === 3 || pool.startFailure !== null);
+        await until(
+          `three of ${name} are ready`,
+          () => pool.readyCount === 3 || pool.fleet.startFailure !== null,
+        );
         for (let turn = 0; turn < 3; turn++) {
           const { status, text } = await get();
           expect({ name, status }).toEqual({ name, status: 200 });

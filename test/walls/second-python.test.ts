@@ -111,7 +111,7 @@ for (const rung of TRIED_RUNGS) {
         ];
         const options = {
           toml: toml.join("\n"),
-          rung,
+          level: rung,
           wheels: { "": [{ name: "one", version: "1.0" }] },
           // As if the service itself ran on another one.
           python: { path: own, version: "3.1.4" },
@@ -136,7 +136,7 @@ for (const rung of TRIED_RUNGS) {
       const program = copyPython(base, prefix, false);
       const options = {
         toml: `[deployment]\npython_version = "${minorOf(version)}"\n`,
-        rung,
+        level: rung,
         python: { path: own, version: "3.1.4" },
         host: { ...place.host, PATH: "" },
       };

@@ -8,9 +8,8 @@ import { removeTree } from "../../kit/remove-tree.ts";
 import { BadTar } from "../../kit/tar/archive.ts";
 import { NoRoom, unpackFolder, type UnpackLimits } from "../../kit/tar/unpack-folder.ts";
 import { READY, fetchedEnvironment } from "../builds/environments.ts";
-import { fitMoved } from "../builds/moved-environments.ts";
-import { syncTree } from "../builds/python-sync.ts";
-import { smallText } from "../builds/small-text.ts";
+import { fitMoved, smallText } from "../builds/moved-environments.ts";
+import { syncTree } from "../builds/make-environment.ts";
 import { makeFolder, syncFolder } from "../bundles/place-folder.ts";
 import { MAX_UNPACKED_BYTES } from "./store-version.ts";
 

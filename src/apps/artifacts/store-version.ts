@@ -4,7 +4,7 @@ import { readImageRecord } from "../../host/containers/containers.ts";
 import { pythonTag } from "../../host/interpreter.ts";
 import { readdir, readlink, realpath } from "../../kit/files.ts";
 import { Unpackable, packFolder } from "../../kit/tar/pack-folder.ts";
-import { BuildError } from "../builds/build-error.ts";
+import { BuildError } from "../builds/site.ts";
 import { isOfHost } from "../builds/version-fault.ts";
 
 /** Of a bundle or an environment, unpacked: the largest environments that are known have 100,000 files and 20 GB. */
@@ -29,10 +29,7 @@ export async function storeBundle(
   }
 }
 
-/**
- * Stores an environment, without the links to its interpreter, which is the machine's; gives which Python it is for, too.
- * Throws `Unpackable` for one that would not be the same elsewhere.
- */
+/** Stores an environment without the links to its interpreter. Throws `Unpackable` if it could not be used elsewhere. */
 export async function storeEnvironment(
   folder: string,
   blobs: BlobStore,

@@ -1,9 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { BlobDamaged, BlobMissing, type BlobStore } from "../../blobs/blob-store.ts";
-import { collectBlobs } from "../../blobs/collect-blobs.ts";
-import { storeTime } from "../../blobs/store-time.ts";
+import { BlobDamaged, BlobMissing, type BlobStore, collectBlobs, storeTime } from "../../blobs/blob-store.ts";
 import { forgetGone } from "../../blobs/prove-shared.ts";
 import { artifactFolders, artifactId } from "../../host/data-folders.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
@@ -17,9 +15,8 @@ import { PROJECT_ID } from "../../model/names.ts";
 import type { Store } from "../../store/store.ts";
 import type { EnvironmentBlob } from "../../store/apps/versions.ts";
 import { hasEnvironment, knownStandIn, readBlobRecord, writeBlobRecord } from "../builds/environments.ts";
-import type { BuildHost } from "../builds/site.ts";
-import { sizeText } from "../deploys/size-text.ts";
-import { rebuildVersion } from "../rebuild-version.ts";
+import { type BuildHost, sizeText } from "../builds/site.ts";
+import { rebuildVersion } from "../repair-environments.ts";
 import { fetchBundle, fetchEnvironment, fetchingDir, interpreterFor } from "./fetch-version.ts";
 import { storeBundle, storeEnvironment } from "./store-version.ts";
 
@@ -43,8 +40,8 @@ const BUNDLE = /^bundles\/(p-[a-z0-9]+)\/[a-z0-9-]+\/[\w-]+$/;
 const ENVIRONMENT = /^environments\/[\w-]+$/;
 
 /**
- * The files of versions where several nodes share a database: each keeps what it has built in blobs too, so that the
- * others can fetch it. What cannot be fetched, an image or packages for another Python, is made again from the bundle.
+ * The files of versions where nodes share a database: each stores what it has built in blobs for the others. What
+ * cannot be fetched, an image or packages for another Python, is built again.
  */
 export class VersionFiles {
   readonly #parts: VersionFilesParts;
@@ -88,10 +85,7 @@ export class VersionFiles {
     };
   }
 
-  /**
-   * Makes bundle and packages of a version be on this machine, and says whether they were. Throws `app_not_ready` where
-   * they cannot be had.
-   */
+  /** Fetches the files of a version unless they are here; throws `app_not_ready` if they cannot be had. */
   async ensure(version: Version): Promise<"here" | "fetched"> {
     if (this.#isHere(version)) return "here";
     const known = this.#underWay.get(version.id) ?? this.#fetch(version);

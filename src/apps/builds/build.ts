@@ -1,43 +1,20 @@
 import { chownTree, mkdir } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
-import type { AppConfig } from "../../model/app-config.ts";
 import { byNames } from "../../host/app-python.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
-import { touchCache } from "./caches.ts";
-import { readCommands } from "./commands.ts";
+import { touchCache } from "./build-environment.ts";
+import { type BuildTarget, type PreparedBuild, readCommands } from "./commands.ts";
 import { releaseEnvironments } from "./environments.ts";
 import { checkHost } from "./host-fit.ts";
 import { buildInImage } from "./images/make-image.ts";
-import type { RegistryAuth } from "./images/registry-auth.ts";
 import { buildOnThisMachine } from "./local-target.ts";
 import { buildInSeat } from "./remote/remote-target.ts";
 import { readRequirements } from "./requirements.ts";
-import type { BuildHost, BuildSite } from "./site.ts";
-import type { BuildTarget, PreparedBuild } from "./target.ts";
-
-export type BuildInput = BuildHost & {
-  readonly buildId: string;
-  readonly projectId: string;
-  /** The extracted bundle; the build may change it. */
-  readonly bundleDir: string;
-  readonly config: AppConfig;
-  /** Adds a line to the build's log. */
-  readonly say: BuildSite["say"];
-  readonly signal: AbortSignal;
-  /** Logins for the registries of its images, besides those of the service. */
-  readonly registryAuth?: RegistryAuth | null;
-  /** Where its packages go, if a version names the place already. */
-  readonly environmentDir?: string;
-  /** Refuse a bundle with a Python file that does not parse; otherwise only `main.py` has to. */
-  readonly checksSyntax?: boolean;
-  /** The environment of the service's process. */
-  readonly host?: NodeJS.ProcessEnv;
-};
+import type { BuildInput, BuildSite } from "./site.ts";
 
 /**
- * Makes a bundle ready for its first replica. Throws a `BuildError` for what its author has to correct, and the signal's
- * reason when cancelled; nothing that it started outlives it. `keep` stores what was made: no environment is removed
- * before it has ended.
+ * Makes a bundle ready for its first replica. Throws a `BuildError` for its author, or the signal's reason; no process
+ * outlives it. `keep` stores what was made: no environment is removed before it has ended.
  */
 export async function prepareBuild<Kept>(
   input: BuildInput,
@@ -45,7 +22,7 @@ export async function prepareBuild<Kept>(
 ): Promise<Kept> {
   return await atSite(input, async (site) => {
     await touchCache(input.dataDir, input.projectId);
-    return await keep(await prepare(input, site));
+    return await keep(await prepare(site));
   });
 }
 
@@ -54,32 +31,17 @@ export async function atSite<Made>(
   input: BuildInput,
   work: (site: BuildSite) => Promise<Made>,
 ): Promise<Made> {
-  const { config, bundleDir, dataDir, projectId, walls } = input;
-  const user = input.storage.userOf(projectId);
+  const { bundleDir, dataDir, walls, python } = input;
+  const user = input.storage.userOf(input.projectId);
   const scratch = walls && makeScratch(dataDir, user);
   const asideDir = `${bundleDir}.aside`;
-  const site: BuildSite = {
-    ...input,
-    asideDir,
-    user,
-    scratch,
-    keeperPython: input.python.path,
-    pythonVersion: input.python.version,
-    appPython: byNames(input.python.path, dataDir),
-    host: input.host ?? process.env,
-    registryAuth: input.registryAuth ?? null,
-    environmentDir: input.environmentDir ?? null,
-    dependencies: config.dependencies,
-    checksSyntax: input.checksSyntax ?? false,
-    wantsUv: config.deployment.useUv,
-    unixSockets: config.deployment.unixSockets,
-  };
+  const appPython = byNames(python.path, dataDir);
   try {
     await removeTree(asideDir);
     await mkdir(asideDir, { recursive: true });
     // Nothing of it has run yet.
     if (user !== null) await chownTree(bundleDir, user);
-    return await work(site);
+    return await work({ host: process.env, ...input, asideDir, user, scratch, appPython });
   } finally {
     releaseEnvironments(input.buildId);
     await removeTree(asideDir);
@@ -88,35 +50,25 @@ export async function atSite<Made>(
 }
 
 /** Chooses where to build. */
-async function prepare(
-  { config, python, remote, signal }: BuildInput,
-  site: BuildSite,
-): Promise<PreparedBuild> {
-  signal.throwIfAborted();
-  const carryOut = (target: BuildTarget, on: BuildSite): Promise<PreparedBuild> => build(config, target, on);
-  if (remote) return await buildInSeat(config, site, remote, carryOut);
-  const image = await checkHost(config, site);
-  return image === null
-    ? await buildOnThisMachine(config, python, site, carryOut)
-    : await buildInImage(image, config, site, carryOut);
+async function prepare(site: BuildSite): Promise<PreparedBuild> {
+  site.signal.throwIfAborted();
+  if (site.remote) return await buildInSeat(site, site.remote, build);
+  const image = await checkHost(site);
+  return image === null ? await buildOnThisMachine(site, build) : await buildInImage(image, site, build);
 }
 
 /** The steps of a build, wherever it happens. */
-async function build(
-  { deployment, dependencies, customRuntime }: AppConfig,
-  target: BuildTarget,
-  site: BuildSite,
-): Promise<PreparedBuild> {
+async function build(target: BuildTarget, site: BuildSite): Promise<PreparedBuild> {
   await target.checkSyntax();
-  const before = await readCommands("pre_build_commands", deployment, site.bundleDir);
-  const after = await readCommands("shell_commands", deployment, site.bundleDir);
+  const before = await readCommands("pre_build_commands", site);
+  const after = await readCommands("shell_commands", site);
   // Commands that install something must not change packages that other versions share.
   if ([...before, ...after].some(({ installs }) => installs)) await target.makeOwn();
   await target.runCommands("pre_build_commands", before);
   // Only now: the commands may have written the list of packages.
-  const requirements = await readRequirements(dependencies, site);
+  const requirements = await readRequirements(site);
   if (requirements) await target.install(requirements);
   await target.runCommands("shell_commands", after);
-  await target.finish(customRuntime === null);
+  await target.finish(site.config.customRuntime === null);
   return await target.keep();
 }

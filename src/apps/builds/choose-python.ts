@@ -3,10 +3,9 @@ import type { Interpreter } from "../../host/interpreter.ts";
 import { runProgram } from "../../engines/programs/run-program.ts";
 import { hostEnvironment } from "./build-environment.ts";
 import { findUv } from "./installer.ts";
-import type { BuildSite } from "./site.ts";
+import { BuildError, type BuildSite } from "./site.ts";
 import { appEnvironment } from "../../host/app-environment.ts";
-import type { PythonWish } from "../../model/app-config.ts";
-import { BuildError } from "./build-error.ts";
+import { type PythonWish, pythonWish } from "../../model/app-config.ts";
 import { runStep } from "./run-step.ts";
 
 /** 30 MB from a server that may be slow, or may never answer. */
@@ -15,12 +14,9 @@ const FETCH_MS = 5 * 60 * 1000;
 /** What came of an attempt: a Python, or for people why there is none. */
 type Fetched = { readonly python: Interpreter | null; readonly why: string };
 
-/**
- * Has uv install a Python where it keeps its own, if the host has uv and may download. Throws only the signal's
- * reason: an app may do with another version.
- */
+/** Has uv install a Python, if the host has uv and may download. Throws only the signal's reason. */
 export async function fetchPython(version: string, site: BuildSite, limitMs = FETCH_MS): Promise<Fetched> {
-  const { host, keeperPython, say, signal } = site;
+  const { host, python: own, say, signal } = site;
   // Not from the bundle: a file there could have uv download from anywhere.
   const cwd = "/";
   // Behind no walls, as it is for the whole host.
@@ -32,7 +28,7 @@ export async function fetchPython(version: string, site: BuildSite, limitMs = FE
   const late = AbortSignal.timeout(limitMs);
   try {
     const order = { program: uv, args, cwd, env, onLine: say, walls: null, held: null };
-    const end = await runProgram(keeperPython, order, AbortSignal.any([signal, late]));
+    const end = await runProgram(own.path, order, AbortSignal.any([signal, late]));
     if (end.code !== 0) return { python: null, why: `uv could not fetch it: ${end.lastWords || end.detail}` };
   } catch (error) {
     signal.throwIfAborted();
@@ -47,11 +43,9 @@ export async function fetchPython(version: string, site: BuildSite, limitMs = FE
  * The Python that the app asks for, such as "3.12", or the service's own where it asks for none: one that the host
  * has, else one that uv fetches, else the nearest newer one. Throws a `BuildError` that lists what there is.
  */
-export async function choosePython(
-  wish: PythonWish | null,
-  own: Interpreter,
-  site: BuildSite,
-): Promise<Interpreter> {
+export async function choosePython(site: BuildSite): Promise<Interpreter> {
+  const { python: own } = site;
+  const wish = pythonWish(site.config.deployment);
   if (wish === null) return own;
   const { version, isStrict } = wish;
   const here = await hostPython(version, own, site.host);
@@ -59,7 +53,7 @@ export async function choosePython(
   const { python, why } = await fetchPython(version, site);
   if (python) return told(python, version, site);
   const newer = isStrict ? null : await newerPython(version, own, site.host);
-  if (!newer) throw await noneFits(wish, own, why, site);
+  if (!newer) throw await noneFits(wish, why, site);
   site.say(
     `warning: python_version = "${version}" is not installed on this host: using ${newer.version}, the nearest newer ` +
       `version (${why}). Install it, for example with: uv python install ${version}`,
@@ -71,14 +65,11 @@ export async function choosePython(
 /** Interpreters that were seen to run behind the walls of a level. */
 const usable = new Set<string>();
 
-/**
- * Throws a `BuildError` if the app's interpreter does not run where its processes will, which may be those of another
- * user. The service's own was tried when it started.
- */
+/** Throws a `BuildError` if the app's interpreter does not run behind its walls, perhaps as another user. */
 export async function requireUsable({ path: program, version }: Interpreter, site: BuildSite): Promise<void> {
-  const { walls, host, keeperPython } = site;
+  const { walls, host, python } = site;
   const key = `${walls?.level} ${program}`;
-  if (walls === null || program === keeperPython || usable.has(key)) return;
+  if (walls === null || program === python.path || usable.has(key)) return;
   const args = ["-I", "-c", "import json, socket, subprocess"];
   const end = await runStep({ program, args, env: appEnvironment(host, {}), onLine: () => {} }, site);
   if (end.code !== 0)
@@ -99,9 +90,8 @@ function told(python: Interpreter, version: string, { say }: BuildSite): Interpr
 
 async function noneFits(
   { version, isStrict }: PythonWish,
-  own: Interpreter,
   why: string,
-  { host }: BuildSite,
+  { host, python: own }: BuildSite,
 ): Promise<BuildError> {
   const others = [own, ...(await hostPythons(host))].map((python) => minorOf(python.version));
   const list = [...new Set(others)].toSorted((a, b) => Number(a.slice(2)) - Number(b.slice(2))).join(", ");

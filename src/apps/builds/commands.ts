@@ -1,9 +1,9 @@
-import type { DeploymentConfig } from "../../model/app-config.ts";
-import { BuildError } from "./build-error.ts";
+import type { BuiltImage } from "../../model/app-config.ts";
+import { BuildError, type BuildSite } from "./site.ts";
 import { readBundleText } from "./bundle-files.ts";
 import { insteadOfApt, usesApt } from "./missing-tools.ts";
 import { runStep } from "./run-step.ts";
-import type { BuildSite } from "./site.ts";
+import type { Requirements } from "./requirements.ts";
 
 /** A command of a build. */
 export type BuildCommand = {
@@ -26,17 +26,13 @@ export type CommandKind = keyof typeof SOURCES;
 const NOTHING = /^\s*(?:#.*|set -e\s*)?$/;
 const INSTALLERS = /\b(pip[\d.]*|uv)\b/;
 
-/**
- * The commands of one kind: those of the configuration, and only if it has none those of the file that clients
- * make of the same key, so that nothing runs twice.
- */
+/** The commands of one kind: the configuration's, or else those of the file that clients make of the same key. */
 export async function readCommands(
   kind: CommandKind,
-  config: DeploymentConfig,
-  bundleDir: string,
+  { config, bundleDir }: BuildSite,
 ): Promise<readonly BuildCommand[]> {
   const { key, file } = SOURCES[kind];
-  const texts = config[key];
+  const texts = config.deployment[key];
   if (texts.length > 0) return texts.map((text) => ({ text, ...tasksOf(text) }));
   const script = await readBundleText(bundleDir, file);
   if (script === null || !script.split("\n").some((line) => !NOTHING.test(line))) return [];
@@ -48,7 +44,7 @@ function tasksOf(text: string): Omit<BuildCommand, "text"> {
 }
 
 /** What commands find. */
-export type CommandPlace = {
+type CommandPlace = {
   readonly env: Readonly<Record<string, string>>;
   /** The packages that they may use. */
   readonly environment: string | null;
@@ -78,3 +74,31 @@ function firstLine(text: string): string {
   const [first = ""] = text.trim().split("\n");
   return first === text.trim() ? first : `${first} …`;
 }
+
+/** Where an app is built: this machine, a container image, or a seat on another machine. `build.ts` has the order. */
+export type BuildTarget = {
+  /** Throws a `BuildError` if the deploy asks for a check and a Python file does not parse. */
+  checkSyntax(): Promise<void>;
+  /** Makes an environment that only this build uses; otherwise its packages may be shared. */
+  makeOwn(): Promise<void>;
+  /** Runs commands in the bundle's folder, with the packages that are installed by then. */
+  runCommands(kind: CommandKind, commands: readonly BuildCommand[]): Promise<void>;
+  install(requirements: Requirements): Promise<void>;
+  /** Compiles the bundle, which is on this machine afterwards; one that offers functions needs a `main.py`. */
+  finish(needsMain: boolean): Promise<void>;
+  /** Makes what was built last, and says where it is. */
+  keep(): Promise<PreparedBuild>;
+};
+
+/** Takes a target through the steps of a build. */
+export type BuildSteps = (target: BuildTarget, site: BuildSite) => Promise<PreparedBuild>;
+
+/** What a version's replicas are started with. */
+export type PreparedBuild = {
+  /** The folder of its packages; null when it has none. */
+  readonly environment: string | null;
+  /** The interpreter that runs it; null for the service's own. */
+  readonly python: string | null;
+  /** The image that was built for it in the cluster; absent for none. */
+  readonly built?: BuiltImage;
+};

@@ -3,10 +3,9 @@ import path from "node:path";
 import { z } from "zod";
 import { appEnvironment } from "../../host/app-environment.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
-import { BuildError, severalProblems } from "./build-error.ts";
-import { PYTHON_SYNC } from "./python-sync.ts";
+import { BuildError, type BuildSite, severalProblems } from "./site.ts";
+import { PYTHON_SYNC } from "./make-environment.ts";
 import { runStep } from "./run-step.ts";
-import type { BuildSite } from "./site.ts";
 
 /**
  * Reads every Python file of the bundle's own and writes nothing. Packages that came along are not the author's to
@@ -37,10 +36,7 @@ for folder, folders, files in os.walk("."):
             print(json.dumps(told), flush=True)
 print("done")`;
 
-/**
- * One process for the whole bundle: each start of Python costs as much as compiling a hundred files. Tells of each
- * mistake on a line, shorter than those that are cut, and last that it is through.
- */
+/** One process for the bundle: starting Python takes as long as compiling 100 files. Prints mistakes as lines, then `done`. */
 const COMPILE = `${PYTHON_SYNC}
 import json, os, py_compile, sys
 for folder, folders, files in os.walk("."):
@@ -77,18 +73,12 @@ type Mistake = z.infer<typeof MISTAKE>;
 
 const ADVICE = "Fix it or exclude the file, or deploy with --disable-syntax-check";
 
-/**
- * Throws a `BuildError` that names each Python file which does not parse, and where, if the deploy asks for that. It
- * reads files with the app's own Python: another version has another syntax.
- */
+/** If the deploy asks for it, throws a `BuildError` with the files that the app's own Python cannot parse. */
 export async function checkSyntax(python: string, site: BuildSite): Promise<void> {
   await refuseUnparsed(python, "", site);
 }
 
-/**
- * The same for an app whose image is still to be built, so that a mistake costs no image. The image's Python is not known
- * yet: another one reads the files, and the error says which.
- */
+/** The same before the image is built, whose Python is not known yet: the error says which one has read the files. */
 export async function checkSyntaxForImage(
   { path: python, version }: Interpreter,
   site: BuildSite,
@@ -105,9 +95,8 @@ async function refuseUnparsed(python: string, reader: string, site: BuildSite): 
 }
 
 /**
- * Compiles the bundle's Python files, so that replicas need not. A mistake in `main.py` is a `BuildError` for an app
- * that offers functions; in other files it is a warning, for nobody may ever import them. A bundle that commands changed is on the disk
- * afterwards.
+ * Compiles the bundle's Python files. A mistake in the `main.py` of functions is a `BuildError`, in other files a warning:
+ * they may never be imported. A bundle that commands changed is synced.
  */
 export async function compileBundle(
   python: string,

@@ -2,12 +2,10 @@ import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { promisify } from "node:util";
-import { isGpu } from "../../model/app-config.ts";
-import type { AppConfig, DependenciesConfig, HardwareConfig } from "../../model/app-config.ts";
-import { BuildError } from "./build-error.ts";
+import { type HardwareConfig, isGpu } from "../../model/app-config.ts";
+import { BuildError, type BuildSite } from "./site.ts";
 import { readBundleText } from "./bundle-files.ts";
 import { type ImageWish, wantedImage } from "./images/wanted-image.ts";
-import type { BuildSite } from "./site.ts";
 
 /** The files that clients make of the tables. */
 const GENERATED = { apt: "pkglist.txt", conda: "conda_pkglist.txt" } as const;
@@ -19,23 +17,23 @@ const MAX_LISTED = 1_000;
  * Holds what an app asks for against what this host has. Throws a `BuildError` for what it cannot be without, and
  * warns of the rest. Gives the image that it is to run in; null for one that runs as a process of this host.
  */
-export async function checkHost(config: AppConfig, site: BuildSite): Promise<ImageWish | null> {
-  const { customRuntime, dependencies } = config;
+export async function checkHost(site: BuildSite): Promise<ImageWish | null> {
+  const { customRuntime, hardware } = site.config;
   const hasDockerfile = customRuntime !== null && customRuntime.dockerfilePath !== null;
-  if (!hasDockerfile) requireEntrypoint(config);
-  for (const warning of hardwareWarnings(config.hardware)) site.say(`warning: ${warning}`, "stderr");
+  if (!hasDockerfile) requireEntrypoint(site);
+  for (const warning of hardwareWarnings(hardware)) site.say(`warning: ${warning}`, "stderr");
   // It says itself what is installed.
-  if (hasDockerfile) return await wantedImage(config, { listed: [], missing: [] }, site);
-  const conda = await listed("conda", dependencies, site);
+  if (hasDockerfile) return await wantedImage({ listed: [], missing: [] }, site);
+  const conda = await listed("conda", site);
   if (conda.length > 0) {
     throw new BuildError(
       `Conda packages are not supported on this host (${conda.join(", ")}). ` +
         "List what is on PyPI under [dependencies.pip] instead, or deploy a Dockerfile",
     );
   }
-  const apt = await listed("apt", dependencies, site);
+  const apt = await listed("apt", site);
   const missing = apt.length > 0 ? await notInstalled(apt, site.signal) : [];
-  const image = await wantedImage(config, { listed: apt, missing }, site);
+  const image = await wantedImage({ listed: apt, missing }, site);
   const installed = apt.filter((name) => !missing.includes(bareName(name)));
   if (image === null && installed.length > 0)
     site.say(`system packages already on this host: ${installed.join(", ")}`);
@@ -43,7 +41,7 @@ export async function checkHost(config: AppConfig, site: BuildSite): Promise<Ima
 }
 
 /** Throws a `BuildError` for a server that nothing starts. */
-export function requireEntrypoint({ customRuntime }: AppConfig): void {
+export function requireEntrypoint({ config: { customRuntime } }: BuildSite): void {
   if (customRuntime && customRuntime.entrypoint.length === 0) {
     throw new BuildError(
       'runtime.custom.entrypoint is missing: the command that starts the server, such as ["uvicorn", "main:app", "--port", "8000"]',
@@ -68,8 +66,7 @@ function hardwareWarnings({ cpu, memoryGb, compute, gpuCount }: HardwareConfig):
 /** Names of packages: those of the named file, else of the table, else of the file clients make of the table. */
 export async function listed(
   kind: "apt" | "conda",
-  dependencies: DependenciesConfig,
-  { bundleDir }: BuildSite,
+  { config: { dependencies }, bundleDir }: BuildSite,
 ): Promise<string[]> {
   const named = dependencies.paths[kind];
   const table = Object.keys(dependencies[kind]);

@@ -1,8 +1,8 @@
 import { hostPython } from "../../host/host-pythons.ts";
-import { type AppConfig, pythonWish } from "../../model/app-config.ts";
-import { BuildError } from "./build-error.ts";
+import { pythonWish } from "../../model/app-config.ts";
+import { BuildError, type BuildInput, type BuildSite } from "./site.ts";
 import { hostEnvironment } from "./build-environment.ts";
-import { atSite, type BuildInput } from "./build.ts";
+import { atSite } from "./build.ts";
 import { choosePython } from "./choose-python.ts";
 import { readCommands } from "./commands.ts";
 import { checkSyntax, checkSyntaxForImage, requireMain } from "./compile-bundle.ts";
@@ -12,7 +12,6 @@ import type { ImageWish } from "./images/wanted-image.ts";
 import { findUv } from "./installer.ts";
 import { unknownPackages } from "./known-packages.ts";
 import { readRequirements, withoutPassword } from "./requirements.ts";
-import type { BuildSite } from "./site.ts";
 
 /** What a build of a bundle would do, and what it would end with. */
 export type Inspection = { readonly plan: readonly string[]; readonly problems: readonly string[] };
@@ -23,7 +22,7 @@ export type Inspection = { readonly plan: readonly string[]; readonly problems: 
  */
 export async function inspectBuild(input: BuildInput): Promise<Inspection> {
   return await atSite(input, async (site) => {
-    const inspection = new Inspecting(input, site);
+    const inspection = new Inspecting(site);
     await inspection.run();
     return inspection;
   });
@@ -32,63 +31,60 @@ export async function inspectBuild(input: BuildInput): Promise<Inspection> {
 class Inspecting implements Inspection {
   readonly plan: string[] = [];
   readonly problems: string[] = [];
-  readonly #input: BuildInput;
   readonly #site: BuildSite;
 
-  constructor(input: BuildInput, site: BuildSite) {
-    this.#input = input;
+  constructor(site: BuildSite) {
     this.#site = site;
   }
 
   async run(): Promise<void> {
-    const { config, python } = this.#input;
-    const isImage = await this.#place();
-    if (isImage) await this.#judge(() => checkSyntaxForImage(python, this.#site));
+    const site = this.#site;
+    const { hardware, scaling, customRuntime } = site.config;
+    if (await this.#place()) await this.#judge(() => checkSyntaxForImage(site.python, site));
     else await this.#python();
-    await this.#packages(config);
-    await this.#commands(config);
-    const { cpu, memoryGb } = config.hardware;
-    const { minReplicas, maxReplicas } = config.scaling;
+    await this.#packages();
+    for (const kind of ["pre_build_commands", "shell_commands"] as const) {
+      const commands = await readCommands(kind, site);
+      this.plan.push(...commands.map(({ text }) => `run of ${kind}: ${text}`));
+    }
+    const { cpu, memoryGb } = hardware;
+    const { minReplicas, maxReplicas } = scaling;
     this.plan.push(
       `run ${minReplicas} to ${maxReplicas} replicas, each with ${cpu} cores and ${memoryGb} GB`,
     );
-    if (config.customRuntime === null) await this.#judge(() => requireMain(this.#site.bundleDir));
+    if (customRuntime === null) await this.#judge(() => requireMain(site.bundleDir));
   }
 
   /** Where it would run; gives whether that is an image, whose Python is not known. */
   async #place(): Promise<boolean> {
-    const { config, remote } = this.#input;
+    const { remote } = this.#site;
     if (remote) {
-      const { images } = remote.seats;
-      const wanted = await this.#judge(() => checkRemote(config, images, this.#site));
+      const wanted = await this.#judge(() => checkRemote(remote.seats.images, this.#site));
       const image = wanted?.image ?? (wanted?.plan ? "an image that is built for it" : null);
       this.plan.push(image === null ? "run in the worker image of the cluster" : `run in ${image}`);
       return true;
     }
-    const image = await this.#judge(() => checkHost(config, this.#site));
+    const image = await this.#judge(() => checkHost(this.#site));
     this.plan.push(image ? imageText(image) : "run as a process of this host");
-    return Boolean(image);
+    return image !== null;
   }
 
   async #python(): Promise<void> {
-    const { config, python: own } = this.#input;
+    const { config, python, host } = this.#site;
     const wish = pythonWish(config.deployment);
-    const { host } = this.#site;
-    const here = wish === null ? own : await hostPython(wish.version, own, host);
-    const uv = here ? null : await findUv(host["PATH"] ?? "", hostEnvironment(this.#site));
-    if (wish !== null && uv !== null) {
-      this.plan.push(`fetch Python ${wish.version} with uv`);
-      return;
+    if (wish !== null && !(await hostPython(wish.version, python, host))) {
+      const uv = await findUv(host["PATH"] ?? "", hostEnvironment(this.#site));
+      if (uv !== null) return void this.plan.push(`fetch Python ${wish.version} with uv`);
     }
     // Without uv nothing is fetched: it only tells which one a build would take.
-    const chosen = await this.#judge(() => choosePython(wish, own, this.#site));
+    const chosen = await this.#judge(() => choosePython(this.#site));
     if (!chosen) return;
     this.plan.push(`use Python ${chosen.version} (${chosen.path})`);
     await this.#judge(() => checkSyntax(chosen.path, this.#site));
   }
 
-  async #packages({ dependencies }: AppConfig): Promise<void> {
-    const requirements = await this.#judge(() => readRequirements(dependencies, this.#site));
+  async #packages(): Promise<void> {
+    const requirements = await this.#judge(() => readRequirements(this.#site));
     if (!requirements) return;
     const { packages, locals, source } = requirements;
     const names = [...packages.map(withoutPassword), ...locals.map(({ name }) => name)];
@@ -98,13 +94,6 @@ class Inspecting implements Inspection {
       this.problems.push(`${source}: the package index has no ${name}; check its spelling`);
     if (unsure.length > 0)
       this.#site.say(`warning: could not ask the package index for ${unsure.join(", ")}`, "stderr");
-  }
-
-  async #commands({ deployment }: AppConfig): Promise<void> {
-    for (const kind of ["pre_build_commands", "shell_commands"] as const) {
-      const commands = await readCommands(kind, deployment, this.#site.bundleDir);
-      this.plan.push(...commands.map(({ text }) => `run of ${kind}: ${text}`));
-    }
   }
 
   /** What a check gives; what it finds wrong is noted, and the other checks go on. */

@@ -3,11 +3,10 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
 import type { Interpreter } from "../../host/interpreter.ts";
-import { BuildError } from "./build-error.ts";
+import { BuildError, type BuildSite } from "./site.ts";
 import { hostEnvironment } from "./build-environment.ts";
 import { type PipSettings, readPipSettings } from "./pip-settings.ts";
 import { fetchPipWheel, pythonDownload } from "./pip-wheel.ts";
-import type { BuildSite } from "./site.ts";
 
 /** A program that installs packages into an environment. */
 export type Installer = {
@@ -76,7 +75,8 @@ export async function findInstaller(
     const sources = uvSources(settings, site.host);
     return { name: "uv", program: uv, args: [...args, ...sources.args], env: sources.env };
   }
-  if (site.wantsUv) site.say("warning: use_uv is set, but this host has no uv: using pip", "stderr");
+  if (site.config.deployment.useUv)
+    site.say("warning: use_uv is set, but this host has no uv: using pip", "stderr");
   const probe = await probePip(python.path, env);
   const found = pipInstaller(probe, python, inside);
   if (found) return found;

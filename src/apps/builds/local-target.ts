@@ -1,30 +1,26 @@
 import path from "node:path";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { byNames } from "../../host/app-python.ts";
-import { lstat, namesIn, readFile } from "../../kit/files.ts";
-import { type AppConfig, pythonWish } from "../../model/app-config.ts";
+import { readFile } from "../../kit/files.ts";
+import { entriesBelow } from "./bundle-files.ts";
 import { buildEnvironment } from "./build-environment.ts";
 import { choosePython, requireUsable } from "./choose-python.ts";
-import { type BuildCommand, type CommandKind, runCommands } from "./commands.ts";
+import { type BuildCommand, type BuildSteps, type CommandKind, runCommands } from "./commands.ts";
 import { checkSyntax, compileBundle, requireMain } from "./compile-bundle.ts";
-import { ownEnvironment, ownEnvironmentDone, removeEnvironment, sharedEnvironment } from "./environments.ts";
+import { close, ownEnvironment, sharedEnvironment } from "./environments.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
 import { installInto } from "./make-environment.ts";
 import type { Requirements } from "./requirements.ts";
 import type { BuildSite } from "./site.ts";
-import type { BuildTarget, PreparedBuild } from "./target.ts";
+import type { BuildTarget, PreparedBuild } from "./commands.ts";
 
 /** Builds for this machine: commands run here, and packages are installed into an environment on its disk. */
-export async function buildOnThisMachine(
-  config: AppConfig,
-  own: Interpreter,
-  begun: BuildSite,
-  carryOut: (target: BuildTarget, site: BuildSite) => Promise<PreparedBuild>,
-): Promise<PreparedBuild> {
+export async function buildOnThisMachine(begun: BuildSite, carryOut: BuildSteps): Promise<PreparedBuild> {
   await warnOfStoragePath(begun);
-  const python = await choosePython(pythonWish(config.deployment), own, begun);
+  const python = await choosePython(begun);
   const site = { ...begun, appPython: byNames(python.path, begun.dataDir) };
   await requireUsable(python, site);
-  const target = new LocalTarget(python, own, site);
+  const target = new LocalTarget(python, site);
   try {
     return await carryOut(target, site);
   } catch (error) {
@@ -35,17 +31,14 @@ export async function buildOnThisMachine(
 
 class LocalTarget implements BuildTarget {
   readonly #python: Interpreter;
-  /** The service's own. */
-  readonly #servicePython: Interpreter;
   readonly #site: BuildSite;
   /** The environment that only this build uses, so that its commands may change it. */
   #own: string | null = null;
   #environment: string | null = null;
   #hasRun = false;
 
-  constructor(python: Interpreter, servicePython: Interpreter, site: BuildSite) {
+  constructor(python: Interpreter, site: BuildSite) {
     this.#python = python;
-    this.#servicePython = servicePython;
     this.#site = site;
   }
 
@@ -72,7 +65,7 @@ class LocalTarget implements BuildTarget {
   }
 
   async finish(needsMain: boolean): Promise<void> {
-    if (this.#own !== null) await ownEnvironmentDone(this.#own, this.#site);
+    if (this.#own !== null) await close(this.#own, this.#site);
     if (needsMain) requireMain(this.#site.bundleDir);
     await compileBundle(this.#python.path, this.#hasRun, needsMain, this.#site);
   }
@@ -80,12 +73,12 @@ class LocalTarget implements BuildTarget {
   async keep(): Promise<PreparedBuild> {
     const environment = this.#environment;
     const python = environment === null ? this.#python.path : path.join(environment, "bin", "python");
-    return { environment, python: python === this.#servicePython.path ? null : python };
+    return { environment, python: python === this.#site.python.path ? null : python };
   }
 
   /** Removes what a failed build leaves. */
   async abandon(): Promise<void> {
-    if (this.#own !== null) await removeEnvironment(this.#own);
+    if (this.#own !== null) await removeTree(this.#own);
   }
 }
 
@@ -95,7 +88,6 @@ const TEXTS = /\.(?:py|sh|js|mjs|ts|toml|ya?ml|json|cfg|ini|txt)$/;
 /** How much of a bundle is searched: a file that names the path is usually among the first. */
 const MAX_FILES = 2_000;
 const MAX_FILE_BYTES = 256 * 1024;
-const NAMES_AT_ONCE = 32;
 
 /** Warns of files that name the path by which the hosted original shows storage, where walls cannot put it there. */
 async function warnOfStoragePath({ bundleDir, walls, say, signal }: BuildSite): Promise<void> {
@@ -109,18 +101,12 @@ async function warnOfStoragePath({ bundleDir, walls, say, signal }: BuildSite): 
 }
 
 async function firstToNameIt(bundleDir: string, signal: AbortSignal): Promise<string | null> {
-  const folders = [bundleDir];
   let count = 0;
-  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
-    for await (const name of namesIn(folder, NAMES_AT_ONCE)) {
-      signal.throwIfAborted();
-      const place = path.join(folder, name);
-      const found = await lstat(place);
-      if (found.isDirectory()) folders.push(place);
-      if (++count > MAX_FILES) return null;
-      if (!found.isFile() || found.size > MAX_FILE_BYTES || !TEXTS.test(name)) continue;
-      if ((await readFile(place, "latin1")).includes(LITERAL)) return path.relative(bundleDir, place);
-    }
+  for await (const { place, found } of entriesBelow(bundleDir)) {
+    signal.throwIfAborted();
+    if (++count > MAX_FILES) return null;
+    if (!found.isFile() || found.size > MAX_FILE_BYTES || !TEXTS.test(place)) continue;
+    if ((await readFile(place, "latin1")).includes(LITERAL)) return path.relative(bundleDir, place);
   }
   return null;
 }

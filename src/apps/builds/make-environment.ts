@@ -1,23 +1,31 @@
-import { existsSync } from "node:fs";
 import path from "node:path";
+import { existsSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import type { Interpreter } from "../../host/interpreter.ts";
 import type { ProgramEnd } from "../../engines/programs/run-program.ts";
 import { chownTree, mkdir, readlink, writeFile } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
-import { BuildError } from "./build-error.ts";
+import { BuildError, type BuildSite } from "./site.ts";
 import { buildEnvironment, hostEnvironment } from "./build-environment.ts";
 import { findInstaller, type Installer, probePip } from "./installer.ts";
 import { MissingTools } from "./missing-tools.ts";
-import { PYTHON_SYNC } from "./python-sync.ts";
 import type { Requirements } from "./requirements.ts";
 import { runStep } from "./run-step.ts";
-import type { BuildSite } from "./site.ts";
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 
-/**
- * Compiles all that was installed, then waits until the disk holds it. Installers that the environment had before
- * are left out: they take seconds to compile, and the app runs without them.
- */
+/** Python that waits until a folder's file system has everything on its disk: `sync(folder)`. */
+export const PYTHON_SYNC = `def sync(folder):
+    import os
+    try:
+        import ctypes
+        if ctypes.CDLL(None).syncfs(os.open(folder, os.O_RDONLY)) == 0:
+            return
+    except (ImportError, AttributeError, OSError):
+        pass
+    os.sync()`;
+
+/** Compiles what was installed, but no installers, then syncs: those take seconds, and the app runs without them. */
 const FINISH = `${PYTHON_SYNC}
 import compileall, os, re, sys
 lib = os.path.join(sys.prefix, "lib")
@@ -144,10 +152,7 @@ export async function install(
   site.say(`environment ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
 }
 
-/**
- * What was checked, and nothing else, as files for the installer to find in a folder, and the options that name them.
- * `where` tells where a file of the bundle is for the installer.
- */
+/** What was checked, as files and options for the installer; `where` gives the installer's path of a bundle's file. */
 export function installerInput(
   { packages, constraints, locals, links, flags }: Requirements,
   installer: Installer,
@@ -168,4 +173,10 @@ export function installerInput(
     path.join(folder, "requirements.txt"),
   ];
   return { files, options };
+}
+
+/** Waits until the disk has everything that was written in a folder. */
+export async function syncTree(folder: string, { path: python }: Interpreter): Promise<void> {
+  const program = `${PYTHON_SYNC}\nimport sys\nsync(sys.argv[1])`;
+  await promisify(execFile)(python, ["-I", "-S", "-c", program, folder]);
 }

@@ -84,7 +84,7 @@ export class MissingTools {
     const { what, debian } = this.#found;
     if (site.packagesBy === "dockerfile")
       return `. ${what} is missing in the image: have the Dockerfile install ${debian ?? "its system package"} before this step`;
-    const named = await listed("apt", site.dependencies, site).catch((): string[] => []);
+    const named = await listed("apt", site).catch((): string[] => []);
     const wanted = debian !== null && named.includes(debian) ? [debian] : debian === null ? named : [];
     const missing = `. A package has to be compiled, and ${what} is missing`;
     // Where an image was built, what is listed is in it.

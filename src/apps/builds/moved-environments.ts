@@ -1,12 +1,11 @@
+import path from "node:path";
 import { constants, type Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
-import path from "node:path";
 import { lstat, open, readdir, realpath, rename } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { environmentsDir, READY } from "./environments.ts";
-import { readSmall, smallText } from "./small-text.ts";
 
-const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants;
+const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
 /** What every kernel reads of a script's first line. */
 const MAX_FIRST_LINE = 127;
 /** How much longer all files of an environment may become: scripts name its place a few times each. */
@@ -15,9 +14,8 @@ const MAX_GROWN_CHARS = 64 * 1024 * 1024;
 const OF_PATH = /[\p{L}\p{N}_.-]/u;
 
 /**
- * Makes environments fit the place they are in, should their directory have been moved or restored elsewhere:
- * packages are found by where Python lies, but scripts name their interpreter by its whole path. Returns how many
- * were changed.
+ * Fits environments to their place after their directory was moved or restored: scripts name their interpreter by its
+ * whole path. Returns how many were changed.
  */
 export async function settleMovedEnvironments(dataDir: string): Promise<number> {
   const root = await realPathOf(environmentsDir(dataDir));
@@ -149,4 +147,28 @@ async function replace(file: string, text: string, { mode, owner, times }: Repla
     await made.close();
   }
   await rename(other, file);
+}
+
+/** What installers write about an environment, and their scripts, are far smaller. */
+const MAX_BYTES = 1024 * 1024;
+
+/** A file of an environment; null for none. A build may have put a link, a pipe or an endless file there. */
+async function readSmall(file: string): Promise<{ readonly bytes: Buffer; readonly stats: Stats } | null> {
+  const opened = await open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(() => null);
+  if (opened === null) return null;
+  try {
+    const stats = await opened.stat();
+    if (!stats.isFile() || stats.size > MAX_BYTES) return null;
+    const { buffer, bytesRead } = await opened.read(Buffer.alloc(stats.size));
+    return { bytes: buffer.subarray(0, bytesRead), stats };
+  } catch {
+    return null;
+  } finally {
+    await opened.close();
+  }
+}
+
+/** Its text; empty for none. */
+export async function smallText(file: string): Promise<string> {
+  return (await readSmall(file))?.bytes.toString("utf8") ?? "";
 }

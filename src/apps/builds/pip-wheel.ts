@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { execFile } from "node:child_process";
 import path from "node:path";
 import { writeFile } from "../../kit/files.ts";
-import { BuildError } from "./build-error.ts";
+import { BuildError } from "./site.ts";
 
 /** By Python, which uses the proxies and certificates that pip will use. The address may hold a password. */
 const DOWNLOAD = `import base64, shutil, sys, urllib.parse, urllib.request
@@ -23,10 +23,7 @@ type Wheel = { readonly url: string; readonly version: readonly number[]; readon
 /** Reads files from an index. */
 export type Download = (url: string) => Promise<Buffer>;
 
-/**
- * Fetches the newest pip that runs on that Python from a PEP 503 index into a folder; returns its path. For hosts
- * whose Python has neither pip nor ensurepip.
- */
+/** Fetches the newest pip for that Python from a PEP 503 index into a folder, for Pythons without pip and ensurepip. */
 export async function fetchPipWheel(
   indexUrl: string,
   pythonVersion: string,

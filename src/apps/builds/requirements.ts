@@ -1,10 +1,8 @@
 import path from "node:path";
-import type { DependenciesConfig } from "../../model/app-config.ts";
-import { severalProblems } from "./build-error.ts";
+import { type BuildSite, severalProblems } from "./site.ts";
 import { insideBundle, readBundleText } from "./bundle-files.ts";
 import { readRequirement, requirementLines, tableRequirement } from "./requirement-line.ts";
 import type { RequirementFlag, RequirementLine } from "./requirement-line.ts";
-import type { BuildSite } from "./site.ts";
 
 /** Python packages an app asks for, every line of it checked. */
 export type Requirements = {
@@ -27,14 +25,9 @@ type LocalPackage = BundlePath & { readonly after: string };
 const GENERATED = "requirements.txt";
 const MAX_FILES = 100;
 
-/**
- * What is to be installed: the file of `paths.pip`, else `[dependencies.pip]`, else `requirements.txt`. Null for
- * nothing; throws a `BuildError` that has everything wrong with them.
- */
-export async function readRequirements(
-  dependencies: DependenciesConfig,
-  site: Pick<BuildSite, "bundleDir" | "say">,
-): Promise<Requirements | null> {
+/** The packages to install, null for none; throws a `BuildError` with everything that is wrong with them. */
+export async function readRequirements(site: BuildSite): Promise<Requirements | null> {
+  const { dependencies } = site.config;
   const reading = new Reading(site.bundleDir);
   const table = Object.entries(dependencies.pip);
   let source = "[dependencies.pip]";

@@ -3,8 +3,7 @@ import path from "node:path";
 import { type Program, type ProgramEnd, runProgram } from "../../engines/programs/run-program.ts";
 import { hostReads, namedPaths } from "../../host/walls/host-reads.ts";
 import { networkFields } from "../../host/walls/network.ts";
-import { PASSED_BY_NAME, PASSED_ON } from "./build-environment.ts";
-import { makeCache } from "./caches.ts";
+import { makeCache, PASSED_BY_NAME, PASSED_ON } from "./build-environment.ts";
 import { pipSettingsFiles, readPipSettings } from "./pip-settings.ts";
 import type { BuildSite } from "./site.ts";
 
@@ -36,7 +35,7 @@ export async function runStep(
   const folders = { scratch: scratch === null ? [] : [scratch], storage: null };
   const held = limits && { host: limits, limits: LIMITS, folders };
   if (walls === null || scratch === null)
-    return await runProgram(site.keeperPython, { ...step, cwd, walls: null, held }, signal);
+    return await runProgram(site.python.path, { ...step, cwd, walls: null, held }, signal);
   const cache = await makeCache(dataDir, projectId, user);
   const reach = {
     folders: { bundle: cwd, environment, storage: null },
@@ -47,10 +46,10 @@ export async function runStep(
     writes: [cwd, cache, ...(makes === null ? [] : [makes])],
     // What is private may be the host's own index of packages.
     network: networkFields(true, { ...walls.network, egressOnly: false }),
-    unixSockets: site.unixSockets,
+    unixSockets: site.config.deployment.unixSockets,
   };
   const host = { ...walls, user };
-  return await runProgram(site.keeperPython, { ...step, cwd, walls: { host, reach }, held }, signal);
+  return await runProgram(site.python.path, { ...step, cwd, walls: { host, reach }, held }, signal);
 }
 
 /** The host's settings of installers, and the files that those name: certificates, folders of wheels. */

@@ -5,10 +5,10 @@ import type { AppLimits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { AppWalls } from "../../host/walls/walls.ts";
 import type { BlobStore } from "../../blobs/blob-store.ts";
-import type { BuildSeats, Builder } from "../../engines/build-seats.ts";
+import type { Builder, BuildSeats } from "../../engines/build-seats.ts";
 import type { EnvironmentBlob } from "../../store/apps/versions.ts";
-import type { RegistryAuth } from "./images/registry-auth.ts";
-import type { DependenciesConfig } from "../../model/app-config.ts";
+import type { RegistryAuth } from "../deploys/deploy-request.ts";
+import type { AppConfig } from "../../model/app-config.ts";
 import type { LogStream } from "../../model/log-line.ts";
 
 /** What builds need of this machine. */
@@ -52,48 +52,77 @@ export function buildHost(host: BuildHost): BuildHost {
   return { dataDir, python, walls, limits, storage, images, remote };
 }
 
-/** What every step of one build needs. */
-export type BuildSite = {
+/** A bundle that is to be made ready for its first replica. */
+export type BuildInput = BuildHost & {
   readonly buildId: string;
   /** Whose packages they are: no other project gets what this build makes or fetches. */
   readonly projectId: string;
   /** The extracted bundle; steps may change it. */
   readonly bundleDir: string;
-  /** A folder beside it for what steps read and may not change. */
+  readonly config: AppConfig;
+  /** Adds a line to the build's log. */
+  readonly say: (text: string, stream?: LogStream) => void;
+  readonly signal: AbortSignal;
+  /** Logins for the registries of its images, besides those of the service. */
+  readonly registryAuth?: RegistryAuth | null;
+  /** Where its packages go, if a version names the place already; else where their key says. */
+  readonly environmentDir?: string;
+  /** Refuse a bundle with a Python file that does not parse; otherwise only `main.py` has to. */
+  readonly checksSyntax?: boolean;
+  /** The environment of the service's process. */
+  readonly host?: NodeJS.ProcessEnv;
+};
+
+/** What every step of one build needs. */
+export type BuildSite = BuildInput & {
+  readonly host: NodeJS.ProcessEnv;
+  /** A folder beside the bundle for what steps read and may not change. */
   readonly asideDir: string;
-  readonly dataDir: string;
-  /** Where its packages go; null for where their key says. */
-  readonly environmentDir: string | null;
-  /** The service's own Python, which runs the keeper of what a build starts. */
-  readonly keeperPython: string;
-  /** Its version, which an app has that asks for no other. */
-  readonly pythonVersion: string;
   /** What the app runs on, without packages; the service's own until that is known. */
   readonly appPython: AppPython;
-  /** What steps live behind; null for nothing. */
-  readonly walls: AppWalls | null;
-  readonly limits: AppLimits | null;
-  readonly images: ImageHost | null;
-  /** Where its steps run, if that is not this machine. */
-  readonly seat?: Builder;
-  /** How the app's image gets system packages; absent where no image can be built for it. */
-  readonly packagesBy?: "apt" | "dockerfile";
-  readonly registryAuth: RegistryAuth | null;
   /** Who steps run as, and what they make belongs to; null for the service's own user. */
   readonly user: number | null;
   /** The home of its steps where they live behind walls; null where they have the service's. */
   readonly scratch: string | null;
-  /** The app may use unix sockets wherever it lives. */
-  readonly unixSockets: boolean;
-  /** The service's own environment. */
-  readonly host: NodeJS.ProcessEnv;
-  /** The packages that the app asks for. */
-  readonly dependencies: DependenciesConfig;
-  /** A Python file that does not parse ends the build before its first step. */
-  readonly checksSyntax: boolean;
-  /** The app asks for uv. */
-  readonly wantsUv: boolean;
-  /** A line for those who follow the build. */
-  readonly say: (text: string, stream?: LogStream) => void;
-  readonly signal: AbortSignal;
+  /** Where its steps run, if that is not this machine. */
+  readonly seat?: Builder;
+  /** How the app's image gets system packages; absent where no image can be built for it. */
+  readonly packagesBy?: "apt" | "dockerfile";
 };
+
+/** A build that cannot succeed as it is: its message is the line that its author needs. */
+export class BuildError extends Error {
+  /** Each problem on its own, where there are several and the message has only the first. */
+  readonly problems: readonly string[];
+
+  constructor(message: string, options?: ErrorOptions & { readonly problems?: readonly string[] }) {
+    super(message, options);
+    this.name = "BuildError";
+    this.problems = options?.problems ?? [message];
+  }
+}
+
+/** Problems that are named before the rest is counted. */
+const MAX_NAMED = 20;
+
+/** Several problems at once: each becomes a line of the log, and the message has the first, with advice for all. */
+export function severalProblems(
+  problems: readonly string[],
+  say: (text: string) => void,
+  advice: string | null = null,
+): BuildError {
+  const [first = "", ...others] = problems;
+  const lines = problems.slice(0, MAX_NAMED);
+  if (problems.length > MAX_NAMED) lines.push(`… and ${problems.length - MAX_NAMED} more`);
+  for (const line of lines) say(line);
+  const more = others.length === 0 ? "" : ` (and ${others.length} more)`;
+  const message = `${first}${more}${advice === null ? "" : `. ${advice}`}`;
+  if (others.length === 0) return new BuildError(message);
+  return new BuildError(message, { problems: advice === null ? lines : [...lines, advice] });
+}
+
+/** A number of bytes as people read it. */
+export function sizeText(bytes: number): string {
+  if (bytes < 1000) return `${bytes} bytes`;
+  return bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}

@@ -6,7 +6,7 @@ import { pythonFor } from "../../host/host-pythons.ts";
 import { findInterpreter } from "../../host/interpreter.ts";
 import type { PythonWish } from "../../model/app-config.ts";
 import { readBlobRecord, READY } from "./environments.ts";
-import { smallText } from "./small-text.ts";
+import { smallText } from "./moved-environments.ts";
 
 /** Where apps write below the data directory; each may be a link to another disk. */
 const OF_APPS = ["", "bundles", "caches", "environments", "once", "scratch", "storage", "work"];
@@ -49,10 +49,7 @@ export type VersionFault = {
   readonly message: string;
 };
 
-/**
- * Looks whether a version has its bundle, its packages and its Python; `own` is the service's own Python. Images are
- * looked for where `containers` is given.
- */
+/** Whether a version has its bundle, packages and Python; images are looked for only with `containers`. */
 export async function versionFault(
   { bundle, environment, python }: BuiltVersion,
   own: string,

@@ -4,10 +4,10 @@ import { pipeline } from "node:stream/promises";
 import { crc32, createInflateRaw } from "node:zlib";
 import { open, writeChunks } from "../../kit/files.ts";
 import { showName } from "./entry-names.ts";
-import { BUNDLE_LIMITS, type BundleLimits } from "./limits.ts";
+import { BUNDLE_LIMITS, type BundleLimits } from "./judge-entry.ts";
 import { makeFolder, placeFolder } from "./place-folder.ts";
 import { planExtraction, type PlannedFile } from "./plan-extraction.ts";
-import { Problems } from "./problems.ts";
+import { Problems } from "./zip-directory.ts";
 import { forEachConcurrently } from "../../kit/concurrency.ts";
 
 export type ExtractOptions = {

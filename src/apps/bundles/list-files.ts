@@ -1,13 +1,13 @@
 import path from "node:path";
-import { readdir, realpath, stat } from "../../kit/files.ts";
+import { open, readdir, realpath, stat } from "../../kit/files.ts";
+import { createHash } from "node:crypto";
 
 /** Whether a name belongs to a pattern, or lies in a folder that does. It has slashes, and none in front. */
 type FileMatcher = (name: string) => boolean;
 
 /**
- * Patterns as shells and `fnmatch` know them: `*`, `?`, `[abc]`, `[!abc]`. One without a slash fits a name at any
- * depth, another one the whole way from the root, and then `*` goes across folders. What fits a folder fits all that
- * is in it. A `./` in front and a slash at the end say nothing more.
+ * Shell patterns (`*`, `?`, `[abc]`, `[!abc]`). Without a slash they match a name at any depth; otherwise the path from the
+ * root, where `*` crosses folders. A folder's match includes its content; a leading `./` and a final slash are ignored.
  */
 export function readFilePatterns(patterns: readonly string[]): FileMatcher {
   const anywhere: RegExp[] = [];
@@ -95,4 +95,19 @@ async function walk(
       files.push({ name, path: target, bytes: facts.size });
     }
   }
+}
+
+/** A hash over a folder's files, their names, contents and right to be executed: equal for equal bundles. */
+export async function hashFolder(
+  folder: string,
+  patterns: BundlePatterns = DEFAULT_PATTERNS,
+): Promise<string> {
+  const hash = createHash("sha256");
+  for (const { name, path } of await listBundleFiles(folder, patterns)) {
+    const { mode, size } = await stat(path);
+    hash.update(`${name}\0${mode & 0o100}\0${size}\0`);
+    for await (const chunk of (await open(path)).createReadStream() as AsyncIterable<Buffer>)
+      hash.update(chunk);
+  }
+  return hash.digest("hex");
 }

@@ -1,11 +1,9 @@
 import type { FileHandle } from "node:fs/promises";
 import type { Entry } from "yauzl";
 import { judgeEntryName, showName } from "./entry-names.ts";
-import { entryProblems, isDeflated, localProblem, modeOf } from "./judge-entry.ts";
-import type { BundleLimits } from "./limits.ts";
+import { type BundleLimits, entryProblems, isDeflated, localProblem, modeOf } from "./judge-entry.ts";
 import { NameTree } from "./name-tree.ts";
-import { BundleError, Problems } from "./problems.ts";
-import { nameOf, ZipDirectory } from "./zip-directory.ts";
+import { BundleError, nameOf, Problems, ZipDirectory } from "./zip-directory.ts";
 
 /** The bytes of the zip from an entry's header to the end of its content. */
 type EntrySpan = { readonly shownName: string; readonly start: number; readonly end: number };
@@ -30,10 +28,7 @@ function overlapProblems(spans: readonly EntrySpan[], directory: DirectorySpan):
   return problems;
 }
 
-/**
- * Whether there are directory entries in the bytes that belong to nothing: then another reader may see other files
- * in this zip. Anything else may stand there, as the program of a self-extracting zip does.
- */
+/** Whether directory entries are outside the directory: other readers may see other files then. */
 async function hasSecondDirectory(
   file: FileHandle,
   spans: readonly EntrySpan[],

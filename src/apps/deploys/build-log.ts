@@ -5,7 +5,7 @@ import { WriteBehind } from "../../kit/write-behind.ts";
 import type { BuildLine, BuildStage } from "../../model/build.ts";
 import { logIdAt, type LogStream } from "../../model/log-line.ts";
 import type { Store } from "../../store/store.ts";
-import { fitText } from "../logs/fit-text.ts";
+import { fitText } from "../logs/line-buffer.ts";
 
 export type BuildLogParts = { readonly store: Store; readonly clock: Clock; readonly log: Log };
 

@@ -9,33 +9,30 @@ import type { App, Version } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { BuildStatus } from "../../model/build.ts";
 import type { LogStream } from "../../model/log-line.ts";
-import { isInDoubt } from "../../model/errors.ts";
+import { AppError, isInDoubt } from "../../model/errors.ts";
 import { artifactId } from "../../host/data-folders.ts";
 import { type NetworkWall, unkept } from "../../host/walls/network.ts";
 import type { Store } from "../../store/store.ts";
 import type { VersionFiles } from "../artifacts/version-files.ts";
 import { prepareBuild } from "../builds/build.ts";
-import { type BuildHost, buildHost } from "../builds/site.ts";
-import type { PreparedBuild } from "../builds/target.ts";
-import type { RegistryAuth } from "../builds/images/registry-auth.ts";
-import { copyFolder } from "../bundles/copy.ts";
+import { BuildError, type BuildHost, buildHost, sizeText } from "../builds/site.ts";
+import type { PreparedBuild } from "../builds/commands.ts";
+import { type RegistryAuth, SYNTAX_MEMBER, THIS_HOST } from "./deploy-request.ts";
+import { copyFolder, syncFolder } from "../bundles/place-folder.ts";
 import { extractBundle } from "../bundles/extract.ts";
-import { BundleError } from "../bundles/problems.ts";
+import { BundleError } from "../bundles/zip-directory.ts";
 import type { BundlePatterns } from "../bundles/list-files.ts";
-import { syncFolder } from "../bundles/place-folder.ts";
-import type { Candidate, Catalog, LiveApp } from "../catalog.ts";
-import type { Check } from "../versions/candidate.ts";
-import type { Room } from "../versions/room.ts";
+import type { Candidate, Check } from "../versions/candidate.ts";
+import type { Catalog } from "../catalog.ts";
+import type { LiveApp } from "../versions/open-version.ts";
+import type { Room } from "../versions/traffic.ts";
 import type { BuildLog } from "./build-log.ts";
-import { DeployFailure } from "./deploy-failure.ts";
-import { SYNTAX_MEMBER, THIS_HOST } from "./deploy-request.ts";
-import type { DeployFolders } from "./folders.ts";
-import { sizeText } from "./size-text.ts";
+import { inspectBuild } from "../builds/inspect.ts";
+import { ConfigError } from "../../config/problems.ts";
 
 export type CarryOutParts = BuildHost & {
   readonly store: Store;
   readonly catalog: Catalog;
-  readonly folders: DeployFolders;
   /** Keeps what was built for the other nodes; null for a service alone. */
   readonly files: Pick<VersionFiles, "keep"> | null;
   /** What keeps apps from the network. */
@@ -56,6 +53,18 @@ const contested = (port: number): string =>
 const NO_PORT_WITHOUT_NETWORK =
   "network = false leaves a server no port to listen on: remove it, or offer functions in main.py instead of [runtime.custom]";
 
+const ACCEPT_UNENFORCED = "the operator can set MILLRACE_NETWORK_UNENFORCED=warn to accept such apps";
+
+/** Where deploys are made, below the data directory. */
+export function workDir(dataDir: string): string {
+  return path.join(dataDir, "work");
+}
+
+/** The bundle of a version, for good. */
+function bundleOf(dataDir: string, { projectId, name }: App, versionId: string): string {
+  return path.join(dataDir, "bundles", projectId, name, versionId);
+}
+
 /** An upload. */
 export type ZipSource = { readonly kind: "zip"; readonly file: string; readonly bytes: number };
 
@@ -70,20 +79,18 @@ export type Source =
     };
 
 /** A deploy whose turn has come. */
-export type Deploy = {
+type Deploy = {
   readonly buildId: string;
   readonly app: App;
   readonly payload: unknown;
   /** What opens the registries of its images; null for what the service itself can open. */
   readonly registryAuth: RegistryAuth | null;
   readonly source: Source;
-  readonly log: BuildLog;
+  readonly log: Pick<BuildLog, "say">;
   readonly signal: AbortSignal;
   /** From here on it cannot be stopped. */
   readonly onSwitch: () => void;
 };
-
-type Telling = { readonly log: Pick<BuildLog, "say"> };
 
 /**
  * Takes a deploy from its source to a version that serves: extract, build, check, switch. Each status is stored
@@ -92,8 +99,8 @@ type Telling = { readonly log: Pick<BuildLog, "say"> };
 export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<LiveApp> {
   const { buildId, app, log, signal } = deploy;
   await move(deploy, parts, "building");
-  const { bundleDir, noMain } = await unpack(deploy, parts);
-  const config = readConfig(deploy, parts, bundleDir);
+  const { bundleDir, noMain } = await unpack(deploy, parts.dataDir);
+  const config = readConfig(deploy, bundleDir, parts);
   // Only its configuration tells whether it needs one.
   if (noMain !== null && config.customRuntime === null) throw new BundleError([noMain]);
   const version = await build(deploy, parts, { bundleDir, config }, async ({ environment, built }) => {
@@ -127,7 +134,7 @@ export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<Li
     return live;
   } catch (error) {
     await candidate?.discard();
-    await forgetVersion(parts, { ...app, versionId: buildId });
+    await forgetVersion(parts, app, buildId);
     throw error;
   } finally {
     room?.leave();
@@ -136,17 +143,14 @@ export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<Li
 
 /** Removes a version that does not serve, its row and then its folder. */
 export async function forgetVersion(
-  { store, folders }: Pick<CarryOutParts, "store" | "folders">,
-  {
-    projectId,
-    name,
-    versionId,
-  }: { readonly projectId: string; readonly name: string; readonly versionId: string },
+  { store, dataDir }: Pick<CarryOutParts, "store" | "dataDir">,
+  app: App,
+  versionId: string,
 ): Promise<void> {
   await store.versions.remove([versionId]);
   // One that serves is not removed: the switch may have been stored although it was reported as failed.
   if (await store.versions.find(versionId)) return;
-  await removeTree(folders.bundleOf({ projectId, name }, versionId));
+  await removeTree(bundleOf(dataDir, app, versionId));
 }
 
 async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: BuildStatus): Promise<void> {
@@ -155,18 +159,18 @@ async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: Bu
 }
 
 /** Extracts the bundle into the deploy's own folder, and removes the upload. */
-export async function unpack(
+async function unpack(
   {
     buildId,
     payload,
     source,
     log,
     signal,
-  }: Pick<Deploy, "buildId" | "payload" | "source" | "signal"> & Telling,
-  { folders }: Pick<CarryOutParts, "folders">,
+  }: Pick<Deploy, "buildId" | "payload" | "source" | "log" | "signal">,
+  dataDir: string,
 ): Promise<{ bundleDir: string; noMain: string | null }> {
-  const bundleDir = path.join(folders.workOf(buildId), "bundle");
-  await mkdir(folders.workOf(buildId), { recursive: true, mode: 0o700 });
+  const bundleDir = path.join(workDir(dataDir), buildId, "bundle");
+  await mkdir(path.dirname(bundleDir), { recursive: true, mode: 0o700 });
   if (source.kind === "folder") {
     await copyFolder(source.folder, bundleDir, source.patterns);
     return { bundleDir, noMain: null };
@@ -182,10 +186,10 @@ export async function unpack(
 }
 
 /** Reads the app's configuration, with the payload's above the bundle's; throws what is wrong with it. */
-export function readConfig(
-  { payload, log }: Pick<Deploy, "payload"> & Telling,
-  parts: CarryOutParts,
+function readConfig(
+  { payload, log }: Pick<Deploy, "payload" | "log">,
   bundleDir: string,
+  parts: CarryOutParts,
 ): AppConfig {
   const { config, warnings } = loadAppConfig(bundleDir, { payload, host: THIS_HOST });
   if (config.customRuntime && config.deployment.network === false && parts.walls !== null)
@@ -193,11 +197,7 @@ export function readConfig(
   const gap = unkept(config.deployment.network, parts.network);
   for (const warning of gap ? [...warnings, gap.message] : warnings)
     log.say("extract", `warning: ${warning}`, "stderr");
-  if (gap?.isRefused)
-    throw new DeployFailure(
-      "build_failure",
-      `${gap.message}; the operator can set MILLRACE_NETWORK_UNENFORCED=warn to accept such apps`,
-    );
+  if (gap?.isRefused) throw new DeployFailure("build_failure", `${gap.message}; ${ACCEPT_UNENFORCED}`);
   return config;
 }
 
@@ -236,17 +236,13 @@ function hasToBeBuilt({ deployment, dependencies, customRuntime }: AppConfig): b
 /** The bundle in its place for good, and in a blob, then the version's row: a row without its files never stands. */
 async function keep(
   { buildId, app, source, log, signal }: Deploy,
-  { store, folders, files, dataDir, clock }: CarryOutParts,
-  made: {
-    readonly bundleDir: string;
-    readonly environment: string | null;
-    readonly config: AppConfig;
-  },
+  { store, files, dataDir, clock }: CarryOutParts,
+  made: { readonly bundleDir: string; readonly environment: string | null; readonly config: AppConfig },
 ): Promise<Version> {
-  const { environment } = made;
+  const { environment, config } = made;
   const built = { bundle: made.bundleDir, environment };
   const blobs = await files?.keep(built, (text) => log.say("build", text), signal);
-  const bundleDir = folders.bundleOf(app, buildId);
+  const bundleDir = bundleOf(dataDir, app, buildId);
   await mkdir(path.dirname(bundleDir), { recursive: true, mode: 0o700 });
   await rename(made.bundleDir, bundleDir);
   await syncFolder(path.dirname(bundleDir));
@@ -254,7 +250,7 @@ async function keep(
     return await store.versions.insert({
       id: buildId,
       appNumber: app.number,
-      config: made.config,
+      config,
       bundle: artifactId(bundleDir, dataDir),
       environment: environment && artifactId(environment, dataDir),
       ...blobs,
@@ -263,7 +259,7 @@ async function keep(
     });
   } catch (error) {
     // Its row may stand although nobody heard so: then that goes first, or the folder stays beside it.
-    if (isInDoubt(error)) await forgetVersion({ store, folders }, { ...app, versionId: buildId });
+    if (isInDoubt(error)) await forgetVersion({ store, dataDir }, app, buildId);
     else await removeTree(bundleDir);
     throw error;
   }
@@ -302,4 +298,84 @@ function requireReady(result: Check): void {
   // The last thing said is why.
   if (lines.at(-1) !== result.message) lines.push(result.message);
   throw new DeployFailure("init_failure", result.message, lines);
+}
+
+/** What a deploy of a bundle would do. */
+export type DryRun = {
+  readonly plan: readonly string[];
+  readonly warnings: readonly string[];
+  /** Why it would fail; empty if nothing is known that would make it. */
+  readonly problems: readonly string[];
+};
+
+/** What is asked. */
+export type DryRunRequest = {
+  readonly id: string;
+  readonly projectId: string;
+  readonly name: string;
+  readonly checksSyntax: boolean;
+  readonly source: ZipSource;
+  readonly signal: AbortSignal;
+};
+
+const WARNING = /^warning: /;
+
+/** Checks a bundle as a deploy would before its build, and says what would follow. Nothing is left of it. */
+export async function dryRun(request: DryRunRequest, parts: CarryOutParts): Promise<DryRun> {
+  const { id: buildId, projectId, name, checksSyntax, source, signal } = request;
+  const warnings: string[] = [];
+  const say = (text: string, stream?: LogStream): void => {
+    if (stream === "stderr" && WARNING.test(text)) warnings.push(text.replace(WARNING, ""));
+  };
+  const log = { say: (_: string, text: string, stream?: LogStream) => say(text, stream) };
+  const payload = { name };
+  try {
+    const { bundleDir, noMain } = await unpack({ buildId, payload, source, log, signal }, parts.dataDir);
+    const config = readConfig({ payload, log }, bundleDir, parts);
+    if (noMain !== null && config.customRuntime === null) return { plan: [], warnings, problems: [noMain] };
+    const input = { ...buildHost(parts), buildId, projectId, bundleDir, config, say, signal, checksSyntax };
+    const { plan, problems } = await inspectBuild(input);
+    return { plan, problems, warnings };
+  } catch (error) {
+    const failure = failureOf(error);
+    if (!failure) throw error;
+    return { plan: [], warnings, problems: failure.lines };
+  } finally {
+    await removeTree(path.join(workDir(parts.dataDir), buildId));
+  }
+}
+
+type FailureStatus = Extract<BuildStatus, "build_failure" | "init_failure" | "init_timeout" | "cancelled">;
+
+/** Longer lines are somebody's data, not a reason. */
+const MAX_MESSAGE_CHARS = 1_000;
+
+/** How a deploy ended that did not succeed; the message is the line a person needs. */
+export class DeployFailure extends Error {
+  readonly status: FailureStatus;
+  /** Everything that is to be told, where that is more than the message. */
+  readonly lines: readonly string[];
+
+  constructor(status: FailureStatus, message: string, lines: readonly string[] = [message]) {
+    super(message.slice(0, MAX_MESSAGE_CHARS));
+    this.name = "DeployFailure";
+    this.status = status;
+    this.lines = lines;
+  }
+}
+
+const DISK_FULL: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT"]);
+
+/** What an error means for the deploy that it ended; null for a fault of ours. */
+export function failureOf(error: unknown): DeployFailure | null {
+  if (error instanceof DeployFailure) return error;
+  if (error instanceof BuildError) return new DeployFailure("build_failure", error.message);
+  if (error instanceof AppError) return new DeployFailure("build_failure", error.message);
+  if (error instanceof ConfigError || error instanceof BundleError) {
+    const [first = error.message, ...others] = error.problems;
+    const message = others.length === 0 ? first : `${first} (and ${others.length} more)`;
+    return new DeployFailure("build_failure", message, error.problems);
+  }
+  const { code } = error as NodeJS.ErrnoException;
+  return DISK_FULL.has(code) ? new DeployFailure("build_failure", "the service's disk is full") : null;
 }

@@ -3,7 +3,6 @@ import { readAppConfig } from "../../config/app-config.ts";
 import { APP_KEYS } from "../../config/app-shape.ts";
 import type { Host } from "../../config/readers.ts";
 import { ConfigError } from "../../config/problems.ts";
-import { readRegistryAuth, type RegistryAuth } from "../builds/images/registry-auth.ts";
 import { AppError } from "../../model/errors.ts";
 
 /** `false` has a bundle refused whose Python files do not parse. Without it only `main.py` has to: other clients check before they upload. */
@@ -30,7 +29,10 @@ export type DeployRequest = {
 export const THIS_HOST: Host = { cpuCount: availableParallelism() };
 
 /** Reads a deploy's payload; throws `deploy_invalid` with all that is wrong with it. */
-export function readDeployRequest(payload: Readonly<Record<string, unknown>>, host: Host): DeployRequest {
+export function readDeployRequest(
+  payload: Readonly<Record<string, unknown>>,
+  host: Host = THIS_HOST,
+): DeployRequest {
   const kept = Object.fromEntries(
     PAYLOAD_MEMBERS.filter((member) => Object.hasOwn(payload, member)).map((member) => [
       member,
@@ -51,4 +53,29 @@ export function readDeployRequest(payload: Readonly<Record<string, unknown>>, ho
 function invalid(problems: readonly string[]): AppError {
   const details = problems.map((problem) => ({ problem }));
   return new AppError("deploy_invalid", { message: problems.join("; "), details });
+}
+
+/** What opens registries of images: of Docker's own configuration nothing but that. */
+export type RegistryAuth = {
+  readonly auths: Readonly<Record<string, { readonly auth: string }>>;
+};
+
+const MAX_CHARS = 64 * 1024;
+
+/** Reads what a client sends, its Docker configuration as text; null for anything else, and where nothing is in it. */
+export function readRegistryAuth(sent: unknown): RegistryAuth | null {
+  if (typeof sent !== "string" || sent.length > MAX_CHARS) return null;
+  let auths: unknown;
+  try {
+    auths = (JSON.parse(sent) as { auths?: unknown } | null)?.auths;
+  } catch {
+    return null;
+  }
+  if (typeof auths !== "object" || auths === null) return null;
+  const usable = Object.entries(auths).flatMap(([registry, entry]: [string, unknown]) => {
+    const auth = (entry as { auth?: unknown } | null)?.auth;
+    return typeof auth === "string" && auth !== "" ? [[registry, { auth }] as const] : [];
+  });
+  // The rest of such a file may name programs to run.
+  return usable.length === 0 ? null : { auths: Object.fromEntries(usable) };
 }

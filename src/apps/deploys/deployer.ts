@@ -1,9 +1,16 @@
 import path from "node:path";
-import type { Clock, Timer } from "../../kit/clock.ts";
+import type { Timer } from "../../kit/clock.ts";
 import type { App } from "../../model/app.ts";
-import { type Build, type BuildLine, type BuildStatus, isFinalBuild } from "../../model/build.ts";
-import type { Store } from "../../store/store.ts";
-import { type CarryOutParts, forgetVersion, type ZipSource } from "./carry-out.ts";
+import { type Build, type BuildStatus, isFinalBuild } from "../../model/build.ts";
+import {
+  type CarryOutParts,
+  type DryRun,
+  dryRun,
+  type DryRunRequest,
+  forgetVersion,
+  type ZipSource,
+  workDir,
+} from "./carry-out.ts";
 import { isDeepStrictEqual } from "node:util";
 import type { Readable } from "node:stream";
 import { rm } from "../../kit/files.ts";
@@ -15,45 +22,15 @@ import type { Seal } from "../../kit/seal.ts";
 import type { Owners } from "../../nodes/owners.ts";
 import type { StoredBuild } from "../../store/apps/builds.ts";
 import { AppError } from "../../model/errors.ts";
-import { hashFolder } from "../bundles/hash.ts";
-import type { LiveApp } from "../catalog.ts";
+import { hashFolder } from "../bundles/list-files.ts";
+import type { LiveApp } from "../versions/open-version.ts";
 import { BuildLogs } from "./build-log.ts";
-import { type DryRun, dryRun, type DryRunRequest } from "./dry-run.ts";
 import { type DeployRequest, readDeployRequest, THIS_HOST } from "./deploy-request.ts";
-import { DeployFolders } from "./folders.ts";
 import { BuildsUnderWay } from "./under-way.ts";
-import { BundleUploads, UPLOAD_LIFE_MS } from "./uploads.ts";
+import { readPast, receiveFile } from "./uploads.ts";
+import { Grants } from "../grants.ts";
 
-type LeftoverParts = {
-  readonly store: Store;
-  readonly folders: DeployFolders;
-  readonly clock: Clock;
-  /** Why it did not succeed. */
-  readonly message: string;
-};
-
-/**
- * Ends a build that its service left unfinished: as a success if its version serves, for then only the last word
- * was missing; else as a failure that leaves nothing behind.
- */
-async function settleLeftover(
-  { id }: Build,
-  app: App | undefined,
-  { store, folders, clock, message }: LeftoverParts,
-): Promise<void> {
-  // It may have ended since it was found.
-  const build = await store.builds.find(id);
-  if (!build || isFinalBuild(build.status)) return;
-  const now = clock.now();
-  if (app?.currentVersionId === id) {
-    await store.builds.move({ id, to: "success", message: null, now });
-    return;
-  }
-  if (app) await forgetVersion({ store, folders }, { ...app, versionId: id });
-  await store.builds.move({ id, to: "build_failure", message, now });
-}
-
-export type DeployerParts = Omit<CarryOutParts, "folders"> & {
+export type DeployerParts = CarryOutParts & {
   readonly seal: Seal;
   readonly maxUploadBytes: number;
   /** Whether the disk is to take no more. */
@@ -69,6 +46,9 @@ type Begun = { readonly build: Build; readonly app: App };
 type Kept = { readonly request: DeployRequest["payload"]; readonly hasUpload?: true };
 
 const SWEEP_MS = 60_000;
+/** How long a build waits for its upload. */
+const UPLOAD_LIFE_MS = 3_600_000;
+const UPLOAD = "bundle upload";
 /** Longer than reading a large bundle and asking a slow index for its packages takes. */
 const DRY_RUN_MS = 5 * 60_000;
 const STOPPED = "the service stopped during this deploy; deploy again";
@@ -81,8 +61,10 @@ export class Deployer {
   readonly #parts: DeployerParts;
   /** Sorted by birth whatever the clock does: the last build is the newest. */
   readonly #ids = new UuidSource();
-  readonly #folders: DeployFolders;
-  readonly #uploads: BundleUploads;
+  /** The rights to send the bundles of builds. */
+  readonly #grants: Grants;
+  /** Each arrival has a file of its own: a sender who tries again need not wait for the try before. */
+  #arrivals = 0;
   readonly #underWay: BuildsUnderWay;
   /** Builds whose upload is arriving just now, with how many times. */
   readonly #arriving = new Counts<string>();
@@ -95,14 +77,9 @@ export class Deployer {
 
   constructor(parts: DeployerParts) {
     this.#parts = parts;
-    this.#folders = new DeployFolders(parts.dataDir);
     this.logs = new BuildLogs(parts);
-    this.#uploads = new BundleUploads({
-      ...parts,
-      dir: this.#folders.uploads,
-      maxBytes: parts.maxUploadBytes,
-    });
-    this.#underWay = new BuildsUnderWay({ ...parts, folders: this.#folders, logs: this.logs });
+    this.#grants = new Grants(parts.seal, parts.clock);
+    this.#underWay = new BuildsUnderWay(parts, this.logs);
   }
 
   /** How many builds have ended, by how. */
@@ -112,8 +89,8 @@ export class Deployer {
 
   /** Clears up after the service before this one, and from now on after whatever comes to nothing. */
   async start(): Promise<void> {
-    await removeTree(this.#folders.work);
-    await rm(this.#folders.uploads, { recursive: true, force: true });
+    await removeTree(workDir(this.#parts.dataDir));
+    await rm(this.#uploadsDir, { recursive: true, force: true });
     await this.#sweep();
     this.#timer = this.#parts.clock.every(SWEEP_MS, () => this.look());
   }
@@ -129,37 +106,32 @@ export class Deployer {
     projectId: string,
     payload: Readonly<Record<string, unknown>>,
   ): Promise<Begun & { readonly grant: string }> {
-    const request = readDeployRequest(payload, THIS_HOST);
+    const request = readDeployRequest(payload);
     const begun = await this.#insert(projectId, request, this.#newId());
-    return { ...begun, grant: this.#uploads.give(begun.build.id) };
-  }
-
-  /** The name of the app that a payload deploys; throws `deploy_invalid`. */
-  nameOf(payload: Readonly<Record<string, unknown>>): string {
-    return readDeployRequest(payload, THIS_HOST).name;
+    return { ...begun, grant: this.#grants.give(UPLOAD, { buildId: begun.build.id }, UPLOAD_LIFE_MS) };
   }
 
   /** The app whose bundle a right is for; null if there is none any more. */
   async appOfGrant(grant: string): Promise<App | null> {
     const { store } = this.#parts;
-    const build = await store.builds.find(this.#uploads.read(grant));
+    const build = await store.builds.find(this.#granted(grant));
     return build && (await store.apps.findByNumber(build.appNumber));
   }
 
   /** Takes a bundle that a right is for; its end starts the build. One that came before is taken again, for nothing. */
   async upload(grant: string, from: Readable): Promise<Build> {
-    const id = this.#uploads.read(grant);
+    const id = this.#granted(grant);
     const build = await this.#parts.store.builds.find(id);
     if (!build) throw new AppError("build_not_found");
     if (build.status === "cancelled") throw new AppError("build_finished");
     return await this.#beginning.during(build.appNumber, async () => {
       if (build.status === "pending") await this.#adopt(build);
       if (!this.#underWay.isWaiting(id)) {
-        await this.#uploads.readPast(from);
+        await readPast(from, this.#parts.maxUploadBytes);
         return build;
       }
       await this.#arriving.during(id, async () => {
-        const source = await this.#uploads.receive(id, from);
+        const source = await this.#receive(id, from);
         await this.#orDiscard(source, () => this.#take(build, source));
       });
       return build;
@@ -168,9 +140,9 @@ export class Deployer {
 
   /** Begins a deploy with its bundle, in one go. Nothing is stored before the bundle has come. */
   async deployUpload(projectId: string, name: string, from: Readable): Promise<Begun> {
-    const request = readDeployRequest({ name }, THIS_HOST);
+    const request = readDeployRequest({ name });
     const id = this.#newId();
-    const source = await this.#uploads.receive(id, from);
+    const source = await this.#receive(id, from);
     return await this.#orDiscard(source, async () => {
       const begun = await this.#insert(projectId, request, id);
       await this.#take({ ...begun.build, payload: JSON.stringify({ request: request.payload }) }, source);
@@ -184,27 +156,23 @@ export class Deployer {
     from: Readable,
   ): Promise<DryRun & { readonly isNew: boolean }> {
     // Throws what is wrong with the name.
-    readDeployRequest({ name }, THIS_HOST);
+    readDeployRequest({ name });
     const id = this.#newId();
-    const source = await this.#uploads.receive(id, from);
+    const source = await this.#receive(id, from);
     const signal = AbortSignal.timeout(DRY_RUN_MS);
     const request = { id, projectId, name, checksSyntax, source, signal };
     try {
-      const found = await dryRun(request, { ...this.#parts, folders: this.#folders });
+      const found = await dryRun(request, this.#parts);
       return { ...found, isNew: (await this.#parts.store.apps.find({ projectId, name })) === null };
     } finally {
       // Unpacking removes it, unless the bundle is refused before.
-      await this.#uploads.discard(source);
+      await discard(source);
     }
   }
 
-  /**
-   * Makes a folder the app's current version, untried: its first call starts it. A folder that is so already
-   * changes nothing.
-   */
+  /** Makes a folder the app's current version, without a check. An unchanged folder changes nothing. */
   async deployFolder(projectId: string, folder: string): Promise<LiveApp> {
-    const host = THIS_HOST;
-    const { config, warnings } = loadAppConfig(folder, { host });
+    const { config, warnings } = loadAppConfig(folder, { host: THIS_HOST });
     for (const warning of warnings) this.#parts.log.warn({ folder, warning }, "app configuration");
     const name = config.deployment.name ?? path.basename(folder).toLowerCase();
     const patterns = config.deployment;
@@ -216,7 +184,7 @@ export class Deployer {
       const { built: _, ...asWritten } = current.version.config;
       if (isDeepStrictEqual(asWritten, { ...config, deployment, scaling })) return current;
     }
-    const { build } = await this.#insert(projectId, readDeployRequest({ name }, host), this.#newId());
+    const { build } = await this.#insert(projectId, readDeployRequest({ name }), this.#newId());
     return await this.#underWay.start(build.id, { kind: "folder", folder, patterns, hash });
   }
 
@@ -240,11 +208,6 @@ export class Deployer {
   isBuilding(appNumber: number): boolean {
     const isUnderWay = (id: string): boolean => !this.#underWay.isStale(id);
     return this.#beginning.has(appNumber) || this.#underWay.ofApp(appNumber).some(isUnderWay);
-  }
-
-  /** A build's lines as they come, until it has ended. */
-  follow(buildId: string, after: string | null, signal: AbortSignal): AsyncGenerator<readonly BuildLine[]> {
-    return this.logs.follow(buildId, after, signal);
   }
 
   /** Builds that are being made end, as failed; those that wait for an upload wait on. */
@@ -278,7 +241,7 @@ export class Deployer {
       await this.#requireOurs(app.number);
       const kept: Kept = { request: payload };
       // Before it is stored: a sweep takes what is stored and not under way for left behind.
-      await this.#underWay.begin(id, app, payload, registryAuth);
+      await this.#underWay.add({ id, app, payload, registryAuth, addedAt: clock.monotonic() });
       try {
         await store.builds.insert({ id, appNumber: app.number, payload: JSON.stringify(kept), createdAt });
       } catch (error) {
@@ -304,7 +267,31 @@ export class Deployer {
     const app = await this.#parts.store.apps.findByNumber(appNumber);
     if (!app) throw new AppError("build_not_found");
     // Two uploads of it may come at once.
-    if (!this.#underWay.has(id)) await this.#underWay.adopt(id, app, (JSON.parse(payload) as Kept).request);
+    if (!this.#underWay.has(id)) await this.#takeOver(id, app, (JSON.parse(payload) as Kept).request);
+  }
+
+  async #takeOver(id: string, app: App, payload: Kept["request"]): Promise<void> {
+    await this.#underWay.add({ id, app, payload, registryAuth: null, addedAt: Number.NEGATIVE_INFINITY });
+  }
+
+  get #uploadsDir(): string {
+    return path.join(this.#parts.dataDir, "uploads");
+  }
+
+  /** Which build a right is for; throws `forbidden` when it is none, or no longer. */
+  #granted(grant: string): string {
+    const granted = this.#grants.read(UPLOAD, grant) as { readonly buildId: string } | null;
+    if (granted) return granted.buildId;
+    throw new AppError("forbidden", { message: "The upload address is invalid or has expired." });
+  }
+
+  /** Stores a bundle as it arrives; resolves with its file, safely on the disk. */
+  async #receive(buildId: string, from: Readable): Promise<ZipSource> {
+    const { maxUploadBytes: maxBytes, shortage } = this.#parts;
+    this.#arrivals += 1;
+    const file = path.join(this.#uploadsDir, `${buildId}.${this.#arrivals}.zip`);
+    const { bytes } = await receiveFile(from, file, { maxBytes, shortage });
+    return { kind: "zip", file, bytes };
   }
 
   #isOurs(appNumber: number): boolean {
@@ -316,7 +303,7 @@ export class Deployer {
     try {
       return await take();
     } catch (error) {
-      await this.#uploads.discard(source);
+      await discard(source);
       throw error;
     }
   }
@@ -333,7 +320,7 @@ export class Deployer {
       void this.#underWay.start(id, source);
       return;
     }
-    await this.#uploads.discard(source);
+    await discard(source);
     const build = await store.builds.find(id);
     if (build?.status === "cancelled") throw new AppError("build_finished");
   }
@@ -371,10 +358,29 @@ export class Deployer {
     }
     const app = await store.apps.findByNumber(build.appNumber);
     if (app && isWaiting && !isLate) {
-      if (!this.#underWay.has(build.id)) await this.#underWay.adopt(build.id, app, request);
+      if (!this.#underWay.has(build.id)) await this.#takeOver(build.id, app, request);
       return;
     }
     const message = isWaiting ? NEVER_CAME : owners ? NODE_ENDED : STOPPED;
-    await settleLeftover(build, app ?? undefined, { ...this.#parts, folders: this.#folders, message });
+    await this.#settleLeftover(build.id, app, message);
   }
+
+  /** Ends a build that its service left unfinished: as a success if its version serves, else as a failure. */
+  async #settleLeftover(id: string, app: App | null, message: string): Promise<void> {
+    const { store, clock } = this.#parts;
+    // It may have ended since it was found.
+    const build = await store.builds.find(id);
+    if (!build || isFinalBuild(build.status)) return;
+    const now = clock.now();
+    if (app?.currentVersionId === id) {
+      await store.builds.move({ id, to: "success", message: null, now });
+      return;
+    }
+    if (app) await forgetVersion(this.#parts, app, id);
+    await store.builds.move({ id, to: "build_failure", message, now });
+  }
+}
+
+async function discard({ file }: ZipSource): Promise<void> {
+  await rm(file, { force: true });
 }

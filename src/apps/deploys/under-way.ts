@@ -1,29 +1,29 @@
+import path from "node:path";
 import { rm } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { App } from "../../model/app.ts";
 import { BUILD_STATUSES, type BuildStatus, isFinalBuild } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
-import type { LiveApp } from "../catalog.ts";
+import type { LiveApp } from "../versions/open-version.ts";
 import type { BuildLog, BuildLogs } from "./build-log.ts";
 import { BuildQueue } from "./build-queue.ts";
-import { carryOut, type CarryOutParts, type Source } from "./carry-out.ts";
-import type { RegistryAuth } from "../builds/images/registry-auth.ts";
-import { DeployFailure, failureOf } from "./deploy-failure.ts";
-import { sizeText } from "./size-text.ts";
-
-export type UnderWayParts = CarryOutParts & { readonly logs: BuildLogs };
+import { workDir, carryOut, type CarryOutParts, DeployFailure, failureOf, type Source } from "./carry-out.ts";
+import type { RegistryAuth } from "./deploy-request.ts";
+import { sizeText } from "../builds/site.ts";
 
 /** A build that has not ended. */
 type Open = {
   readonly id: string;
   readonly app: App;
   readonly payload: unknown;
+  /** It is gone with the process that the build began in. */
   readonly registryAuth: RegistryAuth | null;
   readonly log: BuildLog;
-  /** By a clock that nobody sets. */
+  /** In monotonic milliseconds; -Infinity for one that another process began, whose sender may be gone. */
   readonly addedAt: number;
   /** Aborted with how it is to end. */
   readonly ending: AbortController;
+  source: Source | null;
   /** What became of its source: null while it waits for one. */
   work: Promise<LiveApp> | null;
   /** It takes over the calls, which nothing stops. */
@@ -41,18 +41,18 @@ const KEPT_BUILDS = 100;
 
 /** Every build that has not ended, from its birth to its one end. */
 export class BuildsUnderWay {
-  readonly #parts: UnderWayParts;
+  readonly #parts: CarryOutParts;
+  readonly #logs: BuildLogs;
   readonly #queue = new BuildQueue(SHARES);
   readonly #open = new Map<string, Open>();
-  readonly #ended = new Map(BUILD_STATUSES.filter(isFinalBuild).map((status) => [status, 0]));
-
-  constructor(parts: UnderWayParts) {
-    this.#parts = parts;
-  }
-
   /** How many have ended, by how. */
-  get ended(): ReadonlyMap<BuildStatus, number> {
-    return this.#ended;
+  readonly ended = new Map<BuildStatus, number>(
+    BUILD_STATUSES.filter(isFinalBuild).map((status) => [status, 0]),
+  );
+
+  constructor(parts: CarryOutParts, logs: BuildLogs) {
+    this.#parts = parts;
+    this.#logs = logs;
   }
 
   has(buildId: string): boolean {
@@ -76,31 +76,17 @@ export class BuildsUnderWay {
     return open !== undefined && open.work === null && !open.ending.signal.aborted;
   }
 
-  /** Takes in a build that begins; it waits for its source. What opens registries is gone with this process. */
-  async begin(id: string, app: App, payload: unknown, registryAuth: RegistryAuth | null): Promise<void> {
-    await this.#add(id, app, payload, { registryAuth, addedAt: this.#parts.clock.monotonic() });
-  }
-
-  /** Takes in a build that another process began, whose sender may be gone: it keeps no app from moving. */
-  async adopt(id: string, app: App, payload: unknown): Promise<void> {
-    await this.#add(id, app, payload, { registryAuth: null, addedAt: Number.NEGATIVE_INFINITY });
-  }
-
-  async #add(
-    id: string,
-    app: App,
-    payload: unknown,
-    from: Pick<Open, "registryAuth" | "addedAt">,
-  ): Promise<void> {
-    const log = await this.#parts.logs.open(id);
-    const given = { id, app, payload, log, ...from };
-    this.#open.set(id, { ...given, ending: new AbortController(), work: null, isSwitching: false });
+  /** Takes in a build, which waits for its source. */
+  async add(build: Pick<Open, "id" | "app" | "payload" | "registryAuth" | "addedAt">): Promise<void> {
+    const log = await this.#logs.open(build.id);
+    const state = { source: null, work: null, isSwitching: false };
+    this.#open.set(build.id, { ...build, log, ending: new AbortController(), ...state });
   }
 
   /** Forgets a build that came to nothing before it was stored, or that waits for its source at another node. */
   drop(buildId: string): void {
     const open = this.#open.get(buildId);
-    if (open) this.#parts.logs.close(open.log);
+    if (open) this.#logs.close(open.log);
     this.#open.delete(buildId);
   }
 
@@ -110,8 +96,9 @@ export class BuildsUnderWay {
     if (!open || !this.isWaiting(buildId)) throw new Error(`the build ${buildId} does not wait`);
     if (source.kind === "zip") open.log.say("upload", `${sizeText(source.bytes)} received`);
     if (this.#queue.isFull(open.app)) open.log.say("upload", "waiting for another build to end");
+    open.source = source;
     open.work = this.#work(open, source);
-    // Whoever wants to know asks; the build's own record tells the others.
+    // The caller may not await it: the build's own record tells how it ended.
     open.work.catch(() => undefined);
     return open.work;
   }
@@ -151,15 +138,8 @@ export class BuildsUnderWay {
 
   async #work(open: Open, source: Source): Promise<LiveApp> {
     const { signal } = open.ending;
-    const deploy = {
-      ...open,
-      buildId: open.id,
-      source,
-      signal,
-      onSwitch: () => {
-        open.isSwitching = true;
-      },
-    };
+    const onSwitch = (): void => void (open.isSwitching = true);
+    const deploy = { ...open, buildId: open.id, source, signal, onSwitch };
     try {
       const carry = async (): Promise<LiveApp> => {
         const limit = this.#parts.clock.after(MAX_BUILD_MS, () => {
@@ -168,19 +148,19 @@ export class BuildsUnderWay {
         return await carryOut(deploy, this.#parts).finally(() => limit.cancel());
       };
       const live = await this.#queue.run(open.app, carry, signal);
-      await this.#finish(open, source, "success", null);
+      await this.#finish(open, "success", null);
       return live;
     } catch (error) {
-      return await this.#end(open, signal.aborted ? signal.reason : error, source);
+      return await this.#end(open, signal.aborted ? signal.reason : error);
     }
   }
 
   /** Writes down why it failed, and throws it. */
-  async #end(open: Open, error: unknown, source?: Source): Promise<never> {
+  async #end(open: Open, error: unknown): Promise<never> {
     const failure = failureOf(error) ?? this.#ourFault(open, error);
     const stage = open.log.lines.at(-1)?.stage ?? "upload";
     for (const line of failure.lines) open.log.say(stage, line, "stderr");
-    await this.#finish(open, source ?? null, failure.status, failure.message);
+    await this.#finish(open, failure.status, failure.message);
     throw failure;
   }
 
@@ -190,16 +170,11 @@ export class BuildsUnderWay {
   }
 
   /** First what is left over goes, then the end is stored, then those who follow learn of it. */
-  async #finish(
-    open: Open,
-    source: Source | null,
-    status: BuildStatus,
-    message: string | null,
-  ): Promise<void> {
-    const { store, folders, clock, logs, log } = this.#parts;
+  async #finish(open: Open, status: BuildStatus, message: string | null): Promise<void> {
+    const { store, dataDir, clock, log } = this.#parts;
     try {
-      await removeTree(folders.workOf(open.id));
-      if (source?.kind === "zip") await rm(source.file, { force: true });
+      await removeTree(path.join(workDir(dataDir), open.id));
+      if (open.source?.kind === "zip") await rm(open.source.file, { force: true });
       await open.log.flush();
       await store.builds.move({ id: open.id, to: status, message, now: clock.now() });
       await store.builds.prune({ appNumber: open.app.number, keep: KEPT_BUILDS });
@@ -207,8 +182,8 @@ export class BuildsUnderWay {
       // The sweep finds it again: it is not under way, and not ended.
       log.error({ err: error, buildId: open.id }, "could not store the outcome of a build");
     }
-    this.#ended.set(status, (this.#ended.get(status) ?? 0) + 1);
+    this.ended.set(status, (this.ended.get(status) ?? 0) + 1);
     this.#open.delete(open.id);
-    logs.close(open.log);
+    this.#logs.close(open.log);
   }
 }

@@ -1,69 +1,87 @@
 import path from "node:path";
 import type { Readable } from "node:stream";
-import { rm } from "../../kit/files.ts";
-import type { Clock } from "../../kit/clock.ts";
-import type { Seal } from "../../kit/seal.ts";
+import { mkdir, open, rename, rm, writeChunks } from "../../kit/files.ts";
 import { AppError } from "../../model/errors.ts";
-import { receiveFile } from "../bundles/receive.ts";
-import { Grants } from "../grants.ts";
-import type { ZipSource } from "./carry-out.ts";
+import { syncFolder } from "../bundles/place-folder.ts";
 
-export type BundleUploadParts = {
-  readonly dir: string;
-  readonly seal: Seal;
-  readonly clock: Clock;
+type ReceiveLimits = {
   readonly maxBytes: number;
   /** Whether the disk is to take no more. */
-  readonly shortage: () => string | null;
+  readonly shortage?: () => string | null;
 };
 
-/** How long a build waits for its upload. */
-export const UPLOAD_LIFE_MS = 3_600_000;
-const PURPOSE = "bundle upload";
+const FULL: ReadonlySet<string | undefined> = new Set(["ENOSPC", "EDQUOT", "EROFS"]);
 
-/** Bundles on their way in, and the right to send them. */
-export class BundleUploads {
-  readonly #parts: BundleUploadParts;
-  readonly #grants: Grants;
-  /** Each arrival has a file of its own: a sender who tries again need not wait for the try before. */
-  #arrivals = 0;
-
-  constructor(parts: BundleUploadParts) {
-    this.#parts = parts;
-    this.#grants = new Grants(parts.seal, parts.clock);
-  }
-
-  /** The right to send a build's bundle. */
-  give(buildId: string): string {
-    return this.#grants.give(PURPOSE, { buildId }, UPLOAD_LIFE_MS);
-  }
-
-  /** Which build a right is for; throws `forbidden` when it is none, or no longer. */
-  read(grant: string): string {
-    const granted = this.#grants.read(PURPOSE, grant) as { readonly buildId: string } | null;
-    if (granted) return granted.buildId;
-    throw new AppError("forbidden", { message: "The upload address is invalid or has expired." });
-  }
-
-  /** Stores a bundle as it arrives; resolves with its file, safely on the disk. */
-  async receive(buildId: string, from: Readable): Promise<ZipSource> {
-    const { dir, maxBytes, shortage } = this.#parts;
-    this.#arrivals += 1;
-    const file = path.join(dir, `${buildId}.${this.#arrivals}.zip`);
-    const { bytes } = await receiveFile(from, file, { maxBytes, shortage });
-    return { kind: "zip", file, bytes };
-  }
-
-  /** Reads a bundle that nobody needs: a sender who is not read to the end takes the answer for a failure. */
-  async readPast(from: Readable): Promise<void> {
-    let bytes = 0;
-    for await (const chunk of from as AsyncIterable<Buffer>) {
-      bytes += chunk.length;
-      if (bytes > this.#parts.maxBytes) throw new AppError("body_too_large");
+/**
+ * Stores a stream as a private file, synced. Throws `AppError`, and leaves nothing, if it is too large, ends early or cannot
+ * be written; the stream is not destroyed then, so that the request can be answered.
+ */
+export async function receiveFile(
+  from: Readable,
+  to: string,
+  limits: ReceiveLimits,
+): Promise<{ bytes: number }> {
+  const arriving = `${to}.part`;
+  const tally = { bytes: 0 };
+  try {
+    await mkdir(path.dirname(to), { recursive: true, mode: 0o700 });
+    const file = await open(arriving, "w", 0o600);
+    try {
+      await writeChunks(file, counted(from, limits, tally));
+      await file.sync();
+    } finally {
+      await file.close();
     }
+    await rename(arriving, to);
+    await syncFolder(path.dirname(to));
+    return tally;
+  } catch (error) {
+    await rm(arriving, { force: true });
+    throw told(error);
   }
+}
 
-  async discard({ file }: ZipSource): Promise<void> {
-    await rm(file, { force: true });
+/** An error of the stream itself, not of the disk. */
+class EndedEarly extends Error {}
+
+async function* counted(
+  from: Readable,
+  { maxBytes, shortage }: ReceiveLimits,
+  tally: { bytes: number },
+): AsyncGenerator<Buffer, void, void> {
+  const chunks: AsyncIterator<Buffer> = from.iterator({ destroyOnReturn: false });
+  try {
+    for (;;) {
+      const next = await chunks.next().catch((error: unknown) => {
+        throw new EndedEarly("the stream ended early", { cause: error });
+      });
+      if (next.done) return;
+      tally.bytes += next.value.length;
+      if (tally.bytes > maxBytes) {
+        throw new AppError("body_too_large", { message: `The upload is larger than ${maxBytes} bytes.` });
+      }
+      const message = shortage?.() ?? null;
+      if (message !== null) throw new AppError("storage_unavailable", { message });
+      yield next.value;
+    }
+  } finally {
+    await chunks.return?.();
+  }
+}
+
+function told(error: unknown): unknown {
+  if (error instanceof EndedEarly) {
+    return new AppError("bad_request", { message: "The upload ended early; send it again." }, error.cause);
+  }
+  const { code } = error as NodeJS.ErrnoException;
+  return FULL.has(code) ? new AppError("storage_unavailable", {}, error) : error;
+}
+
+/** Reads a bundle that is not needed: a sender whose body is not read to the end takes the answer for a failure. */
+export async function readPast(from: Readable, maxBytes: number): Promise<void> {
+  let bytes = 0;
+  for await (const chunk of from as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw new AppError("body_too_large");
   }
 }

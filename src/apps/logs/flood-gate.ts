@@ -24,18 +24,21 @@ const MAX_SOURCES = 50_000;
 const LEAST_SHARE = 100;
 
 /**
- * Lets a source's lines pass until they are too many, then leaves them out until a second's worth may pass
- * again: so a flood that goes on is one gap a second, not one between any two lines. Pure but for what it
- * remembers; times are milliseconds that only grow.
+ * Lets a source's lines pass until they are too many, then drops them until a second's worth may pass: a long flood is one
+ * gap a second. Times are monotonic milliseconds.
  */
 export class FloodGate<Line> {
   readonly #limits: FloodLimits;
+  /** What may come at once. */
+  readonly #most: { readonly lines: number; readonly bytes: number };
   readonly #flows = new Map<string, Flow<Line>>();
   /** How many flows each owner has: what one makes up takes no place from another. */
   readonly #counts = new Map<string, number>();
 
   constructor(limits: FloodLimits) {
     this.#limits = limits;
+    const { linesPerSecond, bytesPerSecond, burstSeconds } = limits;
+    this.#most = { lines: linesPerSecond * burstSeconds, bytes: bytesPerSecond * burstSeconds };
   }
 
   /** Whether an owner's line may pass; the flood before it, if this line is the first after one. */
@@ -68,7 +71,8 @@ export class FloodGate<Line> {
         flow.flood = null;
       }
       // One that may print all again is like one that was never seen.
-      if (!flow.flood && this.#isFull(flow)) this.#forget(source, flow);
+      if (!flow.flood && flow.lines >= this.#most.lines && flow.bytes >= this.#most.bytes)
+        this.#forget(source, flow);
     }
     return ended;
   }
@@ -98,33 +102,21 @@ export class FloodGate<Line> {
       this.#refill(known, now);
       return known;
     }
-    const { linesPerSecond, bytesPerSecond, burstSeconds } = this.#limits;
-    const flow = {
-      owner,
-      lines: linesPerSecond * burstSeconds,
-      bytes: bytesPerSecond * burstSeconds,
-      at: now,
-      flood: null,
-    };
+    const flow = { owner, ...this.#most, at: now, flood: null };
     this.#flows.set(key, flow);
     this.#counts.set(owner, count + 1);
     return flow;
   }
 
   #refill(flow: Flow<Line>, now: number): void {
-    const { linesPerSecond, bytesPerSecond, burstSeconds } = this.#limits;
+    const { linesPerSecond, bytesPerSecond } = this.#limits;
     const seconds = (now - flow.at) / 1000;
-    flow.lines = Math.min(linesPerSecond * burstSeconds, flow.lines + linesPerSecond * seconds);
-    flow.bytes = Math.min(bytesPerSecond * burstSeconds, flow.bytes + bytesPerSecond * seconds);
+    flow.lines = Math.min(this.#most.lines, flow.lines + linesPerSecond * seconds);
+    flow.bytes = Math.min(this.#most.bytes, flow.bytes + bytesPerSecond * seconds);
     flow.at = now;
   }
 
   #isOver({ lines, bytes }: Flow<Line>): boolean {
     return lines >= this.#limits.linesPerSecond && bytes >= this.#limits.bytesPerSecond;
-  }
-
-  #isFull({ lines, bytes }: Flow<Line>): boolean {
-    const { linesPerSecond, bytesPerSecond, burstSeconds } = this.#limits;
-    return lines >= linesPerSecond * burstSeconds && bytes >= bytesPerSecond * burstSeconds;
   }
 }

@@ -2,10 +2,10 @@ import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { WriteBehind } from "../../kit/write-behind.ts";
 import type { LogLine } from "../../model/log-line.ts";
-import { ROW_BYTES } from "../../store/apps/logs.ts";
+import { type LogUse, ROW_BYTES } from "../../store/apps/logs.ts";
 import type { Store } from "../../store/store.ts";
 import type { LineBuffer } from "./line-buffer.ts";
-import type { Added, LogShare } from "./log-share.ts";
+import type { DiskReserve } from "../../kit/disk-reserve.ts";
 
 /** A line is on its way to the disk at most this long after it was printed. */
 const FLUSH_MS = 100;
@@ -14,7 +14,7 @@ const BATCH_LINES = 500;
 const BATCH_BYTES = 512 * 1024;
 const RETRY_MS = 1_000;
 
-export type LineWriterParts = {
+type LineWriterParts = {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
@@ -25,45 +25,9 @@ export type LineWriterParts = {
 };
 
 /** Writes a buffer's lines behind, in batches. */
-export class LineWriter {
-  readonly #parts: LineWriterParts;
-  readonly #behind: WriteBehind;
-
-  constructor(parts: LineWriterParts) {
-    const { clock, buffer, log } = parts;
-    this.#parts = parts;
-    this.#behind = new WriteBehind({
-      clock,
-      delayMs: FLUSH_MS,
-      retryMs: RETRY_MS,
-      hasWaiting: () => buffer.waitingCount > 0,
-      write: () => this.#write(),
-      onFailure: (err) =>
-        log.error({ err, waiting: buffer.waitingCount }, "could not store log lines of apps; retrying"),
-    });
-  }
-
-  /** There is something to write. */
-  note(): void {
-    this.#behind.note();
-  }
-
-  /** Resolves when every line that waits now is stored, or could not be. */
-  async flush(): Promise<void> {
-    await this.#behind.flush();
-  }
-
-  /** Stores what waits; gives it up when that fails for longer than `patienceMs`. */
-  async stop(patienceMs: number): Promise<void> {
-    const { buffer, log } = this.#parts;
-    await this.#behind.settle(patienceMs, () =>
-      log.error({ lost: buffer.abandon() }, "could not store log lines of apps; they are lost"),
-    );
-  }
-
-  /** All that waits at the beginning. */
-  async #write(): Promise<void> {
-    const { store, log, buffer, share, onStored } = this.#parts;
+export function lineWriter({ store, clock, log, buffer, share, onStored }: LineWriterParts): WriteBehind {
+  // All that waits at the beginning.
+  const write = async (): Promise<void> => {
     for (let left = buffer.waitingCount; left > 0;) {
       const batch = buffer.waiting(Math.min(left, BATCH_LINES), BATCH_BYTES);
       const used = await store.logs.insert(batch);
@@ -77,10 +41,19 @@ export class LineWriter {
           log.error({ err: error }, "could not trim the logs of apps to their limits"),
         );
     }
-  }
+  };
+  return new WriteBehind({
+    clock,
+    delayMs: FLUSH_MS,
+    retryMs: RETRY_MS,
+    hasWaiting: () => buffer.waitingCount > 0,
+    write,
+    onFailure: (err) =>
+      log.error({ err, waiting: buffer.waitingCount }, "could not store log lines of apps; retrying"),
+  });
 }
 
-function bytesByApp(lines: readonly LogLine[]): Added[] {
+function bytesByApp(lines: readonly LogLine[]): LogUse[] {
   return Array.from(
     Map.groupBy(lines, ({ appNumber }) => appNumber),
     ([appNumber, group]) => ({
@@ -88,4 +61,51 @@ function bytesByApp(lines: readonly LogLine[]): Added[] {
       bytes: group.reduce((sum, { text }) => sum + Buffer.byteLength(text) + ROW_BYTES, 0),
     }),
   );
+}
+
+type LogShareParts = {
+  readonly store: Pick<Store, "logs">;
+  /** Of all apps together. */
+  readonly maxBytes: number;
+  readonly reserve: Pick<DiskReserve, "isNear" | "shortage">;
+};
+
+/** Lines removed after one write: more than it brought, few enough that nobody waits for them. */
+const TRIM_LINES = 1_000;
+
+/**
+ * Keeps apps' lines within their share: beyond an app's own its oldest lines go, beyond that of all the oldest of the
+ * app that has most. Near the disk's reserve each new line costs an app older ones; within it none are stored.
+ */
+export class LogShare {
+  readonly #parts: LogShareParts;
+  #appMaxBytes: (appNumber: number) => number = () => Number.POSITIVE_INFINITY;
+
+  constructor(parts: LogShareParts) {
+    this.#parts = parts;
+  }
+
+  /** What each app may have, from now on. */
+  limitApps(maxBytes: (appNumber: number) => number): void {
+    this.#appMaxBytes = maxBytes;
+  }
+
+  /** Why no line is stored now; null while lines are. */
+  get shortage(): string | null {
+    return this.#parts.reserve.shortage;
+  }
+
+  /** Makes room for what was just written; `used` is what its apps have now. */
+  async keep(added: readonly LogUse[], used: readonly LogUse[]): Promise<void> {
+    const { store, maxBytes, reserve } = this.#parts;
+    for (const { appNumber, bytes } of used) {
+      const own = added.find((each) => each.appNumber === appNumber)?.bytes ?? 0;
+      // Twice: what was freed comes back only page by page.
+      const owed = reserve.isNear ? 2 * own : 0;
+      const tooMuch = Math.max(owed, bytes - Math.min(maxBytes, this.#appMaxBytes(appNumber)));
+      if (tooMuch > 0) await store.logs.trim({ appNumber, bytes: tooMuch, limit: TRIM_LINES });
+    }
+    const tooMuch = (await store.logs.usedBytes()) - maxBytes;
+    if (tooMuch > 0) await store.logs.trim({ appNumber: null, bytes: tooMuch, limit: TRIM_LINES });
+  }
 }

@@ -4,34 +4,17 @@ import { isSearch, type LogScan } from "../../store/apps/logs.ts";
 import type { Store } from "../../store/store.ts";
 import { randomBytes } from "node:crypto";
 import { Condition } from "../../kit/concurrency.ts";
+import type { WriteBehind } from "../../kit/write-behind.ts";
 import type { Log } from "../../kit/log.ts";
 import { AppError } from "../../model/errors.ts";
 import { RUN_ID } from "../../model/names.ts";
-import type { AppLogLine } from "../catalog.ts";
+import type { AppLogLine } from "../versions/open-version.ts";
 import { type Flood, FloodGate, type FloodLimits } from "./flood-gate.ts";
-import { LineBuffer } from "./line-buffer.ts";
-import { LineWriter } from "./line-writer.ts";
-import { LogShare } from "./log-share.ts";
-import { fitText } from "./fit-text.ts";
+import { fitText, LineBuffer } from "./line-buffer.ts";
+import { lineWriter, LogShare } from "./line-writer.ts";
 
 /** Replicas whose last line number is remembered: far more than live at once. */
 const MAX_REPLICAS = 10_000;
-
-/** Counts each replica's lines from 1. */
-class LineNumbers {
-  readonly #last = new Map<string, number>();
-
-  /** The number of a replica's next line. */
-  next(appNumber: number, replicaId: string): number {
-    const key = `${appNumber}/${replicaId}`;
-    const number = (this.#last.get(key) ?? 0) + 1;
-    // The one that printed least recently stands first.
-    this.#last.delete(key);
-    this.#last.set(key, number);
-    if (this.#last.size > MAX_REPLICAS) this.#last.delete(this.#last.keys().next().value ?? "");
-    return number;
-  }
-}
 
 /** Which lines of an app are wanted, in which direction, how many. */
 export type LogQuery = Omit<LogScan, "limit" | "scanLimit"> & { readonly pageSize: number };
@@ -55,12 +38,8 @@ async function readPage(store: Store, query: LogQuery, clock: Clock): Promise<Lo
     // One more than asked for shows whether there is more.
     const limit = pageSize + 1 - lines.length;
     const from = position === null ? {} : { [scan.direction === "forward" ? "after" : "before"]: position };
-    const found = await store.logs.scan({
-      ...scan,
-      ...from,
-      limit,
-      scanLimit: isChosen ? Math.max(SCAN, limit) : limit,
-    });
+    const scanLimit = isChosen ? Math.max(SCAN, limit) : limit;
+    const found = await store.logs.scan({ ...scan, ...from, limit, scanLimit });
     lines.push(...found.lines);
     position = found.reached;
   } while (position !== null && lines.length <= pageSize && clock.monotonic() < deadline);
@@ -96,24 +75,16 @@ const RUN_LIMITS: FloodLimits = { linesPerSecond: 1_000, bytesPerSecond: 1024 * 
 /** Of all its runs: one app's flood must not fill the memory that others' lines wait in. */
 const APP_LIMITS: FloodLimits = { linesPerSecond: 10_000, bytesPerSecond: 10 * 1024 * 1024, burstSeconds: 2 };
 
-type Gate = {
-  /** Whom the limits are for. */
-  readonly who: string;
-  readonly limits: FloodLimits;
-  readonly sourceOf: (line: AppLogLine) => string;
-  readonly floods: FloodGate<AppLogLine>;
-};
+type Gate = ReturnType<typeof gateOf>;
 
-/**
- * What apps print: every line gets its position, and can be read again or followed. Nothing that is added is ever
- * waited for; what is too much is left out, and the log says so.
- */
+/** What apps print, to be read again or followed. Adding never waits; what is too much is left out, with a note. */
 export class LogBook {
   readonly #parts: LogBookParts;
   readonly #gates: readonly Gate[];
   readonly #buffer: LineBuffer;
-  readonly #writer: LineWriter;
-  readonly #numbers = new LineNumbers();
+  readonly #writer: WriteBehind;
+  /** The number of each replica's last line, by app and replica. */
+  readonly #lastNumbers = new Map<string, number>();
   readonly #share: LogShare;
   /** Lines of each app for which there was no room, and why. */
   readonly #missing = new Map<number, { first: AppLogLine; lineCount: number; why: string }>();
@@ -134,13 +105,8 @@ export class LogBook {
     ];
     this.#buffer = new LineBuffer(logIdAt(startNs, LAST_TAG));
     this.#share = parts.share ?? new LogShare({ ...parts, ...NO_LIMITS });
-    const share = this.#share;
-    this.#writer = new LineWriter({
-      ...parts,
-      share,
-      buffer: this.#buffer,
-      onStored: () => this.#tellMissing(),
-    });
+    const onStored = (): void => this.#tellMissing();
+    this.#writer = lineWriter({ ...parts, share: this.#share, buffer: this.#buffer, onStored });
     this.#settling = parts.clock.every(SETTLE_MS, () => this.#settle());
   }
 
@@ -185,7 +151,12 @@ export class LogBook {
   async stop(): Promise<void> {
     this.#settling.cancel();
     for (const gate of this.#gates) for (const flood of gate.floods.end()) this.#tellFlood(flood, gate);
-    await this.#writer.stop(STOP_PATIENCE_MS);
+    await this.#writer.settle(STOP_PATIENCE_MS, () =>
+      this.#parts.log.error(
+        { lost: this.#buffer.abandon() },
+        "could not store log lines of apps; they are lost",
+      ),
+    );
     this.#stopping.abort();
   }
 
@@ -205,7 +176,7 @@ export class LogBook {
       // The tag came from the app's own output: what is no run's id is no run's line.
       runId: runId !== null && RUN_ID.test(runId) ? runId : null,
       replicaId,
-      lineNumber: this.#numbers.next(appNumber, replicaId),
+      lineNumber: this.#nextNumber(`${appNumber}/${replicaId}`),
       stream,
       text,
     });
@@ -220,15 +191,23 @@ export class LogBook {
     return logIdAt(this.#lastNs, this.#tag);
   }
 
+  /** Counts each replica's lines from 1. */
+  #nextNumber(replica: string): number {
+    const number = (this.#lastNumbers.get(replica) ?? 0) + 1;
+    // The one that printed least recently comes first.
+    this.#lastNumbers.delete(replica);
+    this.#lastNumbers.set(replica, number);
+    if (this.#lastNumbers.size > MAX_REPLICAS)
+      this.#lastNumbers.delete(this.#lastNumbers.keys().next().value ?? "");
+    return number;
+  }
+
   async *#follow(query: TailQuery, from: string, signal: AbortSignal): AsyncGenerator<readonly LogLine[]> {
     const tail = { appNumber: query.appNumber, moving: new AbortController() };
     this.#tails.add(tail);
+    const ends = AbortSignal.any([signal, this.#stopping.signal, tail.moving.signal]);
     try {
-      yield* this.#linesAfter(
-        query,
-        from,
-        AbortSignal.any([signal, this.#stopping.signal, tail.moving.signal]),
-      );
+      yield* this.#linesAfter(query, from, ends);
     } finally {
       this.#tails.delete(tail);
     }
@@ -295,6 +274,7 @@ export class LogBook {
   }
 }
 
-function gateOf(who: string, sourceOf: (line: AppLogLine) => string, limits: FloodLimits): Gate {
-  return { who, limits, sourceOf, floods: new FloodGate(limits) };
+/** Limits for each source, which are for `who`. */
+function gateOf(who: string, sourceOf: (line: AppLogLine) => string, limits: FloodLimits) {
+  return { who, limits, sourceOf, floods: new FloodGate<AppLogLine>(limits) };
 }

@@ -2,10 +2,9 @@ import { availableParallelism } from "node:os";
 import { readAppConfig } from "../../config/app-config.ts";
 import { type AppConfig, pythonWish } from "../../model/app-config.ts";
 import type { App } from "../../model/app.ts";
-import { appVariables } from "../app-variables.ts";
+import { appVariables, limitsOf } from "../workload.ts";
 import type { AppLogLine, Catalog } from "../catalog.ts";
 import { type Secrets, WHOLE_PROJECT } from "../secrets.ts";
-import { limitsOf } from "../workload.ts";
 import { unpackTar } from "./unpack-tar.ts";
 
 /** What holds for an app that has no configuration. */

@@ -50,7 +50,7 @@ export class Candidate {
     this.#isOver = true;
     this.#forget();
     const open = await this.#opened?.catch(() => null);
-    await open?.pool.close({ kind: "refused", code: "draining" });
+    await open?.close();
   }
 
   /** The version as it was opened for it. Throws when it was discarded. */
@@ -72,7 +72,7 @@ function failed({ isTimeout, ...failure }: InitFailure): Check {
 }
 
 function ready({ pool, version }: OpenVersion): Check {
-  if (version.config.customRuntime) return { kind: "serves", isSingle: pool.isSingle };
+  if (version.config.customRuntime) return { kind: "serves", isSingle: pool.fleet.isSingle };
   const functions = [...(pool.functions?.values() ?? [])];
   if (!functions.some(({ name }) => name === TAKEN_NAME)) return { kind: "ready", functions };
   const message = `main.py has a function "${TAKEN_NAME}", whose address is reserved for the app's runs; rename it`;

@@ -2,23 +2,19 @@ import path from "node:path";
 import { existsSync, lstatSync, statSync } from "node:fs";
 import type { Containers } from "../../host/containers/containers.ts";
 import { artifactFolder, artifactFolders } from "../../host/data-folders.ts";
-import { rmdir } from "../../kit/files.ts";
+import { readdir, rmdir } from "../../kit/files.ts";
 import { type Clock, pause, type Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
 import type { Store } from "../../store/store.ts";
-import { sweepCaches } from "../builds/caches.ts";
+import { sweepCaches } from "../builds/build-environment.ts";
 import { dropEnvironment, environmentsDir, sweepEnvironments } from "../builds/environments.ts";
 import type { OpenVersion } from "./open-version.ts";
-import type { Registry } from "./registry.ts";
-import { KEPT_VERSIONS, outdated, removeUnnamedBundles, removeVersions } from "./retention.ts";
-import type { Traffic } from "./traffic.ts";
-import type { Turns } from "./turns.ts";
+import type { Registry, Traffic } from "./traffic.ts";
+import type { Turns } from "../../kit/concurrency.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
 
-/**
- * Whether other services may work in that folder of the data directory too: it is a link, or on another disk. One that
- * is neither is ours alone, because a directory has one service at a time.
- */
+/** Whether other services may use a folder of the data directory: it is a link, or on another disk. */
 export function isSharedFolder(dataDir: string, name: string): boolean {
   const folder = path.join(dataDir, name);
   const found = lstatSync(folder, { throwIfNoEntry: false });
@@ -85,9 +81,9 @@ export class Housekeeper {
     this.#do(() => this.#tidy(appNumber));
   }
 
-  /** Ends an app that nobody finds any more: it finishes what it holds, then nothing of it is left. */
-  bury(app: App, traffic: Traffic | undefined): void {
-    this.#do(() => this.#bury(app, traffic));
+  /** Ends a deleted app: it finishes what it holds, then nothing of it is left. */
+  endDeleted(app: App, traffic: Traffic | undefined): void {
+    this.#do(() => this.#endDeleted(app, traffic));
   }
 
   /** Ends an app that another node serves from now on: it finishes what it holds. */
@@ -145,7 +141,7 @@ export class Housekeeper {
     });
   }
 
-  async #bury(app: App, traffic: Traffic | undefined): Promise<void> {
+  async #endDeleted(app: App, traffic: Traffic | undefined): Promise<void> {
     if (traffic) await this.#end(traffic);
     if (this.#isStopping) return;
     this.#remains.set(app.number, app);
@@ -235,11 +231,64 @@ async function closeIdle(traffic: Traffic, now: number): Promise<void> {
   for (const open of traffic.retired) {
     if (open.isBusy || now - open.usedAt < LINGER_MS) continue;
     traffic.forget(open);
-    await open.pool.close({ kind: "refused", code: "draining" });
+    await open.close();
   }
 }
 
-async function endGently({ pool }: OpenVersion): Promise<void> {
-  await pool.drain();
-  await pool.close({ kind: "refused", code: "draining" });
+async function endGently(open: OpenVersion): Promise<void> {
+  await open.pool.slots.drain();
+  await open.close();
+}
+
+/** So many of an app's versions are kept to go back to, the newest first. */
+export const KEPT_VERSIONS = 10;
+
+/** Those of an app's versions, newest first, that are neither among the newest nor needed. */
+export function outdated(versions: readonly Version[], isNeeded: (id: string) => boolean): Version[] {
+  return versions.slice(KEPT_VERSIONS).filter(({ id }) => !isNeeded(id));
+}
+
+/** Removes versions that nobody needs, rows first: a row without its folder never stands. */
+async function removeVersions(
+  { store, dataDir }: { readonly store: Store; readonly dataDir: string },
+  versions: readonly Version[],
+): Promise<void> {
+  if (versions.length === 0) return;
+  await store.versions.remove(versions.map(({ id }) => id));
+  for (const { id, bundle } of versions) {
+    // One that serves after all is not removed. A folder may be that of several versions.
+    const others = await store.versions.list(versions[0]!.appNumber);
+    if (others.some((other) => other.id === id || other.bundle === bundle)) continue;
+    await removeTree(artifactFolder(bundle, dataDir));
+  }
+}
+
+/** Removes bundle folders (project/app/version) without a version; newer ones than `before` may soon have one. */
+export async function removeUnnamedBundles(
+  bundlesDir: string,
+  named: ReadonlySet<string>,
+  before = Number.POSITIVE_INFINITY,
+): Promise<void> {
+  for (const project of await foldersIn(bundlesDir)) {
+    for (const app of await foldersIn(project)) {
+      const bundles = await foldersIn(app);
+      const unnamed = bundles.filter((bundle) => !named.has(bundle) && cameAt(bundle) < before);
+      // An app without any is one that was deleted, or never came to serve.
+      const gone = unnamed.length === bundles.length && cameAt(app) < before ? [app] : unnamed;
+      for (const folder of gone) await removeTree(folder);
+    }
+  }
+}
+
+/** A folder that is put in its place is changed by that. */
+function cameAt(folder: string): number {
+  return statSync(folder, { throwIfNoEntry: false })?.ctimeMs ?? 0;
+}
+
+async function foldersIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return [];
+    throw error;
+  });
+  return entries.filter((entry) => entry.isDirectory()).map((entry) => path.join(folder, entry.name));
 }

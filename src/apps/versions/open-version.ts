@@ -1,5 +1,4 @@
 import type { App, FunctionSignature, SecretMap, Version } from "../../model/app.ts";
-import { type HiddenPayloads, Pool, type PoolEvents } from "../../replicas/pool.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
@@ -12,8 +11,14 @@ import { Seats } from "../../replicas/seats.ts";
 import type { Store } from "../../store/store.ts";
 import type { VersionFiles } from "../artifacts/version-files.ts";
 import { templateKeepMs, workloadOf } from "../workload.ts";
-import type { AppSecrets } from "./app-secrets.ts";
-import type { AppLogLine, LiveApp } from "./live-app.ts";
+import type { AppSecrets } from "../secrets.ts";
+import {
+  type HiddenPayloads,
+  Pool,
+  type PoolEvents,
+  type PoolLogLine,
+  type RunTarget,
+} from "../../replicas/pool.ts";
 
 /** What the app's secrets keep out of the records of its calls: the names that the hosted original reads. */
 function hiddenPayloads(secrets: SecretMap): HiddenPayloads {
@@ -37,6 +42,7 @@ export type OpenParts = {
   readonly onLog: (line: AppLogLine) => void;
 };
 
+const BROKE_PROTOCOL = "it broke the wire protocol";
 /** Long enough that one queued run after the other finds its replica, and no longer. */
 const STANDBY_COOLDOWN_SECONDS = 2;
 
@@ -66,8 +72,8 @@ export class OpenVersion {
     const ofTemplate = { ...where, replicaId: "template" };
     this.#seats = new Seats(engine, home, this.#workload(app, version), this.#keepMs(version), {
       onLog: (line) => onLog({ ...line, ...ofTemplate }),
-      onFault: (fault) => this.#tellFault(ofTemplate, fault),
-      onSilence: (silence) => this.#tellSilence(ofTemplate, silence),
+      onFault: (fault) => this.#tellKilled(ofTemplate, { fault }),
+      onSilence: (silence) => this.#tellKilled(ofTemplate, { silence }),
       onError: (error) => this.#tellError(where, error),
     });
     const config = { ...version.config, scaling: standbyScaling(version.config.scaling, 0) };
@@ -84,14 +90,14 @@ export class OpenVersion {
 
   /** Whether any process or call of it is there. */
   get isBusy(): boolean {
-    return this.pool.replicas.size > 0 || this.pool.waiting > 0;
+    return this.pool.replicas.size > 0 || this.pool.slots.waiting > 0;
   }
 
   /** Whether that version could not start beside its replica: the server of this one has a port that it needs. */
   excludes({ config }: Version): boolean {
     const { customRuntime } = this.version.config;
     if (this.isInTheWay) return true;
-    return this.pool.isSingle && config.customRuntime?.port === customRuntime?.port;
+    return this.pool.fleet.isSingle && config.customRuntime?.port === customRuntime?.port;
   }
 
   /** Takes calls from now on, by these settings. */
@@ -138,6 +144,11 @@ export class OpenVersion {
     this.renew();
   }
 
+  /** Ends its processes; what they still hold is refused, as by a service that stops. */
+  async close(): Promise<void> {
+    await this.pool.close({ kind: "refused", code: "draining" });
+  }
+
   #scale(atLeast: number): void {
     const { scaling } = this.version.config;
     const minReplicas = Math.max(atLeast, scaling.minReplicas);
@@ -148,17 +159,13 @@ export class OpenVersion {
 
   #live(app: App, version: Version): LiveApp {
     const { pool } = this;
+    const { id: versionId, config } = version;
+    const hidden = hiddenPayloads(this.#secrets(app));
     return {
       app,
       version,
       pool,
-      target: {
-        appNumber: app.number,
-        versionId: version.id,
-        slots: pool.slots,
-        config: version.config,
-        hidden: hiddenPayloads(this.#secrets(app)),
-      },
+      target: { appNumber: app.number, versionId, slots: pool.slots, config, hidden },
     };
   }
 
@@ -182,8 +189,7 @@ export class OpenVersion {
       onFunctions: (functions) => this.#keepFunctions(version, functions),
       onReplicaGone: (replicaId, exit) => {
         log.debug({ ...where, replicaId, detail: exit.detail }, "replica ended");
-        if (exit.fault !== undefined) this.#tellFault({ ...where, replicaId }, exit.fault);
-        if (exit.silence !== undefined) this.#tellSilence({ ...where, replicaId }, exit.silence);
+        this.#tellKilled({ ...where, replicaId }, exit);
         if (!exit.initFailure) return;
         const { traceback } = exit.initFailure;
         log.warn({ ...where, traceback }, "app failed to start");
@@ -197,19 +203,23 @@ export class OpenVersion {
     };
   }
 
-  /** One line for whoever runs the service, one for whoever wrote the app. */
-  #tellFault(where: Omit<AppLogLine, keyof PrintedLine>, fault: string): void {
+  /** One line for the operator, one for the app's author, if we have killed the process. */
+  #tellKilled(
+    where: Omit<AppLogLine, keyof PrintedLine>,
+    { fault, silence }: { readonly fault?: string | undefined; readonly silence?: string | undefined },
+  ): void {
     const { log, onLog } = this.#parts;
-    log.warn({ ...where, detail: fault }, "killed a process of an app: it broke the wire protocol");
-    const text = `[millrace] this process was killed: it broke the wire protocol: ${fault}`;
-    onLog({ ...where, runId: null, stream: "stderr", text });
-  }
-
-  #tellSilence(where: Omit<AppLogLine, keyof PrintedLine>, silence: string): void {
-    const { log, onLog } = this.#parts;
-    log.warn({ ...where, detail: silence }, "killed a process of an app: it no longer responded");
-    const text = `[millrace] this process was killed: ${silence}`;
-    onLog({ ...where, runId: null, stream: "stderr", text });
+    const tell = (detail: string, why: string, shown: string): void => {
+      log.warn({ ...where, detail }, `killed a process of an app: ${why}`);
+      onLog({
+        ...where,
+        runId: null,
+        stream: "stderr",
+        text: `[millrace] this process was killed: ${shown}`,
+      });
+    };
+    if (fault !== undefined) tell(fault, BROKE_PROTOCOL, `${BROKE_PROTOCOL}: ${fault}`);
+    if (silence !== undefined) tell(silence, "it no longer responded", silence);
   }
 
   #tellError(where: Omit<AppLogLine, keyof PoolLine>, error: unknown): void {
@@ -239,3 +249,19 @@ function standbyScaling(scaling: ScalingConfig, replicas: number): ScalingConfig
     scalingTarget: 100,
   };
 }
+
+/** A version that takes calls of its app, and its replicas. */
+export type LiveApp = {
+  readonly app: App;
+  readonly version: Version;
+  readonly pool: Pool;
+  /** Where its runs go. */
+  readonly target: RunTarget;
+};
+
+/** A line an app printed, with where it came from. */
+export type AppLogLine = PoolLogLine & {
+  readonly projectId: string;
+  readonly appName: string;
+  readonly appNumber: number;
+};

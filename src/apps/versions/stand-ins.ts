@@ -19,14 +19,12 @@ export class StandIns {
   /** Has that many replicas of a version ready, and keeps them for a while; throws why they cannot start. */
   async warm(versionId: string, replicas: number, make: () => OpenVersion): Promise<void> {
     if (this.#ready.has(versionId)) return;
-    let warming = this.#warming.get(versionId);
-    if (!warming) {
-      const open = make();
-      const done = this.#warm(versionId, replicas, open).finally(() => this.#warming.delete(versionId));
-      warming = { open, done };
-      this.#warming.set(versionId, warming);
-    }
-    await warming.done;
+    const known = this.#warming.get(versionId);
+    if (known) return await known.done;
+    const open = make();
+    const done = this.#warm(versionId, replicas, open).finally(() => this.#warming.delete(versionId));
+    this.#warming.set(versionId, { open, done });
+    await done;
   }
 
   /** Those that are ready, and those that start. */
@@ -50,7 +48,7 @@ export class StandIns {
   async #warm(versionId: string, replicas: number, open: OpenVersion): Promise<void> {
     const failure = await open.warm(replicas, this.#closing.signal);
     if (failure || this.#closing.signal.aborted) {
-      await end(open);
+      await open.close();
       const message = failure?.message ?? "the service stops";
       throw new AppError("app_not_ready", { message, headers: { "retry-after": "1" } });
     }
@@ -61,11 +59,6 @@ export class StandIns {
   }
 
   async #drop(versionId: string): Promise<void> {
-    const open = this.take(versionId);
-    if (open) await end(open);
+    await this.take(versionId)?.close();
   }
-}
-
-async function end(open: OpenVersion): Promise<void> {
-  await open.pool.close({ kind: "refused", code: "draining" });
 }

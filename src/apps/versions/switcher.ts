@@ -1,15 +1,11 @@
 import { AppError } from "../../model/errors.ts";
 import type { App, ScalingOverrides, Version } from "../../model/app.ts";
-import type { InitFailure } from "../../engines/engine.ts";
 import { newFleetCounts } from "../../replicas/fleet-events.ts";
 import type { Candidate } from "./candidate.ts";
 import type { AppHolder } from "../../store/nodes/app-owners.ts";
-import type { LiveApp } from "./live-app.ts";
-import { type OpenParts, OpenVersion } from "./open-version.ts";
-import type { Registry } from "./registry.ts";
-import { Room } from "./room.ts";
-import { Traffic } from "./traffic.ts";
-import type { Turns } from "./turns.ts";
+import { type LiveApp, type OpenParts, OpenVersion } from "./open-version.ts";
+import { type Registry, Room, Traffic } from "./traffic.ts";
+import type { Turns } from "../../kit/concurrency.ts";
 
 /** How long a switch waits for as many replicas as served before; the first of them is waited for longer. */
 const WARM_MS = 5_000;
@@ -107,7 +103,9 @@ export class Switcher {
         if (isWarm) await this.#start(open, traffic, room);
         await store();
       } catch (error) {
-        await this.#drop(open, traffic);
+        // Its settings were not taken: no run of that version may come to it.
+        traffic.forget(open);
+        await open.close();
         throw error;
       }
       open.serve(app, next);
@@ -144,12 +142,6 @@ export class Switcher {
     const open = new OpenVersion(app, version, traffic.counts, this.#parts);
     traffic.addRetired(open);
     return open;
-  }
-
-  /** Its settings were not taken: no run of that version may come to it. */
-  async #drop(open: OpenVersion, traffic: Traffic): Promise<void> {
-    traffic.forget(open);
-    await open.pool.close({ kind: "refused", code: "draining" });
   }
 
   async #reopen(app: App, versionId: string, traffic: Traffic): Promise<OpenVersion> {
@@ -194,15 +186,13 @@ export class Switcher {
     let failure = await open.warm(1, signal);
     if (failure?.portInUse !== undefined && room.widen()) {
       await room.clear(signal);
-      open.pool.forgive();
+      open.pool.fleet.noteHealth();
       failure = await open.warm(1, signal);
     }
-    if (!failure) {
-      await this.#warm(open, traffic);
-      return;
-    }
+    if (!failure) return await this.#warm(open, traffic);
     open.relax();
-    throw notReady(failure);
+    const { message } = failure;
+    throw new AppError("app_not_ready", { message, headers: { "retry-after": "1" } });
   }
 
   async #warm(open: OpenVersion, traffic: Traffic): Promise<void> {
@@ -215,8 +205,4 @@ function inherit(open: OpenVersion, traffic: Traffic): boolean {
   const rivals = traffic.rivalsOf(open);
   for (const { pool } of rivals) pool.slots.heir = open.pool.slots;
   return rivals.length > 0;
-}
-
-function notReady({ message }: InitFailure): AppError {
-  return new AppError("app_not_ready", { message, headers: { "retry-after": "1" } });
 }

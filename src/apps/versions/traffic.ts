@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { FleetCounts } from "../../replicas/fleet-events.ts";
-import type { LiveApp } from "./live-app.ts";
-import type { OpenVersion } from "./open-version.ts";
+import type { LiveApp, OpenVersion } from "./open-version.ts";
+import type { App, Glance } from "../../model/app.ts";
 
 /** In so many steps of equal size calls move to a new version. */
 const STEPS = 5;
@@ -61,10 +61,7 @@ export class Traffic {
     return this.all().filter((other) => other !== next && other.excludes(next.version));
   }
 
-  /**
-   * That version could not start because another has a port that it needs: from now on it cannot start beside any that
-   * has replicas. Tells whether that is new.
-   */
+  /** Notes that one of the versions with replicas has the port that `next` needs; false if that was known. */
   contest(next: OpenVersion): boolean {
     const others = this.all().filter((other) => other !== next && !other.isInTheWay && other.isBusy);
     for (const other of others) other.isInTheWay = true;
@@ -134,4 +131,112 @@ export class Traffic {
     open.retire();
     this.#retired.push(open);
   }
+}
+
+/** The traffic of every app that takes calls. */
+export class Registry {
+  /** By project, then by name: a key made of both would be put together anew for every call. */
+  readonly #byName = new Map<string, Map<string, Traffic>>();
+  /** By number, for those who know no more of it. */
+  readonly #byNumber = new Map<number, Traffic>();
+
+  find(projectId: string, appName: string): Traffic | undefined {
+    return this.#byName.get(projectId)?.get(appName);
+  }
+
+  byNumber(appNumber: number): Traffic | undefined {
+    return this.#byNumber.get(appNumber);
+  }
+
+  /** In no order. */
+  all(): IterableIterator<Traffic> {
+    return this.#byNumber.values();
+  }
+
+  add({ number, projectId, name }: App, traffic: Traffic): void {
+    const project = this.#byName.get(projectId) ?? new Map<string, Traffic>();
+    this.#byName.set(projectId, project.set(name, traffic));
+    this.#byNumber.set(number, traffic);
+  }
+
+  /** Nobody finds it any more. */
+  remove({ number, projectId, name }: App): Traffic | undefined {
+    const traffic = this.#byNumber.get(number);
+    this.#byNumber.delete(number);
+    const project = this.#byName.get(projectId);
+    // A new app may have the name by now.
+    if (project && project.get(name) === traffic) project.delete(name);
+    return traffic;
+  }
+}
+
+/** The ports in a server's code: rivals that have them end first, and their calls wait from `clear` to `leave`. */
+export class Room {
+  readonly #next: OpenVersion;
+  readonly #traffic: Traffic | undefined;
+  #rivals: readonly OpenVersion[];
+
+  constructor(next: OpenVersion, traffic: Traffic | undefined) {
+    this.#next = next;
+    this.#traffic = traffic;
+    this.#rivals = traffic?.rivalsOf(next) ?? [];
+  }
+
+  /** Whether something is in the way. */
+  get isTaken(): boolean {
+    return this.#rivals.length > 0;
+  }
+
+  /** Ends what is in the way, after the calls it holds; rejects with the signal's reason. */
+  async clear(signal: AbortSignal): Promise<void> {
+    await Promise.all(this.#rivals.map(({ pool }) => pool.vacate(signal)));
+    signal.throwIfAborted();
+  }
+
+  /** A port was in use: whether a version of the same app may be what is in the way. If so, `clear` ends it too. */
+  widen(): boolean {
+    if (!this.#traffic?.contest(this.#next)) return false;
+    this.#rivals = this.#traffic.rivalsOf(this.#next);
+    return true;
+  }
+
+  /** What was ended may start again, if it still has calls. */
+  leave(): void {
+    for (const { pool } of this.#rivals) pool.fleet.occupy();
+  }
+}
+
+/** How an app does, of which these are the versions that may have replicas, the current one first; null for none. */
+export function glanceOf(versions: readonly LiveApp[]): Glance | null {
+  const [current] = versions;
+  if (!current) return null;
+  const replicas = { starting: 0, ready: 0, draining: 0 };
+  let [waiting, running, oldestWaitMs] = [0, 0, 0];
+  for (const { pool } of versions) {
+    waiting += pool.slots.waiting;
+    oldestWaitMs = Math.max(oldestWaitMs, pool.slots.oldestWaitMs);
+    for (const { state, calls } of pool.replicas) {
+      if (state !== "gone") replicas[state] += 1;
+      running += calls.size;
+    }
+  }
+  const { app, version, pool } = current;
+  return {
+    appNumber: app.number,
+    version: { number: version.number, buildId: version.id },
+    state: stateOf(current),
+    replicas,
+    waiting,
+    running,
+    oldestWaitMs,
+    // All versions of an app share their counts.
+    coldStarts: pool.counts.coldStarts,
+  };
+}
+
+function stateOf({ pool }: LiveApp): Glance["state"] {
+  const states = [...pool.replicas].map(({ state }) => state);
+  if (states.includes("ready")) return "ready";
+  if (states.includes("starting")) return "notready";
+  return pool.fleet.startFailure ? "error" : "cold";
 }

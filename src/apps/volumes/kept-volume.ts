@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { z } from "zod";
 import { RefusedPath, type StorageHelper, type StorageOrder } from "../../engines/programs/storage-helper.ts";
-import { volumeError } from "./inside.ts";
+import { volumeError } from "./volume.ts";
 import { badPath, MAX_ENTRIES } from "./volume-files.ts";
 import type { ByteSpan, OpenFile, SizeChange, VolumeEntry, VolumeFiles, VolumePath } from "./volume-files.ts";
 

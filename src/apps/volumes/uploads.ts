@@ -5,7 +5,7 @@ import { pipeline } from "node:stream/promises";
 import { mkdir, open, readdir, rename, rm, stat, writeChunks } from "../../kit/files.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
-import { volumeError } from "./inside.ts";
+import { volumeError } from "./volume.ts";
 import type { Trash } from "../../kit/remove-tree.ts";
 
 /** An upload of so many parts. */
@@ -72,10 +72,7 @@ export class Uploads {
     }
   }
 
-  /**
-   * Puts the parts together into one file, safely on the disk, for `take` to move away or copy; then nothing is left
-   * of the upload. Throws `bad_request` when a part is missing or has another tag.
-   */
+  /** Joins the parts, synced, for `take` to move or copy. Throws `bad_request` for a missing part or a wrong tag. */
   async complete<Taken>(
     { id, partCount }: Upload,
     tags: readonly PartTag[],

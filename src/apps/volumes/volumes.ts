@@ -67,10 +67,7 @@ export class Volumes {
     return await (await this.#volume(projectId)).list(folder);
   }
 
-  /**
-   * Begins an upload; its id is the right to send its parts. An empty file has none, and is there at once: some
-   * clients complete it, some do not.
-   */
+  /** Begins an upload; its id is the right to send its parts. An empty file has none, and is there at once. */
   async begin(projectId: string, filePath: string, partCount: number): Promise<string> {
     const target = readFilePath(filePath);
     if (partCount === 0) {

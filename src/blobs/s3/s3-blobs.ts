@@ -1,21 +1,21 @@
+import path from "node:path";
 import { createHash, randomUUID } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
-import path from "node:path";
 import { type Clock, systemClock } from "../../kit/clock.ts";
 import { mkdir, open, unlink } from "../../kit/files.ts";
 import {
   BLOB_HASH,
   BlobDamaged,
   BlobMissing,
-  MAX_NOTE_BYTES,
   checkedHash,
   checkedNote,
+  MAX_NOTE_BYTES,
+  Passed,
+  verified,
 } from "../blob-store.ts";
 import type { BlobContent, BlobStore, Reading, StoredBlob, StoredNote } from "../blob-store.ts";
-import { Passed, verified } from "../verified.ts";
-import { PART_BYTES, putParts } from "./multipart.ts";
-import { isPassing, type S3Address, S3Client } from "./s3-client.ts";
-import { element, elements } from "./xml.ts";
+import { element, elements, escaped } from "./answers.ts";
+import { isPassing, type S3Address, S3Client, S3Error } from "./s3-client.ts";
 
 const FRESH_MS = 12 * 60 * 60 * 1000;
 const UNSATISFIABLE = 416;
@@ -49,19 +49,13 @@ export class S3Blobs implements BlobStore {
   readonly place: string;
   readonly #client: S3Client;
   readonly #prefix: string;
-  readonly #spoolDir: string;
-  readonly #partBytes: number;
-  readonly #freshMs: number;
-  readonly #clock: Clock;
+  readonly #options: Required<S3Options>;
 
   private constructor(address: S3Address, options: Required<S3Options>) {
     this.#client = new S3Client(address, options.env, options.clock);
     this.place = this.#client.place;
     this.#prefix = address.prefix;
-    this.#spoolDir = options.spoolDir;
-    this.#partBytes = options.partBytes;
-    this.#freshMs = options.freshMs;
-    this.#clock = options.clock;
+    this.#options = options;
   }
 
   /** Throws if the bucket cannot be reached with the credentials at hand. */
@@ -77,10 +71,11 @@ export class S3Blobs implements BlobStore {
     return await this.#gathered(content, signal, async ({ hash, bytes, held }) => {
       if (Buffer.isBuffer(held)) await this.#putWhole(hash, held, signal);
       else if (!(await this.#isFresh(hash))) {
-        await putParts(this.#client, this.#key(hash), { file: held, bytes, ...this.#partSize() }, signal);
+        const size = partBytes(bytes, this.#options.partBytes);
+        await putParts(this.#client, this.#key(hash), { file: held, bytes, size }, signal);
         if ((await this.#found(hash))?.bytes !== bytes) throw new BlobMissing(hash, this.place);
       }
-      return { hash, bytes, putAt: this.#clock.now() };
+      return { hash, bytes, putAt: this.#options.clock.now() };
     });
   }
 
@@ -109,17 +104,14 @@ export class S3Blobs implements BlobStore {
   }
 
   async tidy(before: number): Promise<void> {
-    const query = [
-      ["uploads", ""],
-      ["prefix", `${this.#prefix}sha256/`],
-    ] as const;
+    const query = { uploads: "", prefix: `${this.#prefix}sha256/` };
     const { body } = await this.#client.ask({ method: "GET", key: "", query });
     for (const upload of elements(body.toString("utf8"), "Upload")) {
       const key = element(upload, "Key") ?? "";
       const uploadId = element(upload, "UploadId") ?? "";
       const begunAt = Date.parse(element(upload, "Initiated") ?? "");
       if (!key.startsWith(`${this.#prefix}sha256/`) || uploadId === "" || !(begunAt < before)) continue;
-      await this.#client.ask({ method: "DELETE", key, query: [["uploadId", uploadId]] }, [404]);
+      await this.#client.ask({ method: "DELETE", key, query: { uploadId } }, [404]);
     }
   }
 
@@ -159,7 +151,7 @@ export class S3Blobs implements BlobStore {
       for await (const piece of content) {
         signal?.throwIfAborted();
         passed.take(piece);
-        if (passed.bytes > this.#partBytes) file ??= await this.#spool(pieces);
+        if (passed.bytes > this.#options.partBytes) file ??= await this.#spool(pieces);
         if (file) await append(file, piece);
         else pieces.push(piece);
       }
@@ -171,7 +163,7 @@ export class S3Blobs implements BlobStore {
   }
 
   async #spool(pieces: Uint8Array[]): Promise<FileHandle> {
-    const name = path.join(this.#spoolDir, randomUUID());
+    const name = path.join(this.#options.spoolDir, randomUUID());
     const file = await open(name, "wx+", 0o600);
     try {
       await unlink(name);
@@ -184,8 +176,7 @@ export class S3Blobs implements BlobStore {
   }
 
   async #putWhole(hash: string, body: Buffer, signal?: AbortSignal): Promise<void> {
-    const checksum = createHash("sha256").update(body).digest("base64");
-    const headers = { "x-amz-checksum-sha256": checksum };
+    const headers = { "x-amz-checksum-sha256": checksumOf(body) };
     const asked = { method: "PUT", key: this.#key(hash), headers, body, signal } as const;
     const first = { ...asked, headers: { ...headers, "if-none-match": "*" } };
     const { status } = await this.#client.ask(first, [EXISTS, UNKNOWN]);
@@ -224,7 +215,7 @@ export class S3Blobs implements BlobStore {
 
   async #isFresh(hash: string): Promise<boolean> {
     const found = await this.#found(hash);
-    return found !== null && found.putAt > this.#clock.now() - this.#freshMs;
+    return found !== null && found.putAt > this.#options.clock.now() - this.#options.freshMs;
   }
 
   async #found(hash: string, signal?: AbortSignal): Promise<StoredBlob | null> {
@@ -247,12 +238,8 @@ export class S3Blobs implements BlobStore {
   }
 
   async #page(prefix: string, token: string | null, most = 1000): Promise<Page> {
-    const query: [string, string][] = [
-      ["list-type", "2"],
-      ["prefix", this.#prefix + prefix],
-      ["max-keys", String(most)],
-    ];
-    if (token !== null) query.push(["continuation-token", token]);
+    const from = token === null ? {} : { "continuation-token": token };
+    const query = { "list-type": "2", prefix: this.#prefix + prefix, "max-keys": String(most), ...from };
     const { body } = await this.#client.ask({ method: "GET", key: "", query });
     const text = body.toString("utf8");
     const objects = elements(text, "Contents").flatMap((entry) => {
@@ -262,11 +249,6 @@ export class S3Blobs implements BlobStore {
     });
     const isWhole = element(text, "IsTruncated") !== "true";
     return { objects, next: isWhole ? null : element(text, "NextContinuationToken") };
-  }
-
-  /** Only where a test asks for other parts. */
-  #partSize(): { size?: number } {
-    return this.#partBytes === PART_BYTES ? {} : { size: this.#partBytes };
   }
 
   #key(hash: string): string {
@@ -289,4 +271,68 @@ type Page = { readonly objects: readonly StoredObject[]; readonly next: string |
 
 async function append(file: FileHandle, piece: Uint8Array): Promise<void> {
   for (let at = 0; at < piece.length;) at += (await file.write(piece, at, piece.length - at)).bytesWritten;
+}
+
+/** What is larger is sent in parts of this size. */
+const PART_BYTES = 16 * 1024 * 1024;
+/** S3 takes so many. */
+const MAX_PARTS = 10_000;
+
+/** How large the parts of so many bytes are: more than `least` where there would be too many parts. */
+export function partBytes(bytes: number, least = PART_BYTES): number {
+  return Math.max(least, Math.ceil(bytes / MAX_PARTS / least) * least);
+}
+
+/** Stores a file part by part, each with its checksum. A failure removes the parts if the store can be reached. */
+async function putParts(
+  client: S3Client,
+  key: string,
+  { file, bytes, size }: { readonly file: FileHandle; readonly bytes: number; readonly size: number },
+  signal?: AbortSignal,
+): Promise<void> {
+  const headers = { "x-amz-checksum-algorithm": "SHA256" };
+  const begun = await client.ask({ method: "POST", key, query: { uploads: "" }, headers, signal });
+  const uploadId = element(begun.body.toString("utf8"), "UploadId");
+  if (!uploadId || uploadId.length > 2_048) throw new Error(`${client.place} began an upload without an id`);
+  try {
+    let parts = "";
+    for (let at = 0, number = 1; at < bytes; at += size, number += 1) {
+      const body = await readAt(file, at, Math.min(size, bytes - at));
+      const checksum = checksumOf(body);
+      const query = { partNumber: String(number), uploadId };
+      const asked = {
+        method: "PUT",
+        key,
+        query,
+        headers: { "x-amz-checksum-sha256": checksum },
+        body,
+      } as const;
+      const etag = escaped((await client.ask({ ...asked, signal })).headers.etag ?? "");
+      parts += `<Part><PartNumber>${number}</PartNumber><ETag>${etag}</ETag><ChecksumSHA256>${checksum}</ChecksumSHA256></Part>`;
+    }
+    const body = Buffer.from(`<CompleteMultipartUpload>${parts}</CompleteMultipartUpload>`);
+    const asked = { method: "POST", key, query: { uploadId }, body, signal } as const;
+    // A missing upload was completed by a try whose answer was lost: the caller looks whether the object is there.
+    const answer = await client.ask(asked, [404]);
+    // A store that began to answer says only in the body how it ended.
+    if (answer.status !== 404 && element(answer.body.toString("utf8"), "Error") !== null)
+      throw new S3Error(client.place, asked, { ...answer, status: 500 });
+  } catch (error) {
+    await client.ask({ method: "DELETE", key, query: { uploadId } }, [404]).catch(() => undefined);
+    throw error;
+  }
+}
+
+function checksumOf(body: Buffer): string {
+  return createHash("sha256").update(body).digest("base64");
+}
+
+async function readAt(file: FileHandle, at: number, bytes: number): Promise<Buffer> {
+  const body = Buffer.allocUnsafe(bytes);
+  for (let read = 0; read < bytes;) {
+    const { bytesRead } = await file.read(body, read, bytes - read, at + read);
+    if (bytesRead === 0) throw new Error("a file became shorter while it was uploaded");
+    read += bytesRead;
+  }
+  return body;
 }

@@ -6,10 +6,9 @@ import { Agent as SecureAgent, request as secureRequest } from "node:https";
 import type { BlobAddress } from "../../config/blob-address.ts";
 import { backoffMs } from "../../kit/retry.ts";
 import { type Clock, pause } from "../../kit/clock.ts";
+import { element, readBody } from "./answers.ts";
 import { Credentials } from "./credentials.ts";
-import { readBody } from "./read-body.ts";
 import { encodePath, encodeQuery, sign, type Unsigned } from "./sign.ts";
-import { element } from "./xml.ts";
 
 /** Between two bytes, and until the first: a store that says nothing is taken for gone. */
 const SILENCE_MS = 30_000;
@@ -27,7 +26,7 @@ const ENDED = new Set(["ExpiredToken", "ExpiredTokenException", "InvalidToken", 
 export type S3Address = Extract<BlobAddress, { kind: "s3" }>;
 
 /** One request; its body is at hand as a whole, so that it can be sent again. */
-export type S3Request = {
+type S3Request = {
   readonly method: "GET" | "HEAD" | "PUT" | "POST" | "DELETE";
   /** Of the object; empty for the bucket. */
   readonly key: string;
@@ -37,7 +36,7 @@ export type S3Request = {
   readonly signal?: AbortSignal | undefined;
 };
 
-export type S3Answer = {
+type S3Answer = {
   readonly status: number;
   readonly headers: IncomingMessage["headers"];
   readonly body: Buffer;
@@ -156,7 +155,7 @@ export class S3Client {
     }
   }
 
-  async #send({ method, key, query = [], headers = {}, body, signal }: S3Request): Promise<IncomingMessage> {
+  async #send({ method, key, query = {}, headers = {}, body, signal }: S3Request): Promise<IncomingMessage> {
     signal?.throwIfAborted();
     const path = this.#folder + key;
     const bodyHash = createHash("sha256")

@@ -15,7 +15,7 @@ export type Unsigned = {
   /** Not encoded. */
   readonly path: string;
   /** Not encoded, in any order. */
-  readonly query: readonly (readonly [string, string])[];
+  readonly query: Readonly<Record<string, string>>;
   /** By lowercase names; all of them are signed. */
   readonly headers: Readonly<Record<string, string>>;
   /** The SHA-256 of its body, in hex. */
@@ -67,7 +67,7 @@ export function encodePath(path: string): string {
 
 /** A query as it stands in a request, in the order in which it is signed. */
 export function encodeQuery(query: Unsigned["query"]): string {
-  return query
+  return Object.entries(query)
     .map(([name, value]) => `${encode(name)}=${encode(value)}`)
     .toSorted((a, b) => (a < b ? -1 : Number(a > b)))
     .join("&");

@@ -3,7 +3,7 @@ import { APP_NAME } from "../../model/names.ts";
 import { PROJECTS, REFRESHED_TOKEN } from "../../shapes/people.ts";
 import type { Infer, Shape } from "../../shapes/shape.ts";
 import { usage } from "../failure.ts";
-import { type About, explain, explainError, explainMissingToken, readJson } from "./explain.ts";
+import { type About, explain, explainMissingToken, readJson } from "./explain.ts";
 import { type Answer, send, textOf } from "./http.ts";
 import { changeProfile, claimsOf, type Site } from "./site.ts";
 
@@ -38,29 +38,26 @@ const PARTING_MS = 5_000;
 
 /** A service as its HTTP clients see it: both planes, one token, errors as sentences. */
 export class Api {
+  /** Its project and token may change with time. */
+  site: Site;
   readonly signal: AbortSignal;
-  #site: Site;
 
   constructor(site: Site, signal: AbortSignal) {
-    this.#site = site;
+    this.site = site;
     this.signal = signal;
-  }
-
-  get site(): Site {
-    return this.#site;
   }
 
   /** The project: from flags, variables or the profile, from the token, or the only one there is. */
   async project(): Promise<string> {
-    const { project, token } = this.#site;
+    const { project, token } = this.site;
     const known = project ?? claimsOf(token ?? "").project_id;
-    if (known !== undefined) return this.#setProject(known);
-    const projects = await this.get(PROJECTS, "/v2/projects");
-    if (projects.length === 1 && projects[0]) return this.#setProject(projects[0].id);
-    throw usage(
-      projects.length === 0 ? "you have no project yet" : "you have several projects; choose one",
-      projects.length === 0 ? "millrace projects create NAME" : "millrace projects use ID, or --project ID",
-    );
+    const [first, ...others] =
+      known === undefined ? await this.get(PROJECTS, "/v2/projects") : [{ id: known }];
+    if (!first) throw usage("you have no project yet", "millrace projects create NAME");
+    if (others.length > 0)
+      throw usage("you have several projects; choose one", "millrace projects use ID, or --project ID");
+    this.site = { ...this.site, project: first.id };
+    return first.id;
   }
 
   /** The path of a project on the management plane, and what follows it. */
@@ -84,7 +81,7 @@ export class Api {
 
   /** The address of an app on the other plane, and what follows it. */
   async appUrl(app: string, rest: string): Promise<string> {
-    const { apiUrl, baseUrl } = this.#site;
+    const { apiUrl, baseUrl } = this.site;
     if (apiUrl === null) {
       throw usage(
         `the address of the app endpoints of ${baseUrl} is not known`,
@@ -111,44 +108,35 @@ export class Api {
   async ask<S extends Shape>(shape: S, method: string, path: string, asking: Asking = {}): Promise<Infer<S>> {
     const answer = await this.open(method, path, asking);
     const text = await textOf(answer);
-    if (answer.status >= 400) throw explain(answer, text, this.#site, asking.about);
-    return readJson(shape, text, this.#site.baseUrl);
+    if (answer.status >= 400) throw explain(answer, text, this.site, asking.about);
+    return readJson(shape, text, this.site.baseUrl);
   }
 
   /** Asks and leaves the body of any answer to be read; a path is of the management plane. */
   async open(method: string, path: string, asking: Asking = {}): Promise<Answer> {
-    if (this.#site.token === null) throw explainMissingToken(this.#site);
+    if (this.site.token === null) throw explainMissingToken(this.site);
     const answer = await this.#send(method, path, asking);
-    const isRepeatable = typeof (asking.body as Readable | undefined)?.pipe !== "function";
-    if (answer.status !== 401 || !isRepeatable || !(await this.#refresh())) return answer;
+    if (answer.status !== 401 || isReadable(asking.body) || !(await this.#refresh())) return answer;
     answer.body.resume();
     return await this.#send(method, path, asking);
   }
 
-  async #send(
-    method: string,
-    path: string,
-    { query, body, headers, isParting = false }: Asking,
-  ): Promise<Answer> {
-    const url = new URL(path.startsWith("/") ? `${this.#site.baseUrl}${path}` : path);
+  async #send(method: string, path: string, { query, body, headers, isParting }: Asking): Promise<Answer> {
+    const url = new URL(path.startsWith("/") ? `${this.site.baseUrl}${path}` : path);
     for (const [name, value] of Object.entries(query ?? {})) {
       if (value !== undefined) url.searchParams.set(name, String(value));
     }
     const isBytes = typeof body === "string" || Buffer.isBuffer(body) || isReadable(body);
-    try {
-      return await send(url.href, {
-        method,
-        headers: {
-          authorization: `Bearer ${this.#site.token}`,
-          ...(body !== undefined && { "content-type": "application/json" }),
-          ...headers,
-        },
-        ...(body !== undefined && { body: isBytes ? body : JSON.stringify(body) }),
-        signal: isParting ? AbortSignal.timeout(PARTING_MS) : this.signal,
-      });
-    } catch (error) {
-      throw explainError(error);
-    }
+    return await send(url.href, {
+      method,
+      headers: {
+        authorization: `Bearer ${this.site.token}`,
+        ...(body !== undefined && { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: isBytes ? body : JSON.stringify(body) }),
+      signal: isParting ? AbortSignal.timeout(PARTING_MS) : this.signal,
+    });
   }
 
   /** Puts bytes to a URL that carries its own right: no token goes with it. Gives the headers of the answer. */
@@ -156,13 +144,13 @@ export class Api {
     const headers = { "content-length": String(sizeBytes), ...(type && { "content-type": type }) };
     const answer = await send(url, { method: "PUT", headers, body, signal: this.signal });
     const text = await textOf(answer);
-    if (answer.status !== 200) throw explain(answer, text, this.#site);
+    if (answer.status !== 200) throw explain(answer, text, this.site);
     return answer.headers;
   }
 
   /** Gets a new access token for a person who signed in; false if the service gives none. */
   async #refresh(): Promise<boolean> {
-    const { baseUrl, refreshToken } = this.#site;
+    const { baseUrl, refreshToken } = this.site;
     if (refreshToken === undefined) return false;
     const form = new URLSearchParams({
       grant_type: "refresh_token",
@@ -178,14 +166,9 @@ export class Api {
     const text = await textOf(answer);
     if (answer.status !== 200) return false;
     const { access_token: token } = readJson(REFRESHED_TOKEN, text, baseUrl);
-    this.#site = { ...this.#site, token };
+    this.site = { ...this.site, token };
     changeProfile(baseUrl, { token });
     return true;
-  }
-
-  #setProject(project: string): string {
-    this.#site = { ...this.#site, project };
-    return project;
   }
 }
 
@@ -211,11 +194,4 @@ export async function firstOf<Entry>(
     nextToken = page.nextToken;
   } while (nextToken !== "" && found.length < limit);
   return found;
-}
-
-/** Reads `--limit`. */
-export function readLimit(text: string): number {
-  const limit = /^\d{1,7}$/.test(text) ? Number(text) : 0;
-  if (limit < 1) throw usage(`--limit takes a number of at least 1, not ${JSON.stringify(text)}`);
-  return limit;
 }

@@ -1,65 +1,57 @@
-import type { Command } from "commander";
-import { parseDuration } from "../../kit/units.ts";
 import { APP, type AppRecord, APPS, CONTAINERS, type Scaling } from "../../shapes/apps.ts";
 import { ID } from "../../shapes/common.ts";
 import { usage } from "../failure.ts";
-import { asking, type Definitions, examples, remote } from "../options.ts";
+import type { Definitions } from "../options.ts";
 import { duration, fields, paintStatus, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { findEarlier } from "./builds.ts";
-import { type RemoteFlags, type Task, type Texts, withService, type YesFlags } from "./task.ts";
+import { asking, asks, count, seconds } from "./task.ts";
+import type { Numbers, RemoteFlags, Task, YesFlags } from "./task.ts";
 
-type ScaleFlags = RemoteFlags & Texts<"min" | "max" | "concurrency" | "cooldown" | "grace">;
+type ScaleFlags = RemoteFlags & Numbers<"min" | "max" | "concurrency" | "cooldown" | "grace">;
+
+const MAX_COUNT = 999_999;
 
 /** `millrace apps list|get|scale|rollback|delete`, `millrace restart APP`, `millrace containers list APP` */
 export const COMMANDS: Definitions = {
-  apps: defineApps,
-  restart: defineRestart,
-  containers: defineContainers,
+  apps(command) {
+    asking(command, "list", "list the project's apps", listApps);
+    asking(command, "get <app>", "show an app and its settings", getApp, "hello");
+    asking(
+      command,
+      "scale <app>",
+      "change how an app scales, without a new version",
+      scaleApp,
+      "hello --min 1 --max 4 --grace 1h",
+    )
+      .option("--min <count>", "minimum number of replicas", count("--min", 0, MAX_COUNT))
+      .option("--max <count>", "maximum number of replicas", count("--max", 0, MAX_COUNT))
+      .option(
+        "--concurrency <count>",
+        "how many calls one replica takes at a time",
+        count("--concurrency", 0, MAX_COUNT),
+      )
+      .option("--cooldown <duration>", "how long an idle replica is kept", seconds("--cooldown"))
+      .option("--grace <duration>", "how long a run may take", seconds("--grace"));
+    asking(command, "rollback <app>", "go back to an earlier version", rollBack, "hello").argument(
+      "[build]",
+      "the build to go back to (default: the successful one before the current)",
+    );
+    asking(command, "delete <app>", "delete an app and all its versions", deleteApp, "hello --yes").option(
+      "--yes",
+      "do not ask for confirmation",
+    );
+  },
+  restart(command) {
+    const restart = async ({ api, out }: Task, app: string): Promise<void> =>
+      out.show(await restartApp(api, app), () => `${app} is restarted.\n`);
+    asks(command, restart, "millrace restart hello").argument("<app>", "the app's name");
+  },
+  containers(command) {
+    asking(command, "list <app>", "list an app's current replicas", listContainers, "hello");
+  },
 };
-
-function defineApps(command: Command): void {
-  asking(command, "list", "list the project's apps", "millrace apps list").action(withService(listApps));
-  asking(command, "get", "show an app and its settings", "millrace apps get hello")
-    .argument("<app>", "the app's name")
-    .action(withService(getApp));
-  asking(
-    command,
-    "scale",
-    "change how an app scales, without a new version",
-    "millrace apps scale hello --min 1 --max 4 --grace 1h",
-  )
-    .argument("<app>", "the app's name")
-    .option("--min <count>", "minimum number of replicas")
-    .option("--max <count>", "maximum number of replicas")
-    .option("--concurrency <count>", "how many calls one replica takes at a time")
-    .option("--cooldown <duration>", "how long an idle replica is kept")
-    .option("--grace <duration>", "how long a run may take")
-    .action(withService(scaleApp));
-  asking(command, "rollback", "go back to an earlier version", "millrace apps rollback hello")
-    .argument("<app>", "the app's name")
-    .argument("[build]", "the build to go back to (default: the successful one before the current)")
-    .action(withService(rollBack));
-  asking(command, "delete", "delete an app and all its versions", "millrace apps delete hello --yes")
-    .argument("<app>", "the app's name")
-    .option("--yes", "do not ask for confirmation")
-    .action(withService(deleteApp));
-}
-
-function defineRestart(command: Command): void {
-  examples(remote(command).argument("<app>", "the app's name"), "millrace restart hello").action(
-    withService(async ({ api, out }: Task, app: string) =>
-      out.show(await restartApp(api, app), () => `${app} is restarted.\n`),
-    ),
-  );
-}
-
-function defineContainers(command: Command): void {
-  asking(command, "list", "list an app's current replicas", "millrace containers list hello")
-    .argument("<app>", "the app's name")
-    .action(withService(listContainers));
-}
 
 async function listApps({ api, out }: Task): Promise<void> {
   const apps = await api.get(APPS, await api.path("apps"));
@@ -103,15 +95,14 @@ function hostUrl(host: string, apiUrl: string | null): string {
 }
 
 async function scaleApp({ api, flags, out }: Task<ScaleFlags>, app: string): Promise<void> {
-  const { min, max, concurrency, cooldown, grace } = flags;
-  const body: Partial<Scaling> = {
-    ...(min !== undefined && { minReplicaCount: readCount("--min", min) }),
-    ...(max !== undefined && { maxReplicaCount: readCount("--max", max) }),
-    ...(concurrency !== undefined && { replicaConcurrency: readCount("--concurrency", concurrency) }),
-    ...(cooldown !== undefined && { cooldownPeriodSeconds: readSeconds("--cooldown", cooldown) }),
-    ...(grace !== undefined && { responseGracePeriodSeconds: readSeconds("--grace", grace) }),
+  const body: { readonly [Name in keyof Scaling]: number | undefined } = {
+    minReplicaCount: flags.min,
+    maxReplicaCount: flags.max,
+    replicaConcurrency: flags.concurrency,
+    cooldownPeriodSeconds: flags.cooldown,
+    responseGracePeriodSeconds: flags.grace,
   };
-  if (Object.keys(body).length === 0)
+  if (Object.values(body).every((value) => value === undefined))
     throw usage("nothing to change", `millrace apps scale ${app} --min 1 --max 4`);
   const changed = await api.ask(APP, "PATCH", await api.appPath(app), { body, about: { app } });
   out.show(changed, () => `${app} is changed.\n`);
@@ -150,18 +141,4 @@ async function listContainers({ api, out }: Task, app: string): Promise<void> {
   for (const { containerId, pendingReason } of found)
     if (pendingReason) out.note(`${containerId} waits: ${pendingReason}`);
   if (found.length === 0) out.note("none: the next call starts one");
-}
-
-/** Reads an option that is a whole number. */
-function readCount(option: string, text: string): number {
-  if (!/^\d{1,6}$/.test(text)) throw usage(`${option} takes a number, not ${JSON.stringify(text)}`);
-  return Number(text);
-}
-
-/** Reads an option that is a duration. */
-function readSeconds(option: string, text: string): number {
-  const seconds = parseDuration(text);
-  if (seconds === null)
-    throw usage(`${option} takes a duration such as 90s or 15m, not ${JSON.stringify(text)}`);
-  return seconds;
 }

@@ -1,19 +1,20 @@
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { Agent as TlsAgent, request as tlsRequest } from "node:https";
+import { Agent as TlsAgent } from "node:https";
 import path from "node:path";
+import { finished } from "node:stream/promises";
 import type { Command } from "commander";
 import { PACKAGE_DIR } from "../../config/package-files.ts";
-import { Agent, request } from "../../kit/node-http.ts";
+import { Agent } from "../../kit/node-http.ts";
 import { EXIT, usage } from "../failure.ts";
-import { type Definitions, examples, remote } from "../options.ts";
+import type { Definitions } from "../options.ts";
 import { duration } from "../output.ts";
 import { withProgress } from "../terminal.ts";
-import { explainCall, explainError } from "./explain.ts";
-import { ConnectionError, textOf } from "./http.ts";
-import { type RemoteFlags, type Task, type Texts, withService } from "./task.ts";
+import { explainCall } from "./explain.ts";
+import { send, textOf } from "./http.ts";
+import { asks, count, type Numbers, type RemoteFlags, type Task, type Texts, withService } from "./task.ts";
 
-type BenchFlags = RemoteFlags & Required<Texts<"app" | "data" | "seconds" | "connections">>;
+type BenchFlags = RemoteFlags & Required<Texts<"app" | "data"> & Numbers<"seconds" | "connections">>;
 
 const MAX_SECONDS = 600;
 const MAX_CONNECTIONS = 1_000;
@@ -21,48 +22,44 @@ const MAX_CONNECTIONS = 1_000;
 const BUSY_CLIENT = 0.85;
 
 /** `millrace bench` */
-export const COMMANDS: Definitions = { bench: defineBench };
-
-function defineBench(command: Command): void {
-  remote(command)
-    .argument(
-      "[words...]",
-      "in a clone: sync, cold, stream, async, deploy or walls, then its own options after --",
-    )
-    .option("--app <app>", "the app to call; its function run is used", "hello")
-    .option("--data <json>", "arguments as a JSON object", "{}")
-    .option("--seconds <count>", "how many seconds to measure", "5")
-    .option("--connections <count>", "how many calls to make at a time", "16");
-  examples(command, "millrace bench", "millrace bench --app hello --seconds 10 --connections 64").action(
-    async (words: readonly string[], flags: BenchFlags, self: Command) => {
-      if (words.length === 0) return await withService(bench)(flags, self);
-      process.exitCode = await runRepositoryBench(words, flags.json === true);
-    },
-  );
-}
+export const COMMANDS: Definitions = {
+  bench(command) {
+    asks(command, bench, "millrace bench", "millrace bench --app hello --seconds 10 --connections 64")
+      .argument(
+        "[words...]",
+        "in a clone: sync, cold, stream, async, deploy or walls, then its own options after --",
+      )
+      .option("--app <app>", "the app to call; its function run is used", "hello")
+      .option("--data <json>", "arguments as a JSON object", "{}")
+      .option("--seconds <count>", "how many seconds to measure", count("--seconds", 1, MAX_SECONDS), 5)
+      .option(
+        "--connections <count>",
+        "how many calls to make at a time",
+        count("--connections", 1, MAX_CONNECTIONS),
+        16,
+      )
+      .action(async (words: readonly string[], flags: BenchFlags, self: Command) => {
+        if (words.length === 0) return await withService(bench)(flags, self);
+        process.exitCode = await runRepositoryBench(words, flags.json === true);
+      });
+  },
+};
 
 async function bench({ api, flags, out, signal }: Task<BenchFlags>): Promise<void> {
-  const seconds = readCount("--seconds", flags.seconds, MAX_SECONDS);
-  const connections = readCount("--connections", flags.connections, MAX_CONNECTIONS);
+  const { seconds, connections } = flags;
   const url = await api.appUrl(flags.app, "run");
   // Starts a replica, and reports errors before the clock runs.
   const first = await api.open("POST", url, { body: flags.data });
   const text = await textOf(first);
   if (first.status !== 200) throw explainCall(api.site, { app: flags.app, functionName: "run" }, first, text);
   const call = { url, token: api.site.token ?? "", body: flags.data };
-  const figures = await withProgress(`calling ${flags.app}/run for ${seconds} s`, out.isJson, async () => {
-    return await measureCalls(call, connections, seconds, signal).catch((error: unknown) => {
-      throw explainError(error);
-    });
-  });
+  const figures = await withProgress(
+    `calling ${flags.app}/run for ${seconds} s`,
+    out.isJson,
+    async () => await measureCalls(call, connections, seconds, signal),
+  );
   out.show({ app: flags.app, url, ...figures }, () => figuresText(url, figures));
   if (figures.failures > 0) process.exitCode = EXIT.failure;
-}
-
-function readCount(option: string, text: string, max: number): number {
-  const count = Number(text);
-  if (/^\d+$/.test(text) && count >= 1 && count <= max) return count;
-  throw usage(`${option} takes a whole number from 1 to ${max}, not ${JSON.stringify(text)}`);
 }
 
 function figuresText(url: string, figures: CallFigures): string {
@@ -98,13 +95,16 @@ type CallFigures = {
 
 /** Calls a function over kept connections, one call in flight on each, and measures from the write to the last byte. */
 async function measureCalls(
-  call: BenchCall,
+  { url, token, body }: BenchCall,
   connections: number,
   seconds: number,
   signal: AbortSignal,
 ): Promise<CallFigures> {
-  const isTls = call.url.startsWith("https:");
-  const agent = new (isTls ? TlsAgent : Agent)({ keepAlive: true, maxSockets: connections });
+  const agent = new (url.startsWith("https:") ? TlsAgent : Agent)({
+    keepAlive: true,
+    maxSockets: connections,
+  });
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
   const latencies: number[] = [];
   let failures = 0;
   const [startedAt, cpuBefore] = [performance.now(), process.cpuUsage()];
@@ -112,7 +112,9 @@ async function measureCalls(
   const work = async (): Promise<void> => {
     while (performance.now() < until) {
       const sentAt = performance.now();
-      if ((await callOnce(call, isTls, agent, signal)) !== 200) failures += 1;
+      const answer = await send(url, { method: "POST", headers, body, agent, signal });
+      await finished(answer.body.resume());
+      if (answer.status !== 200) failures += 1;
       latencies.push(performance.now() - sentAt);
     }
   };
@@ -139,28 +141,6 @@ async function measureCalls(
 /** The smallest value that at least this share (0 to 1) of the sorted values does not exceed; 0 when there is none. */
 function quantile(sorted: Float64Array, share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
-}
-
-async function callOnce(
-  { url, token, body }: BenchCall,
-  isTls: boolean,
-  agent: Agent,
-  signal: AbortSignal,
-): Promise<number> {
-  return await new Promise((resolve, reject) => {
-    const headers = {
-      authorization: `Bearer ${token}`,
-      "content-type": "application/json",
-      "content-length": Buffer.byteLength(body),
-    };
-    const sent = (isTls ? tlsRequest : request)(url, { method: "POST", agent, headers, signal }, (answer) => {
-      answer.resume();
-      answer.on("end", () => resolve(answer.statusCode ?? 0));
-      answer.on("error", reject);
-    });
-    sent.on("error", (error) => reject(signal.aborted ? error : new ConnectionError(url, error.message)));
-    sent.end(body);
-  });
 }
 
 function rounded(value: number, digits: number): number {

@@ -1,30 +1,25 @@
-import type { Command } from "commander";
 import { BUILD, BUILD_FRAME, BUILD_LOG, BUILDS } from "../../shapes/builds.ts";
 import type { BuildFrame, BuildRecord, ListedBuild } from "../../shapes/builds.ts";
 import { CliFailure } from "../failure.ts";
-import { asking, type Definitions } from "../options.ts";
+import { type Definitions } from "../options.ts";
 import { paint, paintStatus, printable, relative } from "../output.ts";
 import type { Api } from "./api.ts";
 import type { SocketEnd } from "./tail-socket.ts";
-import { type RemoteFlags, type Task, withService } from "./task.ts";
+import { asking, type RemoteFlags, type Task } from "./task.ts";
 
 /** `millrace builds list|logs|cancel` */
-export const COMMANDS: Definitions = { builds: defineBuilds };
-
-function defineBuilds(command: Command): void {
-  asking(command, "list", "list an app's builds, newest first", "millrace builds list hello")
-    .argument("<app>", "the app's name")
-    .action(withService(listBuilds));
-  asking(command, "logs", "print a build's log", "millrace builds logs hello --follow")
-    .argument("<app>", "the app's name")
-    .argument("[build]", "the build (default: the newest)")
-    .option("-f, --follow", "keep printing until the build ends")
-    .action(withService(showLogs));
-  asking(command, "cancel", "cancel a running build", "millrace builds cancel hello")
-    .argument("<app>", "the app's name")
-    .argument("[build]", "the build (default: the newest)")
-    .action(withService(cancelBuild));
-}
+export const COMMANDS: Definitions = {
+  builds(command) {
+    asking(command, "list <app>", "list an app's builds, newest first", listBuilds, "hello");
+    asking(command, "logs <app>", "print a build's log", showLogs, "hello --follow")
+      .argument("[build]", "the build (default: the newest)")
+      .option("-f, --follow", "keep printing until the build ends");
+    asking(command, "cancel <app>", "cancel a running build", cancelBuild, "hello").argument(
+      "[build]",
+      "the build (default: the newest)",
+    );
+  },
+};
 
 /** The build to go back to: the successful one before the build that serves. */
 export async function findEarlier(api: Api, app: string): Promise<string> {
@@ -107,8 +102,6 @@ export async function followBuild(
     path: "/ws-build-logs",
     query: () => ({ projectID, buildID, after }),
     isOver: ({ code }: SocketEnd) => code === 1000,
-    maxLosses: 120,
-    gapMs: 500,
   };
   // Loaded only here: the package for WebSockets would slow down every command that looks at builds.
   const { followFrames } = await import("./tail-socket.ts");

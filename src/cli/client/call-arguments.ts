@@ -2,11 +2,12 @@ import { readFileSync } from "node:fs";
 import { validateHeaderName, validateHeaderValue } from "../../kit/node-http.ts";
 import { usage } from "../failure.ts";
 import { readStdin } from "../terminal.ts";
-import type { RemoteFlags, Switches, Texts } from "./task.ts";
+import type { Numbers, RemoteFlags, Switches, Texts } from "./task.ts";
 
 /** The options of `millrace call`. */
 export type CallFlags = RemoteFlags &
-  Texts<"data" | "method" | "linger" | "webhook" | "key"> &
+  Texts<"data" | "method" | "webhook" | "key"> &
+  Numbers<"linger"> &
   Switches<"ws" | "async" | "wait" | "stream"> & { readonly header?: readonly string[] };
 
 /** What the words after an app's name ask for. */

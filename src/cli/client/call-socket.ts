@@ -1,14 +1,13 @@
 import type { IncomingMessage } from "node:http";
 import { createInterface } from "node:readline";
 import { WebSocket } from "ws";
-import { parseDuration } from "../../kit/units.ts";
 import { APP } from "../../shapes/apps.ts";
 import { CliFailure, EXIT, usage } from "../failure.ts";
 import { answerText, type Output, printable } from "../output.ts";
 import { withProgress } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { type CallFlags, readHeaders } from "./call-arguments.ts";
-import { explainConnection, explainPath, isOwnRefusal } from "./explain.ts";
+import { explainPath, isOwnRefusal } from "./explain.ts";
 import { ConnectionError } from "./http.ts";
 import type { SocketEnd } from "./tail-socket.ts";
 import type { Task } from "./task.ts";
@@ -30,7 +29,6 @@ export async function callSocket(
   const misplaced = OF_REQUESTS.find((name) => flags[name] !== undefined);
   if (misplaced) throw usage(`--${misplaced} does not go with --ws, which sends the lines of stdin`);
   if (words.length > 0) throw usage("--ws sends the lines of stdin, and takes no key=value");
-  const lingerMs = readLinger(flags.linger ?? "1s");
   const headers = readHeaders(flags);
   try {
     const { socket, ended } = await withProgress(`${app} ${path}`, out.isJson, async () => {
@@ -39,7 +37,7 @@ export async function callSocket(
       );
     });
     out.note("connected: each line is sent as a message, Ctrl-D ends");
-    await sendLines(socket, lingerMs);
+    await sendLines(socket, (flags.linger ?? 1) * 1000);
     const end = await ended;
     signal.throwIfAborted();
     conclude(out, end);
@@ -94,13 +92,6 @@ function conclude(out: Output, { code, reason }: SocketEnd): void {
   }
 }
 
-function readLinger(text: string): number {
-  const seconds = parseDuration(text);
-  // A timer takes no more than 24 days.
-  if (seconds !== null && seconds <= 86_400) return seconds * 1000;
-  throw usage(`--linger takes a duration up to 1d, such as 5s, not ${JSON.stringify(text)}`);
-}
-
 /** The code of a close frame that says nothing went wrong. */
 const NORMAL_END = 1000;
 const MAX_REFUSAL_CHARS = 64 * 1024;
@@ -136,7 +127,7 @@ async function openSocket(
   });
   await new Promise<void>((resolve, reject) => {
     socket.once("open", resolve);
-    socket.once("close", () => reject(explainConnection(new ConnectionError(url.href, fault))));
+    socket.once("close", () => reject(new ConnectionError(url.href, fault)));
     socket.once("unexpected-response", (_, response) => {
       refused(api, app, path, response).catch((error: unknown) => {
         reject(error);

@@ -1,8 +1,7 @@
-import type { Command } from "commander";
 import { METHODS } from "../../kit/node-http.ts";
 import { ACCEPTED_RUN } from "../../shapes/runs.ts";
 import { usage } from "../failure.ts";
-import { collect, type Definitions, examples, remote } from "../options.ts";
+import { collect, type Definitions } from "../options.ts";
 import { type Progress, withProgress } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { readArguments, readBody, readHeaders, readPair, readWords } from "./call-arguments.ts";
@@ -10,43 +9,47 @@ import type { CallFlags } from "./call-arguments.ts";
 import { explain, readJson } from "./explain.ts";
 import { type Answer, textOf } from "./http.ts";
 import { printAnswer, printResponse } from "./print-answer.ts";
-import { type Task, withService } from "./task.ts";
+import { asks, seconds, type Task } from "./task.ts";
 
 /** Options that are for the path of a server only. */
 const OF_PATHS = ["method", "ws", "linger"] as const;
 
-/** `millrace call APP [FUNCTION|/PATH] [key=value…]` */
-export const COMMANDS: Definitions = { call: defineCall };
+/** A timer takes no more than 24 days. */
+const MAX_LINGER_SECONDS = 86_400;
 
-function defineCall(command: Command): void {
-  remote(command)
-    .argument("<app>", "the app's name")
-    .argument(
-      "[words...]",
-      "the function's name (default: run) or a /path of a server, then key=value arguments",
+/** `millrace call APP [FUNCTION|/PATH] [key=value…]` */
+export const COMMANDS: Definitions = {
+  call(command) {
+    asks(
+      command,
+      call,
+      "millrace call hello name=Ada",
+      "millrace call chat complete --data @prompt.json",
+      "millrace call report --async --wait year=2026",
+      "millrace call openai /v1/models",
+      "millrace call rooms /kitchen --ws",
     )
-    .option("--data <text>", "arguments as a JSON object, or the body for a /path; @file, or - for stdin")
-    .option("-H, --header <line>", "add a header, such as 'Accept: text/plain'; can be repeated", collect)
-    .option("--method <name>", "with a /path: the method (default: GET, or POST with a body)")
-    .option("--ws", "with a /path: open a WebSocket; send stdin line by line, print what arrives")
-    .option(
-      "--linger <duration>",
-      "with --ws: after stdin ends, close once nothing has arrived for this long (default: 1s)",
-    )
-    .option("--async", "print the run's id without waiting")
-    .option("--wait", "with --async: wait for the result")
-    .option("--stream", "ask for the answer as a stream")
-    .option("--webhook <url>", "forward the answer to this address")
-    .option("--key <text>", "Idempotency-Key: repeating the call with the same key does not run it again");
-  examples(
-    command,
-    "millrace call hello name=Ada",
-    "millrace call chat complete --data @prompt.json",
-    "millrace call report --async --wait year=2026",
-    "millrace call openai /v1/models",
-    "millrace call rooms /kitchen --ws",
-  ).action(withService(call));
-}
+      .argument("<app>", "the app's name")
+      .argument(
+        "[words...]",
+        "the function's name (default: run) or a /path of a server, then key=value arguments",
+      )
+      .option("--data <text>", "arguments as a JSON object, or the body for a /path; @file, or - for stdin")
+      .option("-H, --header <line>", "add a header, such as 'Accept: text/plain'; can be repeated", collect)
+      .option("--method <name>", "with a /path: the method (default: GET, or POST with a body)")
+      .option("--ws", "with a /path: open a WebSocket; send stdin line by line, print what arrives")
+      .option(
+        "--linger <duration>",
+        "with --ws: after stdin ends, close once nothing has arrived for this long (default: 1s)",
+        seconds("--linger", MAX_LINGER_SECONDS),
+      )
+      .option("--async", "print the run's id without waiting")
+      .option("--wait", "with --async: wait for the result")
+      .option("--stream", "ask for the answer as a stream")
+      .option("--webhook <url>", "forward the answer to this address")
+      .option("--key <text>", "Idempotency-Key: repeating the call with the same key does not run it again");
+  },
+};
 
 async function call(task: Task<CallFlags>, app: string, words: readonly string[]): Promise<void> {
   const { flags } = task;

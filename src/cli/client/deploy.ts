@@ -1,42 +1,41 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import path from "node:path";
-import type { Command } from "commander";
 import type { BundleFile } from "../../apps/bundles/list-files.ts";
 import { APPS } from "../../shapes/apps.ts";
 import { DRY_RUN } from "../../shapes/builds.ts";
 import { CliFailure, EXIT, usage } from "../failure.ts";
-import { type Definitions, examples, remote } from "../options.ts";
+import { type Definitions } from "../options.ts";
 import { bytes, duration, paint, printable } from "../output.ts";
-import { shellWord } from "../program-name.ts";
+import { shellWord, siteOptions } from "../program-name.ts";
 import { confirm, withProgress } from "../terminal.ts";
 import { bundleFilesOf, readAppFolder } from "./app-folder.ts";
 import { afterFailure, followBuild } from "./builds.ts";
 import { callHints, sampleCall } from "./sample-call.ts";
 import type { Site } from "./site.ts";
-import { type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
+import { asks, type RemoteFlags, type Switches, type Task, type Texts } from "./task.ts";
 import { cancelBuild, uploadApp, withBundle } from "./upload-app.ts";
 
 type DeployFlags = RemoteFlags & Texts<"name"> & Switches<"detach" | "yes" | "disableSyntaxCheck" | "dryRun">;
 
 /** `millrace deploy [DIR]` */
-export const COMMANDS: Definitions = { deploy: defineDeploy };
-
-function defineDeploy(command: Command): void {
-  remote(command)
-    .argument("[folder]", "the app's folder (default: the current one)")
-    .option("--name <name>", "the app's name (default: from millrace.toml, or the folder's name)")
-    .option("--dry-run", "check everything and say what would happen; build and change nothing")
-    .option("--disable-syntax-check", "build even if a Python file does not parse")
-    .option("--detach", "print the build's id without waiting")
-    .option("--yes", "create a new app without asking");
-  examples(
-    command,
-    "millrace deploy hello",
-    "millrace deploy hello --dry-run",
-    "millrace deploy --name hello-staging --detach",
-  ).action(withService(deploy));
-}
+export const COMMANDS: Definitions = {
+  deploy(command) {
+    asks(
+      command,
+      deploy,
+      "millrace deploy hello",
+      "millrace deploy hello --dry-run",
+      "millrace deploy --name hello-staging --detach",
+    )
+      .argument("[folder]", "the app's folder (default: the current one)")
+      .option("--name <name>", "the app's name (default: from millrace.toml, or the folder's name)")
+      .option("--dry-run", "check everything and say what would happen; build and change nothing")
+      .option("--disable-syntax-check", "build even if a Python file does not parse")
+      .option("--detach", "print the build's id without waiting")
+      .option("--yes", "create a new app without asking");
+  },
+};
 
 async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
   const { api, flags, out } = task;
@@ -76,12 +75,6 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
       "",
     ].join("\n"),
   );
-}
-
-/** The options that named the service, for a command that is to reach the same one. */
-function siteOptions({ url, project, dataDir }: DeployFlags): string[] {
-  const given = { "--url": url, "--project": project, "--data-dir": dataDir };
-  return Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
 }
 
 /** The token as a shell finds it. It is shown itself only at a terminal, and only if nothing else holds it. */

@@ -1,20 +1,11 @@
 import { checked, ERROR, errorIn, fits, ShapeError } from "../../shapes/shape.ts";
 import type { ErrorBody, Infer, Shape } from "../../shapes/shape.ts";
 import { CliFailure, EXIT, type FailureDetail, usage } from "../failure.ts";
-import { type Answer, ConnectionError } from "./http.ts";
+import type { Answer } from "./http.ts";
 import type { Site } from "./site.ts";
 
 /** What the failed request was about. */
 export type About = { readonly app?: string; readonly runId?: string };
-
-/** The failure if no service answers. */
-export function explainConnection({ url, message }: ConnectionError): CliFailure {
-  const { origin } = new URL(url);
-  return new CliFailure(`no service answers at ${origin}: ${message}`, {
-    code: "unreachable",
-    hint: "start one with millrace start, or name another with --url, MILLRACE_URL or millrace login URL",
-  });
-}
 
 /** The failure if there is no token. */
 export function explainMissingToken({ baseUrl }: Site): CliFailure {
@@ -31,16 +22,15 @@ export function explain(
   site: Site,
   about: About = {},
 ): CliFailure {
-  const body = parse(text);
+  const body = errorOf(text);
   if (body.code === undefined || body.message === undefined) {
     return new CliFailure(`${site.baseUrl} answered ${answer.status}, but not the way Millrace does`, {
       hint: "check the address: millrace whoami shows which one is used",
     });
   }
   const { message, code, request_id: requestId, details } = body;
-  const hint = Object.hasOwn(HINTS, code)
-    ? HINTS[code]?.(site, about.app ?? "APP", requestId ?? about.runId)
-    : undefined;
+  const hintOf = Object.hasOwn(HINTS, code) ? HINTS[code] : undefined;
+  const hint = hintOf?.(site, about.app ?? "APP", requestId ?? about.runId);
   // Details that the message already has are not repeated.
   const untold = details?.map(sentence).filter((fault) => !message.includes(fault.split(": ").at(-1) ?? ""));
   const detail: FailureDetail = {
@@ -49,11 +39,8 @@ export function explain(
     ...(untold && untold.length > 0 && { details: untold }),
     ...(hint !== undefined && { hint }),
   };
-  return new CliFailure(
-    sayWhat(code, message, site, about),
-    detail,
-    USAGE_CODES.includes(code) ? EXIT.usage : EXIT.failure,
-  );
+  const exitCode = USAGE_CODES.includes(code) ? EXIT.usage : EXIT.failure;
+  return new CliFailure(sayWhat(code, message, site, about), detail, exitCode);
 }
 
 function sayWhat(code: string, message: string, site: Site, { app }: About): string {
@@ -96,17 +83,13 @@ function sentence(fault: unknown): string {
   return field === undefined || problem === undefined ? JSON.stringify(fault) : `${field}: ${problem}`;
 }
 
-function parse(text: string): ErrorBody {
+/** What of an error the text of an answer has. */
+export function errorOf(text: string): ErrorBody {
   try {
     return errorIn(JSON.parse(text));
   } catch {
     return {};
   }
-}
-
-/** A connection error as a failure with a sentence; other errors stay as they are. */
-export function explainError(error: unknown): unknown {
-  return error instanceof ConnectionError ? explainConnection(error) : error;
 }
 
 /** The service's codes for a path of an app that offers functions. */
@@ -145,10 +128,8 @@ export function explainCall(
 ): CliFailure {
   const isFromApp = answer.headers["server-timing"] !== undefined && !isOwnRefusal(text);
   if (!isFromApp) return explain(answer, text, site, { app });
-  return new CliFailure(
-    `${app} is a server of its own, and answered ${answer.status} to POST /${functionName}`,
-    { hint: `name one of its paths: millrace call ${app} /PATH` },
-  );
+  const message = `${app} is a server of its own, and answered ${answer.status} to POST /${functionName}`;
+  return new CliFailure(message, { hint: `name one of its paths: millrace call ${app} /PATH` });
 }
 
 /** Reads an answer of a service; throws a sentence if it has not the shape. */

@@ -2,43 +2,38 @@ import { createReadStream, createWriteStream, existsSync, statSync } from "node:
 import { readdir, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
-import type { Command } from "commander";
 import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, OFFERED_FILE, REMOVED_FILE } from "../../shapes/projects.ts";
 import { CliFailure, usage } from "../failure.ts";
-import { asking, type Definitions } from "../options.ts";
+import { type Definitions } from "../options.ts";
 import { bytes, paint, printableName, relative } from "../output.ts";
 import { confirm, Progress, withProgress } from "../terminal.ts";
 import type { Api } from "./api.ts";
-import { explain, explainError } from "./explain.ts";
-import { countBytes, send, textOf } from "./http.ts";
-import { type RemoteFlags, type Task, withService, type YesFlags } from "./task.ts";
+import { explain } from "./explain.ts";
+import { ConnectionError, countBytes, send, textOf } from "./http.ts";
+import { asking, type RemoteFlags, type Task, type YesFlags } from "./task.ts";
 
 /** `millrace files ls|cp|download|rm` */
-export const COMMANDS: Definitions = { files: defineFiles };
-
-function defineFiles(command: Command): void {
-  asking(command, "ls", "list a folder of the storage", "millrace files ls models")
-    .argument("[folder]", "the folder (default: the root)")
-    .action(withService(list));
-  asking(command, "cp", "upload a file or folder to the storage", "millrace files cp weights.bin models/")
-    .argument("<from>", "a local file or folder")
-    .argument(
-      "[to]",
-      "where it goes; a path that ends with / is a folder (default: the same name, at the root)",
-    )
-    .action(withService(upload));
-  const downloadExample = "millrace files download models/weights.bin";
-  asking(command, "download", "download a file from the storage", downloadExample)
-    .argument("<from>", "a file in the storage")
-    .argument("[to]", "a local file or folder, or - for stdout (default: the file's own name)")
-    .option("--force", "overwrite an existing file")
-    .action(withService(download));
-  const removeText = "remove a file, or a folder if the path ends with /";
-  asking(command, "rm", removeText, "millrace files rm models/old/ --yes")
-    .argument("<path>", "the file or folder")
-    .option("--yes", "remove a folder without asking")
-    .action(withService(remove));
-}
+export const COMMANDS: Definitions = {
+  files(command) {
+    asking(command, "ls", "list a folder of the storage", list, "models").argument(
+      "[folder]",
+      "the folder (default: the root)",
+    );
+    asking(command, "cp", "upload a file or folder to the storage", upload, "weights.bin models/")
+      .argument("<from>", "a local file or folder")
+      .argument(
+        "[to]",
+        "where it goes; a path that ends with / is a folder (default: the same name, at the root)",
+      );
+    asking(command, "download", "download a file from the storage", download, "models/weights.bin")
+      .argument("<from>", "a file in the storage")
+      .argument("[to]", "a local file or folder, or - for stdout (default: the file's own name)")
+      .option("--force", "overwrite an existing file");
+    asking(command, "rm", "remove a file, or a folder if the path ends with /", remove, "models/old/ --yes")
+      .argument("<path>", "the file or folder")
+      .option("--yes", "remove a folder without asking");
+  },
+};
 
 async function list({ api, out }: Task, folder = "/"): Promise<void> {
   const found = await api.get(FILES, await api.path("volumes/default/ls"), { query: { dir: folder } });
@@ -114,7 +109,8 @@ async function putPart(api: Api, part: Part, onBytes: (count: number) => void): 
       const bytes = createReadStream(file, { start, end: end - 1 }).pipe(counter);
       return String((await api.put(url, bytes, end - start)).etag);
     } catch (error) {
-      if (left === 1 || api.signal.aborted || error instanceof CliFailure) throw explainError(error);
+      const isRefused = error instanceof CliFailure && !(error instanceof ConnectionError);
+      if (left === 1 || api.signal.aborted || isRefused) throw error;
       onBytes(-sentBytes);
     }
   }
@@ -177,8 +173,6 @@ async function download(
     } finally {
       await rm(aside, { force: true });
     }
-  } catch (error) {
-    throw explainError(error);
   } finally {
     progress.end();
   }

@@ -1,15 +1,13 @@
-import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, RequestOptions } from "node:http";
 import { request as tlsRequest } from "node:https";
 import { type Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { type Message, SseParser } from "../../client/sse.ts";
 import { request as plainRequest } from "../../kit/node-http.ts";
+import { CliFailure } from "../failure.ts";
 
-type Sending = {
-  readonly method?: string;
-  readonly headers?: Readonly<Record<string, string>>;
+type Sending = Pick<RequestOptions, "method" | "headers" | "signal" | "agent"> & {
   readonly body?: string | Buffer | Readable;
-  readonly signal?: AbortSignal;
 };
 
 /** An answer whose body has yet to be read. */
@@ -20,13 +18,13 @@ export type Answer = {
 };
 
 /** No answer came, or the connection was lost on the way. */
-export class ConnectionError extends Error {
-  readonly url: string;
-
+export class ConnectionError extends CliFailure {
   constructor(url: string, reason: string) {
-    super(reason);
+    super(`no service answers at ${new URL(url).origin}: ${reason}`, {
+      code: "unreachable",
+      hint: "start one with millrace start, or name another with --url, MILLRACE_URL or millrace login URL",
+    });
     this.name = "ConnectionError";
-    this.url = url;
   }
 }
 
@@ -34,14 +32,14 @@ export class ConnectionError extends Error {
  * Sends one request and resolves with the head of its answer. On `node:http`, because `fetch` gives up after five
  * minutes without a head and a run may take hours.
  */
-export async function send(url: string, { method = "GET", headers, body, signal }: Sending): Promise<Answer> {
+export async function send(url: string, { body, ...options }: Sending): Promise<Answer> {
   const request = url.startsWith("https:") ? tlsRequest : plainRequest;
   return await new Promise((resolve, reject) => {
-    const sent = request(url, { method, headers, ...(signal && { signal }) }, (answer) => {
+    const sent = request(url, options, (answer) => {
       resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: answer });
     });
     sent.on("error", (error: NodeJS.ErrnoException) => {
-      reject(signal?.aborted ? error : new ConnectionError(url, reasonOf(error)));
+      reject(options.signal?.aborted ? error : new ConnectionError(url, reasonOf(error)));
     });
     if (body === undefined || typeof body === "string" || Buffer.isBuffer(body)) sent.end(body);
     // A server may answer before it has read everything; the answer says why.

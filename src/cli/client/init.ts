@@ -1,6 +1,5 @@
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import type { Command } from "commander";
 import { APP_NAME } from "../../model/names.ts";
 import { CliFailure, usage } from "../failure.ts";
 import { type Definitions, examples } from "../options.ts";
@@ -11,15 +10,15 @@ import { asAppName, badName } from "./app-folder.ts";
 type InitFlags = { readonly name?: string; readonly json?: boolean };
 
 /** `millrace init [DIR]` */
-export const COMMANDS: Definitions = { init: defineInit };
-
-function defineInit(command: Command): void {
-  command
-    .argument("[folder]", "the folder, created if needed (default: the current one)")
-    .option("--name <name>", "the app's name (default: the folder's name)")
-    .option("--json", "print one JSON document");
-  examples(command, "millrace init hi").action(init);
-}
+export const COMMANDS: Definitions = {
+  init(command) {
+    command
+      .argument("[folder]", "the folder, created if needed (default: the current one)")
+      .option("--name <name>", "the app's name (default: the folder's name)")
+      .option("--json", "print one JSON document");
+    examples(command, "millrace init hi").action(init);
+  },
+};
 
 function init(folder: string | undefined, flags: InitFlags): void {
   const target = path.resolve(folder ?? ".");
@@ -64,11 +63,9 @@ function contents(name: string, shown: string): Record<string, string> {
     "main.py": `"""Every function here can be called; a function that yields streams. Code at this level runs once per replica."""
 import time
 
-
 def run(name: str = "world"):
     """Greets somebody."""
     return {"message": f"Hello, {name}!"}
-
 
 def count(upto: int = 3):
     """Yields one number after the other."""

@@ -1,41 +1,52 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
 import { ID } from "../../shapes/common.ts";
 import { DEVICE_CODES, DEVICE_TOKENS, ME, PROJECTS, SESSIONS } from "../../shapes/people.ts";
 import type { DeviceCodes, ProjectRecord } from "../../shapes/people.ts";
 import { Api } from "./api.ts";
-import { explain, explainError, readJson } from "./explain.ts";
+import { explain, readJson } from "./explain.ts";
 import { send, textOf } from "./http.ts";
 import { changeProfile, checkedUrl, claimsOf, type Profile, readProfiles, type Site, USUAL } from "./site.ts";
 import { CliFailure, interruptible, usage } from "../failure.ts";
-import { type Definitions, examples, remote } from "../options.ts";
+import { type Definitions, examples } from "../options.ts";
 import { fields, Output, paint, printableName, relative } from "../output.ts";
 import { readStdin, withProgress } from "../terminal.ts";
-import { type Switches, type Task, type Texts, withService } from "./task.ts";
+import { asks, type Switches, type Task, type Texts } from "./task.ts";
 
 type LoginFlags = Texts<"apiUrl" | "project"> & Switches<"token" | "json">;
 
 type Tokens = Required<Pick<Profile, "token" | "refreshToken">>;
 
 /** `millrace login [URL]`, `millrace logout [URL]`, `millrace whoami` */
-export const COMMANDS: Definitions = { login: defineLogin, logout: defineLogout, whoami: defineWhoami };
-
-function defineLogin(command: Command): void {
-  command
-    .argument("[url]", "management address of the service [MILLRACE_URL]")
-    .option("--token", "use a token from MILLRACE_TOKEN or stdin instead of the browser")
-    .option("--api-url <url>", "address of the app endpoints, if not the usual port of the same host")
-    .option("--project <id>", "the project to use from now on")
-    .option("--json", "print one JSON document");
-  examples(
-    command,
-    "millrace login https://millrace.example.com",
-    "millrace login --token < token.txt",
-  ).action(
-    async (url: string | undefined, flags: LoginFlags) =>
-      await interruptible(async (signal) => await login(url, flags, signal)),
-  );
-}
+export const COMMANDS: Definitions = {
+  login(command) {
+    command
+      .argument("[url]", "management address of the service [MILLRACE_URL]")
+      .option("--token", "use a token from MILLRACE_TOKEN or stdin instead of the browser")
+      .option("--api-url <url>", "address of the app endpoints, if not the usual port of the same host")
+      .option("--project <id>", "the project to use from now on")
+      .option("--json", "print one JSON document");
+    examples(
+      command,
+      "millrace login https://millrace.example.com",
+      "millrace login --token < token.txt",
+    ).action(
+      async (url: string | undefined, flags: LoginFlags) =>
+        await interruptible(async (signal) => await login(url, flags, signal)),
+    );
+  },
+  logout(command) {
+    command
+      .argument("[url]", "management address of the service (default: the current one)")
+      .option("--json", "print one JSON document");
+    examples(command, "millrace logout").action(
+      async (url: string | undefined, flags: { json?: boolean }) =>
+        await interruptible(async (signal) => await logout(url, new Output(flags), signal)),
+    );
+  },
+  whoami(command) {
+    asks(command, whoami, "millrace whoami");
+  },
+};
 
 async function login(given: string | undefined, flags: LoginFlags, signal: AbortSignal): Promise<void> {
   const out = new Output(flags);
@@ -108,13 +119,9 @@ async function post(
   body: object,
   signal: AbortSignal,
 ): Promise<{ status: number; text: string }> {
-  try {
-    const headers = { "content-type": "application/json" };
-    const answer = await send(url, { method: "POST", headers, body: JSON.stringify(body), signal });
-    return { status: answer.status, text: await textOf(answer) };
-  } catch (error) {
-    throw explainError(error);
-  }
+  const headers = { "content-type": "application/json" };
+  const answer = await send(url, { method: "POST", headers, body: JSON.stringify(body), signal });
+  return { status: answer.status, text: await textOf(answer) };
 }
 
 function choose(projects: readonly ProjectRecord[], wanted: string | undefined): ProjectRecord | undefined {
@@ -124,16 +131,6 @@ function choose(projects: readonly ProjectRecord[], wanted: string | undefined):
     throw usage(`you have no project ${JSON.stringify(wanted)}`, `yours: ${ids}`);
   }
   return found;
-}
-
-function defineLogout(command: Command): void {
-  command
-    .argument("[url]", "management address of the service (default: the current one)")
-    .option("--json", "print one JSON document");
-  examples(command, "millrace logout").action(
-    async (url: string | undefined, flags: { json?: boolean }) =>
-      await interruptible(async (signal) => await logout(url, new Output(flags), signal)),
-  );
 }
 
 async function logout(given: string | undefined, out: Output, signal: AbortSignal): Promise<void> {
@@ -165,10 +162,6 @@ async function endSession(api: Api): Promise<void> {
   const sessions = await api.get(SESSIONS, "/v2/me/sessions");
   const current = sessions.find(({ isCurrent }) => isCurrent);
   if (current) await api.ask(ID, "DELETE", `/v2/me/sessions/${current.id}`);
-}
-
-function defineWhoami(command: Command): void {
-  examples(remote(command), "millrace whoami").action(withService(whoami));
 }
 
 async function whoami({ api, out }: Task): Promise<void> {

@@ -1,43 +1,41 @@
-import type { Command } from "commander";
 import { parseDuration } from "../../kit/units.ts";
 import { LOG_FRAME, LOG_PAGE, type LogLineRecord } from "../../shapes/logs.ts";
 import { CliFailure, usage } from "../failure.ts";
-import { type Definitions, examples, remote } from "../options.ts";
+import type { Definitions } from "../options.ts";
 import { paint, printable } from "../output.ts";
-import { type Api, readLimit } from "./api.ts";
-import { type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
+import type { Api } from "./api.ts";
+import { asks, count, type RemoteFlags, type Switches, type Task, type Texts } from "./task.ts";
 
 type LogFlags = RemoteFlags &
   Switches<"follow"> &
-  Texts<"since" | "run" | "container" | "search"> & { readonly limit: string };
+  Texts<"since" | "run" | "container" | "search"> & { readonly limit: number };
 
 type Query = Readonly<Record<string, string | undefined>>;
 
 const PAGE_LINES = 1_000;
 
 /** `millrace logs APP` */
-export const COMMANDS: Definitions = { logs: defineLogs };
-
-function defineLogs(command: Command): void {
-  remote(command)
-    .argument("<app>", "the app's name")
-    .option("-f, --follow", "keep printing new lines")
-    .option("--since <time>", "start at a time: a duration ago such as 10m, or an RFC 3339 time")
-    .option("--run <id>", "only lines of this run")
-    .option("--container <id>", "only lines of this replica")
-    .option("--search <text>", "only lines that contain this text, ignoring case")
-    .option("--limit <count>", "how many lines to show, counted from the end", "100");
-  examples(command, "millrace logs hello --since 10m --search error", "millrace logs hello --follow").action(
-    withService(logs),
-  );
-}
+export const COMMANDS: Definitions = {
+  logs(command) {
+    asks(command, logs, "millrace logs hello --since 10m --search error", "millrace logs hello --follow")
+      .argument("<app>", "the app's name")
+      .option("-f, --follow", "keep printing new lines")
+      .option("--since <time>", "start at a time: a duration ago such as 10m, or an RFC 3339 time", readTime)
+      .option("--run <id>", "only lines of this run")
+      .option("--container <id>", "only lines of this replica")
+      .option("--search <text>", "only lines that contain this text, ignoring case")
+      .option(
+        "--limit <count>",
+        "how many lines to show, counted from the end",
+        count("--limit", 1, 9_999_999),
+        100,
+      );
+  },
+};
 
 async function logs(task: Task<LogFlags>, app: string): Promise<void> {
   const { api, flags, out } = task;
-  // Faults of the options are reported before anything is asked.
-  const since = flags.since === undefined ? undefined : readTime(flags.since);
-  const limit = readLimit(flags.limit);
-  const { run: runId, container, search } = flags;
+  const { since, limit, run: runId, container, search } = flags;
   const lines = await lastLines(api, app, { runId, container, search, afterDate: since }, limit);
   if (!flags.follow) {
     out.show(lines, () => lines.map((line) => `${format(line.timestamp, line.logLine)}\n`).join(""));
@@ -82,8 +80,6 @@ async function follow(
     path: "/ws-logs",
     query: () => ({ projectID, appID, runID: flags.run, containerID: flags.container, after }),
     isOver: () => false,
-    maxLosses: 60,
-    gapMs: 1_000,
   };
   // Loaded only here: the package for WebSockets would slow down the command.
   const { followFrames } = await import("./tail-socket.ts");

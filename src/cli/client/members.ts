@@ -1,41 +1,35 @@
-import type { Command } from "commander";
 import { INVITATION, INVITATIONS, MADE_INVITATION, MEMBERS, REMOVED_MEMBER } from "../../shapes/people.ts";
-import { asking, type Definitions } from "../options.ts";
+import { type Definitions } from "../options.ts";
 import { printable, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
-import { type RemoteFlags, type Task, theOne, withService, type YesFlags } from "./task.ts";
+import { asking, type RemoteFlags, type Task, theOne, type YesFlags } from "./task.ts";
 
 type InviteFlags = RemoteFlags & { readonly role?: string; readonly mail?: boolean };
 
 /** `millrace members list|invite|invitations|revoke|remove` */
-export const COMMANDS: Definitions = { members: defineMembers };
-
-function defineMembers(command: Command): void {
-  asking(command, "list", "list the project's members", "millrace members list").action(
-    withService(listMembers),
-  );
-  asking(
-    command,
-    "invite",
-    "create a one-time link that lets one person join the project; it is shown only once",
-    "millrace members invite ada@example.com --role owner",
-  )
-    .argument("<email>", "the person's address; anyone with the link can join")
-    .option("--role <role>", "member or owner", "member")
-    .option("--mail", "mail the link to that address instead of showing it")
-    .action(withService(inviteMember));
-  asking(command, "invitations", "list unused invitations", "millrace members invitations").action(
-    withService(listInvitations),
-  );
-  asking(command, "revoke", "revoke an invitation", "millrace members revoke ada@example.com")
-    .argument("<invitation>", "the invitation's id, or its address if that is unambiguous")
-    .action(withService(revokeInvitation));
-  const removeExample = "millrace members remove ada@example.com --yes";
-  asking(command, "remove", "remove a member from the project", removeExample)
-    .argument("<member>", "the member's id, or their address if that is unambiguous")
-    .option("--yes", "do not ask for confirmation")
-    .action(withService(removeMember));
-}
+export const COMMANDS: Definitions = {
+  members(command) {
+    asking(command, "list", "list the project's members", listMembers);
+    asking(
+      command,
+      "invite",
+      "create a one-time link that lets one person join the project; it is shown only once",
+      inviteMember,
+      "ada@example.com --role owner",
+    )
+      .argument("<email>", "the person's address; anyone with the link can join")
+      .option("--role <role>", "member or owner", "member")
+      .option("--mail", "mail the link to that address instead of showing it");
+    asking(command, "invitations", "list unused invitations", listInvitations);
+    asking(command, "revoke", "revoke an invitation", revokeInvitation, "ada@example.com").argument(
+      "<invitation>",
+      "the invitation's id, or its address if that is unambiguous",
+    );
+    asking(command, "remove", "remove a member from the project", removeMember, "ada@example.com --yes")
+      .argument("<member>", "the member's id, or their address if that is unambiguous")
+      .option("--yes", "do not ask for confirmation");
+  },
+};
 
 async function listMembers({ api, out }: Task): Promise<void> {
   out.list(await api.get(MEMBERS, await api.path("members")), {

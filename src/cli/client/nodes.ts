@@ -1,27 +1,25 @@
-import type { Command } from "commander";
 import { NODE, NODES } from "../../shapes/installation.ts";
-import { asking, type Definitions, examples, remote } from "../options.ts";
+import { type Definitions } from "../options.ts";
 import { paint, printableName, relative } from "../output.ts";
-import { type RemoteFlags, type Task, theOne, withService } from "./task.ts";
+import { asking, asks, type RemoteFlags, type Task, theOne } from "./task.ts";
 
 /** `millrace nodes [list|drain]` */
-export const COMMANDS: Definitions = { nodes: defineNodes };
-
-function defineNodes(command: Command): void {
-  examples(remote(command.command("list", { isDefault: true })), "millrace nodes list")
-    .description("list the nodes")
-    .action(withService(listNodes));
-  asking(
-    command,
-    "drain",
-    "have a node hand its apps over to the others, and take no more until it restarts",
-    "millrace nodes drain left",
-    "millrace nodes drain left --undo",
-  )
-    .argument("<node>", "the node's id or name")
-    .option("--undo", "let it take apps again")
-    .action(withService(drainNode));
-}
+export const COMMANDS: Definitions = {
+  nodes(command) {
+    const list = command.command("list", { isDefault: true }).description("list the nodes");
+    asks(list, listNodes, "millrace nodes list");
+    asking(
+      command,
+      "drain",
+      "have a node hand its apps over to the others, and take no more until it restarts",
+      drainNode,
+      "left",
+      "left --undo",
+    )
+      .argument("<node>", "the node's id or name")
+      .option("--undo", "let it take apps again");
+  },
+};
 
 async function listNodes({ api, out }: Task): Promise<void> {
   out.list(await api.get(NODES, "/v2/nodes"), {

@@ -1,24 +1,24 @@
-import type { Command } from "commander";
 import { NEW_PROJECT, PROJECTS } from "../../shapes/people.ts";
-import { asking, type Definitions, examples, remote } from "../options.ts";
+import { type Definitions } from "../options.ts";
 import { printableName } from "../output.ts";
 import { changeProfile } from "./site.ts";
-import { type Task, theOne, withService } from "./task.ts";
+import { asking, asks, type Task, theOne } from "./task.ts";
 
 /** `millrace projects [list|create|use]` */
-export const COMMANDS: Definitions = { projects: defineProjects };
-
-function defineProjects(command: Command): void {
-  examples(remote(command.command("list", { isDefault: true })), "millrace projects")
-    .description("list your projects")
-    .action(withService(listProjects));
-  asking(command, "create", "create a project; you become its owner", "millrace projects create models")
-    .argument("<name>", "the project's name")
-    .action(withService(createProject));
-  asking(command, "use", "use this project from now on", "millrace projects use p-1a2b3c4d")
-    .argument("<project>", "the project's id or name")
-    .action(withService(useProject));
-}
+export const COMMANDS: Definitions = {
+  projects(command) {
+    const list = command.command("list", { isDefault: true }).description("list your projects");
+    asks(list, listProjects, "millrace projects");
+    asking(command, "create", "create a project; you become its owner", createProject, "models").argument(
+      "<name>",
+      "the project's name",
+    );
+    asking(command, "use", "use this project from now on", useProject, "p-1a2b3c4d").argument(
+      "<project>",
+      "the project's id or name",
+    );
+  },
+};
 
 async function listProjects({ api, out }: Task): Promise<void> {
   const projects = await api.get(PROJECTS, "/v2/projects");

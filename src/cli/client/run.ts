@@ -3,7 +3,6 @@ import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
 import { type BundleFile, listBundleFiles } from "../../apps/bundles/list-files.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import { packHeader, paddingOf, paxRecords } from "../../kit/tar/archive.ts";
@@ -11,13 +10,13 @@ import { APP_NAME } from "../../model/names.ts";
 import { ID } from "../../shapes/common.ts";
 import { ACCEPTED_RUN, BASE_IMAGE, FILE_RUN, ONE_RUN, type RunRecord } from "../../shapes/runs.ts";
 import { CliFailure, usage } from "../failure.ts";
-import { type Definitions, examples, remote } from "../options.ts";
+import { type Definitions } from "../options.ts";
 import { printable } from "../output.ts";
 import { withProgress } from "../terminal.ts";
 import { asAppName, badName } from "./app-folder.ts";
 import { readArguments } from "./call-arguments.ts";
 import { lastLines } from "./logs.ts";
-import { type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
+import { asks, type RemoteFlags, type Switches, type Task, type Texts } from "./task.ts";
 
 type RunFlags = RemoteFlags & Texts<"app" | "data"> & Switches<"detach">;
 
@@ -32,21 +31,18 @@ const LOOK_MS = 500;
 const FUNCTION = /^[A-Za-z]\w*$/;
 
 /** `millrace run FILE[::FUNCTION]` */
-export const COMMANDS: Definitions = { run: defineRun };
-
-function defineRun(command: Command): void {
-  remote(command)
-    .argument("<file>", "the Python file, and after :: a function of it")
-    .option(
-      "--app <app>",
-      "the app whose secrets, Python and limits it gets (default: from millrace.toml, or the folder's name)",
-    )
-    .option("--data <json>", "arguments as a JSON object; @file, or - for stdin")
-    .option("--detach", "print the run's id without waiting");
-  examples(command, "millrace run train.py", `millrace run train.py::evaluate --data '{"epochs": 2}'`).action(
-    withService(run),
-  );
-}
+export const COMMANDS: Definitions = {
+  run(command) {
+    asks(command, run, "millrace run train.py", `millrace run train.py::evaluate --data '{"epochs": 2}'`)
+      .argument("<file>", "the Python file, and after :: a function of it")
+      .option(
+        "--app <app>",
+        "the app whose secrets, Python and limits it gets (default: from millrace.toml, or the folder's name)",
+      )
+      .option("--data <json>", "arguments as a JSON object; @file, or - for stdin")
+      .option("--detach", "print the run's id without waiting");
+  },
+};
 
 async function run(task: Task<RunFlags>, given: string): Promise<void> {
   const { api, flags, out } = task;
@@ -186,7 +182,6 @@ def _millrace_call():
             show(item)
     else:
         show(result)
-
 
 _millrace_call()
 `;

@@ -1,60 +1,52 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
 import { indentedJson } from "../../model/json-layout.ts";
 import { RUN_STATES } from "../../model/run.ts";
-import { errorIn } from "../../shapes/shape.ts";
 import { ACCEPTED_RUN, RUN, type RunRecord, RUNS } from "../../shapes/runs.ts";
-import { CliFailure, usage } from "../failure.ts";
-import { asking, type Definitions } from "../options.ts";
+import { CliFailure } from "../failure.ts";
+import type { Definitions } from "../options.ts";
 import { answerText, duration, fields, paintStatus, printable, relative } from "../output.ts";
-import { firstOf, readLimit } from "./api.ts";
-import { explain, readJson } from "./explain.ts";
-import { ConnectionError, readMessages, textOf } from "./http.ts";
-import { readChoice, type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
+import { firstOf } from "./api.ts";
+import { errorOf, explain, readJson } from "./explain.ts";
+import { readMessages, textOf } from "./http.ts";
+import { asking, count, LIMIT_OPTION, oneOf } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 
-type ListFlags = RemoteFlags & Texts<"status"> & Switches<"async"> & { readonly limit: string };
+type ListFlags = RemoteFlags & Texts<"status"> & Switches<"async"> & { readonly limit: number };
 
 const RESULT = ',"result":';
 
 /** `millrace runs list|get|tail|cancel` */
-export const COMMANDS: Definitions = { runs: defineRuns };
-
-function defineRuns(command: Command): void {
-  const sample = "019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa";
-  asking(
-    command,
-    "list",
-    "list runs, newest first",
-    "millrace runs list",
-    "millrace runs list hello --status failure",
-  )
-    .argument("[app]", "the app's name (default: all apps of the project)")
-    .option("--limit <count>", "how many to show at most", "20")
-    .option("--status <status>", `only those: ${RUN_STATES.join(", ")}`)
-    .option("--async", "only async runs")
-    .action(withService(listRuns));
-  asking(command, "get", "show a run, and its result once it has ended", `millrace runs get hello ${sample}`)
-    .argument("<app>", "the app's name")
-    .argument("<run>", "the run's id")
-    .action(withService(getRun));
-  const tail = "print what a run yields, from the beginning to the end";
-  asking(command, "tail", tail, `millrace runs tail counter ${sample}`)
-    .argument("<app>", "the app's name")
-    .argument("<run>", "the run's id")
-    .option("--after <number>", "skip this many messages", "0")
-    .action(withService(tailRun));
-  asking(command, "cancel", "cancel a queued or running run", `millrace runs cancel hello ${sample}`)
-    .argument("<app>", "the app's name")
-    .argument("<run>", "the run's id")
-    .action(withService(cancelRun));
-}
+export const COMMANDS: Definitions = {
+  runs(command) {
+    const sample = "019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa";
+    asking(command, "list", "list runs, newest first", listRuns, "", "hello --status failure")
+      .argument("[app]", "the app's name (default: all apps of the project)")
+      .option(...LIMIT_OPTION)
+      .option("--status <status>", `only those: ${RUN_STATES.join(", ")}`, oneOf("--status", RUN_STATES))
+      .option("--async", "only async runs");
+    asking(
+      command,
+      "get <app> <run>",
+      "show a run, and its result once it has ended",
+      getRun,
+      `hello ${sample}`,
+    );
+    asking(
+      command,
+      "tail <app> <run>",
+      "print what a run yields, from the beginning to the end",
+      tailRun,
+      `counter ${sample}`,
+    ).option("--after <number>", "skip this many messages", count("--after", 0, 999_999_999_999_999), 0);
+    asking(command, "cancel <app> <run>", "cancel a queued or running run", cancelRun, `hello ${sample}`);
+  },
+};
 
 async function listRuns({ api, flags, out }: Task<ListFlags>, app?: string): Promise<void> {
-  const { async: asyncOnly } = flags;
-  const status = readChoice("--status", RUN_STATES, flags.status);
+  const { async: asyncOnly, status, limit } = flags;
   const path = await (app === undefined ? api.path("runs") : api.appPath(app, "/runs"));
   const asked = { query: { status, asyncOnly }, about: app === undefined ? {} : { app } };
-  out.list(await firstOf(api, RUNS, path, readLimit(flags.limit), asked), {
+  out.list(await firstOf(api, RUNS, path, limit, asked), {
     RUN: ({ id }) => id,
     ...(app === undefined && {
       APP: ({ modelId, projectId }: RunRecord) => modelId.slice(projectId.length + 1),
@@ -115,15 +107,12 @@ const MAX_LOSSES = 20;
 
 /** Prints everything that a run yields, live or later; a connection that is lost is resumed where it broke. */
 async function tailRun(
-  task: Task<RemoteFlags & { readonly after: string }>,
+  task: Task<RemoteFlags & { readonly after: number }>,
   app: string,
   id: string,
 ): Promise<void> {
   const { flags, out, signal } = task;
-  if (!/^\d{1,15}$/.test(flags.after)) {
-    throw usage(`--after takes a number, not ${JSON.stringify(flags.after)}`);
-  }
-  const position = { after: flags.after };
+  const position = { after: String(flags.after) };
   for (let losses = 0; ; losses += 1) {
     const end = await readOn(task, app, id, position);
     if (end) {
@@ -152,25 +141,16 @@ async function readOn(
     for await (const { id: number, event, data } of readMessages(answer.body)) {
       if (event === "end") return readJson(RUN, data, api.site.baseUrl);
       // The service gives up on this answer; the next one says why, if the reason lasts.
-      if (event === "error" && requestOf(data) === answer.headers["x-request-id"]) return null;
+      if (event === "error" && errorOf(data).request_id === answer.headers["x-request-id"]) return null;
       if (event === "truncated") out.warn("some of what the run yielded is not stored");
       else out.line({ id: Number(number), ...(event !== null && { event }), data }, answerText(data));
       position.after = number ?? position.after;
     }
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? "";
-    if (api.signal.aborted || !(error instanceof ConnectionError || code.startsWith("ECONN"))) throw error;
+    if (api.signal.aborted || !code.startsWith("ECONN")) throw error;
   }
   return null;
-}
-
-/** The request that an error of the service is about; null for another text. */
-function requestOf(data: string): string | null {
-  try {
-    return errorIn(JSON.parse(data))?.request_id ?? null;
-  } catch {
-    return null;
-  }
 }
 
 function failed({ id, status, error }: RunRecord): CliFailure {

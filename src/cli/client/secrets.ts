@@ -1,15 +1,14 @@
 import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
-import type { Command } from "commander";
 import { SECRET_MAP, SECRET_NAME } from "../../shapes/projects.ts";
 import type { SecretMap } from "../../model/app.ts";
 import { APPS, type AppStatus } from "../../shapes/apps.ts";
 import { CliFailure, usage } from "../failure.ts";
-import { asking, type Definitions } from "../options.ts";
+import { type Definitions } from "../options.ts";
 import { pastable } from "../program-name.ts";
 import { readStdin } from "../terminal.ts";
 import { restartApp } from "./apps.ts";
-import { type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
+import { asking, type RemoteFlags, type Switches, type Task, type Texts } from "./task.ts";
 
 type SecretFlags = RemoteFlags & Texts<"app" | "envFile" | "stdin"> & Switches<"show" | "restart">;
 
@@ -17,38 +16,34 @@ type SecretFlags = RemoteFlags & Texts<"app" | "envFile" | "stdin"> & Switches<"
 const WITHOUT_REPLICAS: readonly AppStatus[] = ["cold", "pending", "deploying"];
 const RESTART = "then restart the replicas that would keep the old values";
 
+const SCOPE = ["--app <app>", "use this app's secrets instead of the project's"] as const;
 const HIDDEN = "••••••••";
 
 /** `millrace secrets list|set|unset` */
-export const COMMANDS: Definitions = { secrets: defineSecrets };
-
-function defineSecrets(command: Command): void {
-  scoped(asking(command, "list", "list secrets by name", "millrace secrets list --app hello"))
-    .option("--show", "show the values as well")
-    .action(withService(listSecrets));
-  scoped(
+export const COMMANDS: Definitions = {
+  secrets(command) {
+    asking(command, "list", "list secrets by name", listSecrets, "--app hello")
+      .option(...SCOPE)
+      .option("--show", "show the values as well");
     asking(
       command,
       "set",
       "add or change secrets",
-      "millrace secrets set API_KEY=s3cret",
+      setSecrets,
+      "API_KEY=s3cret",
       "pass show api | millrace secrets set --stdin API_KEY",
-    ),
-  )
-    .argument("[pairs...]", "NAME=value")
-    .option("--env-file <file>", "read NAME=value lines from a file")
-    .option("--stdin <name>", "read one value from stdin, to keep it out of your shell's history")
-    .option("--restart", RESTART)
-    .action(withService(setSecrets));
-  scoped(asking(command, "unset", "remove secrets", "millrace secrets unset API_KEY"))
-    .argument("<names...>", "their names")
-    .option("--restart", RESTART)
-    .action(withService(unsetSecrets));
-}
-
-function scoped(command: Command): Command {
-  return command.option("--app <app>", "use this app's secrets instead of the project's");
-}
+    )
+      .option(...SCOPE)
+      .argument("[pairs...]", "NAME=value")
+      .option("--env-file <file>", "read NAME=value lines from a file")
+      .option("--stdin <name>", "read one value from stdin, to keep it out of your shell's history")
+      .option("--restart", RESTART);
+    asking(command, "unset", "remove secrets", unsetSecrets, "API_KEY")
+      .option(...SCOPE)
+      .argument("<names...>", "their names")
+      .option("--restart", RESTART);
+  },
+};
 
 async function listSecrets(task: Task<SecretFlags>): Promise<void> {
   const { flags, out } = task;
@@ -152,9 +147,9 @@ function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
-function seenLater({ app }: SecretFlags): string {
-  const command = app === undefined ? "millrace restart APP" : `millrace restart ${app}`;
-  return `Replicas that start from now on see the change; ${pastable(command)} restarts those that run.`;
+function seenLater(flags: SecretFlags): string {
+  const command = pastable(`millrace restart ${flags.app ?? "APP"}`, flags);
+  return `Replicas that start from now on see the change; ${command} restarts those that run.`;
 }
 
 async function pathOf({ api, flags }: Task<SecretFlags>): Promise<string> {

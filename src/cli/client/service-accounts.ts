@@ -1,78 +1,92 @@
-import type { Command } from "commander";
 import { parseDuration } from "../../kit/units.ts";
 import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
 import type { AccountWithToken, ListedAccount } from "../../shapes/projects.ts";
-import { usage } from "../failure.ts";
-import { asking, collect, type Definitions } from "../options.ts";
+import { collect, type Definitions } from "../options.ts";
 import { type Output, paint, printableName, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
-import { type RemoteFlags, type Task, type Texts, theOne, withService, type YesFlags } from "./task.ts";
+import { asking, count, seconds, theOne } from "./task.ts";
+import type { Numbers, RemoteFlags, Task, Texts, YesFlags } from "./task.ts";
 
 type CreateFlags = RemoteFlags &
-  Texts<"role" | "expires" | "description" | "callsPerMinute"> & {
+  Texts<"role" | "expires" | "description"> &
+  Numbers<"callsPerMinute"> & {
     readonly [Name in "app" | "function" | "origin"]?: readonly string[];
   };
-type TokenFlags = RemoteFlags & { readonly user: string; readonly expires: string };
-type RotateFlags = RemoteFlags & { readonly expires?: string; readonly overlap: string };
+type TokenFlags = RemoteFlags & { readonly user: string; readonly expires?: number };
+type RotateFlags = RemoteFlags & { readonly expires?: string; readonly overlap: number };
 
 const ACCOUNT = ["<account>", "the account's id, or its name if that is unambiguous"] as const;
-const EXPIRES = ["--expires <time>", "a date, an RFC 3339 time, or a duration from now such as 30d"] as const;
+const EXPIRES = [
+  "--expires <time>",
+  "a date, an RFC 3339 time, or a duration from now such as 30d",
+  readExpiry,
+] as const;
 
 /** `millrace service-accounts create|list|token|rotate|delete` */
-export const COMMANDS: Definitions = { "service-accounts": defineServiceAccounts };
-
-function defineServiceAccounts(command: Command): void {
-  asking(
-    command,
-    "create",
-    "create an account; its token is shown only once",
-    "millrace service-accounts create ci --role deploy --expires 30d",
-    "millrace service-accounts create shop --role call --app hello --origin https://shop.example.com",
-  )
-    .argument("<name>", "a name that says what it is for")
-    .option("--role <role>", "call, run, deploy or admin (default: admin)")
-    .option("--app <name>", "with the role call: an app it may call; may be repeated", collect)
-    .option("--function <name>", "with the role call: a function it may call; may be repeated", collect)
-    .option(
-      "--origin <origin>",
-      "with the role call: an origin whose pages may use it; may be repeated",
-      collect,
+export const COMMANDS: Definitions = {
+  "service-accounts"(command) {
+    asking(
+      command,
+      "create",
+      "create an account; its token is shown only once",
+      createAccount,
+      "ci --role deploy --expires 30d",
+      "shop --role call --app hello --origin https://shop.example.com",
     )
-    .option("--calls-per-minute <count>", "with the role call: how many calls each end user may make")
-    .option(...EXPIRES)
-    .option("--description <text>", "a longer description")
-    .action(withService(createAccount));
-  const listText = "list the project's accounts, including revoked ones";
-  asking(command, "list", listText, "millrace service-accounts list").action(withService(listAccounts));
-  asking(
-    command,
-    "token",
-    "create a token for one end user of an account with the role call",
-    "millrace service-accounts token shop --user ada --expires 15m",
-  )
-    .argument(...ACCOUNT)
-    .requiredOption("--user <id>", "your own id of the user: runs belong to the account and this user")
-    .option("--expires <duration>", "how long the token works, at most 24h", "1h")
-    .action(withService(createUserToken));
-  const rotateExample = "millrace service-accounts rotate ci --overlap 1h";
-  asking(command, "rotate", "issue a new token for an account", rotateExample)
-    .argument(...ACCOUNT)
-    .option("--overlap <duration>", "how long the old token keeps working", "0s")
-    .option(...EXPIRES)
-    .action(withService(rotateAccount));
-  const deleteText = "revoke an account; its token stops working";
-  asking(command, "delete", deleteText, "millrace service-accounts delete ci --yes")
-    .argument(...ACCOUNT)
-    .option("--yes", "do not ask for confirmation")
-    .action(withService(deleteAccount));
-}
+      .argument("<name>", "a name that says what it is for")
+      .option("--role <role>", "call, run, deploy or admin (default: admin)")
+      .option("--app <name>", "with the role call: an app it may call; may be repeated", collect)
+      .option("--function <name>", "with the role call: a function it may call; may be repeated", collect)
+      .option(
+        "--origin <origin>",
+        "with the role call: an origin whose pages may use it; may be repeated",
+        collect,
+      )
+      .option(
+        "--calls-per-minute <count>",
+        "with the role call: how many calls each end user may make",
+        count("--calls-per-minute", 0, 999_999_999_999_999),
+      )
+      .option(...EXPIRES)
+      .option("--description <text>", "a longer description");
+    asking(command, "list", "list the project's accounts, including revoked ones", listAccounts);
+    asking(
+      command,
+      "token",
+      "create a token for one end user of an account with the role call",
+      createUserToken,
+      "shop --user ada --expires 15m",
+    )
+      .argument(...ACCOUNT)
+      .requiredOption("--user <id>", "your own id of the user: runs belong to the account and this user")
+      .option(
+        "--expires <duration>",
+        "how long the token works, at most 24h (default: 1h)",
+        seconds("--expires"),
+      );
+    asking(command, "rotate", "issue a new token for an account", rotateAccount, "ci --overlap 1h")
+      .argument(...ACCOUNT)
+      .option("--overlap <duration>", "how long the old token keeps working", seconds("--overlap"), 0)
+      .option(...EXPIRES);
+    asking(command, "delete", "revoke an account; its token stops working", deleteAccount, "ci --yes")
+      .argument(...ACCOUNT)
+      .option("--yes", "do not ask for confirmation");
+  },
+};
 
 async function createAccount({ api, flags, out }: Task<CreateFlags>, name: string): Promise<void> {
-  const { role, description, app: apps, function: functions, origin: origins } = flags;
-  const expiresAt = readExpiry(flags.expires);
-  const callsPerMinute = readCount("--calls-per-minute", flags.callsPerMinute);
-  const body = { name, role, description, apps, functions, origins, callsPerMinute, expiresAt };
+  const { role, description, app: apps, function: functions, origin: origins, callsPerMinute } = flags;
+  const body = {
+    name,
+    role,
+    description,
+    apps,
+    functions,
+    origins,
+    callsPerMinute,
+    expiresAt: flags.expires,
+  };
   showToken(out, await api.ask(ACCOUNT_WITH_TOKEN, "POST", await api.path("service-accounts"), { body }));
 }
 
@@ -87,10 +101,9 @@ async function listAccounts({ api, out }: Task): Promise<void> {
 }
 
 async function createUserToken({ api, flags, out }: Task<TokenFlags>, wanted: string): Promise<void> {
-  const expiresInSeconds = readSeconds("--expires", flags.expires);
   // The right to create these tokens does not include the right to list accounts: an id is taken as it is.
   const id = wanted.startsWith("sa-") ? wanted : (await find(api, wanted)).id;
-  const body = { user: flags.user, expiresInSeconds };
+  const body = { user: flags.user, expiresInSeconds: Math.round(flags.expires ?? 3_600) };
   const path = await api.path(`service-accounts/${encodeURIComponent(id)}/tokens`);
   const made = await api.ask(USER_TOKEN, "POST", path, { body });
   out.show(made, () => `${made.token}\n`);
@@ -98,8 +111,7 @@ async function createUserToken({ api, flags, out }: Task<TokenFlags>, wanted: st
 }
 
 async function rotateAccount({ api, flags, out }: Task<RotateFlags>, wanted: string): Promise<void> {
-  const overlapSeconds = readSeconds("--overlap", flags.overlap);
-  const body = { overlapSeconds, expiresAt: readExpiry(flags.expires) };
+  const body = { overlapSeconds: Math.round(flags.overlap), expiresAt: flags.expires };
   const { id } = await find(api, wanted);
   const path = await api.path(`service-accounts/${id}/rotate`);
   showToken(out, await api.ask(ACCOUNT_WITH_TOKEN, "POST", path, { body }));
@@ -130,20 +142,8 @@ function showToken(out: Output, account: AccountWithToken): void {
   );
 }
 
-function readSeconds(option: string, text: string): number {
-  const seconds = parseDuration(text);
-  if (seconds === null) throw usage(`${option} takes a duration, not ${JSON.stringify(text)}`);
-  return Math.round(seconds);
-}
-
-function readCount(option: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  if (!/^\d+$/.test(text)) throw usage(`${option} takes a whole number, not ${JSON.stringify(text)}`);
-  return Number(text);
-}
-
 /** A duration becomes a time; anything else is checked by the service. */
-function readExpiry(text: string | undefined): string | undefined {
-  const seconds = text === undefined ? null : parseDuration(text);
+function readExpiry(text: string): string {
+  const seconds = parseDuration(text);
   return seconds === null ? text : new Date(Date.now() + seconds * 1000).toISOString();
 }

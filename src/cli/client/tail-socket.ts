@@ -3,7 +3,7 @@ import { WebSocket } from "ws";
 import type { Infer, Shape } from "../../shapes/shape.ts";
 import { CliFailure } from "../failure.ts";
 import type { Api, Query } from "./api.ts";
-import { explain, explainConnection, readJson } from "./explain.ts";
+import { explain, readJson } from "./explain.ts";
 import { ConnectionError } from "./http.ts";
 
 /** How a socket was closed: 1000 when there was no more to tell. */
@@ -17,19 +17,19 @@ type Source<S extends Shape> = {
   readonly query: () => Query;
   /** Whether this is the end; otherwise the connection was lost, and is made again. */
   readonly isOver: (end: SocketEnd) => boolean;
-  /** So many connections in a row may end without a frame. */
-  readonly maxLosses: number;
-  /** The wait before the next connection. */
-  readonly gapMs: number;
 };
+
+/** So many connections in a row may end without a frame. */
+const MAX_LOSSES = 120;
+const GAP_MS = 500;
 
 /** Reads frames to their end; false if the connection was lost too often. */
 export async function followFrames<S extends Shape>(
   api: Api,
-  { shape, path, query, isOver, maxLosses, gapMs }: Source<S>,
+  { shape, path, query, isOver }: Source<S>,
   onFrame: (frame: Infer<S>) => void,
 ): Promise<boolean> {
-  for (let losses = 0; losses < maxLosses; losses += 1) {
+  for (let losses = 0; losses < MAX_LOSSES; losses += 1) {
     const end = await readFrames(api, shape, path, query(), (frame) => {
       losses = 0;
       onFrame(frame);
@@ -39,7 +39,7 @@ export async function followFrames<S extends Shape>(
       throw new CliFailure(
         `the service ended the connection: ${end.reason || "the token is no longer valid"}`,
       );
-    await sleep(gapMs, undefined, { signal: api.signal });
+    await sleep(GAP_MS, undefined, { signal: api.signal });
   }
   return false;
 }
@@ -80,7 +80,7 @@ async function readFrames<S extends Shape>(
       });
       socket.on("error", (error) => {
         // After the opening, the close event that follows says what happened.
-        if (!isOpen) reject(explainConnection(new ConnectionError(site.baseUrl, error.message)));
+        if (!isOpen) reject(new ConnectionError(site.baseUrl, error.message));
       });
     });
     signal.throwIfAborted();

@@ -1,12 +1,16 @@
+import type { Command } from "commander";
+import { parseDuration } from "../../kit/units.ts";
 import { interruptible, usage } from "../failure.ts";
+import { examples, JSON_OPTION } from "../options.ts";
 import { Output } from "../output.ts";
 import { Api } from "./api.ts";
 import { findSite, type SiteFlags } from "./site.ts";
 
 /** The options of every command that asks a service. */
 export type RemoteFlags = SiteFlags & { readonly json?: boolean };
-/** Options with a text, and options without, that may be missing. */
+/** Options with a text, with a number, and without a value, that may be missing. */
 export type Texts<Names extends string> = { readonly [Name in Names]?: string };
+export type Numbers<Names extends string> = { readonly [Name in Names]?: number };
 export type Switches<Names extends string> = { readonly [Name in Names]?: boolean };
 /** The options of a command that asks for confirmation. */
 export type YesFlags = RemoteFlags & Switches<"yes">;
@@ -20,9 +24,48 @@ export type Task<Flags extends RemoteFlags = RemoteFlags> = {
   readonly signal: AbortSignal;
 };
 
-/** Makes an action of work that asks a service; the words that were typed follow the task. */
+/** Work that asks a service; the words that were typed follow the task. */
+type Work<Flags extends RemoteFlags> = (task: Task<Flags>, ...words: never[]) => Promise<void> | void;
+
+/** Arguments that mean the same to every subcommand. */
+const ARGUMENTS: Readonly<Record<string, string>> = { app: "the app's name", run: "the run's id" };
+
+/**
+ * Adds a subcommand that asks a service. Its arguments of `ARGUMENTS` are named with it, such as `get <app>`; of each
+ * example, the words after the command are enough.
+ */
+export function asking<Flags extends RemoteFlags>(
+  parent: Command,
+  name: string,
+  summary: string,
+  work: Work<Flags>,
+  first = "",
+  ...more: string[]
+): Command {
+  const command = parent.command(name).description(summary);
+  for (const argument of command.registeredArguments) argument.description = ARGUMENTS[argument.name()] ?? "";
+  const typed = `millrace ${parent.name()} ${command.name()}`;
+  const whole = (line: string): string => (line.includes("millrace") ? line : `${typed} ${line}`.trimEnd());
+  return asks(command, work, ...[first, ...more].map(whole));
+}
+
+/** Makes a command ask a service: adds the options that say which, and which project, and how to print. */
+export function asks<Flags extends RemoteFlags>(
+  command: Command,
+  work: Work<Flags>,
+  ...lines: string[]
+): Command {
+  command
+    .option("--url <url>", "management address of the service [MILLRACE_URL]")
+    .option("--project <id>", "project [MILLRACE_PROJECT]")
+    .option("--data-dir <folder>", "use the service that runs on this data directory, whatever else is set")
+    .option(...JSON_OPTION);
+  return examples(command, ...lines).action(withService(work));
+}
+
+/** Makes an action of such work. */
 export function withService<Flags extends RemoteFlags>(
-  work: (task: Task<Flags>, ...words: never[]) => Promise<void> | void,
+  work: Work<Flags>,
 ): (...given: unknown[]) => Promise<void> {
   return async (...given) => {
     // The parser gives the words, then the flags, then itself.
@@ -49,12 +92,36 @@ export function theOne<Entry extends { readonly id: string }>(
   throw usage(`${named.length > 1 ? several : none} ${JSON.stringify(wanted)}`, hint);
 }
 
-/** Reads an option that takes one of some words. */
-export function readChoice(
-  option: string,
-  choices: readonly string[],
-  text: string | undefined,
-): string | undefined {
-  if (text === undefined || choices.includes(text)) return text;
-  throw usage(`${option} takes one of ${choices.join(", ")}, not ${JSON.stringify(text)}`);
+/** Reads the value of an option that takes a whole number within bounds. */
+export function count(option: string, min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= min && value <= max) return value;
+    throw usage(`${option} takes a number from ${min} to ${max}, not ${JSON.stringify(text)}`);
+  };
 }
+
+/** The same of one that takes a duration; gives seconds. */
+export function seconds(option: string, max = Infinity): (text: string) => number {
+  return (text) => {
+    const value = parseDuration(text);
+    if (value !== null && value <= max) return value;
+    throw usage(`${option} takes a duration such as 90s or 15m, not ${JSON.stringify(text)}`);
+  };
+}
+
+/** The same of one that takes one of some words. */
+export function oneOf(option: string, words: readonly string[]): (text: string) => string {
+  return (text) => {
+    if (words.includes(text)) return text;
+    throw usage(`${option} takes one of ${words.join(", ")}, not ${JSON.stringify(text)}`);
+  };
+}
+
+/** The option of a command that lists entries. */
+export const LIMIT_OPTION = [
+  "--limit <count>",
+  "how many to show at most",
+  count("--limit", 1, 9_999_999),
+  20,
+] as const;

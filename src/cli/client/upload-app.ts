@@ -9,11 +9,7 @@ import { CliFailure } from "../failure.ts";
 import type { Api } from "./api.ts";
 import { bundleFilesOf, readAppFolder } from "./app-folder.ts";
 import { followBuild } from "./builds.ts";
-import { explainError } from "./explain.ts";
 import { countBytes } from "./http.ts";
-
-/** A deploy that the service has begun. */
-export type BegunDeploy = { readonly buildId: string; readonly endpoint: string };
 
 /** Begins a deploy, zips the files and uploads them; the build is under way when it resolves. */
 export async function uploadApp(
@@ -22,7 +18,7 @@ export async function uploadApp(
   files: readonly BundleFile[],
   disableSyntaxCheck: boolean,
   onBytes: (doneBytes: number, ofBytes: number) => void = () => {},
-): Promise<BegunDeploy> {
+): Promise<{ readonly buildId: string; readonly endpoint: string }> {
   return await withBundle(files, async (zip) => {
     const begun = await api.ask(BEGUN_DEPLOY, "POST", await api.path("apps"), {
       body: { name, disableSyntaxCheck },
@@ -35,7 +31,7 @@ export async function uploadApp(
       await api.put(begun.uploadUrl, bytes, size, "application/zip");
     } catch (error) {
       await cancelBuild(api, name, begun.buildId);
-      throw explainError(error);
+      throw error;
     }
     return { buildId: begun.buildId, endpoint: begun.internalEndpoint };
   });

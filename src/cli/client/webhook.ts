@@ -1,59 +1,65 @@
 import type { IncomingHttpHeaders, Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
 import { ConfigError } from "../../config/problems.ts";
 import { createServer } from "../../kit/node-http.ts";
-import { parseDuration } from "../../kit/units.ts";
 import { DELIVERY_STATES } from "../../model/delivery.ts";
 import { callerSignature, holdsSignature, standardSignature } from "../../runs/webhooks/signing-secrets.ts";
 import { DELIVERIES, ONE_DELIVERY, REDELIVERED } from "../../shapes/deliveries.ts";
 import { usage } from "../failure.ts";
-import { asking, type Definitions, examples } from "../options.ts";
+import { type Definitions, examples } from "../options.ts";
 import { duration, fields, paintStatus, printable, printableName, relative, tableOf } from "../output.ts";
-import { firstOf, readLimit } from "./api.ts";
-import { readChoice, type RemoteFlags, type Switches, type Task, type Texts, withService } from "./task.ts";
+import { firstOf } from "./api.ts";
+import { asking, count, LIMIT_OPTION, oneOf, seconds } from "./task.ts";
+import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 
-type ListFlags = RemoteFlags & { readonly state?: string; readonly limit: string };
+type ListFlags = RemoteFlags & { readonly state?: string; readonly limit: number };
 type AgainFlags = RemoteFlags & { readonly from?: string; readonly to?: string };
 
 /** `millrace webhook listen|deliveries|redeliver` */
-export const COMMANDS: Definitions = { webhook: defineWebhook };
-
-function defineWebhook(command: Command): void {
-  const listenText = "receive webhooks on this machine, show each and check its signature";
-  examples(command.command("listen"), "millrace webhook listen --status 500 --delay 3s")
-    .description(listenText)
-    .option("--port <number>", "port to listen on; 0 picks a free one", "4200")
-    .option("--status <code>", "status to answer with", "200")
-    .option("--delay <duration>", "time to wait before answering", "0s")
-    .option("--secret <secret>", "a project's whsec_… secret, or the text sent as X-Webhook-Secret")
-    .option("--json", "print one JSON document per line")
-    .action(listen);
-  const deliveriesText = "list deliveries, newest first, or show one";
-  asking(command, "deliveries", deliveriesText, "millrace webhook deliveries --state failed")
-    .argument("[run]", "the run whose delivery to show, with its attempts")
-    .option("--state <state>", `only those: ${DELIVERY_STATES.join(", ")}`)
-    .option("--limit <count>", "how many to show at most", "20")
-    .action(withService(listDeliveries));
-  asking(
-    command,
-    "redeliver",
-    "send one delivery again, or all of a time span",
-    "millrace webhook redeliver 019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa",
-    "millrace webhook redeliver --from 2026-01-02T10:00:00Z",
-  )
-    .argument("[run]", "the run whose delivery to send")
-    .option("--from <time>", "resend all deliveries since this RFC 3339 time")
-    .option("--to <time>", "resend only deliveries until this time (default: now)")
-    .action(withService(redeliver));
-}
+export const COMMANDS: Definitions = {
+  webhook(command) {
+    const listenText = "receive webhooks on this machine, show each and check its signature";
+    examples(command.command("listen"), "millrace webhook listen --status 500 --delay 3s")
+      .description(listenText)
+      .option("--port <number>", "port to listen on; 0 picks a free one", "4200")
+      .option("--status <code>", "status to answer with", "200")
+      .option("--delay <duration>", "time to wait before answering", "0s")
+      .option("--secret <secret>", "a project's whsec_… secret, or the text sent as X-Webhook-Secret")
+      .option("--json", "print one JSON document per line")
+      .action(listen);
+    asking(
+      command,
+      "deliveries",
+      "list deliveries, newest first, or show one",
+      listDeliveries,
+      "--state failed",
+    )
+      .argument("[run]", "the run whose delivery to show, with its attempts")
+      .option(
+        "--state <state>",
+        `only those: ${DELIVERY_STATES.join(", ")}`,
+        oneOf("--state", DELIVERY_STATES),
+      )
+      .option(...LIMIT_OPTION);
+    asking(
+      command,
+      "redeliver",
+      "send one delivery again, or all of a time span",
+      redeliver,
+      "019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa",
+      "--from 2026-01-02T10:00:00Z",
+    )
+      .argument("[run]", "the run whose delivery to send")
+      .option("--from <time>", "resend all deliveries since this RFC 3339 time", readTime("--from"))
+      .option("--to <time>", "resend only deliveries until this time (default: now)", readTime("--to"));
+  },
+};
 
 async function listDeliveries(task: Task<ListFlags>, run?: string): Promise<void> {
   const { api, flags, out } = task;
   if (run !== undefined) return await showDelivery(task, run);
-  const state = readChoice("--state", DELIVERY_STATES, flags.state);
-  const limit = readLimit(flags.limit);
+  const { state, limit } = flags;
   out.list(await firstOf(api, DELIVERIES, await api.path("deliveries"), limit, { query: { state } }), {
     RUN: ({ id }) => id,
     STATE: ({ state }) => paintStatus(state),
@@ -91,27 +97,22 @@ async function redeliver({ api, flags, out }: Task<AgainFlags>, run?: string): P
     throw usage("name one run, or a span with --from", "millrace webhook deliveries --state failed");
   }
   const rest = run === undefined ? "redeliver" : `${encodeURIComponent(run)}/redeliver`;
-  const until = to ? readTime("--to", to) : new Date().toISOString();
-  const body = from === undefined ? undefined : { from: readTime("--from", from), to: until };
+  const body = from === undefined ? undefined : { from, to: to ?? new Date().toISOString() };
   const answer = await api.ask(REDELIVERED, "POST", await api.path(`deliveries/${rest}`), { body });
   out.show(answer, () => `${answer.redelivered} queued to be sent again.\n`);
 }
 
-function readTime(flag: string, text: string): string {
-  const at = Date.parse(text);
-  if (Number.isNaN(at)) throw usage(`${flag} takes an RFC 3339 time, not ${JSON.stringify(text)}`);
-  return new Date(at).toISOString();
+function readTime(flag: string): (text: string) => string {
+  return (text) => {
+    const at = Date.parse(text);
+    if (Number.isNaN(at)) throw usage(`${flag} takes an RFC 3339 time, not ${JSON.stringify(text)}`);
+    return new Date(at).toISOString();
+  };
 }
 
 type ListenFlags = Required<Texts<"port" | "status" | "delay">> & Texts<"secret"> & Switches<"json">;
 
-type Listening = {
-  readonly port: number;
-  readonly status: number;
-  readonly delayMs: number;
-  readonly secret: string | null;
-  readonly isJson: boolean;
-};
+type Listening = ReturnType<typeof readListening>;
 
 /** A delivery as it came. */
 type Came = {
@@ -129,14 +130,14 @@ const MAX_BODY_BYTES = 64 * 1024 * 1024;
 async function listen(flags: ListenFlags): Promise<void> {
   const listening = readListening(flags);
   const server = receiver(listening, (came) => {
-    process.stdout.write(listening.isJson ? asJson(came, listening) : asText(came, listening));
+    process.stdout.write(flags.json ? asJson(came, listening) : asText(came, listening));
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(listening.port, "127.0.0.1", resolve);
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  if (listening.isJson) process.stdout.write(`${JSON.stringify({ listening: url })}\n`);
+  if (flags.json) process.stdout.write(`${JSON.stringify({ listening: url })}\n`);
   else process.stdout.write(`Listening on ${url}\nUse it as webhookEndpoint. Ctrl-C stops it.\n\n`);
   await new Promise<void>((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => resolve());
@@ -145,7 +146,7 @@ async function listen(flags: ListenFlags): Promise<void> {
   server.closeAllConnections();
 }
 
-function receiver({ status, delayMs }: Listening, show: (came: Came) => void): Server {
+function receiver({ status, delay }: Listening, show: (came: Came) => void): Server {
   return createServer((request, response) => {
     const pieces: Buffer[] = [];
     let bytes = 0;
@@ -158,14 +159,14 @@ function receiver({ status, delayMs }: Listening, show: (came: Came) => void): S
     request.on("end", () => {
       const { method = "", url: path = "", headers } = request;
       show({ method, path, headers, body: Buffer.concat(pieces) });
-      void sleep(delayMs, undefined, { ref: false }).then(() => response.writeHead(status).end());
+      void sleep(delay * 1000, undefined, { ref: false }).then(() => response.writeHead(status).end());
     });
   });
 }
 
 /** One word for the signature: `good`, `bad`, `missing`, `expired`, or `unchecked` without a secret. */
-function judgeSignature({ headers, body }: Came, secret: string | null): string {
-  if (secret === null) return "unchecked";
+function judgeSignature({ headers, body }: Came, secret: string | undefined): string {
+  if (secret === undefined) return "unchecked";
   const isStandard = secret.startsWith("whsec_");
   const name = isStandard ? "webhook" : "x-cerebrium-webhook";
   const { [`${name}-signature`]: signature, [`${name}-timestamp`]: timestamp } = headers;
@@ -203,21 +204,22 @@ function asText(came: Came, { status, secret }: Listening): string {
     .concat("\n");
 }
 
-function readListening({ port, status, delay, secret, json }: ListenFlags): Listening {
+/** Names all options that make no sense at once. */
+function readListening({ port, status, delay, secret }: ListenFlags) {
   const problems: string[] = [];
-  const inRange = (name: string, text: string, low: number, high: number): number => {
-    const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-    if (!(value >= low && value <= high)) problems.push(`--${name} must be from ${low} to ${high}`);
-    return value;
+  const read = (parse: (text: string) => number, text: string): number => {
+    try {
+      return parse(text);
+    } catch (error) {
+      problems.push((error as Error).message);
+      return 0;
+    }
   };
-  const seconds = parseDuration(delay);
-  if (seconds === null) problems.push("--delay must be a duration such as 3s");
   const listening = {
-    port: inRange("port", port, 0, 65_535),
-    status: inRange("status", status, 200, 599),
-    delayMs: Math.round((seconds ?? 0) * 1_000),
-    secret: secret ?? null,
-    isJson: json ?? false,
+    port: read(count("--port", 0, 65_535), port),
+    status: read(count("--status", 200, 599), status),
+    delay: read(seconds("--delay"), delay),
+    secret,
   };
   if (problems.length > 0) throw new ConfigError("the command line", problems);
   return listening;

@@ -1,5 +1,5 @@
 import { readSettings } from "../../config/settings.ts";
-import type { PasswordLink } from "../../identity/operator-requests.ts";
+import type { PasswordLink } from "../../identity/identity-parts.ts";
 import { askOperator } from "../ask-service.ts";
 import { CliFailure, usage } from "../failure.ts";
 import type { OperatorFlags } from "../options.ts";

@@ -1,8 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
-import { hashFolder } from "../../apps/bundles/hash.ts";
+import { hashFolder } from "../../apps/bundles/list-files.ts";
 import { readSettings } from "../../config/settings.ts";
 import { createLog } from "../../kit/log.ts";
 import { type Service, startService } from "../../main.ts";
@@ -31,20 +30,20 @@ type Reload = { readonly isGood: boolean; readonly lines: readonly string[] };
 const UNCHANGED: Reload = { isGood: true, lines: [] };
 
 /** `millrace dev DIR` */
-export const COMMANDS: Definitions = { dev: defineDev };
-
-function defineDev(command: Command): void {
-  command
-    .argument("[folder]", "the app's folder (default: the current one)")
-    .option("--name <name>", "the app's name (default: from millrace.toml, or the folder's name)")
-    .option("--data-dir <folder>", "where this service keeps its data", DEV_DATA_DIR)
-    .option("--api-port <port>", "port for apps (default: 4000, or any free port)")
-    .option("--base-port <port>", "port for management (default: 4100, or any free port)");
-  examples(command, "millrace dev hello").action(
-    async (folder: string | undefined, flags: DevFlags) =>
-      await interruptible(async (signal) => await dev(folder, flags, signal)),
-  );
-}
+export const COMMANDS: Definitions = {
+  dev(command) {
+    command
+      .argument("[folder]", "the app's folder (default: the current one)")
+      .option("--name <name>", "the app's name (default: from millrace.toml, or the folder's name)")
+      .option("--data-dir <folder>", "where this service keeps its data", DEV_DATA_DIR)
+      .option("--api-port <port>", "port for apps (default: 4000, or any free port)")
+      .option("--base-port <port>", "port for management (default: 4100, or any free port)");
+    examples(command, "millrace dev hello").action(
+      async (folder: string | undefined, flags: DevFlags) =>
+        await interruptible(async (signal) => await dev(folder, flags, signal)),
+    );
+  },
+};
 
 async function dev(given: string | undefined, flags: DevFlags, signal: AbortSignal): Promise<void> {
   // Before anything is started: it may not be a folder.

@@ -1,4 +1,4 @@
-import { boolean, duration, integer, line, listOf, mapped, matching, optional } from "../readers.ts";
+import { boolean, duration, integer, line, listOf, mapped, matching, optional, key } from "../readers.ts";
 import type { AppKeys, Reader } from "../readers.ts";
 import type { CustomRuntimeConfig, DependenciesConfig } from "../../model/app-config.ts";
 
@@ -74,22 +74,15 @@ export const versionSpec = mapped(optional(line(256)), (spec) => spec ?? "");
 
 /** The keys of `[dependencies.paths]`. */
 export const DEPENDENCY_PATH_KEYS: AppKeys<DependenciesConfig["paths"]> = {
-  pip: {
-    path: "dependencies.paths.pip",
-    reader: optional(bundlePath),
-    meaning: "A requirements file to use instead of `[dependencies.pip]`.",
-  },
-  apt: {
-    path: "dependencies.paths.apt",
-    reader: optional(bundlePath),
-    meaning: "A list of system packages to use instead of `[dependencies.apt]`.",
-  },
-  conda: {
-    path: "dependencies.paths.conda",
-    reader: optional(bundlePath),
-    meaning:
-      "A list of Conda packages to use instead of `[dependencies.conda]`. Conda is not supported: such a build fails.",
-  },
+  pip: key("dependencies.paths.pip", null, optional(bundlePath)).describe(
+    "A requirements file to use instead of `[dependencies.pip]`.",
+  ),
+  apt: key("dependencies.paths.apt", null, optional(bundlePath)).describe(
+    "A list of system packages to use instead of `[dependencies.apt]`.",
+  ),
+  conda: key("dependencies.paths.conda", null, optional(bundlePath)).describe(
+    "A list of Conda packages to use instead of `[dependencies.conda]`. Conda is not supported: such a build fails.",
+  ),
 };
 
 /** A path on the app's own server; some files leave the first slash away. */
@@ -100,58 +93,42 @@ const endpoint = mapped(
 
 /** The keys of `[runtime.custom]`. */
 export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
-  entrypoint: {
-    path: "runtime.custom.entrypoint",
-    payload: "entrypoint",
-    reader: entrypoint,
-    default: [],
-    meaning: "The command that starts the app's own server; a line is split as a shell would.",
-  },
-  port: {
-    path: "runtime.custom.port",
-    payload: "port",
-    reader: integer(1, 65_535),
-    default: 8000,
-    meaning:
-      "The server's port, in that command or in its code. Each replica gets a port of its own in its place, and in the variable `PORT`.",
-  },
-  healthcheckEndpoint: {
-    path: "runtime.custom.healthcheck_endpoint",
-    payload: "healthcheckEndpoint",
-    reader: optional(endpoint),
-    meaning:
-      "Path that answers 200 while the server is healthy; three failed checks in a row end the replica. Default: it accepts connections.",
-  },
-  readycheckEndpoint: {
-    path: "runtime.custom.readycheck_endpoint",
-    payload: "readycheckEndpoint",
-    reader: optional(endpoint),
-    meaning:
-      "Path that answers 200 while the server can take calls; it gets none while the check fails. Default: it accepts connections.",
-  },
-  passAuthorization: {
-    path: "runtime.custom.pass_authorization",
-    reader: boolean(),
-    default: false,
-    meaning: "Whether the server gets the caller's `Authorization` header.",
-  },
-  websocketMaxAgeSeconds: {
-    path: "runtime.custom.websocket_max_age",
-    reader: duration("1m", "30d"),
-    default: "12h",
-    meaning: "How long a WebSocket may last; `response_grace_period` does not hold for it.",
-  },
-  websocketIdleSeconds: {
-    path: "runtime.custom.websocket_idle_timeout",
-    reader: duration("1m", "30d"),
-    default: "1h",
-    meaning: "How long a WebSocket may stay open while neither side sends anything.",
-  },
-  dockerfilePath: {
-    path: "runtime.custom.dockerfile_path",
-    payload: "dockerfilePath",
-    reader: optional(bundlePath),
-    meaning:
-      "A Dockerfile to build the app's image from: by podman or docker on the host, or in the cluster; see docs/images.md.",
-  },
+  entrypoint: key("runtime.custom.entrypoint", "entrypoint", entrypoint, []).describe(
+    "The command that starts the app's own server; a line is split as a shell would.",
+  ),
+  port: key("runtime.custom.port", "port", integer(1, 65_535), 8000).describe(
+    "The server's port, in that command or in its code. Each replica gets a port of its own in its place, and in the variable `PORT`.",
+  ),
+  healthcheckEndpoint: key(
+    "runtime.custom.healthcheck_endpoint",
+    "healthcheckEndpoint",
+    optional(endpoint),
+  ).describe(
+    "Path that answers 200 while the server is healthy; three failed checks in a row end the replica. Default: it accepts connections.",
+  ),
+  readycheckEndpoint: key(
+    "runtime.custom.readycheck_endpoint",
+    "readycheckEndpoint",
+    optional(endpoint),
+  ).describe(
+    "Path that answers 200 while the server can take calls; it gets none while the check fails. Default: it accepts connections.",
+  ),
+  passAuthorization: key("runtime.custom.pass_authorization", null, boolean(), false).describe(
+    "Whether the server gets the caller's `Authorization` header.",
+  ),
+  websocketMaxAgeSeconds: key(
+    "runtime.custom.websocket_max_age",
+    null,
+    duration("1m", "30d"),
+    "12h",
+  ).describe("How long a WebSocket may last; `response_grace_period` does not hold for it."),
+  websocketIdleSeconds: key(
+    "runtime.custom.websocket_idle_timeout",
+    null,
+    duration("1m", "30d"),
+    "1h",
+  ).describe("How long a WebSocket may stay open while neither side sends anything."),
+  dockerfilePath: key("runtime.custom.dockerfile_path", "dockerfilePath", optional(bundlePath)).describe(
+    "A Dockerfile to build the app's image from: by podman or docker on the host, or in the cluster; see docs/images.md.",
+  ),
 };

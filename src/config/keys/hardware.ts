@@ -1,5 +1,5 @@
 import { type HardwareConfig, isGpu } from "../../model/app-config.ts";
-import { type AppKeys, decimal, type Host, integer, line, oneOrMore, optional } from "../readers.ts";
+import { type AppKeys, decimal, type Host, integer, line, oneOrMore, optional, key } from "../readers.ts";
 
 /** One if the app asks for a GPU by name and says no number. */
 function defaultGpuCount(_: Host, above: { readonly compute?: unknown }): number {
@@ -10,48 +10,27 @@ function defaultGpuCount(_: Host, above: { readonly compute?: unknown }): number
 
 /** The keys of `[hardware]`. */
 export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
-  cpu: {
-    path: "hardware.cpu",
-    payload: "cpu",
-    reader: decimal(0.1, 512),
-    default: 2,
-    meaning:
-      "CPU cores per replica: a limit if you set it, and else its share where processors are short. Scaling by cpu_utilization uses it too.",
-  },
-  memoryGb: {
-    path: "hardware.memory",
-    payload: "memory",
-    reader: decimal(0.1, 16_384),
-    default: 4,
-    meaning:
-      "Memory per replica, in GB: a limit if you set it. A replica that needs more is ended, and its runs fail with out_of_memory. Scaling by memory_utilization uses it too.",
-  },
-  compute: {
-    path: "hardware.compute",
-    payload: "compute",
-    reader: oneOrMore('"CPU", the name of a GPU, or a list of up to 32 of these', line(64), 32),
-    default: "CPU",
-    meaning:
-      "What the app runs on, in order of preference. Pods get a machine with one of these GPUs. As processes of a host, replicas see all its GPUs; a build warns if it has none.",
-  },
-  gpuCount: {
-    path: "hardware.gpu_count",
-    payload: "gpuCount",
-    reader: integer(0, 64),
-    defaultFor: defaultGpuCount,
-    meaning:
-      "GPUs per replica, which pods and actors request. Without effect on one host. Default: 1 if `compute` begins with a GPU, else 0.",
-  },
-  provider: {
-    path: "hardware.provider",
-    payload: "provider",
-    reader: optional(line(64)),
-    meaning: "Stored and shown, but without effect.",
-  },
-  region: {
-    path: "hardware.region",
-    payload: "region",
-    reader: optional(line(64)),
-    meaning: "Stored and shown, but without effect.",
-  },
+  cpu: key("hardware.cpu", "cpu", decimal(0.1, 512), 2).describe(
+    "CPU cores per replica: a limit if you set it, and else its share where processors are short. Scaling by cpu_utilization uses it too.",
+  ),
+  memoryGb: key("hardware.memory", "memory", decimal(0.1, 16_384), 4).describe(
+    "Memory per replica, in GB: a limit if you set it. A replica that needs more is ended, and its runs fail with out_of_memory. Scaling by memory_utilization uses it too.",
+  ),
+  compute: key(
+    "hardware.compute",
+    "compute",
+    oneOrMore('"CPU", the name of a GPU, or a list of up to 32 of these', line(64), 32),
+    "CPU",
+  ).describe(
+    "What the app runs on, in order of preference. Pods get a machine with one of these GPUs. As processes of a host, replicas see all its GPUs; a build warns if it has none.",
+  ),
+  gpuCount: key("hardware.gpu_count", "gpuCount", integer(0, 64), defaultGpuCount).describe(
+    "GPUs per replica, which pods and actors request. Without effect on one host. Default: 1 if `compute` begins with a GPU, else 0.",
+  ),
+  provider: key("hardware.provider", "provider", optional(line(64))).describe(
+    "Stored and shown, but without effect.",
+  ),
+  region: key("hardware.region", "region", optional(line(64))).describe(
+    "Stored and shown, but without effect.",
+  ),
 };

@@ -28,22 +28,19 @@ type OpenOrder = {
   printedChars: number;
 };
 
-/** Compilers need much, whatever the app is content with. */
+/** Compilers need much, however little the app needs. */
 const LEAST_MEMORY_BYTES = 4e9;
-/** How often the place is asked what keeps it from starting. */
+/** How often the place is asked why the seat has not started. */
 const LOOK_MS = 1_000;
 /** How long a place may take to tell why it has ended a seat. */
 const WHY_MS = 10_000;
 /** How long a folder may take to send nothing. */
 const SILENCE_MS = 60_000;
-/** Of one order: an agent passes on 4 Mi of each stream, and then the last lines. Each line counts as so much longer. */
+/** For each order: an agent forwards 4 Mi of each stream, and then the last lines. Each line costs some characters more. */
 const MAX_PRINTED_CHARS = 12 * 1024 * 1024;
 const LINE_COST_CHARS = 64;
 
-/**
- * A seat in which an environment is built: an agent that carries out one order after the other. It is over once, and so
- * is the build then; nothing in it outlives that.
- */
+/** A seat in which an environment is built: its agent carries out one order after the other. The build ends with it. */
 export class BuildSeat implements Builder {
   /** Rejects with `BuildSeatLost` if it cannot be had. */
   readonly ground: Promise<BuildGround>;
@@ -57,12 +54,15 @@ export class BuildSeat implements Builder {
   readonly #ended = Promise.withResolvers<never>();
   readonly #blobs: Set<string | null>;
   readonly #starting: readonly Timer[];
-  #python = "";
-  #tag = "";
+  #hello = { python: "", tag: "" };
   #obstacle: string | null = null;
   #lastId = 0;
   #open: OpenOrder | null = null;
   #end: Error | null = null;
+  readonly #onAbort = (): void => {
+    const { reason } = this.#signal as { reason: unknown };
+    this.#over(reason instanceof Error ? reason : new BuildSeatLost("the build was cancelled"));
+  };
 
   constructor(
     parts: RemoteParts,
@@ -78,7 +78,7 @@ export class BuildSeat implements Builder {
     this.#signal = signal;
     this.#blobs = new Set([workload.version.bundleBlob]);
     this.ground = this.#ready.promise;
-    // Who gave up before it was there does not wait for it.
+    // They may reject when no caller waits for them any more.
     for (const promise of [this.ground, this.#ended.promise]) promise.catch(() => undefined);
     this.#session = this.#begin(clock);
     this.#starting = [
@@ -101,7 +101,6 @@ export class BuildSeat implements Builder {
   #begin(clock: Clock): AgentSession {
     const { addresses, graceMs } = this.#parts;
     const workload = this.#workload;
-    const seconds = graceMs / 1000;
     return new AgentSession(
       this.#parts,
       {
@@ -115,8 +114,9 @@ export class BuildSeat implements Builder {
         onConnected: () => this.#open && this.#session.say(this.#open.message),
         onMessage: (message) => this.#hear(message),
         onFault: (fault) => this.#lost(`broke the protocol: ${fault}`),
-        onLost: () => this.#lost(`was lost: no word from it for ${seconds} s; deploy again`),
+        onLost: () => this.#lost(`was lost: no word from it for ${graceMs / 1000} s; deploy again`),
         onExited: (exit) => this.#lost(this.#describeEnd(exit)),
+        onPhase: () => {},
         onError: (error) => this.#events.onError(error),
       },
       null,
@@ -140,30 +140,29 @@ export class BuildSeat implements Builder {
 
   /** Has a folder sent: an archive that `unpackFolder` reads, unchecked, and behind it the SHA-256 of its bytes. */
   async take<Taken>(what: BuildFolder, use: (archive: Readable) => Promise<Taken>): Promise<Taken> {
-    const { home } = this.#parts.listener;
+    const { home } = this.#parts.listener.parts;
     const arrived = Promise.withResolvers<Socket>();
     const ticket = home.expect((_, socket) => {
       home.forget(ticket);
       arrived.resolve(socket);
     });
     const done = this.#do((id) => ({ give: { id, what, ticket } }));
-    const missing = new BuildSeatLost(`the ${what} did not come`);
     done.then(
-      () => arrived.reject(missing),
+      () => arrived.reject(new BuildSeatLost(`the ${what} did not come`)),
       (error: unknown) => arrived.reject(error),
     );
     try {
       const socket = await arrived.promise;
       socket.setTimeout(SILENCE_MS, () => socket.destroy());
-      // Whatever the agent says that it has done, the connection may be anybody's.
+      // The connection need not be the agent's, so it ends with the agent's order.
       for (const failed of [done, this.#ended.promise]) failed.catch(() => socket.destroy());
       try {
         const taken = await use(socket);
-        // It begins with nothing else before that.
+        // The agent starts nothing else before that.
         await done;
         return taken;
       } catch (error) {
-        // What took it may have failed first, as on a full disk: that closes the socket too, and is the reason then.
+        // The reader may have failed first, as on a full disk, and closed the socket: that is the reason then.
         const wasCut = isCut(error) || socket.readableEnded;
         socket.destroy();
         // If it was the agent that gave up, it says why.
@@ -186,17 +185,11 @@ export class BuildSeat implements Builder {
     this.#over(new BuildSeatLost("the build has ended"));
   }
 
-  readonly #onAbort = (): void => {
-    const { reason } = this.#signal as { reason: unknown };
-    this.#over(reason instanceof Error ? reason : new BuildSeatLost("the build was cancelled"));
-  };
-
   /** One after the other. */
   async #do(order: (id: number) => BuildOrder, onLine: OpenOrder["onLine"] = () => {}): Promise<Done> {
     if (this.#end !== null) throw this.#end;
-    this.#lastId += 1;
-    const message = order(this.#lastId);
-    const open = { id: this.#lastId, message, onLine, end: Promise.withResolvers<Done>(), printedChars: 0 };
+    const id = ++this.#lastId;
+    const open = { id, message: order(id), onLine, end: Promise.withResolvers<Done>(), printedChars: 0 };
     this.#open = open;
     this.#session.say(open.message);
     const done = await open.end.promise;
@@ -213,7 +206,9 @@ export class BuildSeat implements Builder {
       this.#open = null;
       end.resolve(message.done);
     } else if ("failed" in message) this.#lost(`failed: ${message.failed.message}`);
-    else if ("exited" in message) this.#leave();
+    // It was asked to end. The place knows why, and tells it a moment later: evicted, deleted, drained.
+    else if ("exited" in message)
+      this.#session.end(WHY_MS, () => this.#lost("was asked to end from outside; deploy again"));
   }
 
   #print({ text, stream }: Extract<SeatMessage, { printed: unknown }>["printed"]): void {
@@ -223,23 +218,23 @@ export class BuildSeat implements Builder {
     else this.#lost("broke the protocol: more printed lines than an agent passes on");
   }
 
-  #meet({ python, tag }: { readonly python: string; readonly tag: string }): void {
+  #meet(hello: { readonly python: string; readonly tag: string }): void {
+    const { python, tag } = hello;
+    this.#hello = hello;
     const { python: wish, image } = this.#workload;
     const { name } = this.#parts.place;
     const minor = versionOfTag(tag);
     if (minor === null) this.#lost(`has a Python that cannot be told: ${tag}`);
     else if (wish && !image && !`${wish.version}.`.startsWith(`${minor}.`))
       this.#lost(`has Python ${python} on ${name}, and the app asks for ${wish.version}`);
-    this.#python = python;
-    this.#tag = tag;
   }
 
   async #settle({ folder, python }: { readonly folder: string; readonly python: string }): Promise<void> {
     for (const timer of this.#starting) timer.cancel();
     const { image = null, exited } = this.#session.placed;
     const named = image && (await Promise.race([image, exited.then(() => null)]));
-    const interpreter = { path: python, version: this.#python };
-    this.#ready.resolve({ folder, python: interpreter, tag: this.#tag, image: named });
+    const { python: version, tag } = this.#hello;
+    this.#ready.resolve({ folder, python: { path: python, version }, tag, image: named });
   }
 
   #look(): void {
@@ -255,12 +250,7 @@ export class BuildSeat implements Builder {
     this.#lost(`did not start within ${waitMs / 1000} s: ${why}`);
   }
 
-  /** Somebody ends it on purpose. Why, its place knows, and tells it a moment later: evicted, deleted, drained. */
-  #leave(): void {
-    this.#session.end(WHY_MS, () => this.#lost("was asked to end, by whoever has its machine; deploy again"));
-  }
-
-  /** With what to do about it, where the place does not say so. */
+  /** Adds what to do about it, where the place does not say so. */
   #describeEnd({ detail, initFailure, isOutOfMemory }: Exit): string {
     if (initFailure) return `ended: ${initFailure.message}`;
     if (isOutOfMemory) return `ended: ${detail}; set a larger hardware.memory`;
@@ -289,7 +279,7 @@ function isCut(error: unknown): boolean {
   return code === "ERR_STREAM_PREMATURE_CLOSE" || code === "ECONNRESET";
 }
 
-/** Builds in the seats of a place. One that has not started after that time fails its build. */
+/** Builds in the seats of a place. A build fails if its seat does not start within `waitMs`. */
 export function buildSeats(
   parts: RemoteParts,
   waitMs: number,

@@ -1,18 +1,18 @@
 import path from "node:path";
-import { PYTHON_ELSEWHERE } from "../../host/app-python.ts";
-import type {
-  Engine,
-  Exit,
-  ServerCommand,
-  ServerEvents,
-  ServerPlace,
-  StartedServer,
-  Usage,
-  Workload,
+import { once } from "node:events";
+import {
+  type Engine,
+  type Exit,
+  type ServerCommand,
+  type ServerEvents,
+  type StartedServer,
+  type Workload,
+  refused,
+  STOPPED,
 } from "../engine.ts";
 import type { ProcessHost } from "../local/host.ts";
 import { IdleTemplates } from "../templates/template-line.ts";
-import { ProcessSeat } from "../templates/seat.ts";
+import { templateSeats } from "../templates/seat.ts";
 import type { RemoteParts, SeatStart } from "./session.ts";
 import { rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
@@ -20,21 +20,20 @@ import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import { LogSockets } from "../log-lines.ts";
 import { type Ports, withPort, withPortVariable } from "../server/ports.ts";
-import { startServer, STOPPED } from "../server/start-server.ts";
-import { refused, RemoteSeat, type RemoteSeatEvents, whatIsMissing } from "./remote-seat.ts";
+import { startServer } from "../server/start-server.ts";
+import { RemoteSeat, type RemoteSeatEvents, whatIsMissing } from "./remote-seat.ts";
 import { deferred, orderOf, over, type Spawn } from "../local/spawn.ts";
 import type { ClaimedSeat, SeatWish } from "./seat-records.ts";
 
-/** Runs replicas in seats elsewhere: in pods, actors, or whatever else a place starts. */
+/** Runs replicas in remote seats: in pods, actors, or whatever else a place starts. */
 export function remoteEngine(host: ProcessHost, remote: RemoteParts): Engine {
-  // They use memory elsewhere.
+  // Remote templates take no memory of this machine.
   const idle = new IdleTemplates(Number.POSITIVE_INFINITY);
-  const parts = { ...host, idle, spawn: spawnRemote(remote), interpreterOf: () => PYTHON_ELSEWHERE };
   return {
     name: remote.place.name,
     replicasPerSeat: remote.replicasPerSeat ?? 1,
     reserves: true,
-    open: (workload, keepMs, home, owner) => new ProcessSeat(parts, workload, keepMs, home, owner),
+    open: templateSeats({ ...host, idle, spawn: spawnRemote(remote) }),
     serve: (workload, events) => startRemoteServer(remote, workload, host.ports, host.clock, events),
   };
 }
@@ -56,99 +55,33 @@ function startRemoteServer(
     const missing = whatIsMissing(workload);
     if (missing !== null) return refused(missing);
     if (!server) return refused("it has no server of its own");
-    return new RemoteServer(parts, workload, server, port, clock, events);
+    return remoteServer(parts, workload, server, port, clock, events);
   });
 }
 
 /** A server in a remote seat. The service connects to a local socket, and the agent forwards to the server over TLS. */
-class RemoteServer implements StartedServer {
-  readonly pid = 0;
-  readonly exited: Promise<Exit>;
-  readonly leaving: Promise<void>;
-  readonly #parts: RemoteParts;
-  readonly #clock: Clock;
-  readonly #seat: FoundSeat;
-  readonly #path: string;
-  #listener: Promise<Server> | null = null;
-
-  constructor(
-    parts: RemoteParts,
-    workload: Workload,
-    { entrypoint, port: authored }: ServerCommand,
-    port: number,
-    clock: Clock,
-    events: ServerEvents,
-  ) {
-    this.#parts = parts;
-    this.#clock = clock;
-    const { home } = parts.listener;
-    const logs = new LogSockets(workload.projectId, events);
-    const ticket = home.expect((kind, socket) => void (logs.take(kind, socket) || socket.destroy()));
-    const command = parts.place.isShared
-      ? withPort(entrypoint, authored, port)
-      : withPortVariable(entrypoint, authored);
-    this.#seat = seatFor(
-      parts,
-      { workload, order: {}, server: { command, port, authored, ticket } },
-      clock,
-      events,
-    );
-    this.#path = path.join(path.dirname(home.address), `s-${randomName(12)}`);
-    const { process } = this.#seat;
-    this.leaving = process.leaving ?? new Promise(() => {});
-    this.exited = process.exited.then(async (exit) => {
-      home.forget(ticket);
-      (await this.#listener)?.close();
-      await rm(this.#path, { force: true });
-      logs.close(exit.isLeft ? null : clock);
-      return exit;
-    });
-  }
-
-  kill(): void {
-    this.#seat.process.kill();
-  }
-
-  askToEnd(): void {
-    // A seat that is left to the next service goes on running.
-    if (this.#parts.isLeft?.()) this.kill();
-    else this.#seat.say({ ask: {} });
-  }
-
-  async usage(): Promise<Usage | null> {
-    return await this.#seat.process.usage(0);
-  }
-
-  obstacle(): string | null {
-    return this.#seat.process.obstacle?.() ?? null;
-  }
-
-  async place(): Promise<ServerPlace> {
-    const place = await this.#seat.place();
-    if (place.kind !== "listening") return place;
-    await (this.#listener ??= this.#listen());
-    // A machine that is not shared cannot be reached by other apps.
-    const isOpen = place.isOpen && this.#parts.place.isShared === true;
-    return { ...place, host: "", path: this.#path, isOpen };
-  }
-
-  async #listen(): Promise<Server> {
-    const listener = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (local) =>
-      this.#dial(local),
-    );
-    await new Promise<void>((resolve, reject) => {
-      listener.once("error", reject);
-      listener.listen(this.#path, resolve);
-    });
-    listener.on("error", () => {});
-    return listener;
-  }
-
+function remoteServer(
+  parts: RemoteParts,
+  workload: Workload,
+  { entrypoint, port: authored }: ServerCommand,
+  port: number,
+  clock: Clock,
+  events: ServerEvents,
+): StartedServer {
+  const { home } = parts.listener.parts;
+  const isShared = parts.place.isShared === true;
+  const logs = new LogSockets(workload.projectId, events);
+  const ticket = home.expect((kind, socket) => void (logs.take(kind, socket) || socket.destroy()));
+  const command = isShared ? withPort(entrypoint, authored, port) : withPortVariable(entrypoint, authored);
+  const start = { workload, order: {}, server: { command, port, authored, ticket } };
+  const seat = seatFor(parts, start, clock, events);
+  const { process } = seat;
+  const address = path.join(path.dirname(home.address), `s-${randomName(12)}`);
+  let listener: Promise<Server> | null = null;
   /** Has the agent connect to the server, and joins the two connections. */
-  #dial(local: Socket): void {
-    const { home } = this.#parts.listener;
+  const dial = (local: Socket): void => {
     local.on("error", () => local.destroy());
-    const late = this.#clock.after(DIAL_MS, () => local.destroy());
+    const late = clock.after(DIAL_MS, () => local.destroy());
     const ticket = home.expect((_, remote) => {
       late.cancel();
       home.forget(ticket);
@@ -158,14 +91,46 @@ class RemoteServer implements StartedServer {
       remote.once("close", () => (remote.readableEnded ? local.end(() => local.destroy()) : local.destroy()));
     });
     local.once("close", () => home.forget(ticket));
-    this.#seat.say({ dial: { ticket } });
-  }
+    seat.say({ dial: { ticket } });
+  };
+  const exited = process.exited.then(async (exit) => {
+    home.forget(ticket);
+    (await listener)?.close();
+    await rm(address, { force: true });
+    logs.close(exit.isLeft ? null : clock);
+    return exit;
+  });
+  return {
+    pid: 0,
+    exited,
+    ...(process.leaving && { leaving: process.leaving }),
+    kill: () => process.kill(),
+    // A seat that is left to the next service continues.
+    askToEnd: () => (parts.isLeft?.() ? process.kill() : seat.say({ ask: {} })),
+    usage: async () => await process.usage(0),
+    obstacle: () => process.obstacle?.() ?? null,
+    async place() {
+      const place = await seat.place();
+      if (place.kind !== "listening") return place;
+      await (listener ??= listenAt(address, dial));
+      // A machine that is not shared cannot be reached by other apps.
+      return { ...place, host: "", path: address, isOpen: place.isOpen && isShared };
+    },
+  };
 }
 
-/** Counted up when an agent of the release before cannot go on for a service of this one. */
+async function listenAt(address: string, onConnection: (socket: Socket) => void): Promise<Server> {
+  const listener = createServer({ allowHalfOpen: true, pauseOnConnect: true }, onConnection);
+  listener.listen(address);
+  await once(listener, "listening");
+  listener.on("error", () => {});
+  return listener;
+}
+
+/** Increased when agents of the previous release cannot continue for a service of this one. */
 const GENERATION = 1;
 
-/** Starts templates and replicas in seats elsewhere: an agent there fetches the app, starts it and passes on what it says. */
+/** Starts templates and replicas in remote seats: an agent there fetches the app, starts it and forwards its connections. */
 export function spawnRemote(parts: RemoteParts): Spawn {
   return (start, clock, events) => {
     const failure = whatIsMissing(start.workload);
@@ -176,53 +141,41 @@ export function spawnRemote(parts: RemoteParts): Spawn {
   };
 }
 
-/** A seat that is there, or is looked for. */
+/** A seat, which may still be claimed or started. */
 type FoundSeat = Pick<RemoteSeat, "process" | "say" | "place">;
 
-/** A seat for that: one which a service that is gone has left and that runs exactly this, else a new one. */
+/** A seat for that: an abandoned one of a dead service that runs exactly this, else a new one. */
 function seatFor(parts: RemoteParts, start: SeatStart, clock: Clock, events: RemoteSeatEvents): FoundSeat {
   const wish = wishOf(parts, start.workload);
   const open = (claimed: ClaimedSeat | null): RemoteSeat =>
     new RemoteSeat(parts, start, { mark: wish?.workload ?? null, claimed }, clock, events);
   if (!wish) return open(null);
-  const claim = async (): Promise<ClaimedSeat | null> => {
-    try {
-      return await parts.listener.records.claim(wish);
-    } catch (error) {
-      events.onError(error);
-      return null;
-    }
-  };
-  return search(claim, open);
-}
-
-function search(
-  claim: () => Promise<ClaimedSeat | null>,
-  open: (claimed: ClaimedSeat | null) => RemoteSeat,
-): FoundSeat {
   let seat: RemoteSeat | null = null;
   let isKilled = false;
   const { promise: leaving, resolve: leave } = Promise.withResolvers<void>();
-  const outlive = async (): Promise<Exit> => {
-    const claimed = await claim();
-    if (claimed) {
-      seat = open(claimed);
-      if (isKilled) seat.process.kill();
-      void seat.process.leaving?.then(leave);
-      if (await seat.isBack) return await seat.process.exited;
-    }
-    if (isKilled) return STOPPED;
-    seat = open(null);
+  const begin = (claimed: ClaimedSeat | null): RemoteSeat => {
+    seat = open(claimed);
     void seat.process.leaving?.then(leave);
-    return await seat.process.exited;
+    return seat;
+  };
+  const live = async (): Promise<Exit> => {
+    const claimed = await parts.listener.parts.records.claim(wish).catch((error: unknown) => {
+      events.onError(error);
+      return null;
+    });
+    if (claimed) {
+      const found = begin(claimed);
+      if (isKilled) found.process.kill();
+      if (await found.isBack) return await found.process.exited;
+    }
+    return isKilled ? STOPPED : await begin(null).process.exited;
   };
   const kill = (): void => {
     isKilled = true;
     seat?.process.kill();
   };
-  const process = deferred(() => seat?.process ?? null, { exited: outlive(), leaving, kill });
   return {
-    process,
+    process: deferred(() => seat?.process ?? null, { exited: live(), leaving, kill }),
     say: (message) => seat?.say(message),
     place: async () => (await seat?.place()) ?? { kind: "nowhere" },
   };
@@ -234,14 +187,14 @@ function wishOf(
   workload: Workload,
 ): SeatWish | null {
   if (!place.adopt || (!workload.mayFork && !workload.server)) return null;
-  // A port that the other service gave it could be another server's here.
+  // Its port may be reserved for another server of this service.
   if (workload.server && place.isShared) return null;
   const { appNumber, id: versionId } = workload.version;
   const variables = Object.entries(workload.variables).toSorted(([one], [other]) => (one < other ? -1 : 1));
-  // Folders are another node's; the blobs of the version are the same files. Names change nothing of what runs.
+  // Without folders, which differ between nodes while the blobs are the same; and without names, which are for people.
   const what = { ...workload, names: undefined, variables, bundle: null, environment: null };
   const around = walls?.(workload, 0).asked ?? null;
   const held = folders ? [folders] : [];
   const content = JSON.stringify([GENERATION, place.name, replicasPerSeat, storage, around, what, ...held]);
-  return { appNumber, versionId, workload: listener.records.mark(content) };
+  return { appNumber, versionId, workload: listener.parts.records.mark(content) };
 }

@@ -1,8 +1,7 @@
-import { describeRunOut } from "../../host/limits/limits.ts";
 import { runsOn } from "../../host/interpreter.ts";
 import { backoffMs, retry } from "../../kit/retry.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { describeExit, type Exit, type SeatEvents, type ServerPlace, type Workload } from "../engine.ts";
+import { type Exit, type SeatEvents, type ServerPlace, type Workload, ended, refused } from "../engine.ts";
 import type { StartedProcess } from "../local/spawn.ts";
 import { Questions } from "./agent-messages.ts";
 import { endOfSeat } from "./seat-walls.ts";
@@ -10,33 +9,32 @@ import type { SeatMessage, ServiceMessage } from "./seat-messages.ts";
 import type { SeatPlace } from "./seat-place.ts";
 import type { ClaimedSeat, SeatProof } from "./seat-records.ts";
 import { AgentSession, type RemoteParts, type SeatStart, type SeatStartPhase, sittingOf } from "./session.ts";
+import { explainer } from "../local/limited.ts";
 
-/** How long the end of a place is waited for that was asked to end; its seat counts no more by then. */
+/** How long a place may take to end; then its seat counts as ended. */
 const END_MS = 5_000;
-/** How long a seat that was claimed may take to come: its agent may first have to find out that others are gone. */
+/** How long the agent of a claimed seat may take to connect: it may first have to try services that are gone. */
 const BACK_MS = 8_000;
-/** Less than the lease of a node: whoever was frozen since then has not lost its seats yet. */
+/** Less than the lease of a node: a service that was frozen since then has not lost its seats yet. */
 const NEAR_MS = 5_000;
 const STRIKE_FIRST_WAIT_MS = 500;
 const STRIKE_LONGEST_WAIT_MS = 15_000;
-/** Without an answer its agent ends by itself in the end, and its place then. */
+/** Then its agent ends by itself, and its place with it. */
 const MAX_STRIKES = 10;
-const KILLED = describeExit(null, "SIGKILL");
 
 export type RemoteSeatEvents = Pick<SeatEvents, "onLog" | "onError">;
 
-/** By what another service may take a seat over, and what this one has taken over. */
 export type SeatPast = {
-  /** Marks what runs in it; null where nobody may take it over. */
+  /** Marks what runs in it, for the service that may take it over; null where none may. */
   readonly mark: Buffer | null;
   /** Null for a seat that is new. */
   readonly claimed: ClaimedSeat | null;
 };
 
-/** A seat elsewhere in which an app runs, and which another service may take over. */
+/** A remote seat of an app, which another service may take over. */
 export class RemoteSeat {
   readonly process: StartedProcess;
-  /** Whether the agent of one that was claimed has come, and goes on for this service. */
+  /** Whether the agent of a claimed seat has connected, and continues for this service. */
   readonly isBack: Promise<boolean>;
   readonly #parts: RemoteParts;
   readonly #start: SeatStart;
@@ -44,17 +42,15 @@ export class RemoteSeat {
   readonly #events: RemoteSeatEvents;
   readonly #mark: Buffer | null;
   readonly #session: AgentSession;
-  /** Null for one that was claimed: its start was another's. */
+  /** Null for a claimed seat: another service has started it. */
   readonly #begunAt: number | null;
   readonly #back = Promise.withResolvers<boolean>();
   readonly #exited = Promise.withResolvers<Exit>();
   readonly #leaving = Promise.withResolvers<void>();
   readonly #questions: Questions;
   readonly #told = new Set<SeatStartPhase>();
-  /** Why its agent has ended all of it, if it has; for people. */
+  /** Why its agent has ended all of it, for people; null if it has not. */
   #verdict: string | null = null;
-  /** Forks that ended because memory ran out. */
-  #memoryDeaths = 0;
 
   constructor(
     parts: RemoteParts,
@@ -73,7 +69,7 @@ export class RemoteSeat {
     this.#questions = new Questions(clock, (question) => this.say(question));
     this.#session = this.#open(claimed);
     if (claimed) {
-      const late = clock.after(BACK_MS, () => this.#end({ detail: "it did not come", initFailure: null }));
+      const late = clock.after(BACK_MS, () => this.#end(ended("it did not come")));
       void this.isBack.then(() => late.cancel());
     }
     this.process = {
@@ -85,7 +81,11 @@ export class RemoteSeat {
       obstacle: () => this.#obstacle(),
       residentBytes: async () => 0,
       noteImported: () => this.#tell("imported"),
-      explain: (exit) => this.#explain(exit),
+      explain: explainer(
+        start.workload.limits,
+        () => this.#verdict,
+        async () => (this.#session.isConnected ? await this.#questions.memoryDeaths() : 0),
+      ),
     };
   }
 
@@ -102,17 +102,20 @@ export class RemoteSeat {
         sitting: () => sittingOf(this.#start, storage, walls?.(workload, server?.port ?? 0), folders),
         uses: (blob) => blob === bundleBlob || blob === environmentBlob,
         record: (proof, placeName) =>
-          listener.records.add({ ...proof, placeName, appNumber, versionId, workload: this.#mark }),
+          listener.parts.records.add({ ...proof, placeName, appNumber, versionId, workload: this.#mark }),
         onPhase: (phase) => this.#tell(phase),
-        onConnected: () => this.#meet(),
+        onConnected: () => {
+          this.#tell("connected");
+          // It may have been asked to end while its agent was not connected.
+          if (this.#session.isEnding) this.say({ end: {} });
+        },
         onMessage: (message) => this.#hear(message),
         onDisconnected: () => this.#questions.giveUp(),
         onFault: (fault) =>
           this.#end({ detail: `its agent broke the protocol: ${fault}`, initFailure: null, fault }),
         onLost: () => {
           const { placeName } = this.#session.placed;
-          const detail = `its seat ${placeName} was lost: no word from it for ${graceMs / 1000} s`;
-          this.#end({ detail, initFailure: null });
+          this.#end(ended(`its seat ${placeName} was lost: no word from it for ${graceMs / 1000} s`));
         },
         onExited: (exit) => this.#end(exit),
         onTooLate: () => void this.#strike(),
@@ -131,12 +134,6 @@ export class RemoteSeat {
   /** Tells the agent, if it is there. */
   say(message: ServiceMessage): void {
     this.#session.say(message);
-  }
-
-  #meet(): void {
-    this.#tell("connected");
-    // It may have been asked to end while its agent was not connected.
-    if (this.#session.isEnding) this.say({ end: {} });
   }
 
   #hear(message: SeatMessage): void {
@@ -160,22 +157,13 @@ export class RemoteSeat {
     }
   }
 
-  /** Where the kernel ends one process of a place, not all of it, the code alone does not tell why. */
-  async #explain(exit: Exit): Promise<Exit> {
-    if (this.#verdict !== null) return { ...exit, detail: this.#verdict };
-    if (exit.detail !== KILLED || !this.#session.isConnected) return exit;
-    if ((await this.#questions.memoryDeaths()) <= this.#memoryDeaths) return exit;
-    this.#memoryDeaths += 1;
-    return { ...exit, detail: describeRunOut(this.#start.workload.limits), isOutOfMemory: true };
-  }
-
   /** Asks the agent and the place to end it; gives up after `END_MS`. */
   #kill(): void {
     if (this.#parts.isLeft?.() && this.#mark !== null && this.#session.secretHash !== null) {
       this.#leave();
       return;
     }
-    if (!this.#session.end(END_MS, () => this.#end({ detail: "ended", initFailure: null }))) return;
+    if (!this.#session.end(END_MS, () => this.#end(ended("ended")))) return;
     this.say({ end: {} });
     if (this.#isSurelyOurs) this.#session.placed.kill();
     else void this.#strike(false);
@@ -202,7 +190,7 @@ export class RemoteSeat {
     this.#exited.resolve(exit);
   }
 
-  /** Nobody can have taken it over: its agent has just been heard, or has not been with anybody yet. */
+  /** No other service can have taken it over: its agent was just heard, or has never connected. */
   get #isSurelyOurs(): boolean {
     const { isConnected, heardAt, secretHash } = this.#session;
     const isNear = isConnected && heardAt !== null && this.#clock.monotonic() - heardAt < NEAR_MS;
@@ -210,8 +198,8 @@ export class RemoteSeat {
   }
 
   /**
-   * If another service has taken it over, its place is that one's to end. Nor is the place ended of one that was claimed
-   * and never came: its service may be alive after all, and only have been cut off from the database.
+   * If another service has taken it over, that one ends its place. The place of a claimed seat whose agent never came is
+   * not ended either: its service may be alive, and only cut off from the database.
    */
   async #strike(isEnded = true): Promise<void> {
     const session = this.#session;
@@ -225,7 +213,7 @@ export class RemoteSeat {
   /** Takes it off the records, so that its agent is told to end if it comes back. False if another service may have it by now. */
   async #strikeOff({ id, fence }: Pick<SeatProof, "id" | "fence">): Promise<boolean> {
     let tries = 0;
-    const isOurs = await retry(() => this.#parts.listener.records.remove({ id, fence }), {
+    const isOurs = await retry(() => this.#parts.listener.parts.records.remove({ id, fence }), {
       clock: this.#clock,
       delayMs: (failures) => backoffMs(failures, STRIKE_FIRST_WAIT_MS, STRIKE_LONGEST_WAIT_MS),
       shouldRetry: (error) => {
@@ -250,7 +238,7 @@ export class RemoteSeat {
   }
 }
 
-/** Why an app cannot start in any seat elsewhere; null if it can. */
+/** Why an app cannot start in any remote seat; null if it can. */
 export function whatIsMissing({ version, environment }: Workload): string | null {
   const { bundleBlob, environmentBlob } = version;
   if (bundleBlob === null || (environment !== null && environmentBlob === null))
@@ -258,7 +246,7 @@ export function whatIsMissing({ version, environment }: Workload): string | null
   return null;
 }
 
-/** Why it cannot start on that Python: packages that were made for another would fail in ways that nobody understands. */
+/** Why it cannot start on that Python: packages for another one would fail in ways that are hard to understand. */
 function whyNotThere(
   { version: { environmentTag }, python: wish, image }: Workload,
   { python, tag }: { readonly python: string; readonly tag: string },
@@ -268,17 +256,8 @@ function whyNotThere(
     return `its packages are for ${environmentTag}, and ${place.name} has ${tag}`;
   // An image of the app's own has the Python that it has.
   if (image && place.builds) return null;
-  if (wish && minorOf(python) !== minorOf(wish.version))
+  const minor = (version: string) => version.split(".", 2).join(".");
+  if (wish && minor(python) !== minor(wish.version))
     return `it asks for Python ${wish.version}, and ${place.name} has ${python}`;
   return null;
-}
-
-function minorOf(version: string): string {
-  return version.split(".").slice(0, 2).join(".");
-}
-
-/** Why an app cannot start, as its end. */
-export function refused(why: string): Exit {
-  const message = `The app cannot start: ${why}.`;
-  return { detail: why, initFailure: { message, traceback: message } };
 }

@@ -4,12 +4,12 @@ import { LineCutter } from "../../kit/line-cutter.ts";
 import { MAX_LINE_BYTES } from "./seat-messages.ts";
 import { BadFrame } from "../protocol.ts";
 
-/** Each side gives a sign of life so often, and takes the other for gone after a silence of three. */
+/** Each side sends a heartbeat this often, and drops a connection that is silent for three of them. */
 const BEAT_MS = 2_000;
 const SILENCE_MS = 3 * BEAT_MS;
-/** For a last word, to one that may have stopped reading. */
+/** For the last message, to a side that may have stopped reading. */
 const LAST_WORD_MS = 5_000;
-/** What is said to an agent is little, but for its first message. */
+/** Only the first message to an agent is large. */
 const MAX_UNREAD_BYTES = 32 * 1024 * 1024;
 
 export type LineEvents<Heard> = {
@@ -21,12 +21,11 @@ export type LineEvents<Heard> = {
   onEnded(): void;
 };
 
-/** What both sides of a line say, whatever else they say. */
 export type Beat = { readonly beat: Record<string, never> };
 
 /**
- * The connection that a seat's agent and its service talk on, or what supervises seats and its service: lines of JSON,
- * and beats. `read` takes a line for a message, and throws `BadFrame` for what may not come, or not now.
+ * The connection between a service and a seat's agent, or a supervisor of seats: lines of JSON, and heartbeats. `read`
+ * parses a line, and throws `BadFrame` for a message that is invalid or out of order.
  */
 export class SeatLine<Heard, Said> {
   readonly #socket: Socket;
@@ -58,22 +57,19 @@ export class SeatLine<Heard, Said> {
     if (this.#socket.writableLength > MAX_UNREAD_BYTES) this.close();
   }
 
-  /** Ends it; with a last word, behind that. */
+  /** Ends it, after a last message if there is one. */
   close(lastWord?: Said): void {
     if (this.#isOver) return;
     if (lastWord) this.say(lastWord);
     this.#isOver = true;
     this.#beats.cancel();
     this.#silence.cancel();
-    if (lastWord) this.#part();
-    else this.#socket.destroy();
+    if (lastWord) {
+      const late = this.#clock.after(LAST_WORD_MS, () => this.#socket.destroy());
+      this.#socket.once("close", () => late.cancel());
+      this.#socket.end(() => this.#socket.destroy());
+    } else this.#socket.destroy();
     this.#events.onEnded();
-  }
-
-  #part(): void {
-    const late = this.#clock.after(LAST_WORD_MS, () => this.#socket.destroy());
-    this.#socket.once("close", () => late.cancel());
-    this.#socket.end(() => this.#socket.destroy());
   }
 
   #read(data: Buffer): void {

@@ -11,24 +11,25 @@ import type { Home, Usher } from "../home.ts";
 import type { SeatProof, SeatRecords } from "./seat-records.ts";
 import { pipeline } from "node:stream/promises";
 import { createZstdDecompress } from "node:zlib";
+import { once } from "node:events";
 
 export type SeatListenerParts = {
-  /** What every service of the installation shows, whatever its address. */
+  /** The certificate of every service of the installation, whatever its address, and its authority, as PEM. */
   readonly identity: { readonly certificate: string; readonly key: string; readonly authority: string };
   readonly host: string;
   /** 0: a free one. */
   readonly port: number;
-  /** Where replicas of seats call, as all others do. */
+  /** Where the replicas of seats connect to. */
   readonly home: Home;
   readonly blobs: Blobs;
   readonly records: SeatRecords;
-  /** Takes what is no agent's either. */
+  /** Takes other connections. */
   readonly usher?: Usher | undefined;
   readonly clock: Clock;
   readonly onError: (error: unknown) => void;
 };
 
-/** A seat whose agent is expected, or has come. */
+/** A seat whose agent is expected or connected. */
 export type Guest = {
   readonly id: string;
   /** Takes the agent's first connection; gives false if it could not, so that the ticket is still good. */
@@ -63,7 +64,7 @@ const FENCE = /^[1-9][0-9]{0,14}$/;
  * agents show the ticket of a seat once, and then the secret that it bought.
  */
 export class SeatListener {
-  readonly #parts: SeatListenerParts;
+  readonly parts: SeatListenerParts;
   readonly #server: Server;
   readonly #secure: SecureServer;
   readonly #handshakes: AttemptLimiter;
@@ -77,10 +78,9 @@ export class SeatListener {
   readonly #lost: LostAgents;
 
   private constructor(parts: SeatListenerParts) {
-    this.#parts = parts;
+    this.parts = parts;
     const { identity } = parts;
-    const takeBack = (agent: LostAgent): boolean => this.#takeBack(agent);
-    this.#lost = new LostAgents({ ...parts, takeBack });
+    this.#lost = new LostAgents(parts, (agent) => this.#takeBack(agent));
     this.#handshakes = new AttemptLimiter(HANDSHAKES, parts.clock);
     this.#secure = createServer({
       key: identity.key,
@@ -96,32 +96,15 @@ export class SeatListener {
 
   static async listen(parts: SeatListenerParts): Promise<SeatListener> {
     const listener = new SeatListener(parts);
-    const server = listener.#server;
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen({ host: parts.host, port: parts.port, backlog: BACKLOG }, resolve);
-    });
-    // One that could not be accepted, for want of descriptors: whoever called sees it.
+    const server = listener.#server.listen({ host: parts.host, port: parts.port, backlog: BACKLOG });
+    await once(server, "listening");
+    // A connection could not be accepted because descriptors ran out: the client sees that.
     server.on("error", () => {});
     return listener;
   }
 
   get port(): number {
     return (this.#server.address() as AddressInfo).port;
-  }
-
-  /** What agents have to trust, as PEM. */
-  get authority(): string {
-    return this.#parts.identity.authority;
-  }
-
-  /** Where what seats pass on arrives. */
-  get home(): Home {
-    return this.#parts.home;
-  }
-
-  get records(): SeatRecords {
-    return this.#parts.records;
   }
 
   /** Expects the agent of a seat; gives the ticket that it has to show. One that has a secret already shows that. */
@@ -133,13 +116,13 @@ export class SeatListener {
     return ticket;
   }
 
-  /** Nobody with that ticket, or with the secret of that seat, is let in again. */
+  /** Admits no agent with that ticket, or with the secret of that seat, any more. */
   forget(seatId: string, ticket: string): void {
     this.#tickets.delete(ticket);
     this.#guests.delete(seatId);
   }
 
-  /** Ends what has not been handed to anybody; the rest ends with whoever has it. */
+  /** Ends connections that have not been handed over. */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.#strangers.close();
@@ -149,7 +132,7 @@ export class SeatListener {
     await closed;
   }
 
-  /** Whoever is turned away here tries again, and costs little. */
+  /** Rejected connections are cheap, and the agent retries. */
   #meet(socket: Socket): void {
     if (this.#handshakes.take(addressKey(socket.remoteAddress ?? "")) > 0) {
       socket.destroy();
@@ -163,12 +146,12 @@ export class SeatListener {
     this.#strangers.release(connectionKey(socket));
     const address = addressKey(socket.remoteAddress ?? "");
     const usher: Usher = (preface, from) => this.#usher(preface, from);
-    this.#parts.home.welcome(socket, usher, () => this.#handshakes.giveBack(address));
+    this.parts.home.welcome(socket, usher, () => this.#handshakes.giveBack(address));
   }
 
   #usher(preface: string, socket: Socket): boolean {
     const [isAgents, ticket, what, seatId = "", secret = "", last = ""] = PREFACE.exec(preface) ?? [];
-    if (isAgents === undefined) return this.#parts.usher?.(preface, socket) ?? false;
+    if (isAgents === undefined) return this.parts.usher?.(preface, socket) ?? false;
     if (ticket !== undefined) return this.#admit(ticket, socket);
     const hash = createHash("sha256").update(secret).digest();
     if (what === "blob" && BLOB.test(last)) return this.#giveBlob(this.#known(seatId, hash), last, socket);
@@ -176,9 +159,9 @@ export class SeatListener {
     const agent = { socket, secret, proof: { id: seatId, secretHash: hash, fence: Number(last) } };
     if (this.#takeBack(agent)) return true;
     this.#lost.lead(agent).catch((error: unknown) => {
-      // While the database cannot be asked, nobody is told to end.
+      // While the database cannot be asked, no agent is told to end.
       socket.destroy();
-      this.#parts.onError(error);
+      this.parts.onError(error);
     });
     return true;
   }
@@ -188,7 +171,7 @@ export class SeatListener {
     if (!guest) return false;
     // At once: it is good for one.
     this.#tickets.delete(ticket);
-    this.#seat(guest, ticket, socket).catch(this.#parts.onError);
+    this.#seat(guest, ticket, socket).catch(this.parts.onError);
     return true;
   }
 
@@ -208,7 +191,7 @@ export class SeatListener {
 
   #giveBlob(guest: Guest | null, blob: string, socket: Socket): boolean {
     if (!guest?.uses(blob) || this.#fetches.of(guest) >= MAX_FETCHES) return false;
-    const { blobs, onError } = this.#parts;
+    const { blobs, onError } = this.parts;
     this.#fetching.add(socket);
     socket.once("close", () => this.#fetching.delete(socket));
     this.#fetches.during(guest, () => sendBlob(blobs, blob, socket)).catch(onError);
@@ -220,13 +203,12 @@ export class SeatListener {
   }
 }
 
-/** Where what is large is kept, by its hash. */
 export type Blobs = {
   /** The bytes of a blob; throws at their end if they are not those of the hash. */
   open(hash: string): AsyncIterable<Buffer>;
 };
 
-/** How long an agent may take nothing. */
+/** How long an agent may read nothing. */
 const SILENCE_MS = 60_000;
 
 /** How a blob begins that a service has packed. */
@@ -238,7 +220,7 @@ const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
  */
 async function sendBlob(blobs: Blobs, hash: string, socket: Socket): Promise<void> {
   socket.setTimeout(SILENCE_MS, () => socket.destroy());
-  // It has shown what it wants, and says nothing more.
+  // Otherwise its end is not noticed.
   socket.resume();
   const pieces = blobs.open(hash)[Symbol.asyncIterator]();
   let isWhole = false;
@@ -281,39 +263,35 @@ async function sendBlob(blobs: Blobs, hash: string, socket: Socket): Promise<voi
   }
 }
 
-type LostAgentParts = {
-  readonly records: Pick<SeatRecords, "find">;
-  readonly clock: Clock;
-  /** Gives it to the seat that it belongs to, if that is one of this service. */
-  readonly takeBack: (agent: LostAgent) => boolean;
-};
-
 /** An agent that has come back, to whichever service. */
 type LostAgent = { readonly socket: Socket; readonly proof: SeatProof; readonly secret: string };
 
 /** How often an agent that waits is looked up, and hears that it is not forgotten: within its patience. */
 const LOOK_MS = 2_000;
-/** Of agents that have not shown yet that their seat is their own, each of which is a look into the database. */
+/** Agents whose claim to a seat is still being looked up in the database. */
 const MAX_UNPROVED = 64;
-/** For the last word to one that must not come back. */
+/** For the last message to an agent that must not come back. */
 const LAST_WORD_MS = 5_000;
 
 /**
- * Agents that belong to no seat of this service: to another node, to nobody any more, or to a service that is gone. Those
- * wait here until somebody takes their seat over, or they end themselves.
+ * Agents that belong to no seat of this service: to another node, to a seat that was given up, or to a dead service. Those
+ * of a dead service wait here until a service takes their seat over, or they end themselves.
  */
 class LostAgents {
-  readonly #parts: LostAgentParts;
+  readonly #parts: Pick<SeatListenerParts, "records" | "clock">;
+  /** Gives it to its seat, if that is one of this service. */
+  readonly #takeBack: (agent: LostAgent) => boolean;
   /** One for each seat. */
   readonly #waiting = new Map<string, { readonly socket: Socket; wake: AbortController }>();
   #unproved = 0;
   #isClosed = false;
 
-  constructor(parts: LostAgentParts) {
+  constructor(parts: Pick<SeatListenerParts, "records" | "clock">, takeBack: (agent: LostAgent) => boolean) {
     this.#parts = parts;
+    this.#takeBack = takeBack;
   }
 
-  /** Rejects while the database cannot be asked: nobody is told to end then. */
+  /** Rejects while the database cannot be asked: no agent is told to end then. */
   async lead(agent: LostAgent): Promise<void> {
     if (this.#isClosed || this.#unproved >= MAX_UNPROVED) {
       agent.socket.destroy();
@@ -325,21 +303,20 @@ class LostAgents {
     else if (isOpen) await this.#keep(agent);
   }
 
-  /** Whether its seat may be taken over by somebody; if not, it has its answer. */
+  /** Whether a service may still take its seat over; if not, the agent gets its answer. */
   async #isOpen(agent: LostAgent): Promise<boolean> {
-    const { records, takeBack } = this.#parts;
     const { socket, proof } = agent;
-    const found = await records.find(proof);
-    if (socket.destroyed || takeBack(agent)) return false;
+    const found = await this.#parts.records.find(proof);
+    if (socket.destroyed || this.#takeBack(agent)) return false;
     if (found.kind === "open") return true;
-    this.#turnAway(
-      socket,
-      found.kind === "nowhere" ? { fenced: {} } : { elsewhere: { address: found.address } },
-    );
+    const answer = found.kind === "nowhere" ? { fenced: {} } : { elsewhere: { address: found.address } };
+    const late = this.#parts.clock.after(LAST_WORD_MS, () => socket.destroy());
+    socket.once("close", () => late.cancel());
+    socket.resume().end(`${JSON.stringify(answer)}\n`);
     return false;
   }
 
-  /** It has shown that the seat is its own: nobody else can put it out of its place here. */
+  /** It has proved that the seat is its own, so it replaces an earlier connection for it. */
   async #keep(agent: LostAgent): Promise<void> {
     const { socket, proof } = agent;
     this.#waiting.get(proof.id)?.socket.destroy();
@@ -357,7 +334,7 @@ class LostAgents {
     }
   }
 
-  /** Its seat is expected by this service now. */
+  /** This service expects its seat now. */
   wake(seatId: string): void {
     this.#waiting.get(seatId)?.wake.abort();
   }
@@ -365,11 +342,5 @@ class LostAgents {
   close(): void {
     this.#isClosed = true;
     for (const { socket } of this.#waiting.values()) socket.destroy();
-  }
-
-  #turnAway(socket: Socket, answer: object): void {
-    const late = this.#parts.clock.after(LAST_WORD_MS, () => socket.destroy());
-    socket.once("close", () => late.cancel());
-    socket.resume().end(`${JSON.stringify(answer)}\n`);
   }
 }

@@ -4,10 +4,9 @@ import { at, FOLDERS, type Question, seen } from "./agent-messages.ts";
 import { type AskedLimits, type AskedWalls, SEAT_LEVELS, type ToldEnd } from "./seat-walls.ts";
 import { BadFrame, type Moves, orderedReader, parseMessage } from "../protocol.ts";
 
-/** Of one message of an agent: a line that its harness printed, or why it failed. */
+/** The longest message of an agent: a line that its harness printed, or why it failed. */
 export const MAX_LINE_BYTES = 64 * 1024;
 
-/** Where an agent is: what it may say next follows from that. */
 type SeatPhase =
   | "greeting"
   | "fetching"
@@ -18,48 +17,32 @@ type SeatPhase =
   | "building"
   | "over";
 
-type SeatWord =
-  | "hello"
-  | "fetched"
-  | "started"
-  | "exited"
-  | "failed"
-  | "beat"
-  | "printed"
-  | "seen"
-  | "leaving"
-  | "adopted"
-  | "at"
-  | "ready"
-  | "done";
-
 /** What an agent may say on a connection. On the next one it says again what has happened so far. */
-export const SEAT_MOVES: Moves<SeatPhase, SeatWord> = {
+export const SEAT_MOVES: Moves<SeatPhase, string> = {
   greeting: { hello: "fetching" },
   fetching: { fetched: "starting", failed: "over", exited: "over", beat: "fetching" },
   starting: { started: "running", failed: "over", exited: "over", beat: "starting" },
   running: {
     exited: "over",
-    beat: "running",
-    leaving: "running",
-    adopted: "running",
-    printed: "running",
-    seen: "running",
-    at: "running",
+    ...always("running", ["beat", "leaving", "adopted", "printed", "seen", "at"]),
   },
   // A seat in which an environment is built.
   hired: { hello: "preparing" },
   preparing: { ready: "building", failed: "over", exited: "over", beat: "preparing" },
   building: { done: "building", printed: "building", exited: "over", beat: "building" },
-  // The last line may still be read from a pipe, and a look be answered, when the end has been told.
-  over: { beat: "over", leaving: "over", printed: "over", seen: "over", at: "over", done: "over" },
+  // The last lines and answers may come after the end.
+  over: always("over", ["beat", "leaving", "printed", "seen", "at", "done"]),
 };
+
+function always(phase: SeatPhase, words: readonly string[]): Readonly<Record<string, SeatPhase>> {
+  return Object.fromEntries(words.map((word) => [word, phase]));
+}
 
 const MAX_EXIT_CODE = 255;
 /** A start may wait for a machine to be bought. */
 const MAX_START_MS = 100_000_000;
 const MAX_ORDERS = 1_000_000;
-/** Of a connection: an agent passes on a quarter of that of each stream, in its whole life. */
+/** For each connection: an agent forwards a quarter of that of each stream, in its whole life. */
 const MAX_PRINTED_CHARS = 1024 * 1024;
 
 const empty = z.strictObject({});

@@ -2,7 +2,7 @@ import type { Settings } from "../../config/setting-keys.ts";
 import { networkFields, networkVariables } from "../../host/walls/network.ts";
 import type { NetworkFields, NetworkWall } from "../../host/walls/network.ts";
 import { type StandingWalls, WALL_LEVELS } from "../../host/walls/walls.ts";
-import { describeExit, type Exit, type Workload } from "../engine.ts";
+import { describeExit, type Exit, type Workload, ended } from "../engine.ts";
 import { describeFull } from "../../host/limits/host-limits.ts";
 import { describeRunOut, type Limits } from "../../host/limits/limits.ts";
 import type { FolderName } from "./agent-messages.ts";
@@ -131,7 +131,7 @@ export function endOfSeat(
   folders?: FolderLimits,
 ): Exit {
   const most = full && folders?.[full];
-  if (full && most) return { detail: describeFull(full, most), initFailure: null };
+  if (full && most) return ended(describeFull(full, most));
   if (isOutOfMemory) return { detail: describeRunOut(limits), initFailure: null, isOutOfMemory };
-  return { detail: describeExit(code, null), initFailure: null };
+  return ended(describeExit(code, null));
 }

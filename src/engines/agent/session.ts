@@ -15,7 +15,7 @@ import type { ClaimedSeat, SeatProof } from "./seat-records.ts";
 /** The phases of a start, each told once, with the milliseconds since it was asked for. */
 export type SeatStartPhase = "scheduled" | "pulled" | "connected" | "fetched" | "started" | "imported";
 
-/** What seats elsewhere are made with. */
+/** What remote seats are made with. */
 export type RemoteParts = {
   readonly place: SeatPlace;
   readonly listener: SeatListener;
@@ -27,23 +27,20 @@ export type RemoteParts = {
   readonly graceMs: number;
   /** Where places have a project's storage. */
   readonly storage: string;
-  /** What apps get on machines that strangers use too; `ownPort` is that of a server, else 0. Absent for no such place. */
+  /** The walls of apps where a place is shared; `ownPort` is that of a server, else 0. */
   readonly walls?: (workload: Workload, ownPort: number) => GuestWalls;
-  /** What the folders of apps may hold there; absent for no such place, which holds them to something itself. */
+  /** What the folders of apps may hold where a place is shared; other places limit them themselves. */
   readonly folders?: FolderLimits;
   readonly onPhase?: (phase: SeatStartPhase, ms: number) => void;
   readonly onWalls?: (walls: StandingWalls) => void;
-  /** Whether what is ended now is left to the next service, which starts within the grace; absent for never. */
+  /** Whether seats that end now are left to the next service, which starts within the grace; absent for never. */
   readonly isLeft?: () => boolean;
 };
 
 /** What is to run in a seat. */
 export type SeatStart = Pick<Sitting, "order" | "server"> & { readonly workload: Workload };
 
-/**
- * The same as an agent is told it; `storage` is where places have a project's storage, `around` and `folders` what apps
- * get on machines that strangers use too.
- */
+/** The agent's order for it; `storage` is where places have a project's storage. */
 export function sittingOf(
   { workload, order, server }: SeatStart,
   storage: string,
@@ -54,7 +51,7 @@ export function sittingOf(
   return {
     bundle: bundleBlob ?? "",
     environment: environmentBlob,
-    // A place of strangers has one folder for all projects.
+    // A shared place has one folder for all projects.
     storage: around ? `${storage}/${workload.projectId}` : storage,
     variables: { ...around?.variables, ...workload.variables },
     walls: around?.asked ?? null,
@@ -84,8 +81,8 @@ export const SESSION_MOVES: Moves<SessionState, SessionEvent> = {
   over: {},
 };
 
-/** What an agent is started for, and what its session tells. */
-export type SessionTask = {
+/** What an agent is started for, and what its session reports. */
+export type SessionTask = SeatPlaceEvents & {
   readonly workload: Workload;
   /** The first phase of `SEAT_MOVES` on each connection: the agent of an app, or of a build. */
   readonly first: "greeting" | "hired";
@@ -97,7 +94,6 @@ export type SessionTask = {
   uses(blob: string): boolean;
   /** Stores the hash of the secret, before the agent learns the secret; absent where no other service needs it. */
   record?(proof: SeatProof, placeName: string): Promise<void>;
-  onPhase?: SeatPlaceEvents["onPhase"];
   /** The agent has connected, again perhaps, and knows what to do. */
   onConnected(): void;
   onMessage(message: SeatMessage): void;
@@ -110,11 +106,10 @@ export type SessionTask = {
   onExited(exit: Exit): void;
   /** The agent came when the session was over, and its secret has been stored meanwhile. */
   onTooLate?(): void;
-  onError(error: unknown): void;
 };
 
 /**
- * The service's side of one agent elsewhere: it starts the agent in a place, lets it in by ticket and then by secret, and
+ * The service's side of one remote agent: it starts the agent in a place, lets it in by ticket and then by secret, and
  * carries messages across lost connections until it is closed.
  */
 export class AgentSession implements Guest {
@@ -150,16 +145,13 @@ export class AgentSession implements Guest {
 
   #place(claimed: ClaimedSeat | null): PlacedSeat {
     const { place, listener, graceMs } = this.#parts;
+    const { id: seatId } = this;
     const task = this.#task;
-    const events: SeatPlaceEvents = {
-      onPhase: (phase, atMs) => task.onPhase?.(phase, atMs),
-      onError: (error) => task.onError(error),
-    };
     if (claimed && place.adopt)
-      return place.adopt({ seatId: this.id, placeName: claimed.placeName }, task.workload, events);
-    const { authority } = listener;
-    const order = { seatId: this.id, addresses: task.addresses(), authority, ticket: this.#ticket, graceMs };
-    return place.begin(order, task.workload, events);
+      return place.adopt({ seatId, placeName: claimed.placeName }, task.workload, task);
+    const { authority } = listener.parts.identity;
+    const order = { seatId, addresses: task.addresses(), authority, ticket: this.#ticket, graceMs };
+    return place.begin(order, task.workload, task);
   }
 
   get isConnected(): boolean {
@@ -182,8 +174,8 @@ export class AgentSession implements Guest {
   async admit(socket: Socket): Promise<boolean> {
     const secret = randomTicket();
     const secretHash = createHash("sha256").update(secret).digest();
+    const { id, fence } = this;
     try {
-      const { id, fence } = this;
       await this.#task.record?.({ id, secretHash, fence }, this.placed.placeName);
     } catch (error) {
       socket.destroy();
@@ -238,36 +230,30 @@ export class AgentSession implements Guest {
     this.#line = null;
     before?.close();
     const task = this.#task;
-    const line: SeatLine<SeatMessage, ServiceMessage> = new SeatLine(
-      socket,
-      this.#clock,
-      seatReader(task.first),
-      {
-        onMessage: (message) => this.#hear(message),
-        onFault: (fault) => task.onFault(fault),
-        onError: (error) => task.onError(error),
-        onEnded: () => this.#line === line && this.#lose(),
-      },
-    );
+    const read = seatReader(task.first);
+    const line: SeatLine<SeatMessage, ServiceMessage> = new SeatLine(socket, this.#clock, read, {
+      onMessage: (message) => this.#hear(message),
+      onFault: (fault) => task.onFault(fault),
+      onError: (error) => task.onError(error),
+      onEnded: () => this.#line === line && this.#lose(),
+    });
     this.#line = line;
     this.heardAt = this.#clock.monotonic();
     const addresses = task.addresses();
     this.#knows = addresses.join();
     const { fence } = this;
-    const { graceMs: grace_ms } = this.#parts;
-    line.say({ session: { secret, fence, grace_ms, addresses, sit: task.sitting() } });
+    line.say({ session: { secret, fence, grace_ms: this.#parts.graceMs, addresses, sit: task.sitting() } });
     task.onConnected();
     return true;
   }
 
   #hear(message: SeatMessage): void {
     this.heardAt = this.#clock.monotonic();
-    if ("beat" in message) this.#tellServices();
-    else this.#task.onMessage(message);
-  }
-
-  /** Nodes come and go: an agent has to know where it may look for one. */
-  #tellServices(): void {
+    if (!("beat" in message)) {
+      this.#task.onMessage(message);
+      return;
+    }
+    // Nodes come and go: an agent has to know where it may look for one.
     const addresses = this.#task.addresses();
     if (addresses.join() === this.#knows) return;
     this.#knows = addresses.join();

@@ -5,12 +5,14 @@ import type { ContainerTool } from "../../host/containers/container-tool.ts";
 import { startContainer } from "../../host/containers/start-container.ts";
 import type { ContainerStart, Mount, StartedContainer } from "../../host/containers/start-container.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
-import { describeExit, type Exit, type InitFailure, type SeatEvents, type Workload } from "../engine.ts";
+import { describeExit, type Exit, type SeatEvents, type Workload, refused, ended } from "../engine.ts";
 import { unkeptByContainers } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
-import { type Clock, pause } from "../../kit/clock.ts";
+import { pause } from "../../kit/clock.ts";
 import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
 import { type Agent, startWatch } from "../local/agent.ts";
+import type { FolderName } from "../agent/agent-messages.ts";
+import { backoffMs } from "../../kit/retry.ts";
 
 /** The machine that containers run on. */
 export type ContainerHost = ProcessHost & { readonly containers: Containers };
@@ -32,14 +34,18 @@ const NOT_STARTED = 125;
 /** How often a starting container is asked for its first process. */
 const LOOK_MS = 50;
 
+/** How soon a watch agent that died is replaced; later each time. */
+const WATCH_FIRST_WAIT_MS = 1_000;
+const WATCH_LONGEST_WAIT_MS = 60_000;
+
 /** An app's container that was started. */
-type AppContainer = {
+export type AppContainer = {
   readonly container: StartedContainer;
   readonly exited: Promise<Exit>;
-  /** The agent that watches it; null if the container ended first. */
-  readonly watch: Promise<Agent | null>;
-  /** Calls `act` with its first process once there is one. */
-  onBorn(act: (pid: number) => void): void;
+  /** Its first process; 0 until it is known. */
+  top: number;
+  /** The agent that watches it; null while there is none. */
+  watch: Agent | null;
 };
 
 /** Starts a container of an app's image, within its limits. Returns an exit if it may not or cannot start. */
@@ -53,10 +59,10 @@ export async function startAppContainer(
   const folders = foldersOf(workload, dataDir);
   const image = readImageRecord(folders.environment);
   const found = await containers.find();
-  if (!("tool" in found)) return failed(`its image needs podman or docker, and ${found.lack}`);
-  if (!image) return failed("its image is missing: run `millrace doctor --repair`, or deploy the app again");
+  if (!("tool" in found)) return refused(`its image needs podman or docker, and ${found.lack}`);
+  if (!image) return refused("its image is missing: run `millrace doctor --repair`, or deploy the app again");
   const gap = unkeptByContainers(workload.network, host.network);
-  if (gap?.isRefused) return ended(notEnforced(gap.message));
+  if (gap?.isRefused) return refused(notEnforced(gap.message));
   const { projectId } = workload;
   const user = storage.userOf(projectId);
   const scratch = makeScratch(dataDir, user);
@@ -82,85 +88,59 @@ export async function startAppContainer(
     throw error;
   });
   readOutput(container, projectId, { onLog, onError });
-  if (container.withheld.length > 0)
-    onLog({ stream: "stderr", text: withheldText(container.withheld), runId: null });
+  if (container.withheld.length > 0) {
+    const names = container.withheld.join(", ");
+    const text = `millrace: ${names}: the container engine uses that variable itself, so only a short value of one line can be passed on`;
+    onLog({ stream: "stderr", text, runId: null });
+  }
   let excess: string | null = null;
-  let hasEnded = false;
-  const born = firstProcess(container, clock);
-  const begin = async (): Promise<Agent | null> => {
-    const top = await born;
-    if (top === 0) return null;
+  const over = new AbortController();
+  const watchOnce = async (): Promise<void> => {
     const written = { scratch: [scratch, ...(await container.written())], storage: folders.storage };
-    const watched = (limits?.watched(workload.limits, written).folders ?? []).map((each) => [
-      each.name,
-      each.maxBytes,
-      each.path,
-    ]);
-    if (hasEnded) return null;
-    return startWatch(
-      {
-        python: host.python,
-        cwd: scratch,
-        input: JSON.stringify({ top, port: parts.port?.inside ?? 0, watched }),
-        onFull: (name) => {
-          excess = limits?.describeFull(name) ?? null;
-          limits?.noteStorage(folders.storage, name === "storage" ? true : null);
-          container.end();
-        },
-      },
-      clock,
-    );
+    const watched = limits?.watched(workload.limits, written).folders ?? [];
+    const input = JSON.stringify({
+      top: app.top,
+      port: parts.port?.inside ?? 0,
+      watched: watched.map(({ name, maxBytes, path }) => [name, maxBytes, path]),
+    });
+    const onFull = (name: FolderName): void => {
+      excess = limits?.describeFull(name) ?? null;
+      limits?.noteStorage(folders.storage, name === "storage" ? true : null);
+      container.end();
+    };
+    if (over.signal.aborted) return;
+    app.watch = startWatch({ python: host.python, cwd: scratch, input, onFull }, clock);
+    await app.watch.exited.finally(() => app.watch?.close());
   };
-  const watch = begin().catch((error: unknown) => {
-    onError(error);
-    return null;
-  });
+  /** Until the container has ended: without an agent nothing would limit its folders. */
+  const watch = async (): Promise<void> => {
+    while (app.top === 0 && !over.signal.aborted) {
+      app.top = await container.pid();
+      if (app.top === 0) await pause(clock, LOOK_MS, over.signal);
+    }
+    for (let tries = 1; !over.signal.aborted; tries++) {
+      await watchOnce().catch(onError);
+      app.watch = null;
+      const waitMs = backoffMs(tries, WATCH_FIRST_WAIT_MS, WATCH_LONGEST_WAIT_MS);
+      await pause(clock, waitMs, over.signal);
+    }
+  };
   const exited = container.exited.then(async ({ code, isOutOfMemory }): Promise<Exit> => {
-    hasEnded = true;
-    void watch.then(endWatch);
+    over.abort();
+    app.watch?.end();
     await removeScratch(scratch);
     clock.after(LAST_LINES_MS, () => [container.stdout, container.stderr].forEach((pipe) => pipe.destroy()));
-    if (excess !== null) return { detail: excess, initFailure: null };
-    if (isOutOfMemory)
-      return { detail: describeRunOut(workload.limits), initFailure: null, isOutOfMemory: true };
-    const detail = code === NOT_STARTED ? `${found.tool.kind} could not start it` : describeExit(code, null);
-    return { detail, initFailure: null };
+    if (excess !== null) return ended(excess);
+    if (isOutOfMemory) return { ...ended(describeRunOut(workload.limits)), isOutOfMemory: true };
+    return ended(code === NOT_STARTED ? `${found.tool.kind} could not start it` : describeExit(code, null));
   });
-  const onBorn = (act: (pid: number) => void): void => void born.then((pid) => pid > 0 && act(pid), onError);
-  return { container, exited, onBorn, watch };
-}
-
-function endWatch(agent: Agent | null): void {
-  agent?.end();
-  agent?.close();
-}
-
-/** Returns 0 if the container ended first. */
-async function firstProcess(container: StartedContainer, clock: Clock): Promise<number> {
-  let hasEnded = false;
-  void container.exited.then(() => (hasEnded = true));
-  for (;;) {
-    const pid = await container.pid();
-    if (pid > 0 || hasEnded) return pid;
-    await pause(clock, LOOK_MS);
-  }
+  const app: AppContainer = { container, exited, top: 0, watch: null };
+  watch().catch(onError);
+  return app;
 }
 
 /** Null for the tool's default. */
 function runtimeFor({ containerRuntime }: Workload, { runtimes }: ContainerTool): "runc" | "runsc" | null {
   const runtime = containerRuntime && RUNTIMES[containerRuntime];
   return runtime !== null && runtimes.includes(runtime) ? runtime : null;
-}
-
-function withheldText(names: readonly string[]): string {
-  return `millrace: ${names.join(", ")}: the container engine uses that variable itself, so only a short value of one line can be passed on`;
-}
-
-function failed(why: string): Exit {
-  const message = `The app cannot start: ${why}.`;
-  return ended({ message, traceback: message });
-}
-
-function ended(initFailure: InitFailure): Exit {
-  return { detail: initFailure.message, initFailure };
 }

@@ -1,12 +1,10 @@
-import { PYTHON_ELSEWHERE } from "../../host/app-python.ts";
 import { type Containers, readImageRecord } from "../../host/containers/containers.ts";
 import type { Engine, ServerCommand, ServerEvents, StartedServer, Workload } from "../engine.ts";
-import type { Agent } from "../local/agent.ts";
 import { foldersOf, type ProcessHost } from "../local/host.ts";
 import { withPortVariable } from "../server/ports.ts";
 import { startServer } from "../server/start-server.ts";
 import { IdleTemplates } from "../templates/template-line.ts";
-import { ProcessSeat } from "../templates/seat.ts";
+import { templateSeats } from "../templates/seat.ts";
 import { type ContainerHost, startAppContainer } from "./app-container.ts";
 import { spawnContainer } from "./spawn-container.ts";
 
@@ -23,13 +21,12 @@ export function containerEngine(host: ProcessHost, containers: Containers, proce
     name: "container",
     open: (workload, keepMs, home, owner) => {
       if (!isOurs(workload)) return processes.open(workload, keepMs, home, owner);
-      const parts = {
-        ...host,
-        idle,
-        spawn: spawnContainer(own, home),
-        interpreterOf: () => PYTHON_ELSEWHERE,
-      };
-      return new ProcessSeat(parts, workload, keepMs, home, owner);
+      return templateSeats({ ...host, idle, spawn: spawnContainer(own, home) })(
+        workload,
+        keepMs,
+        home,
+        owner,
+      );
     },
     serve: (workload, events) => {
       if (!workload.server || !isOurs(workload)) return processes.serve(workload, events);
@@ -47,39 +44,26 @@ function serveContainer(
 ): StartedServer {
   return startServer(host.ports, async (outside) => {
     const [program = null, ...args] = withPortVariable(entrypoint, inside);
-    const started = await startAppContainer(
-      host,
-      workload,
-      {
-        program,
-        args,
-        port: { outside, inside },
-        input: null,
-        mounts: [],
-        variables: { ...workload.variables, PORT: String(inside) },
-      },
-      events,
-    );
+    const variables = { ...workload.variables, PORT: String(inside) };
+    const parts = { program, args, port: { outside, inside }, input: null, mounts: [], variables };
+    const started = await startAppContainer(host, workload, parts, events);
     if (!("container" in started)) return started;
     const { container, exited } = started;
-    let agent: Agent | null = null;
-    void started.watch.then((watching) => (agent = watching));
-    const questions = () => agent?.questions;
-    const server: { pid: number } & StartedServer = {
-      pid: 0,
+    return {
+      get pid() {
+        return started.top;
+      },
       exited,
       kill: () => container.end(),
       askToEnd: () => container.askToEnd(),
-      usage: async () => (await questions()?.usage(0)) ?? null,
+      usage: async () => (await started.watch?.questions.usage(0)) ?? null,
       // The engine listens on the outer port from the start, so only the container's own network shows a server.
       place: async () => {
-        const place = (await questions()?.place())?.place;
+        const place = (await started.watch?.questions.place())?.place;
         if (place?.kind !== "listening") return { kind: "nowhere" };
         if (!place.isOpen) return { kind: "nowhere", why: ON_LOOPBACK };
         return { kind: "listening", host: "127.0.0.1", port: outside, isOpen: false, isFixed: false };
       },
     };
-    started.onBorn((pid) => (server.pid = pid));
-    return server;
   });
 }

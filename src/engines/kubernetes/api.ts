@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
-import { type Patience, readText, sendPatiently } from "../cluster-request.ts";
+import { type Patience, readText, sendPatiently, readJson } from "../cluster-request.ts";
 import type { ClusterAccess } from "./cluster-access.ts";
 
 /** Between two bytes, and until the first. */
@@ -48,23 +48,18 @@ export class ApiError extends Error {
 
 /** Requests to the API of a cluster, with limits on time and size. It does not retry. */
 export class KubernetesApi {
+  readonly namespace: string;
+  /** For messages. */
+  readonly address: string;
   readonly #access: ClusterAccess;
   readonly #answerMs: number;
-  readonly #agent: Agent;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS });
 
   constructor(access: ClusterAccess, answerMs = ANSWER_MS) {
+    this.namespace = access.namespace;
+    this.address = access.server.origin;
     this.#access = access;
     this.#answerMs = answerMs;
-    this.#agent = new Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS });
-  }
-
-  get namespace(): string {
-    return this.#access.namespace;
-  }
-
-  /** For messages. */
-  get address(): string {
-    return this.#access.server.origin;
   }
 
   /** The path of objects in the namespace, such as `pods` of `api/v1`, or of the named one. */
@@ -76,10 +71,7 @@ export class KubernetesApi {
   /** Sends a request and returns the parsed answer. Throws `ApiError` for a refusal. */
   async ask(asked: ApiRequest): Promise<unknown> {
     const answer = await this.#send(asked, this.#agent, { silenceMs: SILENCE_MS, wholeMs: this.#answerMs });
-    const text = await readText(answer, MAX_ANSWER_BYTES, WHOSE);
-    const { statusCode = 0 } = answer;
-    if (statusCode >= 200 && statusCode < 300) return parseJson(text);
-    throw refusal(statusCode, text);
+    return await readJson(answer, MAX_ANSWER_BYTES, WHOSE, refusal);
   }
 
   /** Opens a watch. The reader handles its end and its errors. */
@@ -103,8 +95,7 @@ export class KubernetesApi {
     const search = new URLSearchParams(query).toString();
     const given = token();
     const text = body === undefined ? undefined : JSON.stringify(body);
-    const { pathname } = server;
-    const base = pathname.endsWith("/") ? pathname.slice(0, -1) : pathname;
+    const base = server.pathname.replace(/\/$/, "");
     const sent = request(server, {
       ...tls,
       method,
@@ -148,15 +139,6 @@ export function statusWords(said: unknown, otherwise: string): { reason: string;
   };
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new Error("the Kubernetes API answered with no JSON", { cause: error });
-  }
-}
-
-/** Something that the service does with objects of its namespace. */
 type Permission = { readonly verb: string; readonly group: string; readonly resource: string };
 
 /** Every permission that is used; `packaging/kubernetes/role.yaml` grants exactly these. */

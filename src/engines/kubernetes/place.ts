@@ -13,64 +13,38 @@ import { podName, podPartsOf, PYTHON_DIR } from "./pod-spec.ts";
 import { PodQueue, PodSeat } from "./pod-seat.ts";
 import { imageTools } from "./image-pod.ts";
 
-/** The owner of a pod. */
-type Held = Pick<SeenPod, "nodeId" | "seatId">;
-
-type LeftoverParts = {
-  /** Whether a living service owns it; true if unknown. */
-  readonly isHeld: (pod: Held) => boolean;
-  /** Which of those seats another service has taken over, or may still take over. */
-  readonly known: (seatIds: readonly string[]) => Promise<ReadonlySet<string>>;
-  /** Ends it, unless its name belongs to a newer pod by then. */
-  readonly remove: (pod: SeenPod) => Promise<unknown>;
-};
-
 /**
  * Pods of other services of the installation. Pods of living services are never touched. Pods of dead services are
  * removed, unless another service has taken them over, or may still do so.
  */
 class Leftovers {
-  readonly #parts: LeftoverParts;
-  readonly #pods = new Map<string, SeenPod>();
+  /** By name. */
+  readonly pods = new Map<string, SeenPod>();
+  readonly #parts: KubernetesParts;
+  /** Ends it, unless its name belongs to a newer pod by then. */
+  readonly #remove: (pod: SeenPod) => Promise<unknown>;
   readonly #leaving = new Set<string>();
 
-  constructor(parts: LeftoverParts) {
+  constructor(parts: KubernetesParts, remove: (pod: SeenPod) => Promise<unknown>) {
     this.#parts = parts;
-  }
-
-  see(pod: SeenPod): void {
-    this.#pods.set(pod.name, pod);
-  }
-
-  seeGone(name: string): void {
-    this.#pods.delete(name);
-  }
-
-  /** Takes a pod over for this service; null if there is none of that name. */
-  take(name: string): SeenPod | null {
-    const pod = this.#pods.get(name) ?? null;
-    this.#pods.delete(name);
-    return pod;
-  }
-
-  /** Forgets pods that a complete list lacks. */
-  keepOnly(names: ReadonlySet<string>): void {
-    for (const name of this.#pods.keys()) if (!names.has(name)) this.#pods.delete(name);
+    this.#remove = remove;
   }
 
   /** Removes pods without an owner. `isLast`: also those that could still be taken over. */
   async sweep(isLast = false): Promise<void> {
-    const { isHeld, known, remove } = this.#parts;
-    const lost = [...this.#pods.values()].filter(
-      (pod) => !pod.isLeaving && !this.#leaving.has(pod.uid) && !isHeld(pod),
-    );
+    const { isHeld, known, whose } = this.#parts;
+    const lost = [...this.pods.values()].filter((pod) => {
+      // A pod of ours that is none of our seats was handed over to another service.
+      const hasOwner = pod.nodeId !== whose.nodeId && isHeld(pod);
+      return !pod.isLeaving && !this.#leaving.has(pod.uid) && !hasOwner;
+    });
     const running = lost.filter(({ end }) => end === null).map(({ seatId }) => seatId);
-    const wanted = isLast || running.length === 0 ? new Set<string>() : await known(running);
+    const wanted = !isLast && known && running.length > 0 ? await known(running) : new Set<string>();
     // A pod may have been taken over or changed meanwhile: the next sweep decides.
-    const unwanted = lost.filter((pod) => !wanted.has(pod.seatId) && this.#pods.get(pod.name) === pod);
+    const unwanted = lost.filter((pod) => !wanted.has(pod.seatId) && this.pods.get(pod.name) === pod);
     const removals = unwanted.map(async (pod) => {
       this.#leaving.add(pod.uid);
-      await remove(pod).finally(() => this.#leaving.delete(pod.uid));
+      await this.#remove(pod).finally(() => this.#leaving.delete(pod.uid));
     });
     await Promise.all(removals);
   }
@@ -88,7 +62,7 @@ export type KubernetesParts = {
   /** Where agents connect: `host:port`. */
   readonly seatAddresses: readonly string[];
   /** Whether a living service of the installation owns that pod; true if unknown. */
-  readonly isHeld: (pod: Held) => boolean;
+  readonly isHeld: (pod: Pick<SeenPod, "nodeId" | "seatId">) => boolean;
   /** Which of those seats a service has, or may still take over; absent where takeover is impossible. */
   readonly known?: (seatIds: readonly string[]) => Promise<ReadonlySet<string>>;
 };
@@ -138,12 +112,7 @@ export class KubernetesPlace implements SeatPlace {
       policies: { ...settings, seatAddresses: parts.seatAddresses },
     });
     this.#queue = new PodQueue(clock, signal);
-    this.#leftovers = new Leftovers({
-      // A pod with our label that is not among our seats was handed over to another service.
-      isHeld: (pod) => pod.nodeId !== parts.whose.nodeId && parts.isHeld(pod),
-      known: parts.known ?? (async () => new Set<string>()),
-      remove: ({ name, uid }) => this.#pods.remove(name, uid),
-    });
+    this.#leftovers = new Leftovers(parts, ({ name, uid }) => this.#pods.remove(name, uid));
   }
 
   /** Throws if the cluster refuses us. If it does not answer, connecting is retried later. */
@@ -163,22 +132,31 @@ export class KubernetesPlace implements SeatPlace {
   /** Uses the recorded pod name, which an earlier release may have chosen. */
   adopt({ placeName }: AdoptedSeat, workload: Workload, events: SeatPlaceEvents): PlacedSeat {
     const seat = this.#open(placeName, null, workload, events);
-    const pod = this.#leftovers.take(seat.placeName);
+    const pod = this.#leftovers.pods.get(placeName);
+    this.#leftovers.pods.delete(placeName);
     if (pod) seat.see(pod);
     else if (this.#hasListed && !this.#isInTrouble) seat.seeGone();
     return seat;
   }
 
-  #open(name: string, order: SeatOrder | null, workload: Workload, events: SeatPlaceEvents): PodSeat {
-    const parts = {
+  #open(placeName: string, order: SeatOrder | null, workload: Workload, events: SeatPlaceEvents): PodSeat {
+    const seat: PodSeat = new PodSeat({
+      placeName,
+      order,
+      workload,
+      events,
       pods: this.#pods,
       queue: this.#queue,
       now: () => this.#parts.clock.now(),
-      onGone: (gone: PodSeat, isWanted: boolean) => this.#forget(gone, isWanted),
-      onLeft: (pod: SeenPod) => this.#leftovers.see(pod),
-    };
-    const seat = new PodSeat(parts, name, order, workload, events);
-    this.#seats.set(seat.placeName, seat);
+      onGone: (isWanted) => {
+        if (!this.#seats.delete(placeName)) return;
+        // The object that owns all pods may have been removed. New pods would be removed with it.
+        if (isWanted) this.#pods.forget();
+        if (this.#seats.size === 0) this.#onEmpty?.();
+      },
+      onLeft: (pod) => this.#leftovers.pods.set(pod.name, pod),
+    });
+    this.#seats.set(placeName, seat);
     return seat;
   }
 
@@ -205,10 +183,8 @@ export class KubernetesPlace implements SeatPlace {
     } catch (error) {
       if (error instanceof ApiError && !error.isTransient) {
         this.#api.close();
-        const { address, namespace } = this.#api;
-        throw new Error(`Kubernetes at ${address}, namespace ${namespace}: ${error.message}`, {
-          cause: error,
-        });
+        const where = `Kubernetes at ${this.#api.address}, namespace ${this.#api.namespace}`;
+        throw new Error(`${where}: ${error.message}`, { cause: error });
       }
       log.warn({ detail: describeTrouble(error) }, "starting without Kubernetes; connecting is retried");
     }
@@ -219,12 +195,21 @@ export class KubernetesPlace implements SeatPlace {
       {
         onListing: () => (this.#listed = [...this.#seats.values()].filter(({ isThere }) => isThere)),
         onList: (objects) => this.#takeAll(objects),
-        onChange: (change, object) => this.#take(change, object),
+        onChange: (change, object) => {
+          const pod = readPod(object);
+          if (pod && change !== "DELETED") this.#see(pod);
+          else if (pod) {
+            this.#leftovers.pods.delete(pod.name);
+            this.#seats.get(pod.name)?.seeGone();
+          }
+        },
         onTrouble: (error) => this.#tellTrouble(error),
       },
     );
     this.#sweeper = clock.every(SWEEP_MS, () => {
-      for (const seat of this.#stuck()) void seat.askWhy();
+      // The others are mostly stuck for the same reason.
+      const stuck = [...this.#seats.values()].filter(({ isStuck }) => isStuck);
+      for (const seat of stuck.slice(0, MAX_QUESTIONS)) void seat.askWhy();
       void this.#sweep(false);
     });
   }
@@ -235,43 +220,20 @@ export class KubernetesPlace implements SeatPlace {
     });
   }
 
-  /** A few of the stuck seats: the others are mostly stuck for the same reason. */
-  #stuck(): readonly PodSeat[] {
-    return [...this.#seats.values()].filter(({ isStuck }) => isStuck).slice(0, MAX_QUESTIONS);
-  }
-
   #takeAll(objects: readonly unknown[]): void {
     const pods = objects.flatMap((object) => readPod(object) ?? []);
     const names = new Set(pods.map(({ name }) => name));
     for (const pod of pods) this.#see(pod);
     for (const seat of this.#listed) if (!names.has(seat.placeName)) seat.seeGone();
-    this.#leftovers.keepOnly(names);
+    const { pods: others } = this.#leftovers;
+    for (const name of others.keys()) if (!names.has(name)) others.delete(name);
     this.#hasListed = true;
-  }
-
-  #take(change: "ADDED" | "MODIFIED" | "DELETED", object: unknown): void {
-    const pod = readPod(object);
-    if (pod === null) return;
-    if (change === "DELETED") this.#seeGone(pod);
-    else this.#see(pod);
   }
 
   #see(pod: SeenPod): void {
     const seat = this.#seats.get(pod.name);
     if (seat) seat.see(pod);
-    else this.#leftovers.see(pod);
-  }
-
-  #seeGone({ name }: SeenPod): void {
-    this.#leftovers.seeGone(name);
-    this.#seats.get(name)?.seeGone();
-  }
-
-  #forget(seat: PodSeat, isWanted: boolean): void {
-    if (!this.#seats.delete(seat.placeName)) return;
-    // The object that owns all pods may have been removed. New pods would be removed with it.
-    if (isWanted) this.#pods.forget();
-    if (this.#seats.size === 0) this.#onEmpty?.();
+    else this.#leftovers.pods.set(pod.name, pod);
   }
 
   /** Logs once when trouble begins, and once when it ends. */

@@ -27,6 +27,7 @@ const APPLY = {
 };
 /** With a grace period of 0, the cluster would forget a pod before it has ended. */
 const KILL_SECONDS = 1;
+const MAX_EVENTS = "50";
 const FIRST_WAIT_MS = 300;
 const LONGEST_WAIT_MS = 5_000;
 
@@ -97,9 +98,16 @@ export class PodApi {
     return isThere === null;
   }
 
-  /** The cluster's last warning about a pod; null if unknown. */
+  /** The cluster's last warning about a pod; null if there is none, or it cannot be read. */
   async lastWarning(name: string): Promise<string | null> {
-    return await lastWarning(this.#parts.api, name, this.#parts.stopped);
+    const { api, stopped: signal } = this.#parts;
+    const query = { fieldSelector: `involvedObject.name=${name},type=Warning`, limit: MAX_EVENTS };
+    try {
+      return lastWarning(await api.ask({ method: "GET", path: api.pathOf(CORE, "events"), query, signal }));
+    } catch {
+      // Warnings only explain. `doctor` reports missing permissions, and the watch reports that the API does not answer.
+      return null;
+    }
   }
 
   async #createPod(seatId: string, name: string, body: object): Promise<string> {

@@ -1,5 +1,5 @@
 import { ApiError, describeTrouble } from "./api.ts";
-import type { Exit, Workload } from "../engine.ts";
+import { type Exit, type Workload, STOPPED, ended } from "../engine.ts";
 import type { PlacedSeat, SeatOrder, SeatPlaceEvents } from "../agent/seat-place.ts";
 import type { Moves } from "../protocol.ts";
 import type { PodApi } from "./pod-api.ts";
@@ -7,13 +7,18 @@ import { exitOf, type SeenPod } from "./pod-state.ts";
 import { backoffMs } from "../../kit/retry.ts";
 import { type Clock, pause } from "../../kit/clock.ts";
 
-/** What a pod needs of its place. */
+/** A pod, and what its place does for it. */
 type PodSeatParts = {
+  readonly placeName: string;
+  /** Null for a pod that was taken over. */
+  readonly order: SeatOrder | null;
+  readonly workload: Workload;
+  readonly events: SeatPlaceEvents;
   readonly pods: PodApi;
   readonly queue: PodQueue;
   readonly now: () => number;
   /** The pod has ended and is gone. `isWanted`: this service did not ask for that. */
-  readonly onGone: (seat: PodSeat, isWanted: boolean) => void;
+  readonly onGone: (isWanted: boolean) => void;
   /** The pod stays in the cluster for another service. */
   readonly onLeft: (pod: SeenPod) => void;
 };
@@ -57,15 +62,11 @@ export const POD_MOVES: Moves<PodState, PodEvent> = {
 };
 
 /** A seat that is a pod. A pod that was taken over starts in the state `there`. */
-export class PodSeat implements PlacedSeat, QueuedPod {
+export class PodSeat implements PlacedSeat {
   readonly placeName: string;
   readonly exited: Promise<Exit>;
   readonly image: Promise<string>;
   readonly #parts: PodSeatParts;
-  /** Null for a pod that was taken over. */
-  readonly #order: SeatOrder | null;
-  readonly #workload: Workload;
-  readonly #events: SeatPlaceEvents;
   readonly #resolve: (exit: Exit) => void;
   readonly #image = Promise.withResolvers<string>();
   #state: PodState;
@@ -75,24 +76,15 @@ export class PodSeat implements PlacedSeat, QueuedPod {
   #seen: SeenPod | null = null;
   readonly #phases = new Set<string>();
 
-  constructor(
-    parts: PodSeatParts,
-    name: string,
-    order: SeatOrder | null,
-    workload: Workload,
-    events: SeatPlaceEvents,
-  ) {
+  constructor(parts: PodSeatParts) {
     this.#parts = parts;
-    this.#order = order;
-    this.#workload = workload;
-    this.#events = events;
-    this.placeName = name;
+    this.placeName = parts.placeName;
     const { promise, resolve } = Promise.withResolvers<Exit>();
     this.exited = promise;
     this.#resolve = resolve;
     this.image = this.#image.promise;
-    this.#state = order ? "waiting" : "there";
-    if (order) parts.queue.add(this);
+    this.#state = parts.order ? "waiting" : "there";
+    if (parts.order) parts.queue.add(this);
   }
 
   /** The cluster has it, or was asked to remove it: if a list lacks it, it is gone. */
@@ -121,21 +113,23 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     const isQueued = this.#state === "waiting" || this.#state === "again";
     if (!this.#move("kill") || !isQueued) return;
     this.#parts.queue.remove(this);
-    this.#end({ detail: "stopped before it started", initFailure: null });
+    this.#end(STOPPED);
   }
 
   /** Leaves the pod to another service. */
   letGo(): void {
     if (!this.#move("letGo")) return;
-    this.#end({ detail: "left to another service", initFailure: null });
+    this.#end(ended("left to another service"));
     if (this.#seen) this.#parts.onLeft(this.#seen);
   }
 
+  /** Tries to create it; returns `later` if the cluster has no room, or does not answer. */
   async make(): Promise<"done" | "later"> {
     // It may have been deleted while it was in the queue.
-    if (!this.#order || !this.#move("make")) return "done";
+    const { order, workload, pods } = this.#parts;
+    if (!order || !this.#move("make")) return "done";
     try {
-      await this.#parts.pods.create(this.#order, this.#workload);
+      await pods.create(order, workload);
     } catch (error) {
       return this.#refused(error);
     }
@@ -155,27 +149,27 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     // Without a digest the image is unknown, so what is built in it fits no other seat.
     if (pod.hasStarted) this.#image.resolve(pod.image ?? `unknown in ${this.placeName}`);
     if (!pod.end) return;
-    this.#end(exitOf(pod.end, this.#workload.limits));
+    this.#end(exitOf(pod.end, this.#parts.workload.limits));
     this.#move("end");
   }
 
   /** The pod is gone from the cluster. */
   seeGone(): void {
     const detail = UNWANTED.has(this.#state) ? "ended" : "its pod was deleted";
-    if (this.#move("vanish")) this.#end({ detail, initFailure: null });
+    if (this.#move("vanish")) this.#end(ended(detail));
   }
 
   #refused(error: unknown): "done" | "later" {
     this.#obstacle = describeTrouble(error);
     if (isFinal(error)) {
-      this.#events.onError(error);
+      this.#parts.events.onError(error);
       const message = `The app cannot start: Kubernetes refused its pod: ${this.#obstacle}`;
       this.#end({ detail: this.#obstacle, initFailure: { message, traceback: message } });
       this.#move("refuse");
       return "done";
     }
     if (this.#move("delay") && this.#state === "again") return "later";
-    this.#end({ detail: "stopped before it started", initFailure: null });
+    this.#end(STOPPED);
     return "done";
   }
 
@@ -186,7 +180,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
     if (next === undefined) return false;
     this.#state = next;
     const isWanted = event !== "kill" && event !== "letGo" && !UNWANTED.has(before);
-    if (next === "gone") this.#parts.onGone(this, isWanted);
+    if (next === "gone") this.#parts.onGone(isWanted);
     // An ended pod stays in the cluster until it is removed.
     if (next === "removing" || next === "ended") void this.#remove();
     return true;
@@ -200,7 +194,7 @@ export class PodSeat implements PlacedSeat, QueuedPod {
   #tell(phase: "scheduled" | "pulled"): void {
     if (this.#phases.has(phase)) return;
     this.#phases.add(phase);
-    this.#events.onPhase(phase, this.#parts.now());
+    this.#parts.events.onPhase(phase, this.#parts.now());
   }
 
   #end(exit: Exit): void {
@@ -228,12 +222,6 @@ function isFinal(error: unknown): boolean {
   return !isTransient && !MAY_BE_TRANSIENT.has(error.status);
 }
 
-/** A pod that waits to be created. */
-type QueuedPod = {
-  /** Tries to create it; returns `later` if the cluster has no room, or does not answer. */
-  make(): Promise<"done" | "later">;
-};
-
 /** As many requests as the API takes from one client at once. */
 const AT_ONCE = 8;
 const FIRST_WAIT_MS = 500;
@@ -247,7 +235,7 @@ const LONGEST_WAIT_MS = 5_000;
 export class PodQueue {
   readonly #clock: Clock;
   readonly #stopped: AbortSignal;
-  #waiting: QueuedPod[] = [];
+  #waiting: PodSeat[] = [];
   #inFlight = 0;
   /** Since the last success. */
   #failures = 0;
@@ -258,17 +246,13 @@ export class PodQueue {
     this.#stopped = stopped;
   }
 
-  add(pod: QueuedPod): void {
+  add(pod: PodSeat): void {
     this.#waiting.push(pod);
     this.#pump();
   }
 
-  /** Returns false if it is not waiting: it is being created, or exists. */
-  remove(pod: QueuedPod): boolean {
-    const left = this.#waiting.filter((other) => other !== pod);
-    const isFound = left.length < this.#waiting.length;
-    this.#waiting = left;
-    return isFound;
+  remove(pod: PodSeat): void {
+    this.#waiting = this.#waiting.filter((other) => other !== pod);
   }
 
   #pump(): void {
@@ -282,7 +266,7 @@ export class PodQueue {
     }
   }
 
-  async #make(pod: QueuedPod): Promise<void> {
+  async #make(pod: PodSeat): Promise<void> {
     const result = await pod.make();
     this.#inFlight -= 1;
     if (result === "done") this.#failures = 0;

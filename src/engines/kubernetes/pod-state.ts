@@ -1,9 +1,8 @@
 import * as z from "zod/mini";
 import { describeRunOut, type Limits } from "../../host/limits/limits.ts";
-import { describeExit, type Exit } from "../engine.ts";
+import { describeExit, type Exit, ended } from "../engine.ts";
 import { visibleText } from "../../model/visible-text.ts";
 import { BUILDKIT, CONTAINER, NODE, SEAT } from "./labels.ts";
-import type { KubernetesApi } from "./api.ts";
 
 /** Limits for texts of the cluster. */
 const MAX_WORDS = 500;
@@ -99,8 +98,7 @@ export function readPod(object: unknown): SeenPod | null {
   const { success, data } = POD.safeParse(object);
   if (!success) return null;
   const { metadata, status = {} } = data;
-  const container = containerOf(status);
-  const state = container?.state;
+  const { state, imageID = "" } = containerOf(status) ?? {};
   return {
     name: metadata.name,
     uid: metadata.uid,
@@ -110,7 +108,7 @@ export function readPod(object: unknown): SeenPod | null {
     isScheduled: isCondition(status, "PodScheduled", "True"),
     isBeingSetUp: isCondition(status, "PodReadyToStartContainers", "False"),
     hasStarted: Boolean(state?.running ?? state?.terminated),
-    image: imageOf(container?.imageID ?? ""),
+    image: imageOf(imageID),
     obstacle: obstacleOf(status),
     end: endOf(status),
     hasSucceeded: state?.terminated?.exitCode === 0,
@@ -146,7 +144,7 @@ function lastWords(text: string): string {
 
 /** The end of a pod as an exit. */
 export function exitOf(end: PodEnd, limits: Limits): Exit {
-  if (end.kind === "other") return { detail: end.detail, initFailure: null };
+  if (end.kind === "other") return ended(end.detail);
   return { detail: describeRunOut(limits), initFailure: null, isOutOfMemory: true };
 }
 
@@ -246,32 +244,16 @@ const WARNING = z.object({
   eventTime: z.nullish(words),
 });
 const EVENTS = z.object({ items: z.array(z.unknown()).check(z.maxLength(1_000)) });
-const MAX_EVENTS = "50";
 const WHAT_IT_WARNS_OF: Readonly<Record<string, string>> = {
   FailedMount: "a volume of its pod cannot be mounted",
   FailedAttachVolume: "a volume of its pod cannot be mounted",
   FailedCreatePodSandBox: "its pod cannot be set up",
 };
 
-/** The cluster's last warning about a pod; null if there is none, or it cannot be read. */
-export async function lastWarning(
-  api: KubernetesApi,
-  podName: string,
-  signal: AbortSignal,
-): Promise<string | null> {
-  const query = { fieldSelector: `involvedObject.name=${podName},type=Warning`, limit: MAX_EVENTS };
-  try {
-    const answer = await api.ask({ method: "GET", path: api.pathOf("api/v1", "events"), query, signal });
-    return latestOf(EVENTS.parse(answer).items);
-  } catch {
-    // Warnings only explain. `doctor` reports missing permissions, and the watch reports that the API does not answer.
-    return null;
-  }
-}
-
-function latestOf(items: readonly unknown[]): string | null {
-  const [latest] = items
-    .flatMap((each) => {
+/** The latest of the cluster's events about a pod, as a text; null if there is none. */
+export function lastWarning(events: unknown): string | null {
+  const [latest] = EVENTS.parse(events)
+    .items.flatMap((each) => {
       const read = WARNING.safeParse(each);
       return read.success ? [read.data] : [];
     })

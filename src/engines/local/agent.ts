@@ -12,44 +12,24 @@ import { packPlan, type Plan } from "./plan.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import { below, isEmpty } from "../../host/processes.ts";
 
-/** An agent of this machine that was started, with what it keeps. */
-export type Agent = {
-  readonly pid: number;
-  readonly stdout: Readable;
-  readonly stderr: Readable;
-  /** How it ended, which is how what it kept ended; rejects if the interpreter could not be run. */
-  readonly exited: Promise<AgentExit>;
-  readonly questions: Pick<Questions, "usage" | "vitals" | "memoryDeaths" | "place">;
-  /** Asks the process that it keeps to end by itself. */
-  askToEnd(): void;
-  /** Tells it that a replica will call home with this ticket, which has a limit on memory of its own. */
-  expectFork(ticket: string): void;
-  /** Has the process that calls home with this ticket get a file of the service's, open for reading. */
-  lend(ticket: string, file: string): void;
-  /** Ends it and everything below it, at once. */
-  end(): void;
-  /** Closes its pipes: nothing more is read from it. */
-  close(): void;
-};
-
 export type AgentExit = Ending & { readonly code: number | null; readonly signal: string | null };
 
 type AgentStart = {
   /** The interpreter of agents, an absolute path: the host's, and none that an app brings. */
   readonly python: string;
-  /** Its folder: where whoever looks for the processes of a data directory finds it. Nothing there is imported. */
+  /** Its folder, by which the processes of a data directory can be found. Nothing there is imported. */
   readonly cwd: string;
   readonly module: "local" | "watch";
   readonly input: string;
   /** The group that it is in before it is given its input; null for none. */
   readonly group?: LimitGroup | null;
-  /** One of the folders that it watches holds too much, and what writes to it is not the agent's to end. */
+  /** One of the folders that it watches is too full. A watch does not end what writes to it. */
   readonly onFull?: (name: FolderName) => void;
 };
 
 const CHANNEL = 3;
 const MAX_LINE_BYTES = 64 * 1024;
-/** How far an agent's last words may lag behind its end. */
+/** How far an agent's last messages may lag behind its end. */
 const LAST_WORDS_MS = 2_000;
 
 /**
@@ -59,20 +39,23 @@ const LAST_WORDS_MS = 2_000;
  */
 export function startAgent(python: string, plan: Plan, clock: Clock, group: LimitGroup | null = null): Agent {
   const cwd = plan.walls?.reach.scratch ?? plan.cwd;
-  return new AgentProcess({ python, cwd, module: "local", input: packPlan(plan), group }, clock);
+  return new Agent({ python, cwd, module: "local", input: packPlan(plan), group }, clock);
 }
 
-/** Starts an agent that watches what something else keeps. */
+/** Starts an agent that watches processes which something else keeps. */
 export function startWatch(start: Omit<AgentStart, "module" | "group">, clock: Clock): Agent {
-  return new AgentProcess({ ...start, module: "watch" }, clock);
+  return new Agent({ ...start, module: "watch" }, clock);
 }
 
-class AgentProcess implements Agent {
+/** An agent of this machine that was started, with what it keeps. */
+export class Agent {
   readonly pid: number;
   readonly stdout: Readable;
   readonly stderr: Readable;
+  /** How it ended, which is how what it kept ended; rejects if the interpreter could not be run. */
   readonly exited: Promise<AgentExit>;
   readonly questions: Questions;
+  /** Ends it and everything below it, at once. */
   readonly end: () => void;
   readonly #child: ChildProcess;
   readonly #channel: Socket;
@@ -108,18 +91,22 @@ class AgentProcess implements Agent {
     this.end = agentEnd(child, this.exited, clock);
   }
 
+  /** Asks the process that it keeps to end by itself. */
   askToEnd(): void {
     this.#say({ ask: {} });
   }
 
+  /** Tells it that a replica will call home with this ticket, which has a limit on memory of its own. */
   expectFork(ticket: string): void {
     this.#say({ fork: { ticket } });
   }
 
+  /** Has the process that calls home with this ticket get a file of the service's, open for reading. */
   lend(ticket: string, file: string): void {
     this.#say({ lend: { ticket, path: file } });
   }
 
+  /** Closes its pipes: nothing more is read from it. */
   close(): void {
     // Not the channel: an agent takes its end for the end of the service.
     for (const pipe of [this.stdout, this.stderr, this.#child.stdin]) pipe?.destroy();
@@ -146,7 +133,7 @@ class AgentProcess implements Agent {
         cutter.push(data);
         cutter.cut(() => true);
       } catch {
-        // It is ours: what it says that no agent says, something else has said.
+        // An agent never says that, so something else has.
         this.#child.kill("SIGKILL");
         channel.destroy();
       }
@@ -167,16 +154,14 @@ class AgentProcess implements Agent {
     // `exit`, not `close`: something the app started may hold the pipes open.
     child.once("exit", (code, signal) => resolve({ code, signal }));
     child.once("error", reject);
-    const isIn = group && this.pid > 0 ? group.add(this.pid) : null;
-    if (isIn)
-      isIn.then(
-        () => stdin.end(input),
-        (error: unknown) => {
-          child.kill("SIGKILL");
-          reject(error);
-        },
-      );
-    else stdin.end(input);
+    const begin = async (): Promise<void> => {
+      if (group && this.pid > 0) await group.add(this.pid);
+      stdin.end(input);
+    };
+    begin().catch((error: unknown) => {
+      child.kill("SIGKILL");
+      reject(error);
+    });
     try {
       const exit = await promise;
       await withTimeout(LAST_WORDS_MS, heard, clock);
@@ -213,9 +198,8 @@ function agentEnd(child: ChildProcess, exited: Promise<unknown>, clock: Clock): 
 }
 
 /**
- * The keeper goes last: while it lives, whatever loses its parent becomes its child and is found there. Stopped, so
- * that it buries nobody meanwhile: from a list of children that grows shorter while it is read, the kernel leaves
- * some out.
+ * The keeper goes last: while it lives, it adopts orphans, which are found there. It is stopped so that it reaps no child
+ * meanwhile: the kernel leaves some out of a list of children that grows shorter while it is read.
  */
 async function killTree(keeper: ChildProcess): Promise<void> {
   if (!isOver(keeper)) keeper.kill("SIGSTOP");

@@ -1,9 +1,17 @@
-import type { Engine, InitFailure, ServerEvents, StartedServer, Workload } from "../engine.ts";
+import {
+  type Engine,
+  type InitFailure,
+  type ServerEvents,
+  type StartedServer,
+  type Workload,
+  STOPPED,
+  cannotStart,
+} from "../engine.ts";
 import { withPort } from "../server/ports.ts";
-import { startServer, STOPPED } from "../server/start-server.ts";
+import { startServer } from "../server/start-server.ts";
 import { IdleTemplates } from "../templates/template-line.ts";
-import { ProcessSeat } from "../templates/seat.ts";
-import { cannotStart, foldersOf, notEnforced, type ProcessHost } from "./host.ts";
+import { templateSeats } from "../templates/seat.ts";
+import { foldersOf, notEnforced, type ProcessHost } from "./host.ts";
 import { type Spawn, spawnPython } from "./spawn.ts";
 import { heldStart, startHeld } from "./start-held.ts";
 import { appPython, type AppPython, missingPython } from "../../host/app-python.ts";
@@ -14,10 +22,9 @@ const PYTHON_NAMES = new Set(["python", "python3"]);
 /** Runs replicas as processes of this machine; `spawn` starts them. */
 export function processEngine(host: ProcessHost, spawn: Spawn = spawnPython): Engine {
   const interpreterOf = (workload: Workload) => appInterpreter(host, workload);
-  const parts = { ...host, idle: new IdleTemplates(), spawn, interpreterOf };
   return {
     name: "process",
-    open: (workload, keepMs, home, owner) => new ProcessSeat(parts, workload, keepMs, home, owner),
+    open: templateSeats({ ...host, idle: new IdleTemplates(), spawn, interpreterOf }),
     serve: (workload, events) => serveProcess(host, workload, events),
   };
 }
@@ -71,7 +78,7 @@ function appInterpreter(
   workload: Workload,
 ): AppPython | Promise<AppPython | InitFailure> {
   const gap = unkept(workload.network, network);
-  if (gap?.isRefused) return Promise.resolve(notEnforced(gap.message));
+  if (gap?.isRefused) return Promise.resolve(cannotStart(notEnforced(gap.message)));
   const { environment } = foldersOf(workload, dataDir);
   try {
     const python = appPython(environment, workload.python, { own, dataDir });

@@ -7,7 +7,7 @@ import type { Clock } from "../../kit/clock.ts";
 import type { Ports } from "../server/ports.ts";
 import type { AppFolders } from "../../host/app-environment.ts";
 import { artifactFolders, storageFolder } from "../../host/data-folders.ts";
-import type { InitFailure, Workload } from "../engine.ts";
+import { type InitFailure, type Workload, cannotStart } from "../engine.ts";
 import { existsSync, readlinkSync } from "node:fs";
 
 /** What of a machine its seats have to know. */
@@ -61,14 +61,8 @@ export function whatIsMissing(
 }
 
 /** It was deployed where its `network` could be enforced, or under other settings. */
-export function notEnforced(gap: string): InitFailure {
-  return cannotStart(`${gap}; or set MILLRACE_NETWORK_UNENFORCED=warn to run it all the same`);
-}
-
-/** For a reason without a full stop. */
-export function cannotStart(reason: string): InitFailure {
-  const message = `The app cannot start: ${reason}.`;
-  return { message, traceback: message };
+export function notEnforced(gap: string): string {
+  return `${gap}; or set MILLRACE_NETWORK_UNENFORCED=warn to run it all the same`;
 }
 
 function leadsTo(link: string): string {

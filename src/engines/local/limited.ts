@@ -1,18 +1,18 @@
 import { type AppLimits, describeRunOut, type LimitGroup, type Limits } from "../../host/limits/limits.ts";
 import { isBelow, readStat } from "../../host/processes.ts";
-import type { Exit, Started } from "../engine.ts";
+import { type Exit, type Started, describeExit } from "../engine.ts";
 
 /** Why all of a seat was ended, if it was; for people. */
 export type Verdict = { why: string | null };
 
-/** What one process is held to. */
+/** The limits of one process. */
 export type Held = {
   readonly group: LimitGroup;
   readonly limits: Limits;
   readonly verdict: Verdict;
 };
 
-/** What one fork is held to. */
+/** The limits of one fork. */
 export type HeldFork = Held & {
   /** The process of ours that every fork is below. */
   readonly ancestor: number;
@@ -66,4 +66,22 @@ export function judge(exit: Exit, { group, limits, verdict }: Held): Exit {
   // First: what it was ended for now, while its memory may have run out long ago, in a child that it did without.
   if (verdict.why !== null) return { ...exit, detail: verdict.why };
   return group.ranOut() ? { ...exit, detail: describeRunOut(limits), isOutOfMemory: true } : exit;
+}
+
+const KILLED = describeExit(null, "SIGKILL");
+
+/** Explains the ends of forks: if an agent or the kernel ends one of them for its memory, the exit code does not say so. */
+export function explainer(
+  limits: Limits,
+  verdict: () => string | null,
+  memoryDeaths: () => Promise<number>,
+): (exit: Exit) => Promise<Exit> {
+  let known = 0;
+  return async (exit) => {
+    const why = verdict();
+    if (why !== null) return { ...exit, detail: why };
+    if (exit.detail !== KILLED || (await memoryDeaths()) <= known) return exit;
+    known += 1;
+    return { ...exit, detail: describeRunOut(limits), isOutOfMemory: true };
+  };
 }

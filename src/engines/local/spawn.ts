@@ -1,15 +1,13 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
-import { describeRunOut } from "../../host/limits/limits.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { describeExit, type Exit, type SeatEvents, type Started, type Workload } from "../engine.ts";
+import type { Exit, SeatEvents, Started, Workload } from "../engine.ts";
 import type { WorkloadFolders } from "./host.ts";
-import { type HeldFork, hold, judge } from "./limited.ts";
+import { type HeldFork, hold, judge, explainer } from "./limited.ts";
 import { DOOR_ADDRESS } from "./plan.ts";
-import { type HeldProcess, type HeldStart, startHeld, withVerdict } from "./start-held.ts";
+import { type HeldStart, startHeld } from "./start-held.ts";
 
 /** Reads its order, then becomes the replica or template that the order names. */
 const START = `import sys; sys.path[:1] = [${JSON.stringify(PYTHON_DIR)}]; from millrace_worker.start import main; main()`;
-const KILLED = describeExit(null, "SIGKILL");
 
 export type Tickets = { readonly template?: string; readonly replica: string };
 
@@ -51,7 +49,7 @@ export const spawnPython: Spawn = (start, clock, events) => {
   const { agent, exited, held, verdict } = started;
   const { questions } = agent;
   const watched = limits?.watched(workload.limits, { scratch: [], storage: null });
-  const isMemoryWatched = watched !== undefined && watched.memoryBytes !== null;
+  const isMemoryWatched = (watched?.memoryBytes ?? null) !== null;
   return {
     exited,
     kill: () => agent.end(),
@@ -64,20 +62,13 @@ export const spawnPython: Spawn = (start, clock, events) => {
       const fork = limits && hold(limits, workload.limits, verdict);
       return fork && { ...fork, ancestor: agent.pid };
     },
-    explain: explainer(started, workload),
+    explain: explainer(
+      workload.limits,
+      () => verdict.why,
+      () => questions.memoryDeaths(),
+    ),
   };
 };
-
-/** Where an agent ends one fork, the code alone does not tell why. */
-function explainer({ agent, verdict }: HeldProcess, { limits }: Workload): (exit: Exit) => Promise<Exit> {
-  let known = 0;
-  return async (exit) => {
-    if (verdict.why !== null) return withVerdict(exit, verdict);
-    if (exit.detail !== KILLED || (await agent.questions.memoryDeaths()) <= known) return exit;
-    known += 1;
-    return { ...exit, detail: describeRunOut(limits), isOutOfMemory: true };
-  };
-}
 
 /** What the harness is told, as one line. */
 export function orderOf(

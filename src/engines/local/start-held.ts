@@ -5,15 +5,12 @@ import { networkFields, networkVariables, type ServerPorts } from "../../host/wa
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import type { AppWalls, WalledHost } from "../../host/walls/walls.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { describeExit, type Exit, type SeatEvents, type Workload } from "../engine.ts";
+import { describeExit, type Exit, type SeatEvents, type Workload, ended, cannotStart } from "../engine.ts";
 import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
 import { type Agent, type AgentExit, startAgent } from "./agent.ts";
-import { cannotStart, foldersOf, type ProcessHost, whatIsMissing, type WorkloadFolders } from "./host.ts";
+import { foldersOf, type ProcessHost, whatIsMissing, type WorkloadFolders } from "./host.ts";
 import { endOf, type Held, hold, type Verdict } from "./limited.ts";
 import type { Plan } from "./plan.ts";
-
-/** What a project's processes live behind. */
-type ProjectWalls = AppWalls & Pick<WalledHost, "user">;
 
 /** Something of an app that is to be started. */
 export type HeldStart = {
@@ -23,7 +20,7 @@ export type HeldStart = {
   readonly workload: Workload;
   readonly folders: WorkloadFolders;
   /** Null where apps live behind no walls. */
-  readonly walls: ProjectWalls | null;
+  readonly walls: (AppWalls & Pick<WalledHost, "user">) | null;
   /** Null where the host holds them to nothing. */
   readonly limits: AppLimits | null;
 };
@@ -51,10 +48,7 @@ export type HeldProcess = {
   readonly verdict: Verdict;
 };
 
-/**
- * Starts something of an app within its limits; what it says on its own output is told as lines. Gives how it has ended
- * where it could not start.
- */
+/** Starts something of an app within its limits, and reports its output as lines. Returns an exit if it could not start. */
 export function startHeld(
   start: HeldStart,
   program: HeldProgram,
@@ -72,10 +66,11 @@ export function startHeld(
   } catch (error) {
     held?.group.remove();
     if (scratch !== null) void removeScratch(scratch);
-    return stillborn(error as NodeJS.ErrnoException);
+    const { code, message } = error as NodeJS.ErrnoException;
+    return ended(code === "E2BIG" ? "its secrets are too large to pass as environment variables" : message);
   }
   readOutput(agent, workload.projectId, events);
-  const ended = agent.exited.then(
+  const told = agent.exited.then(
     (end): Exit => {
       limits?.noteStorage(folders.storage, end.isStorageFull);
       verdict.why = end.full && limits ? limits.describeFull(end.full) : null;
@@ -83,7 +78,7 @@ export function startHeld(
     },
     (error: Error): Exit => ({ detail: error.message, initFailure: whatIsMissing(python.program, folders) }),
   );
-  const exited = held ? endOf(ended, held) : ended.then((exit) => withVerdict(exit, verdict));
+  const exited = held ? endOf(told, held) : told.then((exit) => withVerdict(exit, verdict));
   void exited.then(() => clock.after(LAST_LINES_MS, () => agent.close()));
   if (scratch !== null) void exited.then(() => removeScratch(scratch));
   return { agent, exited, held, verdict };
@@ -100,25 +95,18 @@ function planOf(
   scratch: string | null,
 ): Plan {
   const written = { scratch: scratch === null ? [] : [scratch], storage: folders.storage };
-  // The service's own home is out of reach.
-  const own =
-    walls === null || scratch === null
-      ? {}
-      : { HOME: scratch, TMPDIR: scratch, ...networkVariables(workload.network, walls.network) };
+  let own: Readonly<Record<string, string>> = {};
+  let behind: Plan["walls"] = null;
+  if (walls !== null && scratch !== null) {
+    const { network: asked, unixSockets, limits } = workload;
+    // The service's own home is out of reach.
+    own = { HOME: scratch, TMPDIR: scratch, ...networkVariables(asked, walls.network) };
+    const network = networkFields(asked, walls.network, server);
+    const { memoryBytes } = limits;
+    const reach = { folders, scratch, python, reads: [], writes: [], network, unixSockets, memoryBytes };
+    behind = { host: walls, reach };
+  }
   const variables = withFolders({ ...own, ...workload.variables }, folders, python);
-  const reach =
-    walls === null || scratch === null
-      ? null
-      : {
-          folders,
-          scratch,
-          python,
-          reads: [],
-          writes: [],
-          network: networkFields(workload.network, walls.network, server),
-          unixSockets: workload.unixSockets,
-          memoryBytes: workload.limits.memoryBytes,
-        };
   return {
     program,
     args,
@@ -127,7 +115,7 @@ function planOf(
     order,
     home,
     input: null,
-    walls: walls && reach && { host: walls, reach },
+    walls: behind,
     watched: limits && limits.watched(workload.limits, written),
     server: server && { port: server.own, authored: server.declared },
   };
@@ -135,16 +123,9 @@ function planOf(
 
 function exitOf({ code, signal, isOutOfMemory }: AgentExit, start: HeldStart): Exit {
   const { python, workload, folders, walls } = start;
-  if (isOutOfMemory)
-    return { detail: describeRunOut(workload.limits), initFailure: null, isOutOfMemory: true };
+  if (isOutOfMemory) return { ...ended(describeRunOut(workload.limits)), isOutOfMemory };
   const hidden = hiddenPython(python, code, walls);
   // It is the agent that starts, and its child that finds nothing there.
   const missing = whatIsMissing(python.program, folders) ?? (hidden === null ? null : cannotStart(hidden));
   return { detail: describeExit(code, signal), initFailure: code === 0 ? null : missing };
-}
-
-/** A process that could not be started. */
-function stillborn({ code, message }: NodeJS.ErrnoException): Exit {
-  const detail = code === "E2BIG" ? "its secrets are too large to pass as environment variables" : message;
-  return { detail, initFailure: null };
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
-import { readText, sendPatiently } from "../cluster-request.ts";
+import { sendPatiently, readJson } from "../cluster-request.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 
 /** Between two bytes, and until the first. */
@@ -24,9 +24,6 @@ export type Job = {
   /** Ray's message. */
   readonly message: string;
 };
-
-/** A job to submit. Every user of the dashboard can see all of it. */
-type NewJob = { readonly id: string; readonly command: string; readonly package: string };
 
 /** Ray has refused a request. */
 export class RayRefusal extends Error {
@@ -70,11 +67,12 @@ export class JobsApi {
     if ((await this.#seek("GET", path)) === null) await this.#ask("PUT", path, archive);
   }
 
-  async submit(job: NewJob): Promise<void> {
+  /** Starts a command in the files of an archive. Every user of the dashboard can see all of it. */
+  async submit(id: string, command: string, archiveName: string): Promise<void> {
     await this.#ask("POST", "/api/jobs/", {
-      submission_id: job.id,
-      entrypoint: job.command,
-      runtime_env: { working_dir: `gcs://${job.package}` },
+      submission_id: id,
+      entrypoint: command,
+      runtime_env: { working_dir: `gcs://${archiveName}` },
       metadata: { name: "millrace supervisor" },
     });
   }
@@ -113,13 +111,12 @@ export class JobsApi {
     const { request } = process.getBuiltinModule(url.protocol === "https:" ? "node:https" : "node:http");
     const token = this.#token();
     const isBytes = Buffer.isBuffer(body);
+    const type = isBytes ? "application/octet-stream" : "application/json";
     const sent = request(url, {
       method,
       headers: {
         accept: "application/json",
-        ...(body !== undefined && {
-          "content-type": isBytes ? "application/octet-stream" : "application/json",
-        }),
+        ...(body !== undefined && { "content-type": type }),
         ...(token !== null && { authorization: `Bearer ${token}` }),
       },
       agent: false,
@@ -127,23 +124,18 @@ export class JobsApi {
     });
     const given = body === undefined || isBytes ? body : JSON.stringify(body);
     const answer = await sendPatiently(sent, given, { silenceMs: SILENCE_MS, wholeMs: this.#answerMs });
-    const text = await readText(answer, MAX_ANSWER_BYTES, "Ray");
-    const { statusCode = 0 } = answer;
-    if (statusCode < 200 || statusCode > 299) throw new RayRefusal(statusCode, refusalOf(statusCode, text));
-    return parse(text);
+    return await readJson(answer, MAX_ANSWER_BYTES, "Ray", refusalOf);
   }
 }
 
 /** The API of the cluster in the settings. Throws if they name none. */
 export function openJobsApi({
   rayAddress,
-  rayTokenFile,
+  rayTokenFile: file,
 }: Pick<Settings, "rayAddress" | "rayTokenFile">): JobsApi {
   if (rayAddress === null)
     throw new Error("engine = ray needs MILLRACE_RAY_ADDRESS, the address of the Ray dashboard");
-  return new JobsApi(rayAddress, () =>
-    rayTokenFile === null ? null : readFileSync(rayTokenFile, "utf8").trim(),
-  );
+  return new JobsApi(rayAddress, () => (file === null ? null : readFileSync(file, "utf8").trim()));
 }
 
 /** Describes a failed request. */
@@ -156,28 +148,19 @@ function pathOf(id: string): string {
   return `/api/jobs/${encodeURIComponent(id)}`;
 }
 
-function refusalOf(status: number, text: string): string {
-  if (status === 401 || status === 403) return "Ray refused the token: set MILLRACE_RAY_TOKEN_FILE";
+function refusalOf(status: number, text: string): RayRefusal {
+  if (status === 401 || status === 403)
+    return new RayRefusal(status, "Ray refused the token: set MILLRACE_RAY_TOKEN_FILE");
   // A Python traceback, whose last line is the error.
   const said = text.trim().split("\n").at(-1) ?? "";
-  return words(`Ray answered ${status}${said === "" ? "" : `: ${said}`}`);
-}
-
-/** The answer to an upload is empty. */
-function parse(text: string): unknown {
-  if (text === "") return {};
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new Error("Ray answered with no JSON", { cause: error });
-  }
+  return new RayRefusal(status, words(`Ray answered ${status}${said === "" ? "" : `: ${said}`}`));
 }
 
 function words(text: string): string {
   return text.slice(0, MAX_WORDS);
 }
 
-/** Since then, detached actors and asyncio in actors behave as they do in newer versions. */
+/** The first version whose detached actors and asyncio behave as in newer ones. */
 const LEAST_RAY = [2, 40] as const;
 /** The agent needs it. */
 const LEAST_PYTHON = [3, 9] as const;

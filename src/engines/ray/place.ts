@@ -4,7 +4,7 @@ import { describeRayTrouble, type JobsApi, openJobsApi, RayRefusal, whyTooOld } 
 import { type Clock, withTimeout } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
-import type { Workload } from "../engine.ts";
+import { type Workload, type Exit, ended, describeExit, refused } from "../engine.ts";
 import { SeatLine } from "../agent/seat-line.ts";
 import type {
   AdoptedSeat,
@@ -14,10 +14,10 @@ import type {
   SeatPlace,
   SeatPlaceEvents,
 } from "../agent/seat-place.ts";
-import { needsOf, supervisorReader } from "./supervisor-messages.ts";
+import { needsOf, supervisorReader, type Needs, type SeatEnd } from "./supervisor-messages.ts";
 import { packJob, SupervisorJob } from "./supervisor-job.ts";
-import { type RayActor, RaySeat } from "./ray-seat.ts";
 import type { SupervisorMessage, SupervisorOrder } from "./supervisor-messages.ts";
+import type { Moves } from "../protocol.ts";
 
 export type RayPlaceParts = {
   readonly settings: Pick<Settings, "rayAddress" | "rayTokenFile" | "rayResources" | "replicasPerSeat">;
@@ -75,29 +75,35 @@ export class RayPlace implements SeatPlace {
 
   begin(order: SeatOrder, workload: Workload, events: SeatPlaceEvents): PlacedSeat {
     const start = { order, needs: needsOf(workload, this.#parts.settings) };
-    return this.#open({ seatId: order.seatId, namespace: this.#namespace, start }, events);
+    return this.#open(order.seatId, this.#namespace, start, events);
   }
 
   /** The actor stays in the namespace of the service that started it. */
   adopt({ seatId, placeName }: AdoptedSeat, _workload: Workload, events: SeatPlaceEvents): PlacedSeat {
-    const namespace = placeName.slice(0, placeName.indexOf("/"));
-    return this.#open({ seatId, namespace, start: null }, events);
+    return this.#open(seatId, placeName.slice(0, placeName.indexOf("/")), null, events);
   }
 
-  #open(actor: RayActor, events: SeatPlaceEvents): RaySeat {
-    const seat = new RaySeat(
-      {
-        say: (message) => this.#say(message),
-        trouble: () => this.#job?.trouble ?? null,
-        now: () => this.#parts.clock.now(),
-        onGone: (gone) => this.#forget(gone),
-        onLeft: ({ seatId }) => void (actor.namespace === this.#namespace && this.#handedOver.add(seatId)),
+  #open(
+    seatId: string,
+    namespace: string,
+    start: RaySeatParts["start"],
+    events: SeatPlaceEvents,
+  ): PlacedSeat {
+    const seat = new RaySeat({
+      seatId,
+      namespace,
+      start,
+      say: (message) => this.#say(message),
+      trouble: () => this.#job?.trouble ?? null,
+      onBegun: () => events.onPhase("scheduled", this.#parts.clock.now()),
+      onLeft: () => void (namespace === this.#namespace && this.#handedOver.add(seatId)),
+      onGone: () => {
+        this.#seats.delete(seatId);
+        if (this.#seats.size === 0) this.#onEmpty?.();
       },
-      actor,
-      events,
-    );
-    this.#seats.set(seat.seatId, seat);
-    this.#handedOver.delete(seat.seatId);
+    });
+    this.#seats.set(seatId, seat);
+    this.#handedOver.delete(seatId);
     if (this.#refusal === null) seat.ask();
     else seat.refuse(this.#refusal);
     return seat;
@@ -130,26 +136,19 @@ export class RayPlace implements SeatPlace {
       onMessage: (message) => this.#hear(message),
       onFault: (fault) => this.#parts.log.warn({ detail: fault }, "the supervisor on Ray broke the protocol"),
       onError: (error) => this.#parts.log.error({ err: error }, "could not listen to the supervisor on Ray"),
-      onEnded: () => this.#line === line && this.#lose(),
+      onEnded: () => {
+        if (this.#line !== line) return;
+        this.#line = null;
+        job.setConnected(false);
+      },
     });
     this.#line = line;
     before?.close();
     job.setConnected(true);
-    this.#tellAll();
-  }
-
-  /** Tells a newly connected supervisor about all seats. */
-  #tellAll(): void {
-    const all = [...this.#seats.values()];
-    for (const seat of all) if (seat.isKilled) seat.seeGone();
-    const wanted = [...this.#seats.values()];
-    this.#say({ keep: { seats: [...wanted.map(({ seatId }) => seatId), ...this.#handedOver] } });
-    for (const seat of wanted) seat.ask();
-  }
-
-  #lose(): void {
-    this.#line = null;
-    this.#job?.setConnected(false);
+    // A new supervisor learns about all seats.
+    for (const seat of this.#seats.values()) if (seat.isKilled) seat.seeGone();
+    this.#say({ keep: { seats: [...this.#seats.keys(), ...this.#handedOver] } });
+    for (const seat of this.#seats.values()) seat.ask();
   }
 
   #hear(message: SupervisorMessage): void {
@@ -180,9 +179,115 @@ export class RayPlace implements SeatPlace {
     this.#line?.say(message);
     return this.#line !== null;
   }
+}
 
-  #forget({ seatId }: RaySeat): void {
-    this.#seats.delete(seatId);
-    if (this.#seats.size === 0) this.#onEmpty?.();
+/** An actor, and what its place does for it. */
+type RaySeatParts = {
+  readonly seatId: string;
+  readonly namespace: string;
+  /** What it is started with; null if another service has started it. */
+  readonly start: { readonly order: SeatOrder; readonly needs: Needs } | null;
+  /** Tells the supervisor; returns false if there is none. */
+  readonly say: (order: SupervisorOrder) => boolean;
+  /** Why no seat can start now; null if they can. */
+  readonly trouble: () => string | null;
+  readonly onBegun: () => void;
+  /** The seat is over. */
+  readonly onGone: () => void;
+  /** The actor was left to another service. */
+  readonly onLeft: () => void;
+};
+
+type SeatState = "waiting" | "begun" | "over";
+
+/** What may happen to a seat in each state; `RaySeat` ignores anything else. */
+const RAY_SEAT_MOVES: Moves<SeatState, "begin" | "end"> = {
+  // Every new supervisor is asked to start it.
+  waiting: { begin: "begun", end: "over" },
+  // Every new supervisor is asked to find it. An actor that another service started is in this state from the start.
+  begun: { end: "over" },
+  over: {},
+};
+
+/** A seat that is an actor of Ray. */
+class RaySeat implements PlacedSeat {
+  readonly placeName: string;
+  readonly exited: Promise<Exit>;
+  isKilled = false;
+  readonly #parts: RaySeatParts;
+  readonly #resolve: (exit: Exit) => void;
+  #state: SeatState;
+  #why: string | null = null;
+
+  constructor(parts: RaySeatParts) {
+    this.#parts = parts;
+    this.#state = parts.start ? "waiting" : "begun";
+    this.placeName = `${parts.namespace}/${parts.seatId}`;
+    const { promise, resolve } = Promise.withResolvers<Exit>();
+    this.exited = promise;
+    this.#resolve = resolve;
+  }
+
+  /** Asks the current supervisor for it. */
+  ask(): void {
+    const { seatId: seat, namespace, start, say } = this.#parts;
+    if (this.#state === "begun" || !start) say({ find: { seat, namespace } });
+    else say({ begin: { seat, ...start } });
+  }
+
+  kill(): void {
+    if (this.isKilled || this.#state === "over") return;
+    this.isKilled = true;
+    // Without a supervisor now, the next one ends it, because it is not told to keep it.
+    if (!this.#parts.say({ end: { seat: this.#parts.seatId } })) this.seeGone();
+  }
+
+  /** Leaves the actor to another service. */
+  letGo(): void {
+    if (this.#state === "over") return;
+    this.#parts.say({ forget: { seat: this.#parts.seatId } });
+    this.#parts.onLeft();
+    this.#end(ended("left to another service"));
+  }
+
+  obstacle(): string | null {
+    return this.#state === "waiting" ? (this.#parts.trouble() ?? this.#why) : null;
+  }
+
+  seeWaiting(why: string): void {
+    this.#why = why;
+  }
+
+  seeBegun(): void {
+    if (this.#move("begin")) this.#parts.onBegun();
+  }
+
+  seeEnded({ code, why, isOutOfMemory }: SeatEnd): void {
+    const detail = code === null ? (why ?? "its Ray actor ended") : describeExit(code, null);
+    this.#end({ detail, initFailure: null, ...(isOutOfMemory && { isOutOfMemory }) });
+  }
+
+  /** How it ended will not be reported any more. */
+  seeGone(): void {
+    this.#end(ended("ended"));
+  }
+
+  /** It cannot start on this cluster. */
+  refuse(why: string): void {
+    this.#end(refused(why));
+  }
+
+  #end(exit: Exit): void {
+    if (!this.#move("end")) return;
+    this.#resolve(exit);
+    this.#parts.onGone();
+  }
+
+  /** The one place where events are checked against the table. */
+  #move(event: "begin" | "end"): boolean {
+    const next = RAY_SEAT_MOVES[this.#state][event];
+    if (next === undefined) return false;
+    this.#state = next;
+    return true;
   }
 }

@@ -51,12 +51,11 @@ export class SupervisorJob {
   /** The hash of its token; null until it was read from the job's log. */
   #proof: Buffer | null = null;
   #proofs = 0;
-  #isConnected = false;
-  #wasConnected = false;
-  #awaySince = 0;
+  #phase: "submitted" | "connected" | "away" = "submitted";
+  /** When that phase began. */
+  #since = 0;
   #trouble: string | null = "Ray has not started the supervisor of this service yet";
   #isSilent = false;
-  /** Signals that it has connected or disconnected. */
   readonly #changes = new Condition();
 
   constructor(parts: SupervisorJobParts) {
@@ -66,7 +65,7 @@ export class SupervisorJob {
 
   /** Why seats cannot start; null while the supervisor is connected. */
   get trouble(): string | null {
-    return this.#isConnected ? null : this.#trouble;
+    return this.#isConnected() ? null : this.#trouble;
   }
 
   /** Whether that is the token of the submitted job, whose hash is in the job's log. */
@@ -86,9 +85,8 @@ export class SupervisorJob {
 
   /** It has connected or disconnected. */
   setConnected(isConnected: boolean): void {
-    this.#isConnected = isConnected;
-    this.#wasConnected = true;
-    this.#awaySince = this.#parts.clock.monotonic();
+    this.#phase = isConnected ? "connected" : "away";
+    this.#since = this.#parts.clock.monotonic();
     this.#trouble = "the supervisor of this service on Ray was lost, and another starts";
     this.#changes.notify();
   }
@@ -97,21 +95,16 @@ export class SupervisorJob {
   async stop(): Promise<void> {
     const { clock, log } = this.#parts;
     this.#stopped.abort();
-    const isOver = await withTimeout(2 * LAST_MS, this.#end(), clock);
+    const isOver = await withTimeout(2 * LAST_MS, this.#end(), clock).catch(() => false);
     if (isOver !== true) log.warn("the end of the supervisor on Ray was not seen; it ends by itself");
   }
 
   async #end(): Promise<boolean> {
     await this.#running;
     const id = this.#id;
-    if (id === null) return true;
-    try {
-      if (await this.#isOverIn(id, LAST_MS)) return true;
-      await this.#parts.api.stop(id);
-      return await this.#isOverIn(id, LAST_MS);
-    } catch {
-      return false;
-    }
+    if (id === null || (await this.#isOverIn(id, LAST_MS))) return true;
+    await this.#parts.api.stop(id);
+    return await this.#isOverIn(id, LAST_MS);
   }
 
   async #run(): Promise<void> {
@@ -120,7 +113,7 @@ export class SupervisorJob {
     for (let failures = 0; !signal.aborted;) {
       try {
         await this.#live(await this.#submit());
-        failures = this.#wasConnected ? 0 : failures + 1;
+        failures = this.#phase === "submitted" ? failures + 1 : 0;
       } catch (error) {
         failures += 1;
         this.#reportSilence(error);
@@ -138,11 +131,11 @@ export class SupervisorJob {
     const id = `millrace-${randomName(12)}`;
     this.#id = id;
     this.#proof = null;
-    this.#wasConnected = false;
-    this.#awaySince = clock.monotonic();
+    this.#phase = "submitted";
+    this.#since = clock.monotonic();
     const order = { id, namespace, addresses: [home.address], ...home };
     const command = `exec python3 -m millrace_ray ${Buffer.from(JSON.stringify(order)).toString("base64")}`;
-    await api.submit({ id, command, package: name });
+    await api.submit(id, command, name);
     this.#reportSilence(null);
     if (before !== null) await this.#discard(before);
     return id;
@@ -153,19 +146,23 @@ export class SupervisorJob {
     const { clock } = this.#parts;
     const { signal } = this.#stopped;
     while (!signal.aborted) {
-      if (this.#isConnected) {
+      if (this.#isConnected()) {
         await this.#changes.wait(signal);
         continue;
       }
       const job = await this.#look(id);
-      if (this.#isConnected) continue;
+      if (this.#isConnected()) continue;
       if (job?.isOver !== false) {
         await this.#explain(id, job);
         return;
       }
-      if (clock.monotonic() - this.#awaySince > (this.#wasConnected ? AWAY_MS : START_MS)) return;
+      if (clock.monotonic() - this.#since > (this.#phase === "away" ? AWAY_MS : START_MS)) return;
       await pause(clock, LOOK_MS, signal);
     }
+  }
+
+  #isConnected(): boolean {
+    return this.#phase === "connected";
   }
 
   /** Null for a job that Ray no longer knows. If Ray does not answer, the job counts as running. */
@@ -194,11 +191,9 @@ export class SupervisorJob {
   /** Stops a supervisor that was replaced, in case it was only away. */
   async #discard(id: string): Promise<void> {
     const { api } = this.#parts;
-    try {
-      if ((await api.look(id))?.isOver === false) await api.stop(id);
-    } catch {
-      // It ends by itself when no service accepts it.
-    }
+    const job = await api.look(id).catch(() => null);
+    // If that fails, it ends by itself when no service accepts it.
+    if (job?.isOver === false) await api.stop(id).catch(() => {});
   }
 
   async #readProof(id: string): Promise<Buffer | null> {
@@ -209,10 +204,8 @@ export class SupervisorJob {
   async #isOverIn(id: string, ms: number): Promise<boolean> {
     const { api, clock } = this.#parts;
     const endsAt = clock.monotonic() + ms;
-    while (clock.monotonic() < endsAt) {
+    for (; clock.monotonic() < endsAt; await pause(clock, LOOK_MS))
       if ((await api.look(id))?.isOver !== false) return true;
-      await pause(clock, LOOK_MS);
-    }
     return false;
   }
 

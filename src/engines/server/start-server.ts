@@ -1,11 +1,8 @@
-import type { Exit, StartedServer } from "../engine.ts";
-import { cannotStart } from "../local/host.ts";
+import { type Exit, type StartedServer, refused, STOPPED, ended } from "../engine.ts";
 import type { PortSource } from "./ports.ts";
+import { SERVER_PORTS } from "../../host/walls/network.ts";
 
-const NO_PORT = cannotStart("every port for servers (21000 to 24999) is in use");
-
-/** The end of a server that was killed before it started. */
-export const STOPPED: Exit = { detail: "stopped before it started", initFailure: null };
+const NO_PORT = refused(`every port for servers (${SERVER_PORTS.first} to ${SERVER_PORTS.last}) is in use`);
 
 /**
  * Starts an app's own server on a port that is reserved until the server has ended. `run` is the engine's part; it
@@ -31,10 +28,10 @@ export function startServer(
   const live = async (): Promise<Exit> => {
     try {
       const port = await ports.take();
-      if (port === null) return { detail: NO_PORT.message, initFailure: NO_PORT };
+      if (port === null) return NO_PORT;
       return await runOn(port).finally(() => ports.giveBack(port));
     } catch (error) {
-      return { detail: (error as Error).message, initFailure: null };
+      return ended((error as Error).message);
     }
   };
   return {

@@ -1,6 +1,6 @@
 import { totalmem } from "node:os";
 import type { Clock, Timer } from "../../kit/clock.ts";
-import type { Exit, ReplicaStart, SeatOwner, Started } from "../engine.ts";
+import { type Exit, type ReplicaStart, type SeatOwner, type Started, STOPPED } from "../engine.ts";
 import { limited } from "../local/limited.ts";
 import { deferred, over, type StartedProcess } from "../local/spawn.ts";
 import { Template } from "./template.ts";
@@ -58,16 +58,15 @@ type LineEvents = Omit<SeatOwner, "onLog" | "onEnded"> & { onReady(): void };
  * template may not fork or no replica waits for it any more.
  */
 export class TemplateLine {
+  readonly template: Template;
   readonly #process: StartedProcess;
   readonly #clock: Clock;
   readonly #idle: IdleTemplates;
   readonly #events: LineEvents;
-  readonly template: Template;
   #keepMs: number;
-  #isForking = false;
-  /** It takes no more replicas. */
+  #phase: "importing" | "forking" | "over" = "importing";
+  /** It ends with its last replica. */
   #isDetached = false;
-  #isOver = false;
   #waiting: Waiting[] = [];
   /** Replicas that the template was asked to fork, while their processes live. */
   readonly #forked = new Map<string, Waiting>();
@@ -86,8 +85,13 @@ export class TemplateLine {
     this.#idle = idle;
     this.#keepMs = keepMs;
     this.#events = events;
-    void process.leaving?.then(() => this.#giveWay());
+    // Its pod or machine is about to end.
+    void process.leaving?.then(() => {
+      events.onOver();
+      this.detach();
+    });
     this.template = new Template(process, clock, {
+      ...events,
       onReady: (forks) => {
         process.noteImported?.();
         events.onReady();
@@ -95,16 +99,12 @@ export class TemplateLine {
         else this.#startOrdinary();
       },
       onIdle: () => this.#keep(),
-      onFault: (fault) => events.onFault(fault),
       onDead: (why, unborn) => this.#leaveBehind(why, unborn),
-      onLost: () => {
-        idle.remove(this);
-        this.#finish();
-      },
-      onError: (error) => events.onError(error),
+      onLost: () => this.#finish(),
       onGone: (exit) => {
         events.onReady();
-        this.#lose(exit);
+        this.#finish();
+        for (const { begin } of this.#take()) begin(over(exit));
       },
     });
   }
@@ -113,7 +113,7 @@ export class TemplateLine {
     this.#retireTimer?.cancel();
     this.#idle.remove(this);
     const { started, waiting } = this.#prepare(replica);
-    if (this.#isForking) this.#fork(waiting);
+    if (this.#phase === "forking") this.#fork(waiting);
     else this.#waiting.push(waiting);
     return started;
   }
@@ -121,23 +121,17 @@ export class TemplateLine {
   /** Sets how long it is kept without a replica. */
   keepFor(keepMs: number): void {
     this.#keepMs = keepMs;
-    if (this.#isForking && !this.template.hasChildren) this.#keep();
+    if (this.#phase === "forking" && !this.template.hasChildren) this.#keep();
   }
 
   /** Takes no more replicas, and ends with its last one. */
   detach(): void {
     this.#isDetached = true;
-    if (this.#isForking) this.#retire();
+    if (this.#phase === "forking") this.#retire();
   }
 
   stop(): void {
     this.#retireTimer?.cancel();
-  }
-
-  /** Its pod or machine is about to end. */
-  #giveWay(): void {
-    this.#events.onOver();
-    this.detach();
   }
 
   #prepare(replica: ReplicaStart): { started: Started; waiting: Waiting } {
@@ -156,7 +150,7 @@ export class TemplateLine {
     const giveUp = (): void => {
       if (!this.#waiting.includes(waiting)) return;
       this.#waiting = this.#waiting.filter((other) => other !== waiting);
-      resolve({ detail: "stopped before it started", initFailure: null });
+      resolve(STOPPED);
       // No replica waits for the import any more.
       if (this.#waiting.length === 0) this.#end();
     };
@@ -172,7 +166,7 @@ export class TemplateLine {
   }
 
   #startForking(): void {
-    this.#isForking = true;
+    this.#phase = "forking";
     for (const waiting of this.#take()) this.#fork(waiting);
   }
 
@@ -180,9 +174,9 @@ export class TemplateLine {
     const { replica, begin } = waiting;
     this.#forked.set(replica.id, waiting);
     const held = this.#process.holdFork?.(replica.ticket) ?? null;
-    const plain = this.template.fork(replica);
-    const exited = plain.exited.then(async (exit) => (await this.#process.explain?.(exit)) ?? exit);
-    const forked = held ? limited({ ...plain, exited }, held) : { ...plain, exited };
+    const child = this.template.fork(replica);
+    const exited = child.exited.then(async (exit) => (await this.#process.explain?.(exit)) ?? exit);
+    const forked = held ? limited({ ...child, exited }, held) : { ...child, exited };
     void forked.exited.then(() => this.#forked.delete(replica.id));
     begin(forked);
   }
@@ -190,7 +184,6 @@ export class TemplateLine {
   /** The template is dead: replicas it has not forked start in another seat, the others continue. */
   #leaveBehind(why: string, unborn: readonly string[]): void {
     this.#events.onSilence(why);
-    this.#idle.remove(this);
     this.#finish();
     for (const { replica, begin, isKilled } of unborn.flatMap((id) => this.#forked.get(id) ?? []))
       if (!isKilled()) begin(this.#events.elsewhere(replica));
@@ -205,25 +198,18 @@ export class TemplateLine {
     for (const { replica, begin } of others) begin(this.#events.elsewhere(replica));
   }
 
-  #lose(exit: Exit): void {
-    this.#idle.remove(this);
-    this.#finish();
-    for (const { begin } of this.#take()) begin(over(exit));
-  }
-
   #keep(): void {
-    if (this.#isDetached) {
-      this.#retire();
-      return;
-    }
     this.#retireTimer?.cancel();
-    this.#retireTimer = this.#clock.after(this.#keepMs, () => this.#retire());
-    void this.#measure();
+    if (this.#isDetached) this.#retire();
+    else {
+      this.#retireTimer = this.#clock.after(this.#keepMs, () => this.#retire());
+      void this.#measure();
+    }
   }
 
   async #measure(): Promise<void> {
     const bytes = await this.#process.residentBytes();
-    if (this.#isForking && !this.#isOver && !this.template.hasChildren)
+    if (this.#phase === "forking" && !this.template.hasChildren)
       this.#idle.add(this, bytes, () => this.#retire());
   }
 
@@ -232,14 +218,14 @@ export class TemplateLine {
   }
 
   #end(): void {
-    if (this.#isOver) return;
+    if (this.#phase === "over") return;
     this.#finish();
-    this.#idle.remove(this);
     void this.template.close();
   }
 
   #finish(): void {
-    this.#isOver = true;
+    this.#phase = "over";
+    this.#idle.remove(this);
     this.#retireTimer?.cancel();
     this.#events.onOver();
   }

@@ -1,34 +1,32 @@
 import { z } from "zod";
 import type { Socket } from "node:net";
 import { KEEPER_GRACE_MS } from "../local/agent.ts";
-import { describeExit, type Exit, type InitFailure, type ReplicaStart, type Started } from "../engine.ts";
+import {
+  describeExit,
+  type Exit,
+  type InitFailure,
+  type ReplicaStart,
+  type Started,
+  ended,
+} from "../engine.ts";
 import { type Clock, withTimeout } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { Heartbeat, HeartbeatTimer } from "../heartbeat.ts";
 import { BadFrame, functions, initFailure, type Moves, parseJson, pid, WIRE_LIMITS } from "../protocol.ts";
 
 const MAX_EXIT_CODE = 255;
-const REASON_CHARS = 1_000;
-const { nameChars } = WIRE_LIMITS;
+const reason = z.string().max(1_000).nullable();
+const id = z.string().max(WIRE_LIMITS.nameChars);
 const LAST_WORDS_MS = 500;
 /** How long a process may live after it closed its connection: its keeper has to end what it left behind. */
 const END_PATIENCE_MS = 5_000;
 
 /** A template's messages, one JSON object per line. */
 const templateMessage = z.union([
-  z.object({
-    ready: z.object({
-      pid,
-      forks: z.boolean(),
-      reason: z.string().max(REASON_CHARS).nullable(),
-      functions,
-    }),
-  }),
+  z.object({ ready: z.object({ pid, forks: z.boolean(), reason, functions }) }),
   z.object({ failed: initFailure }),
-  z.object({ forked: z.object({ id: z.string().max(nameChars) }) }),
-  z.object({
-    exited: z.object({ id: z.string().max(nameChars), code: z.int().min(0).max(MAX_EXIT_CODE) }),
-  }),
+  z.object({ forked: z.object({ id }) }),
+  z.object({ exited: z.object({ id, code: z.int().min(0).max(MAX_EXIT_CODE) }) }),
 ]);
 type TemplateMessage = z.output<typeof templateMessage>;
 
@@ -37,13 +35,15 @@ export function parseTemplateMessage(line: Buffer): TemplateMessage {
   return parseJson("a line", templateMessage, line);
 }
 
-/** A template imports the app, then it forks or becomes a replica itself. */
-type TemplatePhase = "importing" | "forking" | "ordinary" | "failed";
+/** A template imports the app, then it forks or becomes a replica itself. While it forks it may be found dead. */
+type TemplatePhase = "importing" | "forking" | "dead" | "ordinary" | "failed";
 
 /** The messages that are legal in each phase. `ready` says whether the template forks. */
-const TEMPLATE_MOVES: Moves<TemplatePhase, "ready" | "failed" | "forked" | "exited"> = {
+const TEMPLATE_MOVES: Moves<TemplatePhase, string> = {
   importing: { ready: "forking", failed: "failed" },
   forking: { forked: "forking", exited: "forking" },
+  // One that wakes up may still fork. Those replicas are ignored.
+  dead: { forked: "dead", exited: "dead" },
   ordinary: {},
   failed: {},
 };
@@ -83,7 +83,6 @@ export class Template {
   readonly #timer: HeartbeatTimer;
   #pid = 0;
   #hostPid: number | null = null;
-  #isDead = false;
   #phase: TemplatePhase = "importing";
   #home: Socket | null = null;
   #initFailure: InitFailure | null = null;
@@ -137,9 +136,8 @@ export class Template {
     this.#unborn.add(id);
     let isAsked = false;
     const kill = (): void => {
-      if (isAsked) return;
+      if (!isAsked) this.#end(id, exited);
       isAsked = true;
-      this.#end(id, exited);
     };
     const obstacle = () => (this.#unborn.has(id) ? "the app's template has not answered" : null);
     const vitals = (pid: number) => this.#process.vitals(pid);
@@ -156,9 +154,9 @@ export class Template {
 
   /** First through its keeper, then directly; if the template does not react, together with the template. */
   #end(replicaId: string, exited: Promise<Exit>): void {
-    if (this.#isDead) {
+    if (this.#phase === "dead") {
       // A dead template cannot report ends, and killing it would kill its other replicas. It ends with the last one.
-      this.#reap(replicaId, { detail: "stopped together with its dead template", initFailure: null });
+      this.#reap(replicaId, ended("stopped together with its dead template"));
       return;
     }
     this.#say({ kill: replicaId });
@@ -166,9 +164,7 @@ export class Template {
       this.#clock.after(KEEPER_GRACE_MS, () => this.#say({ end: replicaId })),
       this.#clock.after(2 * KEEPER_GRACE_MS, () => this.#process.kill()),
     ];
-    void exited.finally(() => {
-      for (const step of steps) step.cancel();
-    });
+    void exited.finally(() => steps.forEach((step) => step.cancel()));
   }
 
   #say(message: object): void {
@@ -176,40 +172,29 @@ export class Template {
   }
 
   #hear(message: TemplateMessage): void {
+    const [word = ""] = Object.keys(message);
+    const next = TEMPLATE_MOVES[this.#phase][word];
+    if (!next) throw new BadFrame(`"${word}" out of turn`);
+    this.#phase = next;
     if ("ready" in message) {
-      this.#move("ready");
       const { forks, pid } = message.ready;
       this.#pid = this.#hostPid ?? pid;
       if (!forks) this.#phase = "ordinary";
       this.#events.onReady(forks);
-    } else if ("failed" in message) {
-      this.#move("failed");
-      this.#initFailure = message.failed;
-    } else if ("forked" in message) {
-      this.#move("forked");
-      this.#hearOf(message.forked.id);
-    } else {
-      this.#move("exited");
+    } else if ("failed" in message) this.#initFailure = message.failed;
+    else if ("forked" in message) this.#hearOf(message.forked.id);
+    else {
       const { id, code } = message.exited;
-      // A template that was found dead and wakes up may still fork. Those replicas are ignored.
-      if (!this.#children.has(id) && this.#isDead) return;
-      if (!this.#children.has(id)) throw new BadFrame(`"exited" for a replica that it never forked`);
-      this.#reap(id, { detail: describeExit(code, null), initFailure: null });
+      if (this.#children.has(id)) this.#reap(id, ended(describeExit(code, null)));
+      else if (this.#phase !== "dead") throw new BadFrame(`"exited" for a replica that it never forked`);
     }
   }
 
-  #move(word: "ready" | "failed" | "forked" | "exited"): void {
-    const next = TEMPLATE_MOVES[this.#phase][word];
-    if (!next) throw new BadFrame(`"${word}" out of turn`);
-    this.#phase = next;
-  }
-
   #reap(replicaId: string, exit: Exit): void {
-    const resolve = this.#children.get(replicaId);
+    this.#children.get(replicaId)?.(exit);
     this.#children.delete(replicaId);
-    resolve?.(exit);
     if (this.#children.size > 0) return;
-    if (this.#isDead) this.#process.kill();
+    if (this.#phase === "dead") this.#process.kill();
     else this.#events.onIdle();
   }
 
@@ -222,7 +207,7 @@ export class Template {
   }
 
   #hearOf(replicaId: string): void {
-    if (!this.#unborn.delete(replicaId) && !this.#isDead)
+    if (!this.#unborn.delete(replicaId) && this.#phase !== "dead")
       throw new BadFrame(`"forked" for a replica that it was not told to fork`);
     this.#timer.stop();
     if (this.#unborn.size > 0) this.#expectForked();
@@ -230,13 +215,13 @@ export class Template {
 
   /** It is stopped, or hangs. It is ended once it has no replica. */
   #giveUp(why: string): void {
-    this.#isDead = true;
+    this.#phase = "dead";
     this.#timer.stop();
     const unborn = [...this.#unborn];
     this.#unborn.clear();
     this.#events.onDead(why, unborn);
     for (const replicaId of unborn) {
-      this.#children.get(replicaId)?.({ detail: why, initFailure: null });
+      this.#children.get(replicaId)?.(ended(why));
       this.#children.delete(replicaId);
     }
     if (this.#children.size === 0) this.#process.kill();
@@ -255,7 +240,7 @@ export class Template {
   async #lose(): Promise<void> {
     if (this.#phase === "ordinary" || this.#hasFailed) return;
     // The ends of its replicas may be noticed before its own.
-    if (this.#phase === "forking" && !this.#isDead && !this.#isClosing) this.#events.onLost();
+    if (this.#phase === "forking" && !this.#isClosing) this.#events.onLost();
     const exit = await withTimeout(END_PATIENCE_MS, this.#process.exited, this.#clock);
     if (!exit && !this.#isClosing) this.#fail(new BadFrame("it closed its connection"));
   }
@@ -264,16 +249,11 @@ export class Template {
     const exit = await this.#process.exited;
     // The reason of a failed import may still be unread.
     await withTimeout(LAST_WORDS_MS, this.#homeClosed.promise, this.#clock);
-    this.#leave(exit);
-  }
-
-  #leave(exit: Exit): void {
     this.#timer.stop();
     this.#isClosing = true;
     // The end of a remote connection may never arrive.
     this.#home?.destroy();
-    for (const resolve of this.#children.values())
-      resolve({ detail: "its template ended", initFailure: null });
+    for (const resolve of this.#children.values()) resolve(ended("its template ended"));
     this.#children.clear();
     this.#events.onGone({ ...exit, initFailure: exit.initFailure ?? this.#initFailure });
   }

@@ -3,7 +3,7 @@ import type { AddressRanges } from "../../kit/ip-addresses.ts";
 import { namedByConnection } from "../../kit/http/fields.ts";
 import type { RequestHead } from "../request-head.ts";
 import { otherProtocols, PROTOCOL_HEADER } from "./socket-token.ts";
-import type { ResponseHead } from "../../replicas/call.ts";
+import type { ResponseHead } from "../../kit/http/response-parser.ts";
 
 /** Of one connection and no other, or set anew by us. */
 const DROPPED = new Set([

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
-import type { ResponseFlow, ResponseHead, ResponseSink } from "../../replicas/call.ts";
+import type { ResponseFlow, ResponseSink } from "../../replicas/call.ts";
+import type { ResponseHead } from "../../kit/http/response-parser.ts";
 import type { LiveRun, RunEnd, RunReader, RunTiming } from "../../runs/live-run.ts";
 import type { Exchange, GoneListener } from "../exchange.ts";
 import { responseHeaders, responseTrailers } from "./headers.ts";

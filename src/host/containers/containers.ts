@@ -18,20 +18,23 @@ const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
 const MAX_OPEN_FILES = 65_536;
 const MAX_USER_PROCESSES = 32_768;
 
-type ContainersParts = {
-  readonly containerEngine: Settings["containerEngine"];
-  readonly dataDir: string;
-};
+type ContainersParts = Pick<Settings, "containerEngine" | "dataDir">;
 
 /**
  * The images and containers of a service. With podman each project has its own store in the data directory: no Dockerfile
  * can name another project's image, and the host's own images are separate.
  */
 export class Containers {
+  /** Resolves when leftovers of an earlier service are gone. */
+  cleared = Promise.resolve();
+  /** Marks objects of this service in the tool. */
+  readonly label: string;
+  /** The environment of the tool itself. */
+  readonly env: Readonly<Record<string, string>>;
   readonly #parts: ContainersParts;
   readonly #host: NodeJS.ProcessEnv;
+  readonly #name: string;
   #found: Promise<FoundTool> | null = null;
-  #cleared = Promise.resolve();
   /** The projects whose images or containers this process has used. */
   readonly #used = new Map<string, ContainerTool>();
   /** The first arguments of their commands. */
@@ -44,25 +47,19 @@ export class Containers {
   constructor(parts: ContainersParts, host: NodeJS.ProcessEnv = process.env) {
     this.#parts = parts;
     this.#host = host;
+    this.env = toolEnvironment(host);
+    const hash = createHash("sha256").update(path.resolve(parts.dataDir)).digest("hex");
+    this.#name = `millrace-${hash.slice(0, 12)}`;
+    this.label = `millrace=${this.#name}`;
   }
 
   /** Removes leftovers of a killed service. Containers wait for that; apps without images do not. */
   static open(parts: ContainersParts, log: Log): Containers {
     const containers = new Containers(parts);
-    containers.#cleared = containers
+    containers.cleared = containers
       .clearLeftovers()
       .catch((error: unknown) => log.error({ err: error }, "containers were left behind"));
     return containers;
-  }
-
-  /** Resolves when leftovers of an earlier service are gone. */
-  get cleared(): Promise<void> {
-    return this.#cleared;
-  }
-
-  /** Marks objects of this service in the tool. */
-  get label(): string {
-    return `millrace=${this.#name}`;
   }
 
   /** The tool, or why there is none. Looked for on first use, because it takes a moment to answer. */
@@ -74,18 +71,10 @@ export class Containers {
     return found;
   }
 
-  /** The environment of the tool itself. */
-  get env(): Record<string, string> {
-    return toolEnvironment(this.#host);
-  }
-
   /** The first arguments of every command about a project. */
   async before(tool: ContainerTool, projectId: string): Promise<readonly string[]> {
     this.#used.set(projectId, tool);
-    const making = this.#stores.get(projectId) ?? this.#makeStore(tool, projectId);
-    this.#stores.set(projectId, making);
-    making.catch(() => this.#stores.delete(projectId));
-    return await making;
+    return await madeOnce(this.#stores, projectId, () => this.#makeStore(tool, projectId));
   }
 
   /** The folder of a project's images. */
@@ -125,10 +114,7 @@ export class Containers {
 
   /** A private network of a project's containers, made on first use. */
   async networkOf(tool: ContainerTool, projectId: string): Promise<string> {
-    const making = this.#networks.get(projectId) ?? this.#makeNetwork(tool, projectId);
-    this.#networks.set(projectId, making);
-    making.catch(() => this.#networks.delete(projectId));
-    return await making;
+    return await madeOnce(this.#networks, projectId, () => this.#makeNetwork(tool, projectId));
   }
 
   /** Removes leftovers of a killed service: containers, networks, builds, and files with variables. */
@@ -147,36 +133,36 @@ export class Containers {
     for (const projectId of projects) await removeTree(this.runFolder(projectId));
   }
 
-  /** Runs a build in a project's store, and cleans up if it throws. */
+  /**
+   * Runs a build in a project's store, and cleans up if it throws: when no build runs there any more, because leftovers
+   * look like the containers of a running build.
+   */
   async whileBuilding<T>(tool: ContainerTool, projectId: string, build: () => Promise<T>): Promise<T> {
-    const { count, hasFailed, clearing } = this.#builds.get(projectId) ?? NO_BUILDS;
-    this.#builds.set(projectId, { count: count + 1, hasFailed, clearing });
-    await this.#cleared;
-    await clearing;
+    const idle = { count: 0, hasFailed: false, clearing: Promise.resolve() };
+    const builds = this.#builds.get(projectId) ?? idle;
+    this.#builds.set(projectId, builds);
+    builds.count += 1;
+    await this.cleared;
+    await builds.clearing;
     let isDone = false;
     try {
       const built = await build();
       isDone = true;
       return built;
     } finally {
-      await this.#endBuild(tool, projectId, isDone);
+      builds.count -= 1;
+      builds.hasFailed ||= !isDone;
+      if (builds.count === 0 && builds.hasFailed) {
+        builds.hasFailed = false;
+        builds.clearing = this.#clearBuilds(tool, projectId);
+      }
+      await builds.clearing;
     }
-  }
-
-  /** Leftovers look like the containers of a running build, so they are removed when none runs. */
-  async #endBuild(tool: ContainerTool, projectId: string, isDone: boolean): Promise<void> {
-    const builds = this.#builds.get(projectId) ?? NO_BUILDS;
-    const count = builds.count - 1;
-    const hasFailed = builds.hasFailed || !isDone;
-    const isLast = count === 0 && hasFailed;
-    const clearing = isLast ? this.#clearBuilds(tool, projectId) : builds.clearing;
-    this.#builds.set(projectId, { count, hasFailed: hasFailed && !isLast, clearing });
-    await clearing;
   }
 
   /** Removes networks and podman's mounts, when no container runs any more. */
   async close(): Promise<void> {
-    await this.#cleared;
+    await this.cleared;
     for (const [projectId, tool] of this.#used) {
       if (this.#networks.has(projectId))
         await this.run(tool, projectId, ["network", "rm", this.nameOf(projectId)]);
@@ -234,14 +220,8 @@ export class Containers {
     if ((await this.run(tool, projectId, ["network", "inspect", name])).code === 0) return name;
     // Docker isolates all networks; podman only on request.
     const apart = tool.kind === "podman" ? ["--opt", "isolate=true", "--disable-dns"] : [];
-    const made = await this.run(tool, projectId, [
-      "network",
-      "create",
-      "--label",
-      this.label,
-      ...apart,
-      name,
-    ]);
+    const create = ["network", "create", "--label", this.label, ...apart, name];
+    const made = await this.run(tool, projectId, create);
     if (made.code !== 0) throw new Error(`${tool.kind} could not make a network: ${made.stderr.trim()}`);
     return name;
   }
@@ -273,16 +253,18 @@ export class Containers {
   async #projects(): Promise<string[]> {
     return await readdir(path.join(this.#parts.dataDir, IMAGES)).catch(() => []);
   }
+}
 
-  get #name(): string {
-    const hash = createHash("sha256").update(path.resolve(this.#parts.dataDir)).digest("hex");
-    return `millrace-${hash.slice(0, 12)}`;
-  }
+/** Makes it on first use, and again after a failure. */
+async function madeOnce<T>(known: Map<string, Promise<T>>, key: string, make: () => Promise<T>): Promise<T> {
+  const making = known.get(key) ?? make();
+  known.set(key, making);
+  making.catch(() => known.delete(key));
+  return await making;
 }
 
 /** The builds in a store: how many run, whether one has failed, and the cleanup after them. */
-type Builds = { readonly count: number; readonly hasFailed: boolean; readonly clearing: Promise<void> };
-const NO_BUILDS: Builds = { count: 0, hasFailed: false, clearing: Promise.resolve() };
+type Builds = { count: number; hasFailed: boolean; clearing: Promise<void> };
 
 /** Podman's names for containers of builds; ours end with an id. */
 const BUILDING = "-working-container(-[0-9]+)?$";

@@ -6,6 +6,7 @@ import { withTimeout } from "../../kit/clock.ts";
 import { type Limits, MAX_PROCESSES } from "../limits/limits.ts";
 import { type Containers, ulimits } from "./containers.ts";
 import type { ContainerTool } from "./container-tool.ts";
+import { once } from "node:events";
 
 /** A folder of the host that a container sees. */
 export type Mount = { readonly from: string; readonly to: string; readonly isReadOnly?: true };
@@ -87,10 +88,7 @@ export async function startContainer(
     detached: true,
   });
   remover.stdin.on("error", () => {});
-  const removed = new Promise<void>((resolve) => {
-    remover.once("error", () => resolve());
-    remover.once("exit", () => resolve());
-  });
+  const removed = once(remover, "exit").catch(() => {});
   let clearing: Promise<void> | null = null;
   const clear = async (): Promise<void> => {
     clearing ??= (async () => {
@@ -106,11 +104,8 @@ export async function startContainer(
     await clear();
     throw error;
   });
-  const child = spawn(
-    tool.program,
-    [...before, "start", "--attach", ...(input === null ? [] : ["--interactive"]), name],
-    { env: containers.env, stdio: ["pipe", "pipe", "pipe"], detached: true },
-  );
+  const attach = [...before, "start", "--attach", ...(input === null ? [] : ["--interactive"]), name];
+  const child = spawn(tool.program, attach, { env: containers.env, detached: true });
   child.stdin.on("error", () => {});
   child.stdin.end(input ?? "");
   const inspect = async (format: string): Promise<string> => {

@@ -1,6 +1,6 @@
 import path from "node:path";
 import { mkdirSync, readFileSync } from "node:fs";
-import type { Controller, Flavour, OwnCgroups } from "./hierarchy.ts";
+import type { Controller, Flavour, OwnCgroups, GroupValue } from "./hierarchy.ts";
 import { MAX_PROCESSES } from "./limits.ts";
 import { CONTROLLERS, processesIn, setValue } from "./hierarchy.ts";
 
@@ -9,26 +9,24 @@ const PERIOD_US = 100_000;
 const SHARES_A_CORE = 512;
 const LEAST_SHARES = 2;
 
+/** Without the limits that are null. */
+function given(values: readonly (readonly [Controller, string, string | number | null])[]): GroupValue[] {
+  return values.flatMap(([controller, file, value]) => (value === null ? [] : [[controller, file, value]]));
+}
+
 /** One hierarchy for each controller. */
 export const V1: Flavour = {
   name: "cgroup v1",
-  values: ({ memoryBytes, cpus, cpuShare }) => [
-    ...(memoryBytes === null
-      ? []
-      : ([
-          ["memory", "memory.limit_in_bytes", memoryBytes],
-          // Memory and swap together: otherwise a full group would continue in swap.
-          ["memory", "memory.memsw.limit_in_bytes", memoryBytes],
-        ] as const)),
-    ...(cpus === null
-      ? []
-      : ([
-          ["cpu", "cpu.cfs_period_us", PERIOD_US],
-          ["cpu", "cpu.cfs_quota_us", Math.round(cpus * PERIOD_US)],
-        ] as const)),
-    ["cpu", "cpu.shares", Math.max(LEAST_SHARES, Math.round(cpuShare * SHARES_A_CORE))],
-    ["pids", "pids.max", MAX_PROCESSES],
-  ],
+  values: ({ memoryBytes, cpus, cpuShare }) =>
+    given([
+      ["memory", "memory.limit_in_bytes", memoryBytes],
+      // Memory and swap together: otherwise a full group would continue in swap.
+      ["memory", "memory.memsw.limit_in_bytes", memoryBytes],
+      ["cpu", "cpu.cfs_period_us", cpus === null ? null : PERIOD_US],
+      ["cpu", "cpu.cfs_quota_us", cpus === null ? null : Math.round(cpus * PERIOD_US)],
+      ["cpu", "cpu.shares", Math.max(LEAST_SHARES, Math.round(cpuShare * SHARES_A_CORE))],
+      ["pids", "pids.max", MAX_PROCESSES],
+    ]),
   optional: new Set(["memory.memsw.limit_in_bytes"]),
   oomFile: "memory.oom_control",
 };
@@ -51,20 +49,17 @@ const SERVICE_LEAF = "millrace-service";
 /** One hierarchy for all controllers. */
 export const V2: Flavour = {
   name: "cgroup v2",
-  values: ({ memoryBytes, cpus, cpuShare }) => [
-    ...(memoryBytes === null
-      ? []
-      : ([
-          ["memory", "memory.max", memoryBytes],
-          // Otherwise a full group would continue in swap.
-          ["memory", "memory.swap.max", 0],
-          // Ends all of a replica: a part of one is useless.
-          ["memory", "memory.oom.group", 1],
-        ] as const)),
-    ...(cpus === null ? [] : ([["cpu", "cpu.max", `${Math.round(cpus * PERIOD_US)} ${PERIOD_US}`]] as const)),
-    ["cpu", "cpu.weight", Math.min(MAX_WEIGHT, Math.max(1, Math.round(cpuShare * WEIGHT_A_CORE)))],
-    ["pids", "pids.max", MAX_PROCESSES],
-  ],
+  values: ({ memoryBytes, cpus, cpuShare }) =>
+    given([
+      ["memory", "memory.max", memoryBytes],
+      // Otherwise a full group would continue in swap.
+      ["memory", "memory.swap.max", memoryBytes === null ? null : 0],
+      // Ends all of a replica: a part of one is useless.
+      ["memory", "memory.oom.group", memoryBytes === null ? null : 1],
+      ["cpu", "cpu.max", cpus === null ? null : `${Math.round(cpus * PERIOD_US)} ${PERIOD_US}`],
+      ["cpu", "cpu.weight", Math.min(MAX_WEIGHT, Math.max(1, Math.round(cpuShare * WEIGHT_A_CORE)))],
+      ["pids", "pids.max", MAX_PROCESSES],
+    ]),
   optional: new Set(["memory.swap.max", "memory.oom.group"]),
   oomFile: "memory.events",
 };

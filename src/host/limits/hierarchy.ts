@@ -6,7 +6,7 @@ import type { LimitGroup, Limits } from "./limits.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** One value to set, in the folder of that controller. */
-type GroupValue = readonly [controller: Controller, file: string, value: string | number];
+export type GroupValue = readonly [controller: Controller, file: string, value: string | number];
 
 /** What differs between the versions of control groups. */
 export type Flavour = {
@@ -23,6 +23,8 @@ export type Flavour = {
 export class Hierarchy {
   readonly flavour: Flavour;
   readonly roots: ReadonlyMap<Controller, string>;
+  /** Groups that are being removed. */
+  readonly #leaving = new Set<Promise<void>>();
 
   constructor(flavour: Flavour, roots: ReadonlyMap<Controller, string>) {
     this.flavour = flavour;
@@ -35,15 +37,20 @@ export class Hierarchy {
     const folders = new Map(
       Array.from(this.roots, ([controller, root]) => [controller, path.join(root, name)]),
     );
-    const group = new CgroupGroup(folders, this.flavour.oomFile);
+    const group = new CgroupGroup(folders, this.flavour.oomFile, this.#leaving);
     try {
       for (const folder of new Set(folders.values())) mkdirSync(folder);
       for (const [controller, file, value] of this.flavour.values(limits)) {
         const folder = folders.get(controller);
-        if (folder !== undefined) this.#set(folder, file, value);
+        if (folder === undefined) continue;
+        try {
+          setValue(folder, file, value);
+        } catch (error) {
+          if (!this.flavour.optional.has(file)) throw error;
+        }
       }
     } catch (error) {
-      void group.removed();
+      group.remove();
       throw error;
     }
     return group;
@@ -54,17 +61,10 @@ export class Hierarchy {
     for (const root of new Set(this.roots.values())) await clearGroups(root);
   }
 
-  /** Removes the folders themselves, once they are empty. */
+  /** Removes the folders themselves, after the groups that are being removed. */
   async remove(): Promise<void> {
+    await Promise.all(this.#leaving);
     for (const root of new Set(this.roots.values())) await removeGroup(root);
-  }
-
-  #set(folder: string, file: string, value: string | number): void {
-    try {
-      setValue(folder, file, value);
-    } catch (error) {
-      if (!this.flavour.optional.has(file)) throw error;
-    }
   }
 }
 
@@ -87,9 +87,11 @@ class CgroupGroup implements LimitGroup {
   readonly #memory: string | undefined;
   readonly #oomFile: string;
   #hasRunOut = false;
+  readonly #leaving: Set<Promise<void>>;
   #removed: Promise<void> | null = null;
 
-  constructor(folders: ReadonlyMap<Controller, string>, oomFile: string) {
+  constructor(folders: ReadonlyMap<Controller, string>, oomFile: string, leaving: Set<Promise<void>>) {
+    this.#leaving = leaving;
     this.#folders = new Set(folders.values());
     this.#memory = folders.get("memory");
     this.#oomFile = oomFile;
@@ -121,12 +123,13 @@ class CgroupGroup implements LimitGroup {
 
   /** Removes it; resolves when it is gone, or cannot be removed. */
   removed(): Promise<void> {
-    this.#removed ??= this.#leave();
-    return this.#removed;
-  }
-
-  async #leave(): Promise<void> {
-    await Promise.all(Array.from(this.#folders, removeGroup));
+    if (this.#removed) return this.#removed;
+    const gone: Promise<void> = Promise.all(Array.from(this.#folders, removeGroup)).then(
+      () => void this.#leaving.delete(gone),
+    );
+    this.#leaving.add(gone);
+    this.#removed = gone;
+    return gone;
   }
 }
 

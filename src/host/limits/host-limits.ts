@@ -18,6 +18,9 @@ const DELEGATE =
   "Give the service a control group of its own: under systemd with Delegate=yes (packaging/millrace.service has it), in a container with a writable /sys/fs/cgroup";
 
 const WAY_OUT = " (which an app can leave if it wants to: MILLRACE_ISOLATION=landlock prevents that)";
+const OWN_NODES =
+  "Limit what each node has, and give apps that you do not trust nodes of their own, see docs/ray.md";
+const NO_WALLS = "apps live behind no walls";
 /** How a limit is enforced where the kernel does not. */
 const WATCHER = "a watcher, which looks every second";
 const SCRATCH_SETTING = envOf(SETTING_KEYS.maxScratchBytes.name);
@@ -32,8 +35,6 @@ export class HostLimits implements AppLimits {
   readonly #settings: LimitSettings;
   /** Storage that is full. */
   readonly #full = new Set<string>();
-  /** Groups that are being removed. */
-  readonly #leaving = new Set<Promise<void>>();
 
   constructor(found: FoundHierarchy, settings: LimitSettings, level: WallLevel | null) {
     this.#found = found;
@@ -42,16 +43,7 @@ export class HostLimits implements AppLimits {
   }
 
   group(limits: Limits): LimitGroup | null {
-    const made = this.#found.hierarchy?.make(limits);
-    if (!made) return null;
-    return {
-      add: (pid) => made.add(pid),
-      ranOut: () => made.ranOut(),
-      remove: () => {
-        const gone = made.removed().finally(() => this.#leaving.delete(gone));
-        this.#leaving.add(gone);
-      },
-    };
+    return this.#found.hierarchy?.make(limits) ?? null;
   }
 
   watched({ memoryBytes }: Limits, { scratch, storage }: WrittenFolders): Watched {
@@ -80,7 +72,6 @@ export class HostLimits implements AppLimits {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#leaving);
     await this.#found.hierarchy?.remove();
   }
 }
@@ -113,10 +104,8 @@ export function enforcementOf(
     return { lacking: lacking ?? "there are no control groups", remedy: DELEGATE };
   };
   const memory = by("memory");
-  const walls: Enforced = {
-    lacking: "apps live behind no walls",
-    remedy: "Set MILLRACE_ISOLATION to process or higher",
-  };
+  const remedy = "Set MILLRACE_ISOLATION to process or higher";
+  const behindWalls = (by: string): Enforced => (level === null ? { lacking: NO_WALLS, remedy } : { by });
   const processes = by("pids");
   // The kernel does not count the processes of root.
   const isCounted = level !== null && process.getuid?.() !== 0;
@@ -129,8 +118,8 @@ export function enforcementOf(
         : isCounted
           ? { by: "a limit of 16384 for all processes of the service's user" }
           : processes,
-    open_files: level === null ? walls : { by: "a limit of 65536 for each process" },
-    scratch: level === null ? walls : { by: WATCHER },
+    open_files: behindWalls("a limit of 65536 for each process"),
+    scratch: behindWalls(WATCHER),
     storage: watchedStorage(settings),
   };
 }
@@ -145,24 +134,17 @@ export async function lookAtLimits(settings: LimitSettings, level: WallLevel | n
   return enforcementOf(await findHierarchy(settings.dataDir, false), settings, level);
 }
 
-const NO_WALLS: Enforced = {
-  lacking: "apps live behind no walls",
-  remedy: "Set MILLRACE_ISOLATION to auto, process or higher",
-};
-
 /** How agents enforce limits on the shared machines of a remote place. */
 export function guestEnforcement(
   settings: Pick<Settings, "isolation" | "maxProjectStorageBytes">,
   place: string,
 ): Enforcement {
-  const behindWalls = (by: string): Enforced => (settings.isolation === "none" ? NO_WALLS : { by });
+  const remedy = "Set MILLRACE_ISOLATION to auto, process or higher";
+  const behindWalls = (by: string): Enforced =>
+    settings.isolation === "none" ? { lacking: NO_WALLS, remedy } : { by };
   return {
     memory: { by: WATCHER },
-    cpu: {
-      lacking: `${place} places apps by what they reserve, and does not enforce it`,
-      remedy:
-        "Limit what each node has, and give apps that you do not trust nodes of their own, see docs/ray.md",
-    },
+    cpu: { lacking: `${place} places apps by what they reserve, and does not enforce it`, remedy: OWN_NODES },
     processes: behindWalls(`a limit of 16384 for all processes of ${place}'s user, unless that is root`),
     open_files: behindWalls("a limit of 65536 for each process"),
     scratch: behindWalls(WATCHER),

@@ -1,17 +1,15 @@
 import path from "node:path";
-import { spawn } from "node:child_process";
 import { readdirSync, realpathSync } from "node:fs";
-import { text } from "node:stream/consumers";
 import { z } from "zod";
 import type { Settings } from "../../config/setting-keys.ts";
 import type { UidRange } from "../../config/service-keys.ts";
 import type { Log } from "../../kit/log.ts";
 import { PROJECT_ID } from "../../model/names.ts";
 import { storageFolder } from "../data-folders.ts";
-import { startOf } from "../interpreter.ts";
 import { chmod, chownTree, lchown, readdir } from "../../kit/files.ts";
 import type { WallLevel } from "../walls/walls.ts";
 import { StorageFolders, freeUser, ownerOf } from "./folders.ts";
+import { askModule } from "../interpreter.ts";
 
 export type SettleParts = Pick<Settings, "dataDir" | "uidRange"> & {
   readonly level: WallLevel | null;
@@ -49,21 +47,16 @@ export async function settleStorage(parts: SettleParts): Promise<StorageFolders>
 function assign(dataDir: string, range: UidRange): Map<string, number> {
   const users = new Map<string, number>();
   const taken = new Set<number>();
-  const others: string[] = [];
-  for (const projectId of projectsIn(dataDir)) {
+  const give = (projectId: string, user: number): void => {
+    users.set(projectId, user);
+    taken.add(user);
+  };
+  const projects = projectsIn(dataDir);
+  for (const projectId of projects) {
     const { user } = ownerOf(storageFolder(projectId, dataDir));
-    if (user < range.first || user > range.last || taken.has(user)) {
-      others.push(projectId);
-      continue;
-    }
-    users.set(projectId, user);
-    taken.add(user);
+    if (user >= range.first && user <= range.last && !taken.has(user)) give(projectId, user);
   }
-  for (const projectId of others) {
-    const user = freeUser(range, taken);
-    users.set(projectId, user);
-    taken.add(user);
-  }
+  for (const projectId of projects) if (!users.has(projectId)) give(projectId, freeUser(range, taken));
   return users;
 }
 
@@ -83,18 +76,12 @@ async function give(
 ): Promise<void> {
   const aside = path.join(dataDir, "storage", ".aside", projectId);
   log.info({ projectId }, "the files of a project are given to another user");
-  const child = spawn(python, startOf("millrace_storage.adopt"), { env: {}, cwd: "/" });
-  child.stdin.on("error", () => {}); // It ended before it read: what it said on stderr tells why.
-  child.stdin.end(`${JSON.stringify({ folder, user, aside })}\n`);
-  const failed = new Promise<never>((_, reject) => void child.once("error", reject));
-  const [said, complaint] = await Promise.race([
-    Promise.all([text(child.stdout), text(child.stderr)]),
-    failed,
-  ]);
-  if (said === "")
-    throw new Error(
-      `the storage of ${projectId} cannot be given to user ${user}: ${complaint.trim().split("\n").at(-1)}`,
-    );
+  const said = await askModule(python, "millrace_storage.adopt", { folder, user, aside }).catch(
+    (error: Error) => {
+      const why = `the storage of ${projectId} cannot be given to user ${user}`;
+      throw new Error(`${why}: ${error.message}`, { cause: error });
+    },
+  );
   const { count } = LEFT.parse(JSON.parse(said));
   if (count > 0)
     log.warn(

@@ -1,14 +1,12 @@
-import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { text } from "node:stream/consumers";
 import { z } from "zod";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
-import { startOf } from "../interpreter.ts";
 import { type Offer, WALL_LEVELS, type WallLevel } from "./walls.ts";
+import { askModule } from "../interpreter.ts";
 
 /** Generous: a few processes that start and end. */
 const ANSWER_MS = 60_000;
@@ -83,15 +81,7 @@ async function ask(
   const folder = await mkdtemp(path.join(existsSync(tmpdir()) ? tmpdir() : "/tmp", "millrace-walls-"));
   try {
     const common = { folder, data_dir: path.resolve(dataDir), harness: PYTHON_DIR, user: String(user) };
-    const start = startOf(`millrace_walls.${module}`);
-    const child = spawn(python, start, { env: {}, cwd: "/", timeout: ANSWER_MS });
-    child.stdin.on("error", () => {}); // It ended before it read: its stderr says why.
-    child.stdin.end(`${JSON.stringify({ ...common, ...question })}\n`);
-    const failed = new Promise<never>((_, reject) => void child.once("error", reject));
-    const outputs = Promise.all([text(child.stdout), text(child.stderr)]);
-    const [said, complaint] = await Promise.race([outputs, failed]);
-    if (said.trim() === "") throw new Error(complaint.trim().split("\n").at(-1) || "Python gave no answer");
-    return said;
+    return await askModule(python, `millrace_walls.${module}`, { ...common, ...question }, ANSWER_MS);
   } finally {
     await removeTree(folder);
   }

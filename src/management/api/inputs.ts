@@ -6,9 +6,6 @@ import { MEMBER_ROLES } from "../../model/roles.ts";
 import { MAX_TOKEN_CHARS } from "../../shapes/common.ts";
 import type { Store } from "../../store/store.ts";
 
-export const PROJECT_PATH = z.object({ project_id: z.string().min(1).max(100) });
-export const APP_PATH = PROJECT_PATH.extend({ app_id: z.string().min(1).max(200) });
-
 /** A person's role in a project. */
 export const MEMBER_ROLE = z.enum(MEMBER_ROLES);
 

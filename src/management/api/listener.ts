@@ -14,63 +14,40 @@ import { type Arrival, arrivalOf, readBody, readJson } from "./bodies.ts";
 import { ManagementConnections, type Sender } from "./connections.ts";
 import { Pipelines, refuseAppHost } from "./pipelines.ts";
 
-type PathNode = {
-  readonly below: Map<string, PathNode>;
-  methods: readonly string[] | null;
-};
-
-/** Stands for one part of a path, whatever it is. */
-const ANY_PART = ":";
-/** Stands for all parts that are left. */
-const ANY_REST = "*";
+/** `names`: a literal name, `:id` for any, or `*` for all that are left. `rank`: the lowest one that fits is meant. */
+type KnownPath = { readonly names: readonly string[]; readonly rank: string; methods: readonly string[] };
 
 /**
  * The paths of a listener with the methods that each takes, for the answer to any other method. The router itself
  * could hold a route for each of those, but six times as many routes were a tenth of a service's start.
  */
 export class KnownPaths {
-  readonly #root: PathNode = newNode();
+  readonly #known = new Map<string, KnownPath>();
 
   /** A path as the router takes it: `/apps/:id`, `/pages/*`. */
   add(path: string, methods: readonly string[]): void {
-    let node = this.#root;
-    for (const part of partsOf(path)) {
-      const name = part.startsWith(":") ? ANY_PART : part;
-      const next = node.below.get(name) ?? newNode();
-      node.below.set(name, next);
-      node = next;
-    }
-    node.methods = methods;
+    const names = path.split("/");
+    const rank = names.map((name) => (name === "*" ? 2 : name.startsWith(":") ? 1 : 0)).join("");
+    const before = this.#known.get(path)?.methods ?? [];
+    this.#known.set(path, { names, rank, methods: [...before, ...methods] });
   }
 
   /** The methods of the request target's path; null for an unknown path. */
   methodsAt(target: string): readonly string[] | null {
     const [path = ""] = target.split(/[?#]/, 1);
     try {
-      return find(this.#root, partsOf(decodeURI(path)));
+      const parts = decodeURI(path).split("/");
+      const fitting = [...this.#known.values()].filter(({ names }) => fits(names, parts));
+      return fitting.toSorted((a, b) => (a.rank < b.rank ? -1 : 1))[0]?.methods ?? null;
     } catch {
       return null; // What cannot be decoded names nothing.
     }
   }
 }
 
-/** Like the router, prefers a literal name to a parameter. */
-function find({ below, methods }: PathNode, [part, ...rest]: readonly string[]): readonly string[] | null {
-  if (part === undefined) return methods;
-  for (const name of [part, ANY_PART]) {
-    const next = below.get(name);
-    const found = next && find(next, rest);
-    if (found) return found;
-  }
-  return below.get(ANY_REST)?.methods ?? null;
-}
-
-function partsOf(path: string): string[] {
-  return path.split("/").slice(1);
-}
-
-function newNode(): PathNode {
-  return { below: new Map(), methods: null };
+function fits(names: readonly string[], parts: readonly string[]): boolean {
+  if (names.at(-1) === "*" ? parts.length < names.length : parts.length !== names.length) return false;
+  return names.every((name, at) => name === "*" || name.startsWith(":") || name === parts[at]);
 }
 
 declare module "fastify" {
@@ -86,8 +63,6 @@ declare module "fastify" {
     connections: ManagementConnections;
     /** The unanswered requests of each. */
     pipelines: Pipelines;
-    /** Those that have a route, and for which methods. */
-    knownPaths: KnownPaths;
   }
   interface FastifyRequest {
     sender: Sender | null;
@@ -154,10 +129,13 @@ export function createListener(
   const knownPaths = new KnownPaths();
   app.decorate("connections", connections);
   app.decorate("pipelines", pipelines);
-  app.decorate("knownPaths", knownPaths);
   app.decorateRequest("sender", null);
   app.decorateRequest("arrival", null);
   app.decorateRequest("bytes", null);
+  app.addHook("onRoute", ({ url, method }) => {
+    // Fastify adds HEAD wherever there is a GET.
+    if (method !== "HEAD") knownPaths.add(url, [method].flat());
+  });
   app.addHook("onRequest", async (request, reply) => {
     addHeaders(reply, request.id);
     pipelines.check(request.raw);
@@ -195,7 +173,8 @@ export function createListener(
 /** Why a request has no route: its path has none, or only for these methods. */
 function notFound(methods: readonly string[] | null): AppError {
   if (!methods) return new AppError("not_found");
-  return new AppError("method_not_allowed", { headers: { allow: methods.join(", ") } });
+  const allowed = methods.includes("GET") ? [...methods, "HEAD"] : methods;
+  return new AppError("method_not_allowed", { headers: { allow: allowed.join(", ") } });
 }
 
 /** The body of a request, of as many bytes as its route takes. */

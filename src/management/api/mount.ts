@@ -45,16 +45,6 @@ export function mount(app: FastifyInstance, operations: readonly Operation[], gi
     scope.addContentTypeParser("*", async () => undefined);
     for (const operation of operations) if (operation.takesBytes) addRoute(scope, operation, parts);
   });
-  for (const [path, known] of Map.groupBy(operations, (operation) => operation.path)) {
-    const methods = known.map(({ method }) => method);
-    refuseOthers(app, path, methods);
-  }
-}
-
-/** Answers other methods of a path with 405 and the methods it has. */
-export function refuseOthers(app: FastifyInstance, path: string, methods: readonly string[]): void {
-  // Fastify answers HEAD wherever there is a GET.
-  app.knownPaths.add(urlOf(path), methods.includes("GET") ? [...methods, "HEAD"] : methods);
 }
 
 function addRoute(app: FastifyInstance, operation: Operation, parts: Required<MountParts>): void {
@@ -64,7 +54,7 @@ function addRoute(app: FastifyInstance, operation: Operation, parts: Required<Mo
     (await forwarding?.forward(request, reply, to, request.bytes ?? undefined)) ?? false;
   app.route({
     method: operation.method,
-    url: urlOf(operation.path),
+    url: operation.path.replaceAll(/\{(\w+)\}/g, ":$1"),
     config: configOf(operation),
     onRequest: async (request, reply) => {
       const principal = await admit(operation, request, parts);
@@ -139,10 +129,6 @@ function configOf({
     maxValues: maxValues ?? MAX_VALUES,
     keepsBytes: appOfBody !== undefined,
   };
-}
-
-function urlOf(path: string): string {
-  return path.replaceAll(/\{(\w+)\}/g, ":$1");
 }
 
 function laneOf(operation: Operation, request: FastifyRequest): Lane {

@@ -1,19 +1,49 @@
 import type { FastifyReply } from "fastify";
-import type { z } from "zod";
+import { z } from "zod";
 import type { Change } from "../../identity/audit.ts";
-import type { Principal } from "../../identity/principal.ts";
+import type { PersonPrincipal, Principal } from "../../identity/principal.ts";
 import type { ErrorCode } from "../../model/errors.ts";
 import type { Role } from "../../model/roles.ts";
 import type { AppKey } from "../../nodes/forward/app-locator.ts";
 import type { Shape } from "../../shapes/shape.ts";
 
+const SHORT = z.string().min(1).max(100);
+/** The parameters that a path can have. */
+const PARAMETERS = {
+  project_id: SHORT,
+  app_id: z.string().min(1).max(200),
+  build_id: z.uuid(),
+  run_id: z.uuid(),
+  id: SHORT,
+  person_id: SHORT,
+  invitation_id: SHORT,
+  session_id: SHORT,
+  node_id: SHORT,
+  part_number: z.coerce.number().int().min(1).max(2_000),
+};
+type Name = keyof typeof PARAMETERS;
+type NamesIn<Path extends string> = Path extends `${string}{${infer First}}${infer Rest}`
+  ? First | NamesIn<Rest>
+  : never;
+
+/** The parameters of a path, parsed. */
+export type Params<Path extends string> = {
+  readonly [Each in Extract<NamesIn<Path>, Name>]: z.output<(typeof PARAMETERS)[Each]>;
+};
+
+/**
+ * Who may call an operation: a role in the path's project; "any" token; a "person" who is signed in; the "operator" of
+ * the installation; or anybody (null).
+ */
+type Access = Role | "any" | "person" | "operator" | null;
+type CallerOf<A extends Access> = A extends null ? null : A extends "person" ? PersonPrincipal : Principal;
+
 /** What a handler gets: the input as parsed by the operation's schemas, and who sent it. */
-export type Call<Params = unknown, Query = unknown, Body = unknown> = {
-  readonly params: Params;
+export type Call<Given = unknown, Query = unknown, Body = unknown, Caller = Principal | null> = {
+  readonly params: Given;
   readonly query: Query;
   readonly body: Body;
-  /** Null if the operation needs no token. */
-  readonly principal: Principal | null;
+  readonly principal: Caller;
   readonly ip: string;
   /** For headers, and for answers that are not JSON. */
   readonly reply: FastifyReply;
@@ -24,16 +54,11 @@ export type Call<Params = unknown, Query = unknown, Body = unknown> = {
 export type RecordedChange = Pick<Change, "action" | "target"> &
   Partial<Pick<Change, "before" | "after" | "projectId">>;
 
-/**
- * Who may call an operation: a role in the path's project; "any" token; a "person" who is signed in; the "operator" of
- * the installation; or anybody (null).
- */
-type Access = Role | "any" | "person" | "operator" | null;
-
 type Method = "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
 
 type Definition<
-  Params extends z.ZodType = z.ZodType,
+  Path extends string = string,
+  A extends Access = Access,
   Query extends z.ZodType = z.ZodType,
   Body extends Shape = Shape,
   Response extends Shape = Shape,
@@ -41,8 +66,7 @@ type Definition<
   /** Unique, in camelCase. */
   readonly id: string;
   readonly summary: string;
-  readonly access: Access;
-  readonly params?: Params;
+  readonly access: A;
   readonly query?: Query;
   readonly body?: Body;
   /** Limits of the body that differ from the usual ones: its bytes, and the values in it. */
@@ -55,8 +79,8 @@ type Definition<
   /** Whether a request with this query reads many rows; the handler must then use a heavy read of the store. */
   readonly isHeavy?: (query: z.output<Query>) => boolean;
   /** The app it is about if the path does not say, from the query or the body. The app's node answers. */
-  readonly appOfQuery?: (params: z.output<Params>, query: z.output<Query>) => Promise<AppKey | null>;
-  readonly appOfBody?: (params: z.output<Params>, body: z.output<Body>) => AppKey;
+  readonly appOfQuery?: (params: Params<Path>, query: z.output<Query>) => Promise<AppKey | null>;
+  readonly appOfBody?: (params: Params<Path>, body: z.output<Body>) => AppKey;
   /** The body of the 200. */
   readonly response: Response;
   /** Answers with bytes instead of JSON: a file, or the requested range of it. */
@@ -68,7 +92,7 @@ type Definition<
   /** Errors in addition to those of every operation. */
   readonly errors?: readonly ErrorCode[];
   handle(
-    call: Call<z.output<Params>, z.output<Query>, z.output<Body>>,
+    call: Call<Params<Path>, z.output<Query>, z.output<Body>, CallerOf<A>>,
   ): Promise<z.input<Response> | FastifyReply> | z.input<Response> | FastifyReply;
 };
 
@@ -81,17 +105,29 @@ export type Operation = Omit<Definition, "handle" | "isHeavy" | "appOfQuery" | "
   /** With parameters in braces: `/v2/projects/{project_id}/apps`. */
   readonly path: string;
   readonly tag: string;
+  /** Made from the names in the path. */
+  readonly params: z.ZodType;
   readonly isHeavy?: (query: never) => boolean;
   readonly appOfQuery?: (params: never, query: never) => Promise<AppKey | null>;
   readonly appOfBody?: (params: never, body: never) => AppKey;
-  handle(call: Call<never, never, never>): unknown;
+  handle(call: Call<never, never, never, never>): unknown;
 };
 
-/** Returns a function that defines operations with that tag; each gets its types from its schemas. */
+/** Returns a function that defines operations with that tag; each gets its types from its path and schemas. */
 export function tagged(tag: string) {
-  return <Params extends z.ZodType, Query extends z.ZodType, Body extends Shape, Response extends Shape>(
+  return <
+    Path extends string,
+    A extends Access,
+    Query extends z.ZodType,
+    Body extends Shape,
+    Response extends Shape,
+  >(
     method: Method,
-    path: string,
-    definition: Definition<Params, Query, Body, Response>,
-  ): Operation => ({ method, path, tag, ...definition });
+    path: Path,
+    definition: Definition<Path, A, Query, Body, Response>,
+  ): Operation => {
+    const names = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => name as Name);
+    const params = z.object(Object.fromEntries(names.map((name) => [name, PARAMETERS[name]])));
+    return { method, path, tag, params, ...definition };
+  };
 }

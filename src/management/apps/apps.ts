@@ -1,22 +1,35 @@
 import { z } from "zod";
-import type { LiveApp } from "../../apps/catalog.ts";
-import { glanceOf } from "../../apps/glance.ts";
-import type { AppKey } from "../../config/readers.ts";
+import type { LiveApp } from "../../apps/versions/open-version.ts";
+import { glanceOf } from "../../apps/versions/traffic.ts";
+import type { AppKey, AppKeys } from "../../config/readers.ts";
 import { SCALING_KEYS } from "../../config/keys/scaling.ts";
 import { appId, hostLabel } from "../../model/names.ts";
 import type { App, Glance, ScalingOverrides } from "../../model/app.ts";
 import { type Build, isFinalBuild } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
-import { APP, APPS, CONTAINERS } from "../../shapes/apps.ts";
+import {
+  APP,
+  APPS,
+  type ConfigEntry,
+  CONFIGURATION,
+  type ConfigValue,
+  CONTAINERS,
+} from "../../shapes/apps.ts";
 import type { AppRecord, AppStatus, ContainerRecord, Scaling } from "../../shapes/apps.ts";
 import { ID, timestamp } from "../../shapes/common.ts";
-import { APP_PATH, findApp, PROJECT_PATH } from "../api/inputs.ts";
+import { findApp } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
+import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "../../config/keys/build.ts";
+import { DEPLOYMENT_KEYS } from "../../config/keys/deployment.ts";
+import { HARDWARE_KEYS } from "../../config/keys/hardware.ts";
+import { LIMITS_KEYS } from "../../config/keys/limits.ts";
+import type { AppConfig } from "../../model/app-config.ts";
 
 const operation = tagged("Apps");
 const PATH = "/v2/projects/{project_id}/apps";
-const APP_URL = `${PATH}/{app_id}`;
+const APP_URL = `${PATH}/{app_id}` as const;
+
 /** A project's apps and their replicas. */
 export function appOperations(parts: ManagementParts): Operation[] {
   const { store, catalog, glances } = parts;
@@ -25,7 +38,6 @@ export function appOperations(parts: ManagementParts): Operation[] {
       id: "listApps",
       summary: "List a project's apps",
       access: "run",
-      params: PROJECT_PATH,
       response: APPS,
       handle: async ({ params }) => {
         const { project_id: projectId } = params;
@@ -42,7 +54,6 @@ export function appOperations(parts: ManagementParts): Operation[] {
       id: "getApp",
       summary: "Get an app",
       access: "run",
-      params: APP_PATH,
       response: APP,
       errors: ["app_not_found"],
       handle: async ({ params }) => await appRecord(parts, await findApp(store, params)),
@@ -51,7 +62,6 @@ export function appOperations(parts: ManagementParts): Operation[] {
       id: "listContainers",
       summary: "List an app's replicas",
       access: "run",
-      params: APP_PATH,
       response: CONTAINERS,
       errors: ["app_not_found"],
       handle: async ({ params }) => {
@@ -73,7 +83,7 @@ async function appRecord(
   const { hardware, scaling } = live?.version.config ?? {};
   return {
     ...brief(app, state, latest),
-    startFailure: live?.pool.startFailure?.message ?? null,
+    startFailure: live?.pool.fleet.startFailure?.message ?? null,
     hardware: hardware?.compute.join(",") ?? "CPU",
     cpu: String(hardware?.cpu ?? 0),
     memory: String(hardware?.memoryGb ?? 0),
@@ -133,7 +143,7 @@ function containersOf({ app, version, pool }: LiveApp, id: string): ContainerRec
 }
 
 /** How the apps of a project do, wherever they are served, by number; nothing of a node that does not answer. */
-export type Glances = (projectId: string) => Promise<ReadonlyMap<number, Glance>>;
+type Glances = (projectId: string) => Promise<ReadonlyMap<number, Glance>>;
 
 type Glancing = { glances(projectId: string): readonly Glance[] | Promise<readonly Glance[]> };
 
@@ -172,7 +182,6 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
       id: "changeApp",
       summary: "Change an app's scaling now; the next deploy resets it",
       access: "deploy",
-      params: APP_PATH,
       body: SETTINGS,
       response: APP,
       errors: ["app_not_found", "build_not_found"],
@@ -188,7 +197,7 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
           const details = [{ field: "maxReplicaCount", problem }];
           throw new AppError("bad_request", { message: `maxReplicaCount: ${problem}`, details });
         }
-        await catalog.changeScaling(app, overrides);
+        await catalog.switcher.changeScaling(app, overrides);
         const target = call.params.app_id;
         await call.record({ action: "app.scale", target, before, after: overrides });
         return await appRecord(parts, await findApp(store, call.params));
@@ -198,7 +207,6 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
       id: "rollBackApp",
       summary: "Roll back to an earlier version; it is started before it gets calls",
       access: "deploy",
-      params: APP_PATH,
       body: z.object({ buildId: z.uuid() }),
       response: APP,
       errors: ["app_not_found", "build_not_found", "app_not_ready"],
@@ -207,7 +215,7 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         const buildId = call.body.buildId.toLowerCase();
         const version = await store.versions.find(buildId);
         if (version?.appNumber !== app.number) throw new AppError("build_not_found");
-        await catalog.rollBack(app, buildId);
+        await catalog.switcher.rollBack(app, buildId);
         const before = { buildId: app.currentVersionId };
         const target = call.params.app_id;
         await call.record({ action: "app.rollback", target, before, after: { buildId } });
@@ -218,13 +226,12 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
       id: "restartApp",
       summary: "Replace an app's replicas, so that they see changed secrets; no call fails",
       access: "deploy",
-      params: APP_PATH,
       response: APP,
       errors: ["app_not_found", "build_not_found", "app_not_ready"],
       handle: async (call) => {
         const app = await findApp(store, call.params);
         if (!catalog.byNumber(app.number)) throw noVersion();
-        await catalog.restart(app);
+        await catalog.switcher.restart(app);
         const target = call.params.app_id;
         await call.record({ action: "app.restart", target });
         return await appRecord(parts, await findApp(store, call.params));
@@ -234,7 +241,6 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
       id: "deleteApp",
       summary: "Delete an app; runs in progress finish, and its name becomes free",
       access: "admin",
-      params: APP_PATH,
       response: ID,
       errors: ["app_not_found"],
       handle: async (call) => {
@@ -264,4 +270,73 @@ function overridesOf(body: z.output<typeof SETTINGS>): ScalingOverrides {
   };
   const given = Object.entries(overrides).filter(([, value]) => value !== undefined && value !== null);
   return Object.fromEntries(given);
+}
+
+const PACKAGES = { pip: "Python", apt: "system", conda: "Conda" } as const;
+
+/** An app's configuration, key by key as in its file. */
+export function configurationOperations({ store, catalog }: ManagementParts): Operation[] {
+  return [
+    operation("GET", "/v2/projects/{project_id}/apps/{app_id}/configuration", {
+      id: "getConfiguration",
+      summary: "Get an app's configuration, key by key: the value in effect and the one deployed",
+      access: "deploy",
+      response: CONFIGURATION,
+      errors: ["app_not_found", "build_not_found"],
+      handle: async ({ params }) => {
+        const app = await findApp(store, params);
+        const live = catalog.byNumber(app.number);
+        if (!live)
+          throw new AppError("build_not_found", { message: "The app has no version yet; deploy it first." });
+        const { id, number, createdAt, config } = live.version;
+        const deployed = (await store.versions.findDeployed(id)) ?? config;
+        return {
+          buildId: id,
+          version: number,
+          deployedAt: timestamp(createdAt),
+          keys: entriesOf(config, deployed),
+        };
+      },
+    }),
+  ];
+}
+
+function entriesOf(now: AppConfig, deployed: AppConfig): ConfigEntry[] {
+  const custom = now.customRuntime;
+  return [
+    ...tableOf(SCALING_KEYS, now.scaling, deployed.scaling),
+    ...tableOf(DEPLOYMENT_KEYS, now.deployment),
+    ...tableOf(HARDWARE_KEYS, now.hardware),
+    ...tableOf(LIMITS_KEYS, now.limits),
+    ...DEPENDENCY_KINDS.map((kind) => packagesOf(kind, now)),
+    ...tableOf(DEPENDENCY_PATH_KEYS, now.dependencies.paths),
+    ...(custom ? tableOf(CUSTOM_RUNTIME_KEYS, custom) : []),
+  ];
+}
+
+function tableOf<C extends object>(keys: AppKeys<C>, now: C, deployed = now): ConfigEntry[] {
+  return Object.entries<AppKey<unknown>>(keys).map(([field, { path, reader, meaning }]) => ({
+    key: path,
+    value: valueIn(now, field),
+    deployed: valueIn(deployed, field),
+    unit: field.endsWith("Seconds") ? "seconds" : field.endsWith("Bytes") ? "bytes" : null,
+    takes: reader.expects,
+    meaning,
+  }));
+}
+
+function valueIn(table: object, field: string): ConfigValue {
+  return (table as Readonly<Record<string, ConfigValue>>)[field] ?? null;
+}
+
+function packagesOf(kind: (typeof DEPENDENCY_KINDS)[number], { dependencies }: AppConfig): ConfigEntry {
+  const value = dependencies[kind];
+  return {
+    key: `dependencies.${kind}`,
+    value,
+    deployed: value,
+    unit: null,
+    takes: "a table of names and versions",
+    meaning: `The ${PACKAGES[kind]} packages that are installed.`,
+  };
 }

@@ -1,21 +1,113 @@
+import { buildLineId } from "../../apps/deploys/build-log.ts";
+import type { Build, BuildLine } from "../../model/build.ts";
+import { AppError } from "../../model/errors.ts";
+import { timestampOf } from "../../model/log-line.ts";
+import { BEGUN_DEPLOY, BUILD, BUILD_LOG, BUILDS, DEPLOY_LINE, DRY_RUN } from "../../shapes/builds.ts";
+import {
+  type BuildLineRecord,
+  type BuildRecord,
+  type DeployLine,
+  UPLOADED_BUNDLE,
+} from "../../shapes/builds.ts";
+import { timestamp } from "../../shapes/common.ts";
+import { findApp } from "../api/inputs.ts";
+import { type Call, type Operation, type Params, tagged } from "../api/operation.ts";
+import type { ManagementParts } from "../parts.ts";
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
 import { APP_KEYS, partnerOf, partnerRefusal } from "../../config/app-shape.ts";
-import { SYNTAX_MEMBER } from "../../apps/deploys/deploy-request.ts";
+import { readDeployRequest, SYNTAX_MEMBER } from "../../apps/deploys/deploy-request.ts";
 import type { App } from "../../model/app.ts";
-import type { Build } from "../../model/build.ts";
-import { AppError } from "../../model/errors.ts";
 import { appId } from "../../model/names.ts";
-import { BEGUN_DEPLOY, DEPLOY_LINE, type DeployLine, DRY_RUN, UPLOADED_BUNDLE } from "../../shapes/builds.ts";
 import { apiUrlOf, baseUrlOf } from "../api/addresses.ts";
-import { type Call, type Operation, tagged } from "../api/operation.ts";
-import { PROJECT_PATH } from "../api/inputs.ts";
 import { takeBytes } from "../api/bodies.ts";
-import { buildRecord, lineRecord } from "./builds.ts";
-import type { ManagementParts } from "../parts.ts";
 
 const operation = tagged("Deploys");
+const ofBuilds = tagged("Builds");
+const PATH = "/v2/projects/{project_id}/apps/{app_id}/builds";
+const BUILD_URL = `${PATH}/{build_id}` as const;
+/** More than are kept. */
+const MAX_BUILDS = 1_000;
+
+/** An app's builds: how its deploys went. */
+export function buildOperations({ store, deployer }: ManagementParts): Operation[] {
+  const findBuild = async (params: Params<typeof BUILD_URL>): Promise<Build> => {
+    const app = await findApp(store, params);
+    const build = await store.builds.find(params.build_id.toLowerCase());
+    if (build?.appNumber !== app.number) throw new AppError("build_not_found");
+    return build;
+  };
+  return [
+    ofBuilds("GET", PATH, {
+      id: "listBuilds",
+      summary: "List an app's builds, newest first",
+      access: "deploy",
+      response: BUILDS,
+      errors: ["app_not_found"],
+      handle: async ({ params }) => {
+        const { number: appNumber, currentVersionId } = await findApp(store, params);
+        const builds = await store.builds.list({ appNumber, limit: MAX_BUILDS });
+        const versions = await store.versions.list(appNumber);
+        const numbers = new Map(versions.map(({ id, number }) => [id, number]));
+        return builds.map((build) => ({
+          ...buildRecord(build),
+          message: build.message,
+          // A version that is still being checked cannot be rolled back to.
+          version: build.status === "success" ? (numbers.get(build.id) ?? null) : null,
+          isServing: build.id === currentVersionId,
+        }));
+      },
+    }),
+    ofBuilds("GET", BUILD_URL, {
+      id: "getBuild",
+      summary: "Get a build",
+      access: "deploy",
+      response: BUILD,
+      errors: ["app_not_found", "build_not_found"],
+      handle: async ({ params }) => buildRecord(await findBuild(params)),
+    }),
+    ofBuilds("GET", `${BUILD_URL}/logs`, {
+      id: "listBuildLogs",
+      summary: "Get a build's log so far; the last line of a failed build says why",
+      access: "deploy",
+      response: BUILD_LOG,
+      errors: ["app_not_found", "build_not_found"],
+      handle: async ({ params }) => {
+        // The status first: with a final one the log is whole.
+        const { id, status } = await findBuild(params);
+        return { logs: (await deployer.logs.read(id)).map((line) => buildLineRecord(id, line)), status };
+      },
+    }),
+    ofBuilds("DELETE", BUILD_URL, {
+      id: "cancelBuild",
+      summary: "Cancel a build; what serves goes on serving",
+      access: "deploy",
+      response: BUILD,
+      errors: ["app_not_found", "build_not_found", "build_finished"],
+      handle: async (call) => {
+        const build = await findBuild(call.params);
+        await deployer.cancel(build);
+        const ended = await findBuild(call.params);
+        const [before, after] = [{ status: build.status }, { status: ended.status }];
+        await call.record({ action: "build.cancel", target: build.id, before, after });
+        return buildRecord(ended);
+      },
+    }),
+  ];
+}
+
+/** A build as the API shows it. */
+function buildRecord({ id, status, createdAt, updatedAt }: Build): BuildRecord {
+  return { id, status, createdAt: timestamp(createdAt), updatedAt: timestamp(updatedAt) };
+}
+
+/** A line of a build's log as the API shows it. */
+export function buildLineRecord(buildId: string, line: BuildLine): BuildLineRecord {
+  const id = buildLineId(buildId, line);
+  return { id, createdAt: timestampOf(id), log: line.text };
+}
+
 /** Where a bundle is sent. */
 const UPLOAD_PATH = "/v2/builds/upload";
 
@@ -42,12 +134,11 @@ export function deployOperations(parts: ManagementParts): Operation[] {
       id: "beginDeploy",
       summary: "Start a deploy; PUT the bundle to its uploadUrl to have it built",
       access: "deploy",
-      params: PROJECT_PATH,
       body: PAYLOAD,
       // With the text of a configuration file, and commands.
       maxBodyBytes: 256 * 1024,
       maxValues: 5_000,
-      appOfBody: ({ project_id: projectId }, body) => ({ projectId, appName: deployer.nameOf(body) }),
+      appOfBody: ({ project_id: projectId }, body) => ({ projectId, appName: readDeployRequest(body).name }),
       response: BEGUN_DEPLOY,
       errors: ["deploy_invalid", "draining"],
       handle: async (call) => {
@@ -70,7 +161,6 @@ export function deployOperations(parts: ManagementParts): Operation[] {
       id: "beginPartnerDeploy",
       summary: "Always refused: partner services run on the hosted platform alone",
       access: "deploy",
-      params: PROJECT_PATH,
       body: z.looseObject({ runtime: z.unknown().optional() }),
       maxBodyBytes: 256 * 1024,
       maxValues: 5_000,
@@ -99,7 +189,6 @@ export function deployOperations(parts: ManagementParts): Operation[] {
       id: "dryRunDeploy",
       summary: "Check a zip as a deploy would, and say what it would do; nothing is built or changed",
       access: "deploy",
-      params: PROJECT_PATH,
       query: z.object({
         name: z.string().min(1).max(200),
         [SYNTAX_MEMBER]: z.stringbool().optional(),
@@ -126,7 +215,6 @@ export function deployOperations(parts: ManagementParts): Operation[] {
       id: "deploy",
       summary: "Deploy a zip in one call; streams the build's log, then its outcome",
       access: "deploy",
-      params: PROJECT_PATH,
       query: z.object({ name: z.string().min(1).max(200) }),
       takesBytes: true,
       givesLines: true,
@@ -158,7 +246,7 @@ async function* tell(
   endpoint: string,
   signal: AbortSignal,
 ): AsyncGenerator<string> {
-  for await (const lines of deployer.follow(id, null, signal)) {
+  for await (const lines of deployer.logs.follow(id, null, signal)) {
     yield lines.map((line) => `${JSON.stringify(oneCallLine(id, line))}\n`).join("");
   }
   const build = await store.builds.find(id);
@@ -167,8 +255,8 @@ async function* tell(
   yield `${JSON.stringify(end)}\n`;
 }
 
-function oneCallLine(id: string, line: Parameters<typeof lineRecord>[1]): DeployLine {
-  const { log, createdAt } = lineRecord(id, line);
+function oneCallLine(id: string, line: Parameters<typeof buildLineRecord>[1]): DeployLine {
+  const { log, createdAt } = buildLineRecord(id, line);
   return { log, stream: line.stream, stage: line.stage, createdAt };
 }
 

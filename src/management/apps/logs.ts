@@ -1,24 +1,24 @@
 import { z } from "zod";
 import { AppError } from "../../model/errors.ts";
-import {
-  FIRST_TAG,
-  LAST_TAG,
-  LOG_STREAMS,
-  logIdAt,
-  parseTimestamp,
-  timestampOf,
-} from "../../model/log-line.ts";
-import type { LogLine } from "../../model/log-line.ts";
-import { RUN_ID, appId } from "../../model/names.ts";
-import { LOG_PAGE, type LogLineRecord } from "../../shapes/logs.ts";
-import { APP_PATH, findApp, NEXT_TOKEN, pageSize } from "../api/inputs.ts";
+import { FIRST_TAG, LAST_TAG, LOG_STREAMS, logIdAt, parseTimestamp } from "../../model/log-line.ts";
+import { type LogLine, timestampOf } from "../../model/log-line.ts";
+import { appId, RUN_ID } from "../../model/names.ts";
+import { LOG_PAGE, type LogFrame, type LogFrameWithStream, type LogLineRecord } from "../../shapes/logs.ts";
+import { findApp, nameIn, NEXT_TOKEN, pageSize } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
+import type { Server } from "node:http";
+import type { TailQuery } from "../../apps/logs/log-book.ts";
+import type { App } from "../../model/app.ts";
+import type { BuildLine } from "../../model/build.ts";
+import type { BuildFrame } from "../../shapes/builds.ts";
+import { attachSockets, type SocketParts, type SocketRoute, type Sockets } from "../api/sockets.ts";
+import { buildLineRecord } from "./deploys.ts";
 
 const operation = tagged("Logs");
 
 /** Of a replica's id, or nothing. */
-export const REPLICA_ID = /^[\w.-]{0,100}$/;
+const REPLICA_ID = /^[\w.-]{0,100}$/;
 
 /** So many lines are read without delaying other requests. */
 const SHORT_PAGE = 500;
@@ -44,7 +44,6 @@ export function logOperations({ store, logBook }: ManagementParts): Operation[] 
       id: "listLogs",
       summary: "List the lines an app printed, newest or oldest first",
       access: "deploy",
-      params: APP_PATH,
       query: QUERY,
       isHeavy: ({ search, stream, container, pageSize: lines }) =>
         Boolean(search || stream || container) || lines > SHORT_PAGE,
@@ -103,7 +102,7 @@ function bounds({ beforeDate, afterDate, nextToken = "", direction }: z.output<t
 }
 
 /** The place in a log after all lines of that RFC 3339 time. */
-export function positionAfter(date: string): string {
+function positionAfter(date: string): string {
   return logIdAt(parseTimestamp(date) ?? 0n, LAST_TAG);
 }
 
@@ -113,4 +112,124 @@ function readToken(token: string): string {
   if (!RUN_ID.test(position))
     throw new AppError("bad_request", { message: "nextToken does not belong to this list." });
   return position;
+}
+
+type LogSocketParts = Pick<ManagementParts, "store" | "deployer" | "logBook">;
+
+/** A build's log, one JSON object per frame, from its first line or from `after`; it ends with the build. */
+function buildLogSocket({ store, deployer }: LogSocketParts): SocketRoute {
+  const find = async (query: URLSearchParams): Promise<App | null> => {
+    const buildId = query.get("buildID")?.toLowerCase() ?? "";
+    const build = RUN_ID.test(buildId) ? await store.builds.find(buildId) : null;
+    const apps = await store.apps.list(query.get("projectID") ?? "");
+    return apps.find(({ number }) => number === build?.appNumber) ?? null;
+  };
+  return {
+    access: "deploy",
+    appOf: async (query) => {
+      const app = await find(query);
+      return app && { projectId: app.projectId, appName: app.name };
+    },
+    open: async (query) => {
+      const buildId = query.get("buildID")?.toLowerCase() ?? "";
+      const app = await find(query);
+      if (!app) throw new AppError("build_not_found");
+      const after = readAfter(query);
+      const id = appId(app.projectId, app.name);
+      return async function* texts(signal) {
+        for await (const lines of deployer.logs.follow(buildId, after, signal))
+          yield lines.map((line) => buildFrame(buildId, id, line));
+      };
+    },
+  };
+}
+
+function buildFrame(buildId: string, id: string, line: BuildLine): string {
+  const { id: logId, createdAt, log } = buildLineRecord(buildId, line);
+  const frame: BuildFrame = {
+    build_id: buildId,
+    log_id: logId,
+    app_id: id,
+    container_id: null,
+    timestamp: createdAt,
+    log,
+    stream: line.stream,
+    region: null,
+    log_line_number: line.number,
+    stage: line.stage,
+  };
+  return JSON.stringify(frame);
+}
+
+/** The position in a log that `after` gives as a line's id or a time; null without it. */
+function readAfter(query: URLSearchParams): string | null {
+  const after = query.get("after") ?? "";
+  if (after === "") return null;
+  if (RUN_ID.test(after)) return after;
+  if (parseTimestamp(after) === null) throw badQuery("after", "is not an RFC 3339 time");
+  return positionAfter(after);
+}
+
+function badQuery(field: string, problem: string): AppError {
+  return new AppError("bad_request", { message: `${field}: ${problem}`, details: [{ field, problem }] });
+}
+
+/** Serves `/ws-logs` and `/ws-build-logs` on the management API's listener. */
+export function attachLogSockets(server: Server, parts: LogSocketParts, sockets: SocketParts): Sockets {
+  const routes = { "/ws-logs": logSocket(parts), "/ws-build-logs": buildLogSocket(parts) };
+  return attachSockets(server, routes, sockets);
+}
+
+/** The tail of an app's log, one JSON object per frame. */
+export function logSocket({ store, logBook }: Omit<LogSocketParts, "deployer">): SocketRoute {
+  return {
+    access: "deploy",
+    appOf: async (query) => {
+      const projectId = query.get("projectID") ?? "";
+      const appName = nameIn(projectId, query.get("appID") ?? "");
+      return appName === null ? null : { projectId, appName };
+    },
+    open: async (query) => {
+      const projectId = query.get("projectID") ?? "";
+      const app = await findApp(store, { project_id: projectId, app_id: query.get("appID") ?? "" });
+      const id = appId(projectId, app.name);
+      const wanted = { appNumber: app.number, ...readQuery(query) };
+      const withStream = query.get("withStream") === "true";
+      return async function* frames(signal) {
+        for await (const lines of logBook.tail(wanted, signal)) {
+          yield lines.map((line) => frameOf(id, line, withStream));
+        }
+      };
+    },
+  };
+}
+
+/** Without `after`, the log of an app starts now, and that of a run at its first line. */
+function readQuery(query: URLSearchParams): Omit<TailQuery, "appNumber"> {
+  const runId = query.get("runID")?.toLowerCase() ?? "";
+  const replicaId = query.get("containerID") ?? "";
+  if (runId !== "" && !RUN_ID.test(runId)) throw badQuery("runID", "is not a run's id");
+  if (!REPLICA_ID.test(replicaId)) throw badQuery("containerID", "is not a container's id");
+  const after = readAfter(query) ?? (runId === "" ? null : logIdAt(0n, FIRST_TAG));
+  return {
+    ...(runId !== "" && { runId }),
+    ...(replicaId !== "" && { replicaId }),
+    ...(after !== null && { after }),
+  };
+}
+
+function frameOf(
+  id: string,
+  { runId, replicaId, text, stream, id: lineId }: LogLine,
+  withStream: boolean,
+): string {
+  const frame: LogFrame | LogFrameWithStream = {
+    app_id: id,
+    run_id: runId,
+    timestamp: timestampOf(lineId),
+    container_name: replicaId,
+    log: text,
+    ...(withStream && { stream }),
+  };
+  return JSON.stringify(frame);
 }

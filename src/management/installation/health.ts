@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { LIMITS, describeEnforced } from "../../host/limits/limits.ts";
-import { refuseOthers } from "../api/mount.ts";
 import type { ManagementParts } from "../parts.ts";
 
 type HealthParts = ManagementParts & {
@@ -29,7 +28,6 @@ export function healthRoutes(app: FastifyInstance, parts: HealthParts): void {
     const body = { status, ...(limits.length > 0 && { limits: told }) };
     return reply.code(problem ? 503 : 200).send(isVerbose ? { ...body, ...details(parts) } : body);
   });
-  for (const path of ["/livez", "/readyz"]) refuseOthers(app, path, ["GET"]);
 }
 
 async function findProblem({ isReady, store, owners }: HealthParts): Promise<string | null> {

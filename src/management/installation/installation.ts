@@ -49,7 +49,6 @@ export function installationOperations(parts: ManagementParts): Operation[] {
       id: "changeNode",
       summary: "Ask a node to hand its apps over and take no more (leaving), or to take apps again (live)",
       access: "operator",
-      params: z.object({ node_id: z.string().min(1).max(100) }),
       body: z.object({ state: NODE_STATE }),
       response: NODE,
       errors: ["not_found"],

@@ -4,9 +4,74 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { LiveApp } from "../../apps/catalog.ts";
 import type { SpanCounts } from "../../kit/histograms.ts";
 import { AppError } from "../../model/errors.ts";
-import { refuseOthers } from "../api/mount.ts";
 import type { ManagementParts } from "../parts.ts";
-import { type Metric, type MetricName, METRICS } from "./metric-table.ts";
+
+/** One thing that is measured. */
+export type Metric = {
+  readonly kind: "counter" | "gauge" | "histogram";
+  readonly labels: readonly string[];
+  readonly help: string;
+};
+
+const metric =
+  <Kind extends Metric["kind"]>(kind: Kind) =>
+  <const Labels extends readonly string[]>(labels: Labels, help: string) => ({ kind, labels, help });
+const [counter, gauge, histogram] = [metric("counter"), metric("gauge"), metric("histogram")];
+
+const OF_APP = ["project", "app"] as const;
+
+/** Everything `/metrics` shows, by name. `docs/metrics.md` lists the same. */
+export const METRICS = {
+  millrace_build_info: gauge(
+    ["version", "node", "python", "store"],
+    "Always 1; the labels say what is running.",
+  ),
+  millrace_runs_total: counter([...OF_APP, "state"], "Runs that ended, by final state."),
+  millrace_runs_running: gauge(OF_APP, "Runs that replicas are executing."),
+  millrace_runs_waiting: gauge(
+    OF_APP,
+    "Runs in memory that wait for a replica: calls, and async runs that were claimed.",
+  ),
+  millrace_queue_oldest_seconds: gauge(
+    OF_APP,
+    "How long the first waiting caller has waited; 0 if no caller waits.",
+  ),
+  millrace_async_queued: gauge(
+    OF_APP,
+    "Accepted async runs that wait in the database; counted up to 100,000.",
+  ),
+  millrace_async_oldest_seconds: gauge(OF_APP, "How long the oldest of those has waited; 0 when none waits."),
+  millrace_replicas: gauge([...OF_APP, "state"], "Replicas: starting, ready or draining."),
+  millrace_replica_starts_total: counter(OF_APP, "Replicas started."),
+  millrace_cold_starts_total: counter(OF_APP, "Times an app went from no ready replica to one."),
+  millrace_replica_deaths_total: counter(OF_APP, "Replicas that ended unexpectedly."),
+  millrace_seat_start_seconds: histogram(
+    ["phase"],
+    "With replicas on other machines: time from the request for a pod or actor until it was scheduled, pulled, connected, fetched, started and imported.",
+  ),
+  millrace_builds_total: counter(["status"], "Builds that ended, by final status."),
+  millrace_webhook_attempts_total: counter(
+    ["result"],
+    "Webhook attempts: delivered, retry if another one follows, failed if it was the last.",
+  ),
+  millrace_webhooks_pending: gauge([], "Deliveries that have not ended."),
+  millrace_webhook_oldest_seconds: gauge([], "Age of the oldest of those; 0 when there is none."),
+  millrace_commit_seconds: histogram([], "Time a database write takes, from request to durable."),
+  millrace_storage_silent: gauge(
+    ["lane"],
+    "Is 1 while the database does not answer reads, or writes, and requests that need it are refused. Should be 0.",
+  ),
+  millrace_records_waiting: gauge([], "Records of ended runs that are not stored yet."),
+  millrace_runs_lost_total: counter([], "Records of ended runs that will never be stored. Must stay 0."),
+  millrace_event_loop_lag_seconds: gauge(["quantile"], "How late the event loop ran since the last scrape."),
+  process_cpu_seconds_total: counter([], "CPU time of the service, without its replicas."),
+  process_resident_memory_bytes: gauge([], "Memory of the service, without its replicas."),
+  process_open_fds: gauge([], "Open file descriptors of the service."),
+  process_start_time_seconds: gauge([], "When the service started, in seconds since 1970."),
+} satisfies Record<string, Metric>;
+
+/** A name of the table. */
+type MetricName = keyof typeof METRICS;
 
 type Labels<Name extends MetricName> = Readonly<Record<(typeof METRICS)[Name]["labels"][number], string>>;
 
@@ -79,7 +144,7 @@ class Meter {
     const { app, pool } = live;
     const { journal, tallies } = this.#parts;
     // Idle apps are left out: a thousand of them would be most of the answer.
-    if (pool.counts.starts === 0 && pool.waiting === 0) return;
+    if (pool.counts.starts === 0 && pool.slots.waiting === 0) return;
     const of = { project: app.projectId, app: app.name };
     const counts = [journal.ended, ...tallies].map(({ byApp }) => byApp.get(app.number));
     for (const state of ["success", "failure", "cancelled"] as const) {
@@ -93,8 +158,8 @@ class Meter {
     }
     const running = replicas.reduce((sum, { calls }) => sum + calls.size, 0);
     samples.add("millrace_runs_running", of, running);
-    samples.add("millrace_runs_waiting", of, pool.waiting);
-    samples.add("millrace_queue_oldest_seconds", of, pool.oldestWaitMs / 1000);
+    samples.add("millrace_runs_waiting", of, pool.slots.waiting);
+    samples.add("millrace_queue_oldest_seconds", of, pool.slots.oldestWaitMs / 1000);
     samples.add("millrace_replica_starts_total", of, pool.counts.starts);
     samples.add("millrace_cold_starts_total", of, pool.counts.coldStarts);
     samples.add("millrace_replica_deaths_total", of, pool.counts.deaths);
@@ -152,7 +217,6 @@ export function metricsRoutes(
     await authorizeOperator(request);
     return reply.type(CONTENT_TYPE).send(exposition(await meter.measure(), histogramsOf(parts)));
   });
-  refuseOthers(app, "/metrics", ["GET"]);
 }
 
 type Histograms = Readonly<Partial<Record<MetricName, readonly Histogram[]>>>;

@@ -7,7 +7,6 @@ import { PACKAGE_DIR } from "../../config/package-files.ts";
 import { AppError } from "../../model/errors.ts";
 import type { Installation } from "../../shapes/installation.ts";
 import { apiUrlOf } from "../api/addresses.ts";
-import { refuseOthers } from "../api/mount.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -112,13 +111,11 @@ export function dashboardRoutes(app: FastifyInstance, parts: ManagementParts): v
       if (page) return sendPage(page.plain, request, reply, parts);
       return sendNotBuilt(reply, "The dashboard", "build:web");
     });
-    refuseOthers(app, url, ["GET"]);
   }
   for (const [url, file] of files) {
     if (url === "/index.html") continue;
     const caching = url.startsWith("/assets/") ? IMMUTABLE : "no-cache";
     app.get(url, (request, reply) => sendFile(file, request, reply.header("cache-control", caching)));
-    refuseOthers(app, url, ["GET"]);
   }
 }
 
@@ -194,5 +191,4 @@ export function guideRoutes(app: FastifyInstance, { guideDir }: ManagementParts)
     if (!file) throw new AppError("not_found");
     return sendFile(file, request, reply.headers(HEADERS));
   });
-  for (const url of ["/guide", "/guide/*"]) refuseOthers(app, url, ["GET"]);
 }

@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { POLL_SECONDS } from "../../identity/devices.ts";
-import { requirePerson } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { DONE } from "../../shapes/common.ts";
 import { DEVICE_CODES, TOKEN_REFUSAL, TOKENS } from "../../shapes/people.ts";
@@ -66,7 +65,7 @@ export function tokenOperations({ devices, sessions, keys, publicBaseUrl }: Mana
       response: DONE,
       errors: ["not_found", "too_many_requests"],
       handle: async ({ body, principal, record }) => {
-        const { personId } = requirePerson(principal);
+        const { personId } = principal;
         if (!(await devices.approve(body.user_code, personId))) {
           throw new AppError("not_found", {
             message: "No device is waiting with this code; it may have expired.",

@@ -1,16 +1,25 @@
 import { z } from "zod";
 import { AppError } from "../../model/errors.ts";
-import { MEMBER, type MemberRecord, MEMBERS, REMOVED_MEMBER } from "../../shapes/people.ts";
+import { INVITATION, INVITATIONS, JOINED, MADE_INVITATION, MEMBER, MEMBERS } from "../../shapes/people.ts";
+import {
+  type InvitationRecord,
+  type MemberRecord,
+  OFFER,
+  REMOVED_MEMBER,
+  SIGNED_UP,
+} from "../../shapes/people.ts";
 import { timestamp } from "../../shapes/common.ts";
 import type { Member, MembershipChange } from "../../store/accounts/memberships.ts";
-import { MEMBER_ROLE, PROJECT_PATH } from "../api/inputs.ts";
-import { type Operation, tagged } from "../api/operation.ts";
+import { MEMBER_ROLE } from "../api/inputs.ts";
+import { type Call, type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
+
+import type { Invitation, Joined } from "../../store/accounts/invitations.ts";
+import { baseUrlOf } from "../api/addresses.ts";
+import { answerSignedIn, EMAIL, LINK, NEW_PASSWORD } from "../people/sign-in.ts";
 
 const operation = tagged("Members");
 const PATH = "/v2/projects/{project_id}/members";
-
-const MEMBER_PATH = PROJECT_PATH.extend({ person_id: z.string().min(1).max(100) });
 
 /** The members of a project: an owner has the role admin, a member the role deploy. */
 export function memberOperations({ store, people }: ManagementParts): Operation[] {
@@ -25,7 +34,6 @@ export function memberOperations({ store, people }: ManagementParts): Operation[
       id: "listMembers",
       summary: "List a project's members",
       access: "deploy",
-      params: PROJECT_PATH,
       response: MEMBERS,
       handle: async ({ params }) =>
         (await store.memberships.list(params.project_id)).map((member) => ({
@@ -37,7 +45,6 @@ export function memberOperations({ store, people }: ManagementParts): Operation[
       id: "changeMember",
       summary: "Change a member's role; a former owner's invitations become invalid",
       access: "admin",
-      params: MEMBER_PATH,
       body: z.object({ role: MEMBER_ROLE }),
       response: MEMBER,
       errors: ["not_found"],
@@ -56,7 +63,6 @@ export function memberOperations({ store, people }: ManagementParts): Operation[
       id: "removeMember",
       summary: "Remove a member from the project, along with the invitations they made",
       access: "admin",
-      params: MEMBER_PATH,
       response: REMOVED_MEMBER,
       errors: ["not_found"],
       handle: async (call) => {
@@ -78,4 +84,135 @@ function refuse(change: MembershipChange): void {
   if (change === "absent") throw new AppError("not_found");
   if (change === "changed") return;
   throw new AppError("bad_request", { message: "A project needs at least one owner." });
+}
+
+const invited = tagged("Sign-in");
+const LINK_PATH = "/v2/invitation";
+const INVITATIONS_PATH = "/v2/projects/{project_id}/invitations";
+
+/** A project's open invitations, for its owners. */
+export function invitationOperations({ invitations, publicBaseUrl }: ManagementParts): Operation[] {
+  return [
+    operation("GET", INVITATIONS_PATH, {
+      id: "listInvitations",
+      summary: "List a project's open invitations",
+      access: "admin",
+      response: INVITATIONS,
+      handle: async ({ params }) => (await invitations.list(params.project_id)).map(invitationRecord),
+    }),
+    operation("POST", INVITATIONS_PATH, {
+      id: "createInvitation",
+      summary: "Create an invitation: a link that lets one person join the project within seven days",
+      access: "admin",
+      body: z.object({
+        email: EMAIL,
+        role: MEMBER_ROLE.default("member"),
+        send: z.enum(["link", "mail"]).default("link"),
+      }),
+      response: MADE_INVITATION,
+      errors: ["too_many_requests"],
+      handle: async (call) => {
+        const { reply, body } = call;
+        const { email, role, send } = body;
+        const wish = {
+          projectId: call.params.project_id,
+          email,
+          role,
+          isMailed: send === "mail",
+          ip: call.ip,
+        };
+        const { invitation, secret } = await invitations.make(wish, call.principal);
+        const after = invitationRecord({ ...invitation, mailedAt: null });
+        await call.record({ action: "invitation.create", target: after.id, after });
+        reply.header("cache-control", "no-store");
+        const base = baseUrlOf(reply.request, publicBaseUrl);
+        return { ...after, inviteUrl: secret === null ? null : `${base}/invitation#${secret}` };
+      },
+    }),
+    operation("DELETE", `${INVITATIONS_PATH}/{invitation_id}`, {
+      id: "revokeInvitation",
+      summary: "Revoke an invitation that has not been used",
+      access: "admin",
+      response: INVITATION,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { project_id: projectId, invitation_id: id } = call.params;
+        const revoked = await invitations.revoke(projectId, id);
+        if (!revoked) throw new AppError("not_found");
+        const before = invitationRecord(revoked);
+        await call.record({ action: "invitation.delete", target: id, before });
+        return before;
+      },
+    }),
+  ];
+}
+
+function invitationRecord(invitation: Omit<Invitation, "usedAt" | "usedBy">): InvitationRecord {
+  const { id, email, role, inviterId, isMailed, mailedAt, createdAt, expiresAt } = invitation;
+  return {
+    id,
+    email,
+    role,
+    invitedBy: inviterId,
+    isMailed: isMailed === 1,
+    mailedAt: mailedAt === null ? null : timestamp(mailedAt),
+    createdAt: timestamp(createdAt),
+    expiresAt: timestamp(expiresAt),
+  };
+}
+
+/** What the holder of an invitation link can do. The link is in the body, because URLs are logged. */
+export function invitationLinkOperations({ invitations, publicBaseUrl }: ManagementParts): Operation[] {
+  const recordJoin = async (call: Call, joined: Joined): Promise<void> => {
+    const { id, projectId, personId, before, role } = joined;
+    await call.record({
+      projectId,
+      action: "member.join",
+      target: personId,
+      before: before === null ? null : { role: before },
+      after: { role, invitationId: id },
+    });
+  };
+
+  return [
+    invited("POST", LINK_PATH, {
+      id: "readInvitation",
+      summary: "Show what an invitation link is for",
+      access: null,
+      body: z.object({ link: LINK }),
+      response: OFFER,
+      errors: ["forbidden"],
+      handle: async ({ body, reply }) => {
+        const { projectId, projectName, role, email, expiresAt } = await invitations.read(body.link);
+        reply.header("cache-control", "no-store");
+        return { projectId, projectName, role, email, expiresAt: timestamp(expiresAt) };
+      },
+    }),
+    invited("POST", `${LINK_PATH}/join`, {
+      id: "joinProject",
+      summary: "Accept an invitation link with the account you are signed in to",
+      access: "person",
+      body: z.object({ link: LINK }),
+      response: JOINED,
+      handle: async (call) => {
+        const joined = await invitations.join(call.body.link, call.principal);
+        await recordJoin(call, joined);
+        return { projectId: joined.projectId, role: joined.role };
+      },
+    }),
+    invited("POST", `${LINK_PATH}/sign-up`, {
+      id: "signUp",
+      summary: "Accept an invitation link with a new account; sets the refresh token as a cookie",
+      access: null,
+      body: z.object({ link: LINK, email: EMAIL, password: NEW_PASSWORD }),
+      response: SIGNED_UP,
+      errors: ["forbidden", "too_many_requests"],
+      handle: async (call) => {
+        const { link, email, password } = call.body;
+        const { joined, signedIn } = await invitations.signUp(link, { email, password, ip: call.ip });
+        await recordJoin(call, joined);
+        return { ...answerSignedIn(call.reply, signedIn, publicBaseUrl), projectId: joined.projectId };
+      },
+    }),
+  ];
 }

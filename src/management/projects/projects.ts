@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { type Principal, requirePerson } from "../../identity/principal.ts";
+import type { Principal } from "../../identity/principal.ts";
 import { randomName } from "../../kit/ids.ts";
 import { AUDIT } from "../../shapes/projects.ts";
 import { NEW_PROJECT, PROJECTS } from "../../shapes/people.ts";
 import { timestamp } from "../../shapes/common.ts";
-import { line, NEXT_TOKEN, pageSize, PROJECT_PATH } from "../api/inputs.ts";
+import { line, NEXT_TOKEN, pageSize } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -14,8 +14,7 @@ const PATH = "/v2/projects";
 
 /** The caller's projects. */
 export function projectOperations({ store, people }: ManagementParts): Operation[] {
-  const projectsOf = async (principal: Principal | null) => {
-    if (!principal) return [];
+  const projectsOf = async (principal: Principal) => {
     if (principal.projectId === null) return await store.memberships.projectsOf(principal.personId);
     const own = await store.projects.find(principal.projectId);
     return own ? [own] : [];
@@ -43,8 +42,7 @@ export function projectOperations({ store, people }: ManagementParts): Operation
       response: NEW_PROJECT,
       handle: async (call) => {
         const { name } = call.body;
-        const { personId } = requirePerson(call.principal);
-        const id = await create(personId, name);
+        const id = await create(call.principal.personId, name);
         await call.record({ projectId: id, action: "project.create", target: id, after: { name } });
         return { id, name };
       },
@@ -59,7 +57,6 @@ export function auditOperations({ audit }: ManagementParts): Operation[] {
       id: "listAudit",
       summary: "List every change in a project, newest first",
       access: "admin",
-      params: PROJECT_PATH,
       query: z.object({
         pageSize: pageSize(50, 1000),
         nextToken: NEXT_TOKEN.regex(/^\d{0,15}$/, "does not belong to this list").optional(),

@@ -3,7 +3,7 @@ import type { SecretMap } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
 import { SECRET_MAP } from "../../shapes/projects.ts";
 import type { SecretScope } from "../../store/accounts/sealed-secrets.ts";
-import { APP_PATH, findApp, PROJECT_PATH } from "../api/inputs.ts";
+import { findApp } from "../api/inputs.ts";
 import { type Call, type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -40,7 +40,6 @@ export function secretOperations({ store, secrets, catalog }: ManagementParts): 
       id: "getProjectSecrets",
       summary: "Get a project's secrets",
       access: "deploy",
-      params: PROJECT_PATH,
       response: SECRET_MAP,
       handle: ({ params, reply }) => {
         reply.header("cache-control", "no-store");
@@ -51,7 +50,6 @@ export function secretOperations({ store, secrets, catalog }: ManagementParts): 
       id: "replaceProjectSecrets",
       summary: "Replace all secrets of a project",
       access: "admin",
-      params: PROJECT_PATH,
       body: SECRET_MAP,
       ...BOUNDS,
       response: SECRET_MAP,
@@ -64,7 +62,6 @@ export function secretOperations({ store, secrets, catalog }: ManagementParts): 
       id: "getAppSecrets",
       summary: "Get an app's secrets",
       access: "deploy",
-      params: APP_PATH,
       response: SECRET_MAP,
       errors: ["app_not_found"],
       handle: async ({ params, reply }) => {
@@ -77,7 +74,6 @@ export function secretOperations({ store, secrets, catalog }: ManagementParts): 
       id: "replaceAppSecrets",
       summary: "Replace all secrets of an app",
       access: "admin",
-      params: APP_PATH,
       body: SECRET_MAP,
       ...BOUNDS,
       response: SECRET_MAP,

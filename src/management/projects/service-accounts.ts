@@ -1,26 +1,118 @@
 import { z } from "zod";
-import { storedLimits } from "../../identity/token-judge.ts";
-import { type CallLimits, ROLES } from "../../model/roles.ts";
 import { AppError } from "../../model/errors.ts";
+import { APP_NAME, FUNCTION_NAME } from "../../model/names.ts";
+import { storedLimits } from "../../identity/token-judge.ts";
+import { type CallLimits, type Role, ROLES } from "../../model/roles.ts";
 import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
 import type { AccountRecord, ListedAccount } from "../../shapes/projects.ts";
 import { timestamp } from "../../shapes/common.ts";
 import type { ServiceAccount } from "../../store/accounts/accounts.ts";
-import { line, PROJECT_PATH, prose } from "../api/inputs.ts";
-import {
-  EXPIRY_MEMBERS,
-  expiryOf,
-  LIMIT_MEMBERS,
-  limitsOf,
-  refusal,
-  requireSameRole,
-} from "./service-account-body.ts";
-import { type Operation, tagged } from "../api/operation.ts";
+import { line, prose } from "../api/inputs.ts";
+import { type Operation, type Params, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
+
+const DAY_MS = 86_400_000;
+const MAX_AHEAD_MS = 10 * 365 * DAY_MS;
+
+/** A time, or a bare date, which means the end of that day in UTC; in epoch milliseconds. */
+const EXPIRY = z
+  .union([z.iso.datetime({ offset: true }), z.iso.date()])
+  .transform((text) => (text.length === 10 ? Date.parse(text) + DAY_MS - 1 : Date.parse(text)))
+  .nullish();
+
+/** The members of a body that say when something expires: one thing in the spellings that clients use. */
+const EXPIRY_MEMBERS = {
+  expiresAt: EXPIRY,
+  expires_at: EXPIRY,
+  expiry: EXPIRY,
+  expiryDate: EXPIRY,
+};
+
+type ExpiryMembers = { readonly [Name in keyof typeof EXPIRY_MEMBERS]?: number | null | undefined };
+
+/** The expiry that a body names, null where it names none; throws `bad_request` for a time that cannot be meant. */
+function expiryOf(body: ExpiryMembers, now: number): number | null {
+  const given = new Set<number>();
+  for (const name of Object.keys(EXPIRY_MEMBERS) as (keyof ExpiryMembers)[]) {
+    const value = body[name];
+    if (value !== undefined && value !== null) given.add(value);
+  }
+  if (given.size > 1) throw refusal("expiresAt", "is given twice, with different values");
+  const [expiresAt = null] = given;
+  if (expiresAt === null) return null;
+  if (expiresAt <= now) throw refusal("expiresAt", "has passed already");
+  if (expiresAt > now + MAX_AHEAD_MS) throw refusal("expiresAt", "is more than ten years ahead");
+  return expiresAt;
+}
+
+const MAX_NAMES = 100;
+const MAX_CALLS_PER_MINUTE = 100_000;
+
+const ORIGIN = z
+  .string()
+  .max(300)
+  .refine(isOrigin, 'is not an origin such as "https://app.example.com": no path, no capital letters');
+
+/** The members of a body with the limits of an account of role `call`. */
+const LIMIT_MEMBERS = {
+  apps: z.array(z.string().regex(APP_NAME, "is not an app's name")).min(1).max(MAX_NAMES).nullish(),
+  functions: z
+    .array(z.string().regex(FUNCTION_NAME, "is not a function's name"))
+    .min(1)
+    .max(MAX_NAMES)
+    .nullish(),
+  origins: z.array(ORIGIN).min(1).max(MAX_NAMES).nullish(),
+  callsPerMinute: z.int().min(1).max(MAX_CALLS_PER_MINUTE).nullish(),
+};
+
+type LimitMembers = z.output<z.ZodObject<typeof LIMIT_MEMBERS>>;
+
+/**
+ * The limits of an account of that role; null for other roles than `call`. A missing member keeps its limit, null removes
+ * it. Throws `bad_request`.
+ */
+function limitsOf(
+  { apps, functions, origins, callsPerMinute }: LimitMembers,
+  role: Role,
+  before: CallLimits | null,
+): CallLimits | null {
+  if (role !== "call") {
+    if (apps || functions || origins || callsPerMinute)
+      throw refusal("role", "must be call for an account with apps, functions, origins or callsPerMinute");
+    return null;
+  }
+  const named = apps === undefined ? before?.apps : apps;
+  if (!named) throw refusal("apps", "must name the apps that an account of role call may call");
+  return {
+    apps: named,
+    functions: functions === undefined ? (before?.functions ?? null) : functions,
+    origins: origins === undefined ? (before?.origins ?? null) : origins,
+    callsPerMinute: callsPerMinute === undefined ? (before?.callsPerMinute ?? null) : callsPerMinute,
+  };
+}
+
+/** Throws `bad_request` for an account of role `call` that is to get another one. */
+function requireSameRole(before: Role, role: Role | undefined): void {
+  if (before !== "call" || role === undefined || role === "call") return;
+  throw refusal("role", "cannot be raised from call: its tokens may be public. Create another account");
+}
+
+/** Exactly as browsers send it, because it is compared as text. */
+function isOrigin(text: string): boolean {
+  return /^https?:/.test(text) && URL.parse(text)?.origin === text;
+}
+
+/** Refuses one member of the body. */
+function refusal(field: string, problem: string): AppError {
+  return new AppError("bad_request", {
+    message: `${field}: ${problem}`,
+    details: [{ field, problem }],
+  });
+}
 
 const operation = tagged("Service accounts");
 const PATH = "/v2/projects/{project_id}/service-accounts";
-const ACCOUNT_PATH = PROJECT_PATH.extend({ id: z.string().min(1).max(100) });
+const ACCOUNT_URL = `${PATH}/{id}` as const;
 const LIFE_MS = 90 * 86_400_000;
 const MAX_OVERLAP_SECONDS = 30 * 86_400;
 const USER_TOKEN_SECONDS = 3_600;
@@ -61,7 +153,7 @@ const ROTATION = z
 
 /** A project's service accounts. Their tokens are shown where they are made, and never again. */
 export function serviceAccountOperations({ store, tokens, operators, clock }: ManagementParts): Operation[] {
-  const find = async ({ project_id: projectId, id }: z.infer<typeof ACCOUNT_PATH>) => {
+  const find = async ({ project_id: projectId, id }: Params<typeof ACCOUNT_URL>) => {
     const found = await store.accounts.find({ id, projectId });
     if (!found) throw notFound();
     return found.account;
@@ -72,7 +164,6 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
       id: "createServiceAccount",
       summary: "Create a new service account for the project",
       access: "admin",
-      params: PROJECT_PATH,
       body: NEW_ACCOUNT,
       response: ACCOUNT_WITH_TOKEN,
       handle: async (call) => {
@@ -94,15 +185,13 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
       id: "listServiceAccounts",
       summary: "List a project's service accounts, including revoked ones",
       access: "admin",
-      params: PROJECT_PATH,
       response: ACCOUNTS,
       handle: async ({ params }) => (await store.accounts.list(params.project_id)).map(listed),
     }),
-    operation("PATCH", `${PATH}/{id}`, {
+    operation("PATCH", ACCOUNT_URL, {
       id: "updateServiceAccount",
       summary: "Change a service account; its expiry can only move earlier",
       access: "admin",
-      params: ACCOUNT_PATH,
       body: CHANGE,
       response: LISTED_ACCOUNT,
       errors: ["not_found"],
@@ -140,11 +229,10 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         throw notFound();
       },
     }),
-    operation("POST", `${PATH}/{id}/rotate`, {
+    operation("POST", `${ACCOUNT_URL}/rotate`, {
       id: "rotateServiceAccount",
       summary: "Rotate a service account's token; the old one expires after the overlap",
       access: "admin",
-      params: ACCOUNT_PATH,
       body: ROTATION,
       response: ACCOUNT_WITH_TOKEN,
       errors: ["not_found"],
@@ -152,7 +240,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         const { project_id: projectId, id } = call.params;
         const before = await find(call.params);
         // Its token runs the installation: no other admin of the project may have one made.
-        if (call.principal && (await operators.isOwnerAccount(id))) await operators.require(call.principal);
+        if (await operators.isOwnerAccount(id)) await operators.require(call.principal);
         const rotated = await tokens.rotate(projectId, id, {
           expiresAt: expiryOf(call.body, clock.now()),
           overlapMs: call.body.overlapSeconds * 1000,
@@ -165,11 +253,10 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         return { ...after, token };
       },
     }),
-    operation("POST", `${PATH}/{id}/tokens`, {
+    operation("POST", `${ACCOUNT_URL}/tokens`, {
       id: "createUserToken",
       summary: "Create a token for one end user of an account of role call",
       access: "run",
-      params: ACCOUNT_PATH,
       body: NEW_USER_TOKEN,
       response: USER_TOKEN,
       errors: ["not_found"],
@@ -190,11 +277,10 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         return { token: issued.token, expiresAt };
       },
     }),
-    operation("DELETE", `${PATH}/{id}`, {
+    operation("DELETE", ACCOUNT_URL, {
       id: "deleteServiceAccount",
       summary: "Revoke a service account; its tokens stop working within 5 seconds",
       access: "admin",
-      params: ACCOUNT_PATH,
       response: LISTED_ACCOUNT,
       errors: ["not_found"],
       handle: async (call) => {

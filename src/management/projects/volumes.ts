@@ -1,18 +1,25 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
-import type { VolumeEntry } from "../../apps/volumes/volume-files.ts";
+import type { OpenFile, VolumeEntry } from "../../apps/volumes/volume-files.ts";
 import { type Clock, systemClock } from "../../kit/clock.ts";
 import { FairLane } from "../../kit/concurrency.ts";
 import { AppError } from "../../model/errors.ts";
-import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, OFFERED_FILE, REMOVED_FILE } from "../../shapes/projects.ts";
+import {
+  BEGUN_UPLOAD,
+  COMPLETED_FILE,
+  FILES,
+  OFFERED_FILE,
+  REMOVED_FILE,
+  STORED_PART,
+} from "../../shapes/projects.ts";
 import type { FileEntry } from "../../shapes/projects.ts";
 import { timestamp } from "../../shapes/common.ts";
 import { baseUrlOf } from "../api/addresses.ts";
-import { PROJECT_PATH } from "../api/inputs.ts";
 import { type Call, type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
-import { DOWNLOAD_PATH, PART_PATH } from "./volume-files.ts";
+import { MAX_PART_BYTES } from "../../apps/volumes/uploads.ts";
+import { takeBytes } from "../api/bodies.ts";
 
 /** One at a time of each project: a list may take megabytes until it is read. */
 const LIMITS = { total: Number.POSITIVE_INFINITY, perKey: 1, waiting: 32, waitMs: 10_000 } as const;
@@ -88,7 +95,6 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       id: "listFiles",
       summary: "List a folder; a folder that does not exist is empty",
       access: "deploy",
-      params: PROJECT_PATH,
       query: z.object({ dir: z.string().max(4_000).default("/") }),
       response: FILES,
       handle: async ({ params, query, reply }) =>
@@ -100,7 +106,6 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       id: "beginUpload",
       summary: "Start an upload; PUT each part to its own URL",
       access: "admin",
-      params: PROJECT_PATH,
       body: UPLOAD,
       response: BEGUN_UPLOAD,
       errors: ["not_found"],
@@ -124,7 +129,6 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       id: "completeUpload",
       summary: "Finish an upload: join its parts into one file",
       access: "admin",
-      params: PROJECT_PATH,
       body: COMPLETED,
       maxBodyBytes: 512 * 1024,
       maxValues: 3 * MAX_PARTS + 100,
@@ -146,7 +150,6 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       id: "offerFile",
       summary: "Create a download URL for a file; it works for an hour, without a token",
       access: "deploy",
-      params: PROJECT_PATH,
       query: z.object({ file_path: FILE_PATH }),
       response: OFFERED_FILE,
       errors: ["not_found"],
@@ -160,7 +163,6 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       id: "removeFile",
       summary: "Remove a file, or a folder if the path ends with /",
       access: "admin",
-      params: PROJECT_PATH,
       query: z.object({ file_path: FILE_PATH }),
       response: REMOVED_FILE,
       errors: ["not_found"],
@@ -176,4 +178,104 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
 
 function shown({ name, isFolder, sizeBytes, modifiedAt }: VolumeEntry): FileEntry {
   return { name, is_folder: isFolder, size_bytes: sizeBytes, last_modified: timestamp(modifiedAt) };
+}
+
+/** Bytes of a file, the last one included. */
+type ByteRange = { readonly first: number; readonly last: number };
+
+const RANGE = /^bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))$/;
+
+/**
+ * The range in a Range header for a file of that size: null for the whole file, also for several ranges;
+ * "none" if the file has no such bytes.
+ */
+export function readRange(header: string | undefined, sizeBytes: number): ByteRange | "none" | null {
+  const [, from, to, suffix] = RANGE.exec(header ?? "") ?? [];
+  if (suffix !== undefined) {
+    const count = Math.min(Number(suffix), sizeBytes);
+    return count === 0 ? "none" : { first: sizeBytes - count, last: sizeBytes - 1 };
+  }
+  if (from === undefined) return null;
+  const first = Number(from);
+  const last = to === undefined || to === "" ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1);
+  if (to && Number(to) < first) return null; // Not a range, which counts as none asked for.
+  return first >= sizeBytes ? "none" : { first, last };
+}
+
+/** Where a part is sent. */
+const PART_PATH = "/v2/volumes/parts/{part_number}";
+/** Where a file is read. */
+const DOWNLOAD_PATH = "/v2/volumes/file";
+
+const GRANT = z.object({ grant: z.string().min(1).max(10_000) });
+
+/** Uploads and downloads of files. The URLs carry their own authorization, so no token is sent here. */
+export function volumeFileOperations({ volumes }: Pick<ManagementParts, "volumes">): Operation[] {
+  return [
+    operation("PUT", PART_PATH, {
+      id: "putPart",
+      summary: "Upload one part of a file; safe to repeat",
+      access: null,
+      query: GRANT,
+      takesBytes: true,
+      response: STORED_PART,
+      errors: ["not_found", "body_too_large"],
+      handle: async ({ params, query, reply }) => {
+        const put = (from: Readable) => volumes.put(query.grant, params.part_number, from);
+        const etag = await takeBytes(reply, put, MAX_PART_BYTES);
+        reply.header("etag", etag);
+        return { etag };
+      },
+    }),
+    operation("GET", DOWNLOAD_PATH, {
+      id: "readFile",
+      summary: "Download a file, or a range of its bytes",
+      access: null,
+      query: GRANT,
+      givesBytes: true,
+      response: z.unknown(),
+      errors: ["forbidden", "not_found", "range_not_satisfiable"],
+      handle: async ({ query, reply }) => {
+        const file = await volumes.open(query.grant);
+        if (!file) throw new AppError("forbidden", { message: "The link is invalid or has expired." });
+        try {
+          return send(reply, file);
+        } catch (error) {
+          await file.close();
+          throw error;
+        }
+      },
+    }),
+  ];
+}
+
+function send(reply: FastifyReply, file: OpenFile & { readonly name: string }): FastifyReply {
+  const { method, headers } = reply.request;
+  const { sizeBytes, modifiedNs, name } = file;
+  const etag = `"${sizeBytes.toString(16)}-${modifiedNs.toString(16)}"`;
+  const isSame = headers["if-range"] === undefined || headers["if-range"] === etag;
+  const range = isSame && method === "GET" ? readRange(headers.range, sizeBytes) : null;
+  if (range === "none") {
+    const unsatisfied = { "content-range": `bytes */${sizeBytes}` };
+    throw new AppError("range_not_satisfiable", { headers: unsatisfied });
+  }
+  const { first, last } = range ?? { first: 0, last: sizeBytes - 1 };
+  reply.headers({
+    "content-type": "application/octet-stream",
+    "content-length": String(last - first + 1),
+    "content-disposition": `attachment; filename*=UTF-8''${encoded(name)}`,
+    "content-security-policy": "sandbox",
+    "accept-ranges": "bytes",
+    "cache-control": "private, no-store",
+    "last-modified": new Date(Number(modifiedNs / 1_000_000n)).toUTCString(),
+    etag,
+    ...(range && { "content-range": `bytes ${first}-${last}/${sizeBytes}` }),
+  });
+  const sent = method === "HEAD" ? { first: 0, last: -1 } : { first, last };
+  return reply.code(range ? 206 : 200).send(file.bytes(sent));
+}
+
+/** For a header: everything but letters, digits and a few marks by its bytes. */
+function encoded(name: string): string {
+  return encodeURIComponent(name).replaceAll(/['()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16)}`);
 }

@@ -11,8 +11,8 @@ import {
   SIGNING_SECRETS,
 } from "../../shapes/deliveries.ts";
 import type { AttemptRecord, DeliveryRecord } from "../../shapes/deliveries.ts";
-import { cutPage, ID_TOKEN, pageSize, PROJECT_PATH } from "../api/inputs.ts";
-import { type Operation, tagged } from "../api/operation.ts";
+import { cutPage, ID_TOKEN, pageSize } from "../api/inputs.ts";
+import { type Operation, type Params, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 /** Each delivery carries a signature of every one. */
@@ -30,7 +30,6 @@ export function webhookSecretOperations({ store, signingSecrets }: ManagementPar
       id: "listWebhookSecrets",
       summary: "List the webhook secrets in use, without their values",
       access: "deploy",
-      params: PROJECT_PATH,
       response: SIGNING_SECRETS,
       handle: async ({ params }) =>
         (await active(params.project_id)).map(({ id, createdAt }) => ({
@@ -42,7 +41,6 @@ export function webhookSecretOperations({ store, signingSecrets }: ManagementPar
       id: "createWebhookSecret",
       summary: "Create a webhook secret; its value is shown only once",
       access: "admin",
-      params: PROJECT_PATH,
       response: NEW_SIGNING_SECRET,
       handle: async (call) => {
         const { project_id: projectId } = call.params;
@@ -60,7 +58,6 @@ export function webhookSecretOperations({ store, signingSecrets }: ManagementPar
       id: "deleteWebhookSecret",
       summary: "Remove a webhook secret",
       access: "admin",
-      params: PROJECT_PATH.extend({ id: z.string().min(1).max(100) }),
       response: ID,
       errors: ["not_found"],
       handle: async (call) => {
@@ -74,8 +71,7 @@ export function webhookSecretOperations({ store, signingSecrets }: ManagementPar
 }
 
 const DELIVERIES_PATH = "/v2/projects/{project_id}/deliveries";
-const DELIVERY_PATH = PROJECT_PATH.extend({ id: z.string().min(1).max(100) });
-
+const DELIVERY_URL = `${DELIVERIES_PATH}/{id}` as const;
 const LIST = z.object({
   state: z.enum(DELIVERY_STATES).optional(),
   pageSize: pageSize(50, 100),
@@ -91,7 +87,7 @@ export function deliveryOperations({ store, steadyClock, wake }: ManagementParts
   const appNames = async (projectId: string): Promise<Map<number, string>> =>
     new Map((await store.apps.list(projectId)).map(({ number, name }) => [number, name]));
 
-  const find = async ({ project_id: projectId, id }: z.infer<typeof DELIVERY_PATH>) => {
+  const find = async ({ project_id: projectId, id }: Params<typeof DELIVERY_URL>) => {
     const delivery = RUN_ID.test(id) ? await store.deliveries.find({ projectId, id }) : null;
     if (!delivery) throw new AppError("not_found", { message: "The project has no such delivery." });
     return delivery;
@@ -102,7 +98,6 @@ export function deliveryOperations({ store, steadyClock, wake }: ManagementParts
       id: "listDeliveries",
       summary: "List a project's webhook deliveries, newest first",
       access: "run",
-      params: PROJECT_PATH,
       query: LIST,
       response: DELIVERIES,
       handle: async ({ params, query }) => {
@@ -119,11 +114,10 @@ export function deliveryOperations({ store, steadyClock, wake }: ManagementParts
         return { items: page.map((delivery) => deliveryRecord(delivery, projectId, names)), nextToken };
       },
     }),
-    operation("GET", `${DELIVERIES_PATH}/{id}`, {
+    operation("GET", DELIVERY_URL, {
       id: "getDelivery",
       summary: "Get a delivery with its attempts",
       access: "run",
-      params: DELIVERY_PATH,
       response: ONE_DELIVERY,
       errors: ["not_found"],
       handle: async ({ params }) => {
@@ -134,11 +128,10 @@ export function deliveryOperations({ store, steadyClock, wake }: ManagementParts
         return { item: { ...item, attempts: attempts.map(attemptRecord) } };
       },
     }),
-    operation("POST", `${DELIVERIES_PATH}/{id}/redeliver`, {
+    operation("POST", `${DELIVERY_URL}/redeliver`, {
       id: "redeliverOne",
       summary: "Send a delivery again",
       access: "run",
-      params: DELIVERY_PATH,
       response: REDELIVERED,
       errors: ["not_found"],
       handle: async (call) => {
@@ -162,7 +155,6 @@ export function deliveryOperations({ store, steadyClock, wake }: ManagementParts
       id: "redeliverMany",
       summary: "Send all deliveries of a time span again",
       access: "run",
-      params: PROJECT_PATH,
       body: RANGE,
       response: REDELIVERED,
       handle: async (call) => {

@@ -5,7 +5,7 @@ import { FIGURES, TRAFFIC } from "../../shapes/figures.ts";
 import type { ReplicaCounts, RunFiguresRecord, SpanRecord } from "../../shapes/figures.ts";
 import { timestamp } from "../../shapes/common.ts";
 import type { RunFigures } from "../../store/runs/run-figures.ts";
-import { findApp, PROJECT_PATH } from "../api/inputs.ts";
+import { findApp } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -72,7 +72,6 @@ export function figureOperations({ store, glances, clock }: ManagementParts): Op
       summary:
         "Get runs over time by state and response time, for a project or one app, with its current queue and replicas",
       access: "run",
-      params: PROJECT_PATH,
       query: RANGE.safeExtend({ app_id: z.string().min(1).max(200).optional() }),
       isHeavy: () => true,
       response: FIGURES,
@@ -130,7 +129,6 @@ export function figureOperations({ store, glances, clock }: ManagementParts): Op
       id: "getTraffic",
       summary: "Get each app's runs over time, version and replicas",
       access: "run",
-      params: PROJECT_PATH,
       query: RANGE,
       isHeavy: () => true,
       response: TRAFFIC,

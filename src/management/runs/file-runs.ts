@@ -9,7 +9,7 @@ import { APP_NAME, appId } from "../../model/names.ts";
 import { ID } from "../../shapes/common.ts";
 import { BASE_IMAGE, FILE_RUN } from "../../shapes/runs.ts";
 import { isPlainText, takeBytes } from "../api/bodies.ts";
-import { APP_PATH, findApp } from "../api/inputs.ts";
+import { findApp } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -59,7 +59,6 @@ export function runOnceOperations(parts: ManagementParts): Operation[] {
       id: "createRunApp",
       summary: "Get the app for file runs, creating it if needed",
       access: "deploy",
-      params: APP_PATH,
       response: ID,
       handle: async (call) => {
         const { project_id: projectId, app_id: id } = call.params;
@@ -80,7 +79,6 @@ export function runOnceOperations(parts: ManagementParts): Operation[] {
       id: "makeBaseImage",
       summary: "Install packages for file runs; repeat until it is ready",
       access: "deploy",
-      params: APP_PATH,
       body: WANTED_IMAGE,
       maxBodyBytes: 256 * 1024,
       maxValues: 5_000,
@@ -102,7 +100,6 @@ export function runOnceOperations(parts: ManagementParts): Operation[] {
       id: "runFile",
       summary: "Run `python FILE FUNCTION --data JSON` once, in the folder you send as a tar",
       access: "deploy",
-      params: APP_PATH,
       query: RUN_QUERY,
       takesBytes: true,
       response: FILE_RUN,
@@ -126,7 +123,7 @@ export function runOnceOperations(parts: ManagementParts): Operation[] {
           functionName,
           environment,
           ip: call.ip,
-          caller: call.principal?.caller ?? null,
+          caller: call.principal.caller,
           warnings: unknownMembers(call.reply.request.query),
           receive: async (unpack) => {
             const form = await takeBytes(call.reply, (raw) => readRunForm(raw, unpack));

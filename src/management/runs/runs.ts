@@ -4,7 +4,7 @@ import { AppError } from "../../model/errors.ts";
 import { RUN_STATES } from "../../model/run.ts";
 import { ONE_RUN, runRecord, RUNS } from "../../shapes/runs.ts";
 import { isLongPage, type RunFilter } from "../../store/runs/run-pages.ts";
-import { APP_PATH, findApp, ID_TOKEN, pageSize, PROJECT_PATH, tokenOf } from "../api/inputs.ts";
+import { findApp, ID_TOKEN, pageSize, tokenOf } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -44,7 +44,6 @@ export function runOperations({ store }: Pick<ManagementParts, "store">): Operat
       id: "listProjectRuns",
       summary: "List the runs of all apps in a project, newest first",
       access: "run",
-      params: PROJECT_PATH,
       query: PROJECT_LIST,
       isHeavy: ({ app_id, ...query }) => !app_id || isLongPage(filterOf(query)),
       response: RUNS,
@@ -67,7 +66,6 @@ export function runOperations({ store }: Pick<ManagementParts, "store">): Operat
       id: "listRuns",
       summary: "List an app's runs, newest first",
       access: "run",
-      params: APP_PATH,
       query: LIST,
       isHeavy: (query) => isLongPage(filterOf(query)),
       response: RUNS,
@@ -78,7 +76,6 @@ export function runOperations({ store }: Pick<ManagementParts, "store">): Operat
       id: "getRun",
       summary: "Get a run",
       access: "run",
-      params: APP_PATH.extend({ run_id: z.uuid() }),
       response: ONE_RUN,
       errors: ["app_not_found", "run_not_found"],
       handle: async ({ params }) => {

@@ -13,9 +13,8 @@ import type { Network } from "../../model/app-config.ts";
 const NO_VERSION = "00000000-0000-0000-0000-000000000000";
 const MAX_MESSAGE_CHARS = 1_000;
 
-/** What is asked for. */
 export type FileRunRequest = {
-  /** Below the folder that is sent. */
+  /** Relative to the uploaded folder. */
   readonly fileName: string;
   readonly functionName: string | null;
   readonly ip: string;
@@ -25,19 +24,15 @@ export type FileRunRequest = {
 /** The record of a file run that is about to start. */
 export function startedRun(
   { fileName, functionName, ip, caller }: FileRunRequest,
-  {
-    id,
-    appNumber,
-    createdAt,
-    startedAt,
-  }: Pick<Run, "id" | "appNumber" | "createdAt"> & { startedAt: number },
+  { id, appNumber, createdAt }: Pick<Run, "id" | "appNumber" | "createdAt">,
+  startedAt: number,
 ): Run {
   const target = { appNumber, versionId: NO_VERSION };
   return makeRun(
     { id, target, functionName: fileRunName(fileName, functionName), ip, caller, webhook: null },
     {
       ...NOT_BEGUN,
-      // Nobody runs it again when the service ends under it.
+      // It is not run again if the service dies.
       isAsync: false,
       state: "running",
       createdAt,
@@ -57,7 +52,7 @@ export function endedRun(run: Run, end: FileRunEnd, now: number): Run {
   return { ...endRun(run, fateOf(end), now), runMs: Math.max(0, now - (run.startedAt ?? now)) };
 }
 
-/** The end of a run that a service which is gone has left. */
+/** The end of a run whose service died. */
 export function abandonedRun(run: Run, now: number): Run {
   return endRun(run, failure("interrupted"), now);
 }
@@ -66,7 +61,7 @@ function fateOf(end: FileRunEnd): RunFate {
   if (typeof end === "string") return failure(end);
   const { code, detail, lastWords } = end;
   if (code === 0) return { state: "success", statusCode: 200, errorCode: null, errorMessage: null };
-  // More than a program can exit with: that is how a keeper tells of a signal.
+  // The keeper reports a signal with such codes.
   if (code > 128) return failure("app_crashed", detail);
   return failure("app_error", lastWords === "" ? detail : lastWords);
 }
@@ -81,48 +76,45 @@ function failure(code: ErrorCode, message?: string): RunFate {
   };
 }
 
-/** Makes the rest of the command line, and the data, a start of the file. */
+/** Starts the file with the rest of the command line and the data. */
 const ONCE = `import sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)}); __import__("millrace_worker.once").once.main()`;
 
-/** A file that is to run, and what is there for it. */
 type FileStart = {
   readonly file: FileRunRequest & { readonly environment: string | null };
   /** The JSON for `--data`; null for none. */
   readonly data: string | null;
   readonly python: AppPython;
-  /** What it finds in its environment, but for what names folders of this machine. */
+  /** Its environment variables, without those for folders of this machine. */
   readonly variables: Readonly<Record<string, string>>;
   /** Where the file is. */
   readonly folder: string;
   readonly storage: string;
-  /** Its home behind walls; null where it has the service's. */
+  /** Its home behind walls; null if it has the service's. */
   readonly scratch: string | null;
-  /** Who it runs as; null for the service's own user. */
+  /** The user it runs as; null for the service's own. */
   readonly user: number | null;
-};
-
-/** What a file lives behind, null for nothing, and which sockets it may use. */
-type FileWalls = {
   readonly walls: AppWalls | null;
   readonly sockets: { readonly network: Network; readonly unixSockets: boolean };
 };
 
 /** The program that runs a file. */
-export function keptFile(
-  { file, data, python, variables, folder, storage, scratch, user }: FileStart,
-  { walls, sockets: { network, unixSockets } }: FileWalls,
-): Omit<Program, "held" | "onLine"> {
-  const { environment } = file;
+export function keptFile(start: FileStart): Omit<Program, "held" | "onLine"> {
+  const { file, data, python, variables, folder, storage, scratch, user, walls, sockets } = start;
+  const { environment, fileName, functionName } = file;
   const env = withFolders(variables, { storage, environment }, python);
+  // With "./", programs do not take the file for an option.
+  const script = fileName.startsWith("-") ? `./${fileName}` : fileName;
   const program = {
     program: python.program,
-    args: argumentsOf(file),
+    // The function's name is always there: the code that clients append to a file takes the first argument for it.
+    args: ["-c", ONCE, script, functionName ?? ""],
     // Not as an argument: every user of the machine may read those.
     input: data ?? "",
     cwd: folder,
   };
   if (walls === null || scratch === null)
     return { ...program, env: appEnvironment(process.env, env), walls: null };
+  const { network, unixSockets } = sockets;
   // The service's own home is out of reach.
   const own = { HOME: scratch, TMPDIR: scratch, ...networkVariables(network, walls.network) };
   const reach = {
@@ -136,15 +128,4 @@ export function keptFile(
   };
   const host = { ...walls, user };
   return { ...program, env: appEnvironment(process.env, { ...own, ...env }), walls: { host, reach } };
-}
-
-function argumentsOf({ fileName, functionName }: FileRunRequest): string[] {
-  return [
-    "-c",
-    ONCE,
-    // Programs would take it for an option.
-    fileName.startsWith("-") ? `./${fileName}` : fileName,
-    // Always there: the code that clients append to a file takes the first argument for it.
-    functionName ?? "",
-  ];
 }

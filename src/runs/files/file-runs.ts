@@ -18,6 +18,7 @@ import { isFileRun, type Run } from "../../model/run.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import type { AcceptedRun } from "../../store/runs/accepted-runs.ts";
 import type { Store } from "../../store/store.ts";
+import type { StorageWatch } from "../../store/upkeep/storage-watch.ts";
 import { abandonedRun, endedRun, keptFile, startedRun } from "./file-run.ts";
 import type { FileRunEnd, FileRunRequest } from "./file-run.ts";
 
@@ -29,51 +30,44 @@ export type FileRunsParts = {
   readonly storage: Pick<StorageFolders, "make" | "userOf">;
   /** The service's own interpreter. */
   readonly python: string;
-  /** What files live behind; null for nothing. */
+  /** Null for none. */
   readonly walls: AppWalls | null;
-  /** What they are held to; null for nothing. */
   readonly limits: AppLimits | null;
   /** This process, among those that share the database. */
-  readonly ownerId: string;
-  /** Stores a run, or rejects; `end` is told if one of which nobody knew whether it is stored turns out to be. */
+  readonly owner: string;
+  /** Stores a run, or rejects; `end` is called if a run in doubt turns out to be stored. */
   readonly accept: (accepted: AcceptedRun, end: () => void) => Promise<void>;
-  /** Why the disk is to take no more; null while it may. */
-  readonly shortage: () => string | null;
+  readonly reserve: Pick<StorageWatch, "refusal">;
   readonly context: FileContext;
 };
 
-/** What a file run takes from its app. */
+/** What a file run gets from its app. */
 export type FileContext = {
-  /** Writes the files of a tar into a folder that is there and empty. Throws `upload_invalid` if it cannot. */
+  /** Writes the files of a tar into an empty folder; throws `upload_invalid`. */
   unpack(tar: AsyncIterable<Buffer>, folder: string): Promise<void>;
-  /** How long a file of the app may run. */
   timeLimitMs(app: App): number;
-  /** The Python that the app asks for; null where any will do. */
+  /** Null for any Python. */
   python(app: App): PythonWish | null;
-  /** What a file of the app is held to. */
   limits(app: App): Limits;
   /** Which sockets it may use. */
   sockets(app: App): { readonly network: Network; readonly unixSockets: boolean };
-  /** What the file finds in its environment, but for what names folders of this machine. */
+  /** Its environment variables, without those for folders of this machine. */
   variables(app: App, runId: string): Promise<Record<string, string>>;
-  /** The file printed a line. */
   onLine(app: App, runId: string, line: { readonly text: string; readonly stream: LogStream }): void;
 };
 
 export type FileToRun = FileRunRequest & {
   /** The folder of its packages; null when it has none. */
   readonly environment: string | null;
-  /** What its log is to begin with. */
+  /** The first lines of its log. */
   readonly warnings: readonly string[];
-  /**
-   * Has the archive unpacked as it arrives, and resolves with the JSON for `--data`, or null for none.
-   */
+  /** Has the archive unpacked as it arrives; resolves with the JSON for `--data`, null for none. */
   readonly receive: (unpack: (tar: AsyncIterable<Buffer>) => Promise<void>) => Promise<string | null>;
 };
 
-/** Each is processes and a folder: more at once would take the machine from the apps. */
+/** Each needs processes and a folder: more would slow the apps down. */
 const MAX_AT_ONCE = 32;
-/** Of one project: it leaves places to others. */
+/** Of one project, so that others get places. */
 const MAX_OF_PROJECT = 16;
 /** One variable of the environment may have 128 KiB on Linux, and what a file starts inherits the data as one. */
 const MAX_DATA_BYTES = 128_000;
@@ -90,16 +84,16 @@ type ReadyRun = {
   readonly folder: string;
 };
 
-/** File runs, of files that are sent, run once and gone: each has a folder of its own, a record, and lines in its app's log. */
+/** File runs, of uploaded files that run once: each has a folder of its own, a record, and lines in its app's log. */
 export class FileRuns {
   readonly #parts: FileRunsParts;
   readonly #dir: string;
   readonly #ids = new UuidSource(RUN_AHEAD_MS);
   readonly #running = new Set<Promise<void>>();
-  /** What ends each of those whose process is there, by the run's id. */
+  /** Ends each run in progress, by the run's id. */
   readonly #cancels = new Map<string, AbortController>();
   readonly #stopping = new AbortController();
-  /** With those that are still arriving. */
+  /** Runs in progress and those that are still arriving. */
   #count = 0;
   /** The same by project. */
   readonly #countOf = new Map<string, number>();
@@ -111,12 +105,12 @@ export class FileRuns {
     this.#dir = path.join(parts.dataDir, "once");
   }
 
-  /** Whether the store has runs as ours that have not ended. */
+  /** Whether runs in progress are stored as this service's. */
   get isBusy(): boolean {
     return this.#running.size > 0;
   }
 
-  /** Clears up what a service that is gone has left. */
+  /** Removes what an earlier service has left. */
   async start(): Promise<void> {
     await removeTree(this.#dir);
     await this.#endAbandoned();
@@ -132,9 +126,9 @@ export class FileRuns {
     if (this.#isClosed) throw new AppError("draining");
     const ofProject = this.#countOf.get(app.projectId) ?? 0;
     if (this.#count >= MAX_AT_ONCE || ofProject >= MAX_OF_PROJECT) {
-      const whose =
+      const runs =
         ofProject >= MAX_OF_PROJECT ? `${ofProject} file runs of this project` : `${this.#count} file runs`;
-      throw new AppError("queue_full", { message: `${whose} are already in progress; try again shortly.` });
+      throw new AppError("queue_full", { message: `${runs} are already in progress; try again shortly.` });
     }
     const { clock, context } = this.#parts;
     const createdAt = clock.now();
@@ -145,12 +139,11 @@ export class FileRuns {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       const data = await file.receive((tar) => context.unpack(this.#whileRoom(tar), folder));
       if (data !== null && Buffer.byteLength(data) > MAX_DATA_BYTES) {
-        throw new AppError("body_too_large", {
-          message: `The data is larger than ${MAX_DATA_BYTES} bytes.`,
-        });
+        const message = `The data is larger than ${MAX_DATA_BYTES} bytes.`;
+        throw new AppError("body_too_large", { message });
       }
       await requireFile(folder, file.fileName);
-      const run = startedRun(file, { id, appNumber: app.number, createdAt, startedAt: clock.now() });
+      const run = startedRun(file, { id, appNumber: app.number, createdAt }, clock.now());
       await this.#accept(run);
       this.#track(this.#run({ run, app, file, data, folder }).finally(() => this.#add(app, -1)));
       return id;
@@ -168,20 +161,20 @@ export class FileRuns {
     else this.#countOf.delete(projectId);
   }
 
-  /** Ends one with all it has started; false when none of that id is under way here. */
+  /** Ends a run with everything that it has started; false if it is not in progress here. */
   cancel(runId: string): boolean {
     const cancel = this.#cancels.get(runId);
     cancel?.abort();
     return cancel !== undefined;
   }
 
-  /** No new ones; resolves when those under way have ended. */
+  /** Takes no new runs; resolves when those in progress have ended. */
   async drain(): Promise<void> {
     this.#isClosed = true;
     await Promise.all(this.#running);
   }
 
-  /** Ends those under way, and resolves when that is written down. */
+  /** Ends the runs in progress; resolves when their ends are stored. */
   async stop(): Promise<void> {
     this.#looking?.cancel();
     this.#stopping.abort();
@@ -193,24 +186,24 @@ export class FileRuns {
     this.#running.add(tracked);
   }
 
-  /** What arrives, while the disk is to take it. */
+  /** Passes the upload on while the disk has room. */
   async *#whileRoom(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
     for await (const chunk of chunks) {
-      const message = this.#parts.shortage();
+      const message = this.#parts.reserve.refusal;
       if (message !== null) throw new AppError("storage_unavailable", { message });
       yield chunk;
     }
   }
 
   async #accept(run: Run): Promise<void> {
-    const { accept, clock, ownerId: owner } = this.#parts;
+    const { accept, clock, owner } = this.#parts;
     const payload = { input: null, result: null, contentType: null, isBare: false, sealedSecret: null };
-    // By then its folder is gone, and whoever sent it was told to look for it.
+    // By then its folder is gone, and its caller was told to look it up.
     const end = () => this.#track(this.#keepEnd(endedRun(run, "interrupted", clock.now())));
     await accept({ run, payload, owner }, end);
   }
 
-  /** To its end, written down; never rejects. */
+  /** Executes a run and stores its end; never rejects. */
   async #run(ready: ReadyRun): Promise<void> {
     const { run, folder } = ready;
     const cancel = new AbortController();
@@ -219,7 +212,7 @@ export class FileRuns {
       this.#parts.log.error({ err: error, runId: run.id }, "could not carry out a file run");
       return "interrupted";
     });
-    // From here on it is too late to cancel it.
+    // From now on it cannot be cancelled.
     this.#cancels.delete(run.id);
     await this.#remove(folder);
     await this.#keepEnd(endedRun(run, end, this.#parts.clock.now()));
@@ -227,10 +220,8 @@ export class FileRuns {
 
   async #execute({ run, app, file, data, folder }: ReadyRun, cancelled: AbortSignal): Promise<FileRunEnd> {
     const { python: own, walls, limits, context, clock, storage: folders, dataDir } = this.#parts;
-    const timeLimitMs = context.timeLimitMs(app);
-    const { environment } = file;
     const wish = context.python(app);
-    const python = await appPython(environment, wish, { own, dataDir });
+    const python = await appPython(file.environment, wish, { own, dataDir });
     if (python === null) return { code: 1, detail: missingPython(wish?.version), lastWords: "" };
     const storage = folders.make(app.projectId);
     const variables = await context.variables(app, run.id);
@@ -239,11 +230,9 @@ export class FileRuns {
     // It was unpacked by the service, and nothing of it has run.
     if (user !== null) await chownTree(folder, user);
     const late = new AbortController();
-    const timer = clock.after(timeLimitMs, () => late.abort());
-    const kept = keptFile(
-      { file, data, python, variables, folder, storage, scratch, user },
-      { walls, sockets: context.sockets(app) },
-    );
+    const timer = clock.after(context.timeLimitMs(app), () => late.abort());
+    const sockets = context.sockets(app);
+    const start = { file, data, python, variables, folder, storage, scratch, user, walls, sockets };
     const held = limits && {
       host: limits,
       limits: context.limits(app),
@@ -253,7 +242,7 @@ export class FileRuns {
     for (const warning of file.warnings) onLine(`[millrace] warning: ${warning}`, "stderr");
     try {
       const signal = AbortSignal.any([late.signal, cancelled, this.#stopping.signal]);
-      const end = await runProgram(own, { ...kept, held, onLine }, signal, clock);
+      const end = await runProgram(own, { ...keptFile(start), held, onLine }, signal, clock);
       const hidden = hiddenPython(python, end.code, walls);
       return hidden === null ? end : { ...end, lastWords: hidden };
     } catch (error) {
@@ -267,9 +256,9 @@ export class FileRuns {
     }
   }
 
-  /** What has happened must not be lost because the storage is away for a while. */
+  /** Stores the end, with retries while the storage does not answer. */
   async #keepEnd(run: Run): Promise<void> {
-    const { store, ownerId: owner, clock, log } = this.#parts;
+    const { store, owner, clock, log } = this.#parts;
     const { signal } = this.#stopping;
     const end = { run, fence: 1, owner, result: null, part: null, delivery: null };
     await retry(() => store.claims.finish([end]), {
@@ -283,7 +272,7 @@ export class FileRuns {
     });
   }
 
-  /** Of apps that serve nothing: the dispatcher has nowhere to take those to, and they would wait for ever. */
+  /** Ends requeued file runs of earlier services: no dispatcher executes them. */
   async #endAbandoned(): Promise<void> {
     const { store, clock } = this.#parts;
     for (const appNumber of await store.claims.backlog()) {

@@ -6,29 +6,38 @@ import type { Delivery, DeliveryAttempt, DeliveryState } from "../../model/deliv
 import type { PayloadBlob } from "../../model/run.ts";
 import type { Store } from "../../store/store.ts";
 import type { LargePayloads } from "../large-payloads.ts";
-import type { Answer, Sender } from "./sender.ts";
+import type { Answer, Sender, SenderOptions } from "./sender.ts";
 import { deliveryHeaders, openSecret, SecretUnreadable, type SigningSecrets } from "./signing-secrets.ts";
-import { nextWaitMs } from "./schedule.ts";
+import type { Waiting } from "./queueing.ts";
+import { GAPS_MS, nextWaitMs } from "./schedule.ts";
 
-/** A delivery in this service's hands. */
+/** A delivery that this service has claimed. */
 export type ClaimedDelivery = Delivery & { readonly projectId: string };
 
-export type CourierParts = {
+export type DelivererOptions = SenderOptions & {
   readonly store: Store;
   readonly seal: Seal;
   readonly secrets: SigningSecrets;
-  readonly sender: Sender;
-  /** What people read, and what receivers compare with their own. */
-  readonly clock: Clock;
-  /** What the schedule goes by: nobody can set it. */
+  /** For the schedule, because it cannot be set; deliveries are stored with it. */
   readonly steadyClock: Clock;
   readonly log: Log;
-  /** Null where every body lies in the database. */
+  /** Null if all bodies are in the database. */
   readonly large?: LargePayloads | null;
-  /** Who holds the deliveries. */
+  /** The claimer, with the same name as for runs, so that one heartbeat keeps both. */
   readonly owner: string;
-  readonly gapsMs: readonly number[];
-  /** Told of each next attempt, as soon as it is on record. */
+  /** The wait before each attempt. */
+  readonly gapsMs?: readonly number[];
+  /** Where deliveries wait for their hosts. */
+  readonly waiting?: Waiting;
+  /** How long a stop waits for attempts in progress. */
+  readonly stopMs?: number;
+};
+
+type CourierParts = DelivererOptions & {
+  readonly sender: Sender;
+  /** Ends what is in progress when the service stops: the delivery stays as it was. */
+  readonly signal: AbortSignal;
+  /** Called with the time of each next attempt as soon as it is recorded. */
   readonly onPlanned: (at: number) => void;
 };
 
@@ -37,12 +46,12 @@ type OnEnd = (hasAnswered: boolean | null) => void;
 const RETRY_MS = 100;
 const MAX_RETRY_MS = 5_000;
 const GONE = 410;
-/** How long a body waits whose blob cannot be read now. */
-const POSTPONE_MS = 10_000;
+/** How long a delivery is postponed that cannot be sent now. */
+export const POSTPONE_MS = 10_000;
 
-/** Makes one attempt at a delivery and writes down what came of it. */
+/** Makes one attempt at a delivery and records the result. */
 export class Courier {
-  /** Attempts on record, by what they left the delivery as. */
+  /** Recorded attempts, by the state they left the delivery in. */
   readonly attempts: Record<DeliveryState, number> = { pending: 0, delivered: 0, failed: 0 };
   readonly #parts: CourierParts;
 
@@ -51,36 +60,36 @@ export class Courier {
   }
 
   /**
-   * `onEnd` is told as soon as the attempt is over, before it is on record: whether the host answered, or null
-   * when nothing is known of it. After an abort the delivery stays as it was.
+   * Calls `onEnd` as soon as the attempt is over, before it is recorded: whether the host answered, or null if that is
+   * unknown.
    */
-  async deliver(delivery: ClaimedDelivery, onEnd: OnEnd, signal: AbortSignal): Promise<void> {
-    const { clock, sender } = this.#parts;
+  async deliver(delivery: ClaimedDelivery, onEnd: OnEnd): Promise<void> {
+    const { clock, steadyClock, sender, signal } = this.#parts;
     const { bodyBlob } = delivery;
     const body = bodyBlob ? await this.#fetched(bodyBlob) : (delivery.body ?? new Uint8Array());
-    if (body === null || body === "later") {
+    if (body === "later") {
       onEnd(null);
-      if (body === "later") await this.#postpone(delivery, signal);
-      else await this.putOff(delivery, "body_lost", signal);
-      return;
+      return await this.postpone(delivery.id, steadyClock.now() + POSTPONE_MS);
     }
     const startedAt = clock.now();
     const started = clock.monotonic();
     const url = URL.parse(delivery.url);
-    const requestHeaders = await this.#headers(delivery, body, startedAt, signal);
-    if (!url || !requestHeaders) {
+    const requestHeaders = body && (await this.#headers(delivery, body, startedAt));
+    if (!body || !url || !requestHeaders) {
       onEnd(null);
-      await this.putOff(delivery, url ? "secret_unreadable" : "bad_url", signal);
-      return;
+      const error = !body ? "body_lost" : url ? "secret_unreadable" : "bad_url";
+      // Counts as an attempt, though none was made.
+      const made = { startedAt, durationMs: 0, requestHeaders: {} };
+      return await this.#record(delivery, made, { status: null, error, retryAfterMs: null });
     }
     const answer = await sender.send({ url, headers: requestHeaders, body }, signal);
     onEnd(answer && answer.status !== null && answer.error !== "timed_out");
     if (!answer) return;
     const durationMs = Math.round(clock.monotonic() - started);
-    await this.#record(delivery, { startedAt, durationMs, requestHeaders }, answer, signal);
+    await this.#record(delivery, { startedAt, durationMs, requestHeaders }, answer);
   }
 
-  /** The body from its blob; null if that is gone. Others wait for this place: a blob store that is away is not waited for. */
+  /** Null if the blob is gone. "later" if it cannot be read now: waiting for it would take the place of others. */
   async #fetched(blob: PayloadBlob): Promise<Uint8Array | "later" | null> {
     const { large, log } = this.#parts;
     if (!large) return null;
@@ -90,30 +99,21 @@ export class Courier {
     });
   }
 
-  async #postpone({ id }: ClaimedDelivery, signal: AbortSignal): Promise<void> {
-    const { store, steadyClock, owner, onPlanned } = this.#parts;
-    const nextAt = steadyClock.now() + POSTPONE_MS;
-    await this.persist(
-      "could not postpone a webhook",
-      () => store.deliveries.postpone({ id, owner, nextAt }),
-      signal,
-    );
+  /** Sends it no earlier than `nextAt`, without counting an attempt. */
+  async postpone(id: string, nextAt: number): Promise<void> {
+    const { store, owner, onPlanned } = this.#parts;
+    const ask = () => store.deliveries.postpone({ id, owner, nextAt });
+    await this.persist("could not postpone a webhook", ask);
     onPlanned(nextAt);
   }
 
-  /** Counts an attempt that was not made. */
-  async putOff(delivery: ClaimedDelivery, error: string, signal: AbortSignal): Promise<void> {
-    const made = { startedAt: this.#parts.clock.now(), durationMs: 0, requestHeaders: {} };
-    await this.#record(delivery, made, { status: null, error, retryAfterMs: null }, signal);
-  }
-
-  /** Asks the store until it answers: what was sent must not go unrecorded while the service lives. */
-  async persist<T>(what: string, ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  /** Asks the store until it answers: an attempt must not go unrecorded while the service lives. */
+  async persist<T>(what: string, ask: () => Promise<T>): Promise<T> {
+    const { clock, log, signal } = this.#parts;
     const asked = async (): Promise<{ readonly answer: T }> => {
       signal.throwIfAborted();
       return { answer: await ask() };
     };
-    const { clock, log } = this.#parts;
     const done = await retry(asked, {
       clock,
       delayMs: (failures) => backoffMs(failures, RETRY_MS, MAX_RETRY_MS),
@@ -125,7 +125,7 @@ export class Courier {
       },
       signal,
     });
-    // It goes on until it has one, or throws.
+    // It retries until there is one, or throws.
     return done!.answer;
   }
 
@@ -134,14 +134,12 @@ export class Courier {
     delivery: ClaimedDelivery,
     body: Uint8Array,
     startedAt: number,
-    signal: AbortSignal,
   ): Promise<Record<string, string> | null> {
     const { seal, secrets, log } = this.#parts;
     const { id, projectId, sealedSecret } = delivery;
     try {
       const callerSecret = sealedSecret && openSecret(seal, sealedSecret, `webhook_secret.${id}`);
-      const ask = () => secrets.active(projectId);
-      const active = await this.persist("could not read signing secrets", ask, signal);
+      const active = await this.persist("could not read signing secrets", () => secrets.active(projectId));
       const timestampSeconds = Math.floor(startedAt / 1_000);
       return deliveryHeaders(delivery, body, { secrets: active, callerSecret, timestampSeconds });
     } catch (error) {
@@ -155,25 +153,20 @@ export class Courier {
     { id, attempts, url }: ClaimedDelivery,
     made: Pick<DeliveryAttempt, "startedAt" | "durationMs" | "requestHeaders">,
     { status, error, retryAfterMs }: Answer,
-    signal: AbortSignal,
   ): Promise<void> {
-    const { store, steadyClock, log, owner, gapsMs, onPlanned } = this.#parts;
+    const { store, steadyClock, log, owner, gapsMs = GAPS_MS, onPlanned } = this.#parts;
     const number = attempts + 1;
     const isOver = error === null || status === GONE;
-    const waitMs = isOver
-      ? null
-      : nextWaitMs({ attempts: number, retryAfterMs, gapsMs, random: Math.random });
+    const waitMs = isOver ? null : nextWaitMs({ attempts: number, retryAfterMs, gapsMs });
     const nextAt = waitMs === null ? null : steadyClock.now() + waitMs;
     const state: DeliveryState = error === null ? "delivered" : nextAt === null ? "failed" : "pending";
     const attempt = { ...made, number, status, error, nextAt };
-    const isOurs = await this.persist(
-      "could not record a webhook attempt",
-      () => store.deliveries.recordAttempt({ id, owner, attempt, state, now: steadyClock.now() }),
-      signal,
+    const isOurs = await this.persist("could not record a webhook attempt", () =>
+      store.deliveries.recordAttempt({ id, owner, attempt, state, now: steadyClock.now() }),
     );
     this.attempts[state] += 1;
     if (nextAt !== null) onPlanned(nextAt);
-    // The path and the query of a webhook may hold its receiver's secrets.
+    // The path and the query of a webhook may contain its receiver's secrets.
     const facts = { delivery: id, host: URL.parse(url)?.host, attempt: number, status, error };
     if (!isOurs) log.warn(facts, "another service took over a delivery while it was being sent");
     else if (state === "failed") log.warn(facts, "gave up on a webhook delivery");

@@ -1,47 +1,32 @@
 /** What one host may take of the service. */
-export type HostLimits = {
-  /** Attempts under way at once. */
-  readonly attempts: number;
-  /** Bytes of their bodies; one attempt is always allowed. */
-  readonly bodyBytes: number;
-  /** So many attempts in a row without an answer, and the host is left to rest. */
-  readonly failures: number;
-  /** The first rest; each further one is twice as long, up to the maximum. */
-  readonly restMs: number;
-  readonly maxRestMs: number;
-};
-
-export const HOST_LIMITS: HostLimits = {
+export const HOST_LIMITS = {
+  /** Attempts in progress at once. */
   attempts: 8,
+  /** Bytes of their bodies; one attempt is always allowed. */
   bodyBytes: 64 * 1024 * 1024,
+  /** After this many attempts in a row without an answer, the host rests. */
   failures: 5,
+  /** The first rest; each further one is twice as long, up to the maximum. */
   restMs: 5_000,
   maxRestMs: 60_000,
 };
 
-type Host = {
-  busy: number;
-  busyBytes: number;
-  /** In a row. */
-  failures: number;
-  /** In a row. */
-  rests: number;
-  restsUntil: number;
-};
+/** `failures` and `rests` count those in a row. */
+type Host = { busy: number; busyBytes: number; failures: number; rests: number; restsUntil: number };
 
-/** Hosts at rest that nobody asks for are forgotten when more than so many are known. */
+/** When more hosts than this are known, those at rest without attempts are forgotten. */
 const MAX_KNOWN = 10_000;
 
 /**
- * Keeps one slow or dead host from using up what the others need: places per origin, and a rest for one that
- * does not answer. After a rest a single attempt goes ahead. An answer of any kind, an error too, is a sign
- * of life: behind one origin there may be many receivers.
+ * Keeps one slow or dead host from using up what the others need: limits per origin, and a rest for one that does not
+ * answer. After a rest, a single attempt goes ahead. An answer of any kind, an error too, is a sign of life: behind one
+ * origin there may be many receivers.
  */
 export class Hosts {
-  readonly #limits: HostLimits;
+  readonly #limits: typeof HOST_LIMITS;
   readonly #hosts = new Map<string, Host>();
 
-  constructor(limits: HostLimits = HOST_LIMITS) {
+  constructor(limits = HOST_LIMITS) {
     this.#limits = limits;
   }
 
@@ -98,29 +83,24 @@ export class Hosts {
   }
 }
 
-type Held = { attempts: number; bytes: number };
+/** Attempts in progress at once, of all projects, and bytes of their bodies. */
+export const MAX_ATTEMPTS = 256;
+export const MAX_BYTES = 256 * 1024 * 1024;
 
 /**
- * What each project may have under way at once: as much as is left for all others. One project alone gets half of all
- * places, and however many take all that they may, some are left: hosts that never answer cost nobody else a place.
+ * What each project may have in progress at once: as much as is left for all others. One project alone gets half of all
+ * places, and some are always left: hosts that never answer take no place from other projects.
  */
 export class ProjectShares {
-  readonly #maxAttempts: number;
-  readonly #maxBytes: number;
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Map<string, { attempts: number; bytes: number }>();
   #attempts = 0;
   #bytes = 0;
 
-  constructor(maxAttempts: number, maxBytes: number) {
-    this.#maxAttempts = maxAttempts;
-    this.#maxBytes = maxBytes;
-  }
-
-  /** Whether an attempt with a body of that size may begin; a project's only one may be of any. */
+  /** Whether an attempt with a body of that size may begin; a project's only one may be of any size. */
   hasRoom(projectId: string, bodyBytes: number): boolean {
     const { attempts, bytes } = this.#held.get(projectId) ?? { attempts: 0, bytes: 0 };
-    if (attempts >= this.#maxAttempts - this.#attempts) return false;
-    return attempts === 0 || bytes + bodyBytes <= this.#maxBytes - this.#bytes;
+    if (attempts >= MAX_ATTEMPTS - this.#attempts) return false;
+    return attempts === 0 || bytes + bodyBytes <= MAX_BYTES - this.#bytes;
   }
 
   take(projectId: string, bodyBytes: number): void {
@@ -143,7 +123,7 @@ export class ProjectShares {
   }
 }
 
-/** A delivery that is claimed and waits for its host or its project's turn, without its body. */
+/** A claimed delivery that waits for its host or its project's turn, without its body. */
 export type Ticket = {
   readonly id: string;
   readonly projectId: string;
@@ -154,29 +134,25 @@ export type Ticket = {
 const MAX_PER_KEY = 5_000;
 const MAX_TICKETS = 20_000;
 
-/** Claimed deliveries for which there is no place now, in order of arrival by what they wait for. */
+/** Claimed deliveries that have to wait, in order of arrival by the host or project that they wait for. */
 export class Waiting {
+  count = 0;
   readonly #queues = new Map<string, Ticket[]>();
   readonly #maxPerKey: number;
   readonly #maxTickets: number;
-  #count = 0;
 
   constructor(maxPerKey = MAX_PER_KEY, maxTickets = MAX_TICKETS) {
     this.#maxPerKey = maxPerKey;
     this.#maxTickets = maxTickets;
   }
 
-  get count(): number {
-    return this.#count;
-  }
-
   /** False when there is no room: neither one key nor all of them may fill the memory. */
   add(key: string, ticket: Ticket): boolean {
     const queue = this.#queues.get(key) ?? [];
-    if (queue.length >= this.#maxPerKey || this.#count >= this.#maxTickets) return false;
+    if (queue.length >= this.#maxPerKey || this.count >= this.#maxTickets) return false;
     queue.push(ticket);
     this.#queues.set(key, queue);
-    this.#count += 1;
+    this.count += 1;
     return true;
   }
 
@@ -187,11 +163,11 @@ export class Waiting {
   removeFirst(key: string): void {
     const queue = this.#queues.get(key);
     if (!queue?.shift()) return;
-    this.#count -= 1;
+    this.count -= 1;
     if (queue.length === 0) this.#queues.delete(key);
   }
 
-  /** Hosts, or projects, that something waits for. */
+  /** Hosts, or projects, with waiting deliveries. */
   keys(): string[] {
     return [...this.#queues.keys()];
   }

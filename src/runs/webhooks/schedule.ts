@@ -1,40 +1,38 @@
 const SECOND_MS = 1_000;
-const MINUTE_MS = 60 * SECOND_MS;
-const HOUR_MS = 60 * MINUTE_MS;
+const HOUR_MS = 3600 * SECOND_MS;
 
 /** The wait before each attempt, counted from the end of the one before it. */
 export const GAPS_MS: readonly number[] = [
   0,
-  5 * SECOND_MS,
-  30 * SECOND_MS,
-  5 * MINUTE_MS,
-  30 * MINUTE_MS,
-  2 * HOUR_MS,
-  5 * HOUR_MS,
-  10 * HOUR_MS,
-  24 * HOUR_MS,
-];
+  5,
+  30,
+  5 * 60,
+  30 * 60,
+  2 * 3600,
+  5 * 3600,
+  10 * 3600,
+  24 * 3600,
+].map((seconds) => seconds * SECOND_MS);
 
 const JITTER = 0.1;
 const MAX_RETRY_AFTER_MS = 24 * HOUR_MS;
 
-/** Longer than any wait that is ever planned; a time further off was written by a clock that was wrong. */
+/** Longer than any planned wait; a later time was written by a clock that was wrong. */
 export const HORIZON_MS = 27 * HOUR_MS;
 
+/** `attempts` were made so far; `retryAfterMs` is what the target asked for, null if nothing. */
 type Wait = {
-  /** Attempts made so far. */
   readonly attempts: number;
-  /** What the target asked for; null when it did not. */
   readonly retryAfterMs: number | null;
   readonly gapsMs: readonly number[];
-  readonly random: () => number;
+  readonly random?: () => number;
 };
 
 /**
- * The wait before the next attempt; null after the last one. A target may ask for a longer wait than the
- * schedule has, not for a shorter one. A delivery that is sent again after its last attempt starts over.
+ * The wait before the next attempt; null after the last one. A target may ask for a longer wait than the schedule has,
+ * not for a shorter one. A delivery that is sent again after its last attempt starts over.
  */
-export function nextWaitMs({ attempts, retryAfterMs, gapsMs, random }: Wait): number | null {
+export function nextWaitMs({ attempts, retryAfterMs, gapsMs, random = Math.random }: Wait): number | null {
   const step = attempts % gapsMs.length;
   if (step === 0) return null;
   const gapMs = Math.min(gapsMs[step] ?? 0, MAX_RETRY_AFTER_MS) * (1 - JITTER + 2 * JITTER * random());

@@ -11,7 +11,7 @@ import { hostOf, isForbidden } from "./target.ts";
 import { parseRetryAfter } from "./schedule.ts";
 import { Agent as HttpAgent, request as httpRequest } from "../../kit/node-http.ts";
 
-/** Finds every address of a name; rejects when there is none. */
+/** Resolves a name to all its addresses; rejects if there is none. */
 export type Resolve = (name: string) => Promise<readonly string[]>;
 
 const HOSTS_FILE = "/etc/hosts";
@@ -19,9 +19,8 @@ const QUERY_MS = 2_000;
 const TRIES = 2;
 
 /**
- * Asks the hosts file, then the name servers: the machine's, unless others are given. Not by `dns.lookup`: that
- * waits in one of the few threads that all file access goes through, so that a few names with silent servers
- * would hold up the whole service.
+ * Asks the hosts file, then the name servers: the machine's, unless others are given. Not by `dns.lookup`: it blocks one
+ * of the few threads that all file access goes through, so a few names with silent servers would hold up the service.
  */
 export function nameResolver(servers?: readonly string[]): Resolve {
   return async (name) => {
@@ -48,7 +47,7 @@ export function hostsEntries(file: string, name: string): string[] {
   });
 }
 
-/** The address of a webhook, or one that its name stands for, is one that webhooks may not reach. */
+/** Webhooks may not reach the address, or one that the name resolves to. */
 class AddressRefused extends Error {
   constructor() {
     super("webhooks may not reach this address");
@@ -56,22 +55,13 @@ class AddressRefused extends Error {
   }
 }
 
-const WORDS: Readonly<Record<string, string>> = {
-  ENOTFOUND: "name_not_found",
-  ENODATA: "name_not_found",
-  ENONAME: "name_not_found",
-  EBADNAME: "name_not_found",
-  ETIMEOUT: "name_server_failed",
-  ESERVFAIL: "name_server_failed",
-  EREFUSED: "name_server_failed",
-  ECONNREFUSED: "connection_refused",
-  ECONNRESET: "connection_reset",
-  EPIPE: "connection_reset",
-  ETIMEDOUT: "unreachable",
-  EHOSTUNREACH: "unreachable",
-  ENETUNREACH: "unreachable",
-  EADDRNOTAVAIL: "unreachable",
-};
+const WORDS: readonly (readonly [word: string, codes: readonly string[]])[] = [
+  ["name_not_found", ["ENOTFOUND", "ENODATA", "ENONAME", "EBADNAME"]],
+  ["name_server_failed", ["ETIMEOUT", "ESERVFAIL", "EREFUSED"]],
+  ["connection_refused", ["ECONNREFUSED"]],
+  ["connection_reset", ["ECONNRESET", "EPIPE"]],
+  ["unreachable", ["ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "EADDRNOTAVAIL"]],
+];
 
 const TLS = /^(?:ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HOSTNAME_MISMATCH|EPROTO)/;
 
@@ -79,35 +69,32 @@ const TLS = /^(?:ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HOSTNAME
 function errorWord(error: unknown): string {
   if (error instanceof AddressRefused) return "address_refused";
   const code = error instanceof Error ? ((error as NodeJS.ErrnoException).code ?? "") : "";
-  const word = Object.hasOwn(WORDS, code) ? WORDS[code] : undefined;
-  if (word !== undefined) return word;
+  for (const [word, codes] of WORDS) if (codes.includes(code)) return word;
   if (TLS.test(code)) return `tls_failed: ${code}`;
   if (code.startsWith("HPE_")) return `bad_answer: ${code}`;
   return code === "" ? "connection_failed" : `connection_failed: ${code}`;
 }
 
-/** What is sent. */
 type Posting = {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
 };
 
-/** What came of it. */
+/** `status`: null without an answer; `error`: one word for what went wrong, null on success. */
 export type Answer = {
-  /** Null when no answer came. */
   readonly status: number | null;
-  /** One word for what went wrong; null on success. */
   readonly error: string | null;
   readonly retryAfterMs: number | null;
 };
 
-type SenderOptions = {
-  /** Private ranges that may be reached all the same. */
+export type SenderOptions = {
+  /** Private ranges that webhooks may reach. */
   readonly allow: AddressRanges;
+  /** For what people and receivers read. */
   readonly clock: Clock;
   readonly resolve?: Resolve;
-  /** Name, connection, TLS, upload and answer together. */
+  /** For name, connection, TLS, upload and answer together. */
   readonly deadlineMs?: number;
 };
 
@@ -117,32 +104,27 @@ const MAX_ANSWER_BYTES = 64 * 1024;
 /** Shorter than what servers usually grant an idle connection. */
 const IDLE_MS = 4_000;
 
-/** Posts to webhooks: at no other address than one that was checked, without redirects or proxies. */
+/** Posts to webhooks: only to addresses that were checked, without redirects or proxies. */
 export class Sender {
-  readonly #allow: AddressRanges;
-  readonly #clock: Clock;
-  readonly #resolve: Resolve;
-  readonly #deadlineMs: number;
+  readonly #options: SenderOptions;
   readonly #http = new HttpAgent({ keepAlive: true, timeout: IDLE_MS });
   readonly #https = new HttpsAgent({ keepAlive: true, timeout: IDLE_MS });
 
-  constructor({ allow, clock, resolve = nameResolver(), deadlineMs = DEADLINE_MS }: SenderOptions) {
-    this.#allow = allow;
-    this.#clock = clock;
-    this.#resolve = resolve;
-    this.#deadlineMs = deadlineMs;
+  constructor(options: SenderOptions) {
+    this.#options = options;
   }
 
   /** One attempt, never longer than the deadline. Null when the signal ended it: then nothing is known. */
   async send(posting: Posting, signal: AbortSignal): Promise<Answer | null> {
+    const { clock, deadlineMs = DEADLINE_MS } = this.#options;
     const abort = new AbortController();
     const breakOff = (): void => abort.abort();
     signal.addEventListener("abort", breakOff);
-    const timer = this.#clock.after(this.#deadlineMs, breakOff);
+    const timer = clock.after(deadlineMs, breakOff);
     const seen: Seen = { status: null };
     try {
       signal.throwIfAborted();
-      return judge(await this.#exchange(posting, abort.signal, seen), this.#clock.now());
+      return judge(await this.#exchange(posting, abort.signal, seen), clock.now());
     } catch (error) {
       if (signal.aborted) return null;
       const word = abort.signal.aborted ? "timed_out" : errorWord(error);
@@ -153,7 +135,7 @@ export class Sender {
     }
   }
 
-  /** Lets go of idle connections. */
+  /** Closes idle connections. */
   close(): void {
     this.#http.destroy();
     this.#https.destroy();
@@ -162,7 +144,7 @@ export class Sender {
   async #exchange(posting: Posting, signal: AbortSignal, seen: Seen): Promise<IncomingMessage> {
     // Node asks `lookup` for names alone.
     const host = hostOf(posting.url);
-    if (isIP(host) !== 0 && isForbidden(host, this.#allow)) throw new AddressRefused();
+    if (isIP(host) !== 0 && isForbidden(host, this.#options.allow)) throw new AddressRefused();
     const request = this.#open(posting, signal);
     try {
       return await readAnswer(request, posting.body, seen);
@@ -182,32 +164,33 @@ export class Sender {
       : httpRequest(url, { ...options, agent: agent ?? this.#http });
   }
 
-  /** Gives a connection only addresses that were checked; one bad address spoils the name. */
+  /** Gives a connection only addresses that were checked; one forbidden address rules the name out. */
   readonly #lookup: LookupFunction = callbackify(
     async (name: string, _options: LookupOptions): Promise<LookupAddress[]> => {
-      const addresses = await this.#resolve(name.replace(/\.$/, ""));
-      if (addresses.some((address) => isForbidden(address, this.#allow))) throw new AddressRefused();
-      // An empty list would bring Node down.
+      const { allow, resolve = nameResolver() } = this.#options;
+      const addresses = await resolve(name.replace(/\.$/, ""));
+      if (addresses.some((address) => isForbidden(address, allow))) throw new AddressRefused();
+      // An empty list would crash Node.
       if (addresses.length === 0) throw Object.assign(new Error("no address"), { code: "ENODATA" });
       return addresses.map((address) => ({ address, family: isIP(address) }));
     },
   );
 }
 
-/** The status of an answer that has begun: it is told even if the rest does not come. */
+/** The status of an answer that has begun: it is reported even if the rest does not come. */
 type Seen = { status: number | null };
 
-/** Sends the body and reads the answer to its end, or as much of it as is bearable. */
+/** Sends the body and reads the answer to its end, or up to `MAX_ANSWER_BYTES`. */
 async function readAnswer(request: ClientRequest, body: Uint8Array, seen: Seen): Promise<IncomingMessage> {
   let isWhole = false;
   try {
     return await new Promise<IncomingMessage>((resolve, reject) => {
       request.on("error", reject);
-      // Some ends bring neither an error nor an answer: whoever waited for one would wait for ever.
+      // Some connections end with neither an error nor an answer.
       request.on("close", () => {
         if (seen.status === null) reject(Object.assign(new Error("closed"), { code: "ECONNRESET" }));
       });
-      // Nobody asked for another protocol. Unheard, Node would close the connection without a word.
+      // Without this listener, Node would close the connection without an event.
       request.on("upgrade", (response, socket) => {
         seen.status = response.statusCode ?? null;
         socket.destroy();
@@ -229,7 +212,7 @@ async function readAnswer(request: ClientRequest, body: Uint8Array, seen: Seen):
       request.end(body);
     });
   } finally {
-    // Complete both ways, the connection is kept; otherwise it has no further use.
+    // A connection is kept only if request and answer are complete.
     if (!isWhole) request.destroy();
   }
 }

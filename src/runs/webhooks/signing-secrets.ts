@@ -10,11 +10,7 @@ const PREFIX = "whsec_";
 const SECRET_BYTES = 32;
 
 /** What a signature covers. */
-type Signable = {
-  readonly id: string;
-  readonly timestampSeconds: number;
-  readonly body: Uint8Array;
-};
+type Signable = { readonly id: string; readonly timestampSeconds: number; readonly body: Uint8Array };
 
 /** A new signing secret in the form that Standard Webhooks libraries take. */
 export function newSecret(): string {
@@ -51,13 +47,12 @@ function hmac(key: Uint8Array, { id, timestampSeconds, body }: Signable): Buffer
 type Signing = {
   /** The project's active ones. */
   readonly secrets: readonly string[];
-  /** The one that the caller of the run sent. */
+  /** The secret that the caller of the run sent. */
   readonly callerSecret: Uint8Array | null;
-  /** Of this attempt. */
   readonly timestampSeconds: number;
 };
 
-/** The headers of one attempt; they are sent and kept on record as they are. */
+/** The headers of one attempt; they are recorded as they are sent. */
 export function deliveryHeaders(
   { id, contentType, runStatus }: Delivery,
   body: Uint8Array,
@@ -80,7 +75,7 @@ export function deliveryHeaders(
   };
 }
 
-/** Has signing secrets that another node made or removed count here, within a second. */
+/** Applies signing secrets that another node made or removed, within a second. */
 export function followSigningSecrets(
   changes: Pick<Changes, "on" | "onReset">,
   secrets: Pick<SigningSecrets, "forget">,
@@ -90,8 +85,6 @@ export function followSigningSecrets(
   });
   changes.onReset(() => secrets.forget(null));
 }
-
-type Parts = { readonly store: Store; readonly seal: Seal; readonly clock: Clock };
 
 /** A signing secret as its maker sees it, once. */
 type MadeSecret = { readonly id: string; readonly createdAt: number; readonly secret: string };
@@ -104,7 +97,7 @@ export class SecretUnreadable extends Error {
   }
 }
 
-/** Opens a secret of a webhook; throws `SecretUnreadable` when it was sealed elsewhere. */
+/** Opens a secret of a webhook; throws `SecretUnreadable` if it was sealed with another master key. */
 export function openSecret(seal: Seal, sealed: Uint8Array, context: string): Buffer {
   try {
     return seal.open(sealed, context);
@@ -113,17 +106,17 @@ export function openSecret(seal: Seal, sealed: Uint8Array, context: string): Buf
   }
 }
 
-/** Where no word of it comes, a secret that another service made or removed is noticed within this time. */
+/** Without a notification, a change by another service is noticed within this time. */
 const KNOWN_MS = 5_000;
 
-/** The secrets that a project's deliveries are signed with; sealed where they are kept. */
+/** The secrets that a project's deliveries are signed with; stored sealed. */
 export class SigningSecrets {
   readonly #store: Store;
   readonly #seal: Seal;
   readonly #clock: Clock;
   readonly #known = new Map<string, { readonly secrets: Promise<string[]>; readonly until: number }>();
 
-  constructor({ store, seal, clock }: Parts) {
+  constructor({ store, seal, clock }: { readonly store: Store; readonly seal: Seal; readonly clock: Clock }) {
     this.#store = store;
     this.#seal = seal;
     this.#clock = clock;
@@ -147,12 +140,13 @@ export class SigningSecrets {
 
   /** Makes one; from now on every delivery carries its signature too. */
   async make(projectId: string): Promise<MadeSecret> {
-    const made = { id: `whs-${randomName(8)}`, createdAt: this.#clock.now(), secret: newSecret() };
-    const { id, createdAt, secret } = made;
+    const id = `whs-${randomName(8)}`;
+    const createdAt = this.#clock.now();
+    const secret = newSecret();
     const sealedSecret = this.#seal.close(Buffer.from(secret), contextOf(id));
     await this.#store.webhookSecrets.insert({ id, projectId, sealedSecret, createdAt });
     this.#known.delete(projectId);
-    return made;
+    return { id, createdAt, secret };
   }
 
   /** Ends the use of one; false when the project has no such secret in use. */
@@ -162,7 +156,7 @@ export class SigningSecrets {
     return isRetired;
   }
 
-  /** Another service has made or removed some; with null of any project. */
+  /** Another service has made or removed some; null: of any project. */
   forget(projectId: string | null): void {
     if (projectId === null) this.#known.clear();
     else this.#known.delete(projectId);

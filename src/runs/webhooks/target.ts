@@ -8,11 +8,11 @@ const special6 = new AddressRanges(SPECIAL_6);
 /** An IPv4 address written as IPv6. */
 const MAPPED = new AddressRanges(["::ffff:0:0/96"]);
 
-/** NAT64, how hosts without IPv4 reach it: as good or bad as the address inside. */
+/** NAT64, by which hosts without IPv4 reach it; the address inside decides. */
 const NAT64 = new AddressRanges(["64:ff9b::/96"]);
 const NAT64_PREFIX = "64:ff9b::";
 
-/** Whether a webhook may not connect to this address. What is no address at all is forbidden too. */
+/** Whether a webhook may not connect to this address. Anything that is no address is forbidden too. */
 export function isForbidden(address: string, allow: AddressRanges): boolean {
   // A zone (`fe80::1%eth0`) makes sense on one machine only.
   if (isIP(address) === 0 || address.includes("%")) return true;
@@ -32,16 +32,13 @@ function insideNat64(address: string): string {
 const MAX_CHARACTERS = 2_048;
 const LOOPBACK = new AddressRanges(["127.0.0.0/8", "::1/128"]);
 const LOOPBACK_NAME = /^(?:.+\.)?localhost(?:\.localdomain|[46])?$|^ip6-(?:localhost|loopback)$/;
-/** Names that only the local network knows, and that no public zone holds. */
+/** Names of local networks, which are in no public zone. */
 const LOCAL_NAME = /^[^.]*$|\.(?:local|localdomain|internal|intranet|private|corp|lan|home|home\.arpa)$/;
 
-/**
- * Reads the address of a webhook. Throws `invalid_webhook` for what is known to be wrong without asking a
- * name server; what a name stands for is checked at each connection.
- */
+/** Reads a webhook's address; throws `invalid_webhook`. What a name resolves to is checked at each connection. */
 export function parseWebhookUrl(text: string, allow: AddressRanges): URL {
   if (text.length > MAX_CHARACTERS) throw invalid(`is longer than ${MAX_CHARACTERS} characters`);
-  // Parsers disagree about these; ours would drop or turn them without a word.
+  // Parsers disagree about these; ours would silently drop or change them.
   // oxlint-disable-next-line no-control-regex
   if (/[\x00-\x20\x7f\\]/.test(text)) throw invalid("contains a space, a control character or a backslash");
   if (!/^https?:\/\//i.test(text)) throw invalid("does not begin with http:// or https://");

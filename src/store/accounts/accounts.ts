@@ -1,6 +1,6 @@
 import { isNoted, noteChange } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
-import { isDone } from "../queries.ts";
+import { all, isDone } from "../queries.ts";
 import type { Row } from "../schema/schema.ts";
 import { voidInvitations } from "./invitations.ts";
 
@@ -9,7 +9,7 @@ export type ServiceAccount = Row<"serviceAccounts">;
 /** What is stored of a token: a hash of its `jti`, never the token. */
 type Token = Row<"tokens">;
 
-type AccountKey = { readonly id: string; readonly projectId: string };
+type AccountKey = Pick<ServiceAccount, "id" | "projectId">;
 type AccountUse = { readonly id: string; readonly usedAt: number };
 type NewAccount = {
   readonly account: Omit<ServiceAccount, "revokedAt" | "lastUsedAt">;
@@ -44,16 +44,10 @@ export const accounts = {
   }),
 
   /** A project's accounts, including revoked ones, newest first. */
-  list: read(
-    async ({ db }, projectId: string): Promise<ServiceAccount[]> =>
-      await db
-        .selectFrom("serviceAccounts")
-        .selectAll()
-        .where("projectId", "=", projectId)
-        .orderBy("createdAt", "desc")
-        .orderBy("id", "desc")
-        .execute(),
-  ),
+  list: read(async ({ db }, projectId: string): Promise<ServiceAccount[]> => {
+    const ofProject = db.selectFrom("serviceAccounts").selectAll().where("projectId", "=", projectId);
+    return await ofProject.orderBy("createdAt", "desc").orderBy("id", "desc").execute();
+  }),
 
   find: read(async ({ db }, { id, projectId }: AccountKey): Promise<FoundAccount | null> => {
     const row = await db
@@ -61,8 +55,7 @@ export const accounts = {
       .innerJoin("tokens", "tokens.accountId", "serviceAccounts.id")
       .selectAll("serviceAccounts")
       .select(["tokens.jtiHash", "tokens.createdAt as tokenCreatedAt", "tokens.expiresAt as tokenExpiresAt"])
-      .where("serviceAccounts.id", "=", id)
-      .where("serviceAccounts.projectId", "=", projectId)
+      .where(all({ "serviceAccounts.id": id, "serviceAccounts.projectId": projectId }))
       .orderBy("tokens.createdAt", "desc")
       // Of two made in the same millisecond, the one that replaced the other.
       .orderBy("tokens.expiresAt", "desc")
@@ -86,9 +79,7 @@ export const accounts = {
       .updateTable("serviceAccounts")
       // The account's own id if nothing changes: a statement has to set something.
       .set({ id, ...change })
-      .where("id", "=", id)
-      .where("projectId", "=", projectId)
-      .where("revokedAt", "is", null)
+      .where(all({ id, projectId, revokedAt: null }))
       .$if(expiresAt !== undefined, (query) => query.where("expiresAt", ">=", expiresAt ?? 0))
       .$if(limitsBefore !== undefined, (query) => query.where("callLimits", "=", limitsBefore ?? ""))
       .$if(role !== undefined && role !== "call", (query) => query.where("role", "<>", "call"));
@@ -102,13 +93,8 @@ export const accounts = {
   rotate: write(async (session, input: Rotation): Promise<boolean> => {
     const { db } = session;
     const { id, projectId, jtiHash, now, expiresAt, othersEndAt } = input;
-    const extended = db
-      .updateTable("serviceAccounts")
-      .set({ expiresAt })
-      .where("id", "=", id)
-      .where("projectId", "=", projectId)
-      .where("revokedAt", "is", null);
-    if (!(await isDone(extended))) return false;
+    const extension = db.updateTable("serviceAccounts").set({ expiresAt });
+    if (!(await isDone(extension.where(all({ id, projectId, revokedAt: null }))))) return false;
     await db
       .updateTable("tokens")
       .set({ expiresAt: othersEndAt })
@@ -124,13 +110,8 @@ export const accounts = {
   revoke: write(async (session, input: AccountKey & { readonly now: number }): Promise<boolean> => {
     const { id, projectId, now } = input;
     await voidInvitations(session, { projectId, inviterId: id });
-    const revocation = session.db
-      .updateTable("serviceAccounts")
-      .set({ revokedAt: now })
-      .where("id", "=", id)
-      .where("projectId", "=", projectId)
-      .where("revokedAt", "is", null);
-    return await isNoted(session, revocation, "account", id);
+    const revocation = session.db.updateTable("serviceAccounts").set({ revokedAt: now });
+    return await isNoted(session, revocation.where(all({ id, projectId, revokedAt: null })), "account", id);
   }),
 
   /** Records a use, unless a later one is recorded. */
@@ -159,13 +140,8 @@ export const tokens = {
       .where("tokens.jtiHash", "=", jtiHash)
       .executeTakeFirst();
     if (!row) return null;
-    const {
-      accountId,
-      tokenCreatedAt: createdAt,
-      tokenExpiresAt: expiresAt,
-      tokenRevokedAt,
-      ...account
-    } = row;
-    return { account, token: { jtiHash, accountId, createdAt, expiresAt, revokedAt: tokenRevokedAt } };
+    const { accountId, tokenCreatedAt: createdAt, tokenExpiresAt: expiresAt, ...rest } = row;
+    const { tokenRevokedAt: revokedAt, ...account } = rest;
+    return { account, token: { jtiHash, accountId, createdAt, expiresAt, revokedAt } };
   }),
 };

@@ -7,7 +7,7 @@ import type { Row } from "../schema/schema.ts";
 /** One line of the audit log; `entry` is JSON, `hash` covers it and the hash before it. */
 export type AuditEntry = Row<"auditEntries">;
 
-/** Takes the place of a hash before the first entry. */
+/** The hash before the first entry. */
 export const NO_HASH = Buffer.alloc(32);
 
 /** The hash of an entry that follows one with the hash `previous`. */
@@ -22,9 +22,7 @@ export function auditHash(
 /** The last entry that was removed because of its age: the log continues after it. */
 export type AuditAnchor = { readonly number: number; readonly hash: string };
 
-/** The key of the anchor among the facts about the installation. */
 const ANCHOR_KEY = "audit_anchor";
-/** Reads the anchor. */
 export const AUDIT_ANCHOR = `select value from meta where key = '${ANCHOR_KEY}'`;
 
 /** The anchor as it is stored; null if nothing was removed yet. */
@@ -34,35 +32,30 @@ export function anchorOf(value: unknown): AuditAnchor | null {
 
 /** Verifies the log from its first entry on: an entry that was changed, moved or removed breaks the chain there. */
 export class AuditChain {
-  readonly #start: number;
   #previous: Buffer;
-  #count: number;
-  #brokenAt: number | null = null;
+  #next: number;
+  /** How many entries are intact, and the number of the first that is not; null if all are. */
+  readonly state: { count: number; brokenAt: number | null } = { count: 0, brokenAt: null };
 
   constructor(anchor: AuditAnchor | null = null) {
-    this.#start = anchor?.number ?? 0;
-    this.#count = this.#start;
+    this.#next = (anchor?.number ?? 0) + 1;
     this.#previous = anchor ? Buffer.from(anchor.hash, "hex") : NO_HASH;
   }
 
   add(entry: AuditEntry): void {
-    if (this.#brokenAt !== null) return;
-    const number = this.#count + 1;
+    if (this.state.brokenAt !== null) return;
     const expected = auditHash(this.#previous, entry);
-    if (entry.number !== number || !expected.equals(entry.hash)) {
-      this.#brokenAt = number;
+    if (entry.number !== this.#next || !expected.equals(entry.hash)) {
+      this.state.brokenAt = this.#next;
       return;
     }
     this.#previous = expected;
-    this.#count = number;
-  }
-
-  /** How many entries are intact, and the number of the first that is not; null if all are. */
-  get state(): { readonly count: number; readonly brokenAt: number | null } {
-    return { count: this.#count - this.#start, brokenAt: this.#brokenAt };
+    this.#next += 1;
+    this.state.count += 1;
   }
 }
 
+type Expiry = { readonly before: number; readonly limit: number };
 type AuditPage = {
   readonly projectId: string;
   readonly limit: number;
@@ -85,25 +78,22 @@ export const auditEntries = {
   ),
 
   /** Removes the oldest entries made before that time, but never the newest of all; returns how many. */
-  expire: write(
-    async ({ db }, { before, limit }: Readonly<Record<"before" | "limit", number>>): Promise<number> => {
-      const oldest = await db
-        .selectFrom("auditEntries")
-        .select(["number", "createdAt", "hash"])
-        .orderBy("number")
-        .limit(limit + 1)
-        .execute();
-      // Stops at the first young entry, even if a wrong clock made later ones look older.
-      const end = oldest.findIndex(({ createdAt }) => createdAt >= before);
-      const old = oldest.slice(0, Math.min(end < 0 ? limit : end, oldest.length - 1));
-      const last = old.at(-1);
-      if (!last) return 0;
-      const anchor: AuditAnchor = { number: last.number, hash: Buffer.from(last.hash).toString("hex") };
-      await setMeta(db, ANCHOR_KEY, JSON.stringify(anchor));
-      await db.deleteFrom("auditEntries").where("number", "<=", last.number).execute();
-      return old.length;
-    },
-  ),
+  expire: write(async ({ db }, { before, limit }: Expiry): Promise<number> => {
+    const entries = db.selectFrom("auditEntries").select(["number", "createdAt", "hash"]);
+    const oldest = await entries
+      .orderBy("number")
+      .limit(limit + 1)
+      .execute();
+    // Stops at the first young entry, even if a wrong clock made later ones look older.
+    const end = oldest.findIndex(({ createdAt }) => createdAt >= before);
+    const old = oldest.slice(0, Math.min(end < 0 ? limit : end, oldest.length - 1));
+    const last = old.at(-1);
+    if (!last) return 0;
+    const anchor: AuditAnchor = { number: last.number, hash: Buffer.from(last.hash).toString("hex") };
+    await setMeta(db, ANCHOR_KEY, JSON.stringify(anchor));
+    await db.deleteFrom("auditEntries").where("number", "<=", last.number).execute();
+    return old.length;
+  }),
 
   /** A project's entries, newest first. */
   list: read(async ({ db }, { projectId, limit, before }: AuditPage): Promise<AuditEntry[]> => {

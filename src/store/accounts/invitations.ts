@@ -1,14 +1,13 @@
 import type { MemberRole } from "../../model/roles.ts";
 import { noteChange } from "../nodes/changes.ts";
 import { read, type Session, write } from "../operation.ts";
-import { firstOf, isDone } from "../queries.ts";
+import { all, firstOf, isDone } from "../queries.ts";
 import type { Row } from "../schema/schema.ts";
 import { isTaken, type Person, prove } from "./people.ts";
 
 /** Lets the holder of its secret become a member of one project, once. Of the secret, a hash is stored. */
 export type Invitation = Row<"invitations">;
 
-/** An invitation as it is made. */
 export type NewInvitation = Omit<Invitation, "mailedAt" | "usedAt" | "usedBy">;
 
 /** What an invitation offers. */
@@ -23,7 +22,10 @@ export type Joined = Pick<Offer, "id" | "projectId" | "role"> & {
 };
 
 type Secret = { readonly secretHash: Uint8Array; readonly now: number };
+type Acceptance = Secret & { readonly personId: string };
+type SignUp = Secret & { readonly person: Person };
 type InvitationKey = Pick<Invitation, "id" | "projectId">;
+type OpenQuery = { readonly projectId: string; readonly now: number };
 type MadeInvitation = { readonly invitation: NewInvitation; readonly max: number };
 
 /** Invitations. Used ones do not count; expired ones are removed when the next one is made. */
@@ -37,74 +39,61 @@ export const invitations = {
     // Checked here too: the caller was checked against data that may be 5 s old, and an invitation lasts for days.
     if (!(await mayInvite(session, invitation))) return "no_right";
     await db.deleteFrom("invitations").where("expiresAt", "<=", now).execute();
-    const open = await db
+    const ofProject = db
       .selectFrom("invitations")
       .select("id")
-      .where("projectId", "=", projectId)
-      .where("usedAt", "is", null)
-      .limit(max)
-      .execute();
+      .where(all({ projectId, usedAt: null }));
+    const open = await ofProject.limit(max).execute();
     if (open.length >= max) return "full";
     await db.insertInto("invitations").values(invitation).execute();
     return "made";
   }),
 
   /** A project's open invitations, newest first. */
-  list: read(
-    async ({ db }, { projectId, now }: Readonly<{ projectId: string; now: number }>): Promise<Invitation[]> =>
-      await db
-        .selectFrom("invitations")
-        .selectAll()
-        .where("projectId", "=", projectId)
-        .where("usedAt", "is", null)
-        .where("expiresAt", ">", now)
-        .orderBy("createdAt", "desc")
-        .orderBy("id")
-        .execute(),
-  ),
+  list: read(async ({ db }, { projectId, now }: OpenQuery): Promise<Invitation[]> => {
+    const unused = db
+      .selectFrom("invitations")
+      .selectAll()
+      .where(all({ projectId, usedAt: null }));
+    return await unused.where("expiresAt", ">", now).orderBy("createdAt", "desc").orderBy("id").execute();
+  }),
 
   /** Null if the project has no such open invitation. */
   revoke: write(async ({ db }, { projectId, id }: InvitationKey): Promise<Invitation | null> => {
-    const ofProject = db.deleteFrom("invitations").where("projectId", "=", projectId);
-    return await firstOf(ofProject.where("id", "=", id).where("usedAt", "is", null).returningAll());
+    return await firstOf(
+      db
+        .deleteFrom("invitations")
+        .where(all({ projectId, id, usedAt: null }))
+        .returningAll(),
+    );
   }),
 
   /** What the secret offers; null if it is not valid. */
   find: read(async ({ db }, secret: Secret): Promise<Offer | null> => await findOpen({ db }, secret)),
 
   /** Makes a person a member, and never reduces their role; null if the secret is not valid. */
-  accept: write(
-    async (
-      session,
-      { personId, ...secret }: Secret & { readonly personId: string },
-    ): Promise<Joined | null> => {
-      const offer = await take(session, secret);
-      return offer && (await join(session, offer, { personId, now: secret.now }));
-    },
-  ),
+  accept: write(async (session, { personId, ...secret }: Acceptance): Promise<Joined | null> => {
+    const offer = await take(session, secret);
+    return offer && (await join(session, offer, { personId, now: secret.now }));
+  }),
 
   /**
    * Stores a person and makes them a member. Stores no one if the secret is not valid (null), or if another person signs
    * in with that address and password (`taken`): then the secret stays valid.
    */
-  signUp: write(
-    async (
-      session,
-      { person, ...secret }: Secret & { readonly person: Person },
-    ): Promise<Joined | "taken" | null> => {
-      const open = await findOpen(session, secret);
-      if (!open) return null;
-      await lockProject(session, open.projectId);
-      if (await isTaken(session, person, person.id)) return "taken";
-      const offer = await take(session, secret);
-      if (!offer) return null;
-      await session.db.insertInto("people").values(person).execute();
-      return await join(session, offer, { personId: person.id, now: secret.now });
-    },
-  ),
+  signUp: write(async (session, { person, ...secret }: SignUp): Promise<Joined | "taken" | null> => {
+    const open = await findOpen(session, secret);
+    if (!open) return null;
+    await lockProject(session, open.projectId);
+    if (await isTaken(session, person, person.id)) return "taken";
+    const offer = await take(session, secret);
+    if (!offer) return null;
+    await session.db.insertInto("people").values(person).execute();
+    return await join(session, offer, { personId: person.id, now: secret.now });
+  }),
 
-  noteMailed: write(async ({ db }, { id, now }: Readonly<{ id: string; now: number }>): Promise<void> => {
-    await db.updateTable("invitations").set({ mailedAt: now }).where("id", "=", id).execute();
+  noteMailed: write(async ({ db }, { id, now: mailedAt }: Readonly<{ id: string; now: number }>) => {
+    await db.updateTable("invitations").set({ mailedAt }).where("id", "=", id).execute();
   }),
 };
 
@@ -122,37 +111,18 @@ export async function voidInvitations(
   { db }: Session,
   { projectId, inviterId }: Pick<Invitation, "projectId" | "inviterId">,
 ): Promise<void> {
-  await db
-    .deleteFrom("invitations")
-    .where("projectId", "=", projectId)
-    .where("inviterId", "=", inviterId)
-    .where("usedAt", "is", null)
-    .execute();
+  const unused = db.deleteFrom("invitations").where(all({ projectId, inviterId, usedAt: null }));
+  await unused.execute();
 }
 
 /** Whether the inviter is an owner of the project, or an account of role `admin`. */
-async function mayInvite(
-  { db }: Session,
-  { projectId, inviterId, createdAt: now }: NewInvitation,
-): Promise<boolean> {
-  const owner = await db
-    .selectFrom("memberships")
-    .select("role")
-    .where("projectId", "=", projectId)
-    .where("personId", "=", inviterId)
-    .where("role", "=", "owner")
-    .executeTakeFirst();
-  if (owner) return true;
-  const account = await db
-    .selectFrom("serviceAccounts")
-    .select("id")
-    .where("projectId", "=", projectId)
-    .where("id", "=", inviterId)
-    .where("role", "=", "admin")
-    .where("revokedAt", "is", null)
-    .where("expiresAt", ">", now)
-    .executeTakeFirst();
-  return account !== undefined;
+async function mayInvite({ db }: Session, invitation: NewInvitation): Promise<boolean> {
+  const { projectId, inviterId, createdAt: now } = invitation;
+  const memberships = db.selectFrom("memberships").select("role");
+  if (await firstOf(memberships.where(all({ projectId, personId: inviterId, role: "owner" })))) return true;
+  const accounts = db.selectFrom("serviceAccounts").select("id").where("expiresAt", ">", now);
+  const admin = accounts.where(all({ projectId, id: inviterId, role: "admin", revokedAt: null }));
+  return (await firstOf(admin)) !== null;
 }
 
 async function findOpen({ db }: Pick<Session, "db">, { secretHash, now }: Secret): Promise<Offer | null> {
@@ -161,8 +131,7 @@ async function findOpen({ db }: Pick<Session, "db">, { secretHash, now }: Secret
     .innerJoin("projects", "projects.id", "invitations.projectId")
     .select(["invitations.id", "invitations.projectId", "invitations.role", "invitations.email"])
     .select(["invitations.isMailed", "invitations.expiresAt", "projects.name as projectName"])
-    .where("invitations.secretHash", "=", secretHash)
-    .where("invitations.usedAt", "is", null)
+    .where(all({ "invitations.secretHash": secretHash, "invitations.usedAt": null }))
     .where("invitations.expiresAt", ">", now);
   return await firstOf(query);
 }
@@ -173,12 +142,8 @@ async function take(session: Session, secret: Secret): Promise<Offer | null> {
   if (!open) return null;
   // Before it is used: if the inviter is being removed, the invitation is removed too.
   await lockProject(session, open.projectId);
-  const used = session.db
-    .updateTable("invitations")
-    .set({ usedAt: secret.now })
-    .where("id", "=", open.id)
-    .where("usedAt", "is", null);
-  return (await isDone(used)) ? open : null;
+  const use = session.db.updateTable("invitations").set({ usedAt: secret.now });
+  return (await isDone(use.where(all({ id: open.id, usedAt: null })))) ? open : null;
 }
 
 async function join(
@@ -190,8 +155,8 @@ async function join(
   await db.updateTable("invitations").set({ usedBy: personId }).where("id", "=", id).execute();
   // Only the mail contained the secret, so this person receives that address's mail.
   if (isMailed) await prove(session, { id: personId, email, now }, false);
-  const memberships = db.selectFrom("memberships").select("role").where("personId", "=", personId);
-  const before = (await firstOf(memberships.where("projectId", "=", projectId)))?.role ?? null;
+  const membership = db.selectFrom("memberships").select("role").where(all({ personId, projectId }));
+  const before = (await firstOf(membership))?.role ?? null;
   const role = before === "owner" ? before : offered;
   await db
     .insertInto("memberships")

@@ -1,7 +1,7 @@
 import type { Project } from "../../model/app.ts";
 import { isNoted, noteChange } from "../nodes/changes.ts";
 import { read, type Session, write } from "../operation.ts";
-import { doNothing, firstOf, isDone } from "../queries.ts";
+import { all, doNothing, firstOf, isDone } from "../queries.ts";
 import type { Row } from "../schema/schema.ts";
 import { lockProject, voidInvitations } from "./invitations.ts";
 
@@ -49,13 +49,9 @@ export const memberships = {
   insertProject: write(async (session, input: NewProject): Promise<"made" | "taken" | "too_many"> => {
     const { db } = session;
     const { project, personId, maxOwned } = input;
-    const { owned } = await db
-      .selectFrom("memberships")
-      .select(({ fn }) => fn.countAll<number | string>().as("owned"))
-      .where("personId", "=", personId)
-      .where("role", "=", "owner")
-      .executeTakeFirstOrThrow();
-    if (Number(owned) >= maxOwned) return "too_many";
+    const ownerships = db.selectFrom("memberships").where(all({ personId, role: "owner" }));
+    const owned = await ownerships.select("projectId").limit(maxOwned).execute();
+    if (owned.length >= maxOwned) return "too_many";
     if (!(await isDone(newProject(session, project)))) return "taken";
     const { id: projectId, createdAt } = project;
     await db.insertInto("memberships").values({ personId, projectId, role: "owner", createdAt }).execute();
@@ -68,11 +64,7 @@ export const memberships = {
   setRole: write(async (session, { personId, projectId, role }: NewRole): Promise<MembershipChange> => {
     await lockProject(session, projectId);
     if (role !== "owner" && !(await endOwnership(session, { personId, projectId }))) return "last_owner";
-    const update = session.db
-      .updateTable("memberships")
-      .set({ role })
-      .where("personId", "=", personId)
-      .where("projectId", "=", projectId);
+    const update = session.db.updateTable("memberships").set({ role }).where(all({ personId, projectId }));
     return (await isNoted(session, update, "person", personId)) ? "changed" : "absent";
   }),
 
@@ -80,10 +72,7 @@ export const memberships = {
   remove: write(async (session, { personId, projectId }: MemberKey): Promise<MembershipChange> => {
     await lockProject(session, projectId);
     if (!(await endOwnership(session, { personId, projectId }))) return "last_owner";
-    const removal = session.db
-      .deleteFrom("memberships")
-      .where("personId", "=", personId)
-      .where("projectId", "=", projectId);
+    const removal = session.db.deleteFrom("memberships").where(all({ personId, projectId }));
     return (await isNoted(session, removal, "person", personId)) ? "changed" : "absent";
   }),
 
@@ -122,11 +111,9 @@ function newProject({ db }: Session, project: Project) {
 
 /** Voids a member's invitations; false, with nothing changed, if the member is the last owner. */
 async function endOwnership(session: Session, { personId, projectId }: MemberKey): Promise<boolean> {
-  const owners = await session.db
-    .selectFrom("memberships")
-    .select("personId")
-    .where("projectId", "=", projectId)
-    .where("role", "=", "owner")
+  const members = session.db.selectFrom("memberships").select("personId");
+  const owners = await members
+    .where(all({ projectId, role: "owner" }))
     .limit(2)
     .execute();
   if (owners.length === 1 && owners[0]?.personId === personId) return false;

@@ -1,6 +1,6 @@
 import { isNoted, noteChange } from "../nodes/changes.ts";
 import { read, type Session, write } from "../operation.ts";
-import { doNothing, firstOf, isDone } from "../queries.ts";
+import { all, doNothing, firstOf, isDone } from "../queries.ts";
 import type { Row } from "../schema/schema.ts";
 
 /** A person who signs in. Of the password, only a derived key is stored. */
@@ -48,34 +48,27 @@ export const people = {
       await firstOf(db.selectFrom("people").selectAll().where("id", "=", id)),
   ),
 
-  findBySignIn: read(async ({ db }, { email, signInKey }: SignIn): Promise<Person | null> => {
-    const all = db.selectFrom("people").selectAll();
-    return await firstOf(all.where("email", "=", email).where("signInKey", "=", signInKey));
-  }),
+  findBySignIn: read(
+    async ({ db }, { email, signInKey }: SignIn): Promise<Person | null> =>
+      await firstOf(db.selectFrom("people").selectAll().where(all({ email, signInKey }))),
+  ),
 
   /** The person who has proven the address. */
   findProven: read(async ({ db }, email: string): Promise<Person | null> => {
-    const all = db.selectFrom("people").selectAll();
-    return await firstOf(all.where("email", "=", email).where("provenAt", "is not", null));
+    const people = db.selectFrom("people").selectAll().where("email", "=", email);
+    return await firstOf(people.where("provenAt", "is not", null));
   }),
 
   /** The people with that address, proven or not, oldest first. */
-  listByEmail: read(
-    async ({ db }, { email, limit }: EmailQuery): Promise<Person[]> =>
-      await db
-        .selectFrom("people")
-        .selectAll()
-        .where("email", "=", email)
-        .orderBy("createdAt")
-        .orderBy("id")
-        .limit(limit)
-        .execute(),
-  ),
+  listByEmail: read(async ({ db }, { email, limit }: EmailQuery): Promise<Person[]> => {
+    const people = db.selectFrom("people").selectAll().where("email", "=", email);
+    return await people.orderBy("createdAt").orderBy("id").limit(limit).execute();
+  }),
 
   setPassword: write(async (session, change: Change): Promise<PersonChange> => {
     const { id, updatedAt } = change;
-    const found = session.db.selectFrom("people").select("email").where("id", "=", id);
-    const person = await firstOf(found.where("updatedAt", "=", updatedAt));
+    const people = session.db.selectFrom("people").select("email");
+    const person = await firstOf(people.where(all({ id, updatedAt })));
     return person ? await changeSignIn(session, change, person.email) : "stale";
   }),
 
@@ -100,8 +93,7 @@ async function changeSignIn(
     .updateTable("people")
     // Always later than before: a link made for the old password contains the old time.
     .set({ ...columns, signInKey, updatedAt: Math.max(now, updatedAt + 1) })
-    .where("id", "=", id)
-    .where("updatedAt", "=", updatedAt);
+    .where(all({ id, updatedAt }));
   return (await isNoted(session, update, "person", id)) ? "changed" : "stale";
 }
 
@@ -109,7 +101,7 @@ async function changeSignIn(
 export async function isTaken(session: Session, { email, signInKey }: SignIn, id: string): Promise<boolean> {
   await lockPeople(session);
   const others = session.db.selectFrom("people").select("id").where("id", "<>", id);
-  return (await firstOf(others.where("email", "=", email).where("signInKey", "=", signInKey))) !== null;
+  return (await firstOf(others.where(all({ email, signInKey })))) !== null;
 }
 
 /** Records that a person has proven an address; `isMoved` says whether another person's earlier proof is dropped. */
@@ -120,8 +112,7 @@ export async function prove(session: Session, { id, email, now }: Proof, isMoved
   const locked = db
     .updateTable("people")
     .set((eb) => ({ email: eb.ref("email") }))
-    .where("id", "=", id)
-    .where("email", "=", email);
+    .where(all({ id, email }));
   if (!(await isDone(locked))) return false;
   const others = await db
     .updateTable("people")

@@ -1,8 +1,9 @@
+import { all, firstOf } from "../queries.ts";
 import { isNoted, noteChange } from "../nodes/changes.ts";
 import { read, type Session, write } from "../operation.ts";
 import type { Row } from "../schema/schema.ts";
 
-// What is sealed before it gets here: secrets of apps, secrets that sign webhooks, and keys that sign tokens.
+// Secrets of apps, secrets that sign webhooks, and keys that sign tokens: all are sealed before they are passed here.
 
 /** What a map of secrets belongs to: an app, or with number 0 its whole project. */
 export type SecretScope = { readonly projectId: string; readonly appNumber: number };
@@ -18,13 +19,8 @@ export function scopeOf(subject: string): SecretScope {
 /** Maps of secrets. */
 export const secrets = {
   find: read(async ({ db }, { projectId, appNumber }: SecretScope): Promise<Uint8Array | null> => {
-    const row = await db
-      .selectFrom("secrets")
-      .select("sealedMap")
-      .where("projectId", "=", projectId)
-      .where("appNumber", "=", appNumber)
-      .executeTakeFirst();
-    return row?.sealedMap ?? null;
+    const map = db.selectFrom("secrets").select("sealedMap").where(all({ projectId, appNumber }));
+    return (await firstOf(map))?.sealedMap ?? null;
   }),
 
   replace: write(async (session, row: NewSecrets): Promise<void> => {
@@ -53,26 +49,16 @@ export const webhookSecrets = {
   }),
 
   /** A project's secrets, including retired ones, newest first. */
-  list: read(
-    async ({ db }, projectId: string): Promise<WebhookSecret[]> =>
-      await db
-        .selectFrom("webhookSecrets")
-        .selectAll()
-        .where("projectId", "=", projectId)
-        .orderBy("createdAt", "desc")
-        .orderBy("id", "desc")
-        .execute(),
-  ),
+  list: read(async ({ db }, projectId: string): Promise<WebhookSecret[]> => {
+    const ofProject = db.selectFrom("webhookSecrets").selectAll().where("projectId", "=", projectId);
+    return await ofProject.orderBy("createdAt", "desc").orderBy("id", "desc").execute();
+  }),
 
   /** False if the project has no such secret, or if it was retired before. */
   retire: write(async (session, { id, projectId, now }: Retirement): Promise<boolean> => {
-    const retirement = session.db
-      .updateTable("webhookSecrets")
-      .set({ retiredAt: now })
-      .where("id", "=", id)
-      .where("projectId", "=", projectId)
-      .where("retiredAt", "is", null);
-    return await isNoted(session, retirement, "webhook-secrets", projectId);
+    const retirement = session.db.updateTable("webhookSecrets").set({ retiredAt: now });
+    const active = all({ id, projectId, retiredAt: null });
+    return await isNoted(session, retirement.where(active), "webhook-secrets", projectId);
   }),
 };
 
@@ -90,15 +76,14 @@ export const signingKeys = {
   rotate: write(async (session, key: Omit<SigningKey, "retiredAt">): Promise<void> => {
     const { db } = session;
     const [last, ...older] = await activeKeys(session);
-    const retired = older.map(({ id }) => id);
-    if (retired.length > 0) {
-      const retirement = db.updateTable("signingKeys").set({ retiredAt: key.createdAt });
-      await retirement.where("id", "in", retired).execute();
-    }
+    for (const { id } of older)
+      await db.updateTable("signingKeys").set({ retiredAt: key.createdAt }).where("id", "=", id).execute();
     // The newest key signs, even if the clock was set back.
     const createdAt = Math.max(key.createdAt, (last?.createdAt ?? 0) + 1);
-    const row = { ...key, createdAt };
-    await db.insertInto("signingKeys").values(row).execute();
+    await db
+      .insertInto("signingKeys")
+      .values({ ...key, createdAt })
+      .execute();
     await noteChange(session, "keys", "");
   }),
 
@@ -107,11 +92,6 @@ export const signingKeys = {
 };
 
 async function activeKeys({ db }: Session): Promise<SigningKey[]> {
-  return await db
-    .selectFrom("signingKeys")
-    .selectAll()
-    .where("retiredAt", "is", null)
-    .orderBy("createdAt", "desc")
-    .orderBy("id", "desc")
-    .execute();
+  const active = db.selectFrom("signingKeys").selectAll().where("retiredAt", "is", null);
+  return await active.orderBy("createdAt", "desc").orderBy("id", "desc").execute();
 }

@@ -1,6 +1,6 @@
 import { isNoted, noteChange } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
-import { firstOf, isDone } from "../queries.ts";
+import { all, firstOf, isDone } from "../queries.ts";
 import type { Row } from "../schema/schema.ts";
 import type { Membership } from "./memberships.ts";
 
@@ -26,6 +26,9 @@ export type Refresh = Pick<PersonSession, "kind" | "familyHash" | "secretHash" |
 export type Refreshed =
   | { readonly result: "fresh" | "again" | "reused"; readonly id: string; readonly personId: string }
   | { readonly result: "unknown" };
+
+type SessionKey = Pick<PersonSession, "id" | "personId">;
+type OtherSessions = { readonly personId: string; readonly keptId: string | null };
 
 /** Sessions of people. A session that has ended is deleted. */
 export const sessions = {
@@ -66,19 +69,12 @@ export const sessions = {
         expiresAt,
         ...(nextHash && { secretHash: nextHash, previousHash: secretHash }),
       })
-      .where("familyHash", "=", familyHash)
-      .where("kind", "=", kind)
-      .where("secretHash", "=", secretHash)
+      .where(all({ familyHash, kind, secretHash }))
       .where("expiresAt", ">", now)
       .returning(["id", "personId"])
       .executeTakeFirst();
     if (fresh) return { result: "fresh", ...fresh };
-    const known = await db
-      .selectFrom("sessions")
-      .select(["id", "personId", "previousHash", "refreshedAt", "expiresAt"])
-      .where("familyHash", "=", familyHash)
-      .where("kind", "=", kind)
-      .executeTakeFirst();
+    const known = await firstOf(db.selectFrom("sessions").selectAll().where(all({ familyHash, kind })));
     if (!known || known.expiresAt <= now) return { result: "unknown" };
     const { id, personId, previousHash, refreshedAt } = known;
     const isPrevious = previousHash !== null && Buffer.from(previousHash).equals(secretHash);
@@ -89,54 +85,39 @@ export const sessions = {
   }),
 
   /** A person's sessions that have not expired, newest first. */
-  list: read(
-    async ({ db }, { personId, now }: Approver): Promise<PersonSession[]> =>
-      await db
-        .selectFrom("sessions")
-        .selectAll()
-        .where("personId", "=", personId)
-        .where("expiresAt", ">", now)
-        .orderBy("createdAt", "desc")
-        .orderBy("id", "desc")
-        .execute(),
-  ),
+  list: read(async ({ db }, { personId, now }: Approver): Promise<PersonSession[]> => {
+    const ofPerson = db.selectFrom("sessions").selectAll().where("personId", "=", personId);
+    const current = ofPerson.where("expiresAt", ">", now);
+    return await current.orderBy("createdAt", "desc").orderBy("id", "desc").execute();
+  }),
 
   /** False if the person has no such session. */
-  end: write(async (session, { id, personId }: Pick<PersonSession, "id" | "personId">): Promise<boolean> => {
-    const end = session.db.deleteFrom("sessions").where("id", "=", id).where("personId", "=", personId);
+  end: write(async (session, { id, personId }: SessionKey): Promise<boolean> => {
+    const end = session.db.deleteFrom("sessions").where(all({ id, personId }));
     return await isNoted(session, end, "person", personId);
   }),
 
   /** Ends the session of a refresh token; null if there is none. */
-  endByFamily: write(
-    async (session, familyHash: Uint8Array): Promise<Pick<PersonSession, "id" | "personId"> | null> => {
-      const ended = session.db.deleteFrom("sessions").where("familyHash", "=", familyHash);
-      const row = await firstOf(ended.returning(["id", "personId"]));
-      if (row) await noteChange(session, "person", row.personId);
-      return row;
-    },
-  ),
+  endByFamily: write(async (session, familyHash: Uint8Array): Promise<SessionKey | null> => {
+    const ended = session.db.deleteFrom("sessions").where("familyHash", "=", familyHash);
+    const row = await firstOf(ended.returning(["id", "personId"]));
+    if (row) await noteChange(session, "person", row.personId);
+    return row;
+  }),
 
   /** Ends all sessions of a person except `keptId`. */
-  endOthers: write(
-    async (
-      session,
-      { personId, keptId }: Readonly<{ personId: string; keptId: string | null }>,
-    ): Promise<void> => {
-      await session.db
-        .deleteFrom("sessions")
-        .where("personId", "=", personId)
-        .$if(keptId !== null, (query) => query.where("id", "<>", keptId))
-        .execute();
-      await noteChange(session, "person", personId);
-    },
-  ),
+  endOthers: write(async (session, { personId, keptId }: OtherSessions): Promise<void> => {
+    const ofPerson = session.db.deleteFrom("sessions").where("personId", "=", personId);
+    await (keptId === null ? ofPerson : ofPerson.where("id", "<>", keptId)).execute();
+    await noteChange(session, "person", personId);
+  }),
 };
 
 /** A command line's request to be signed in. Of its two codes, only hashes are stored. */
 type DeviceCode = Row<"deviceCodes">;
 
 type Approver = { readonly personId: string; readonly now: number };
+type CodeUse = { readonly deviceHash: Uint8Array; readonly now: number };
 
 /** Codes by which a command line requests a session. */
 export const deviceCodes = {
@@ -153,29 +134,15 @@ export const deviceCodes = {
 
   /** False if no such code waits for approval. */
   approve: write(async ({ db }, input: Approver & Pick<DeviceCode, "userHash">): Promise<boolean> => {
-    const approval = db
-      .updateTable("deviceCodes")
-      .set({ personId: input.personId })
-      .where("userHash", "=", input.userHash)
-      .where("personId", "is", null)
-      .where("expiresAt", ">", input.now);
-    return await isDone(approval);
+    const { personId, userHash, now } = input;
+    const approval = db.updateTable("deviceCodes").set({ personId }).where("expiresAt", ">", now);
+    return await isDone(approval.where(all({ userHash, personId: null })));
   }),
 
   /** The person who approved the code, returned once; null if it is not approved, or was returned before. */
-  take: write(
-    async (
-      { db },
-      { deviceHash, now }: Readonly<{ deviceHash: Uint8Array; now: number }>,
-    ): Promise<string | null> => {
-      const taken = await db
-        .deleteFrom("deviceCodes")
-        .where("deviceHash", "=", deviceHash)
-        .where("personId", "is not", null)
-        .where("expiresAt", ">", now)
-        .returning("personId")
-        .executeTakeFirst();
-      return taken?.personId ?? null;
-    },
-  ),
+  take: write(async ({ db }, { deviceHash, now }: CodeUse): Promise<string | null> => {
+    const code = db.deleteFrom("deviceCodes").where("deviceHash", "=", deviceHash);
+    const approved = code.where("personId", "is not", null).where("expiresAt", ">", now);
+    return (await firstOf(approved.returning("personId")))?.personId ?? null;
+  }),
 };

@@ -31,10 +31,10 @@ export const appStorage = {
     const exist = ["runs", "payloads", "transcripts", "builds"].map(
       (table) => sql`exists (select 1 from ${sql.table(table)} as t where t.app_number = a.number)`,
     );
-    const { rows } = await sql<Record<keyof StoredApp, string | number>>`
-      select a.number, a.project_id, a.name,
-        case when a.deleted_at is null then 0 else 1 end as is_deleted,
-        (select coalesce(sum(t.bytes), 0) from log_usage as t where t.app_number = a.number) as log_bytes,
+    // Postgres returns a sum of bigints as text.
+    const { rows } = await sql<StoredApp>`
+      select a.number, a.project_id, a.name, a.deleted_at is not null as is_deleted,
+        (select cast(coalesce(sum(t.bytes), 0) as bigint) from log_usage as t where t.app_number = a.number) as log_bytes,
         (select count(*) from builds as t where t.app_number = a.number) as builds
       from apps as a
       where a.deleted_at is null
@@ -42,15 +42,8 @@ export const appStorage = {
         or exists (select 1 from log_usage as t where t.app_number = a.number and t.bytes > 0)
       order by a.project_id, a.name, a.number
     `.execute(db);
-    // Postgres returns sums and counts as text.
-    return rows.map((row) => ({
-      number: Number(row.number),
-      projectId: String(row.projectId),
-      name: String(row.name),
-      isDeleted: Number(row.isDeleted) === 1,
-      logBytes: Number(row.logBytes),
-      builds: Number(row.builds),
-    }));
+    // SQLite has no booleans.
+    return rows.map((row) => ({ ...row, isDeleted: Boolean(row.isDeleted) }));
   }),
 
   /** Counts an app's next rows, and their bytes. */
@@ -62,10 +55,10 @@ export const appStorage = {
     `.execute(db);
     const last = ends[0]?.id ?? null;
     const isBefore = last === null ? sql`` : sql`and id <= ${last}`;
-    const { rows: sums } = await sql<{ count: string | number; bytes: string | number }>`
-      select count(*) as count, coalesce(sum(${sql.raw(ROW_SIZES[table])}), 0) as bytes
+    const { rows: sums } = await sql<Pick<CountedRows, "rows" | "bytes">>`
+      select count(*) as rows, cast(coalesce(sum(${sql.raw(ROW_SIZES[table])}), 0) as bigint) as bytes
       from ${rows} where ${isNext} ${isBefore}
     `.execute(db);
-    return { rows: Number(sums[0]?.count), bytes: Number(sums[0]?.bytes), last };
+    return { ...sums[0]!, last };
   }),
 };

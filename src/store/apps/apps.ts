@@ -4,7 +4,7 @@ import { hashedLabel, type HostedApp } from "../../model/names.ts";
 import { type AppHolder, requireApp } from "../nodes/app-owners.ts";
 import { isNoted } from "../nodes/changes.ts";
 import { read, type Session, write } from "../operation.ts";
-import { doNothing } from "../queries.ts";
+import { all, doNothing, firstOf } from "../queries.ts";
 import type { Row } from "../schema/schema.ts";
 
 type AppKey = { readonly projectId: string; readonly name: string };
@@ -17,18 +17,17 @@ type HeldChange = {
   readonly holder?: AppHolder | null;
 };
 
+type NewCurrent = HeldChange & { readonly versionId: string };
+
 /** Apps that are not deleted. A deleted one keeps its number, and its name is free again. */
 export const apps = {
   /** The project's app of that name, made if there is none. */
   insertOrFind: write(async (session, input: AppKey & { readonly createdAt: number }): Promise<App> => {
     const { projectId, name, createdAt } = input;
     const hostLabel = hashedLabel({ projectId, appName: name });
-    const row = await session.db
-      .insertInto("apps")
-      .values({ projectId, name, createdAt, updatedAt: createdAt, hostLabel })
-      .onConflict(doNothing)
-      .returningAll()
-      .executeTakeFirst();
+    const values = { projectId, name, createdAt, updatedAt: createdAt, hostLabel };
+    const made = session.db.insertInto("apps").values(values).onConflict(doNothing);
+    const row = await firstOf(made.returningAll());
     const app = row ? fromRow(row) : await findApp(session, { projectId, name });
     if (!app) throw new Error(`the app ${projectId}/${name} can neither be made nor found`);
     return app;
@@ -37,8 +36,8 @@ export const apps = {
   find: read(findApp),
 
   findByNumber: read(async (session, appNumber: number): Promise<App | null> => {
-    const row = await living(session).where("number", "=", appNumber).executeTakeFirst();
-    return row ? fromRow(row) : null;
+    const row = await firstOf(living(session).where("number", "=", appNumber));
+    return row && fromRow(row);
   }),
 
   /** A project's apps, by name. */
@@ -66,32 +65,26 @@ export const apps = {
   }),
 
   /** Makes a version of the app the one that takes new calls. False if the app has no such version. */
-  setCurrentVersion: write(
-    async (session, input: HeldChange & { readonly versionId: string }): Promise<boolean> => {
-      const { appNumber, now, holder = null } = input;
-      await requireApp(session, appNumber, holder);
-      const versionId = uuidBytes(input.versionId);
-      const { db } = session;
-      const version = db.selectFrom("versions").select("versions.id").where("versions.id", "=", versionId);
-      const update = db
-        .updateTable("apps")
-        .set({ currentVersionId: versionId, updatedAt: now })
-        .where("number", "=", appNumber)
-        .where("deletedAt", "is", null)
-        .where((eb) => eb.exists(version.where("versions.appNumber", "=", appNumber)));
-      return await isNoted(session, update, "app", appNumber);
-    },
-  ),
+  setCurrentVersion: write(async (session, input: NewCurrent): Promise<boolean> => {
+    const { appNumber, now, holder = null } = input;
+    await requireApp(session, appNumber, holder);
+    const id = uuidBytes(input.versionId);
+    const { db } = session;
+    const version = db.selectFrom("versions").select("id").where(all({ id, appNumber }));
+    const update = db
+      .updateTable("apps")
+      .set({ currentVersionId: id, updatedAt: now })
+      .where(all({ number: appNumber, deletedAt: null }))
+      .where((eb) => eb.exists(version));
+    return await isNoted(session, update, "app", appNumber);
+  }),
 
   /** False if there is no such app, or if it was deleted before. */
   markDeleted: write(async (session, { appNumber, now, holder = null }: HeldChange): Promise<boolean> => {
     await requireApp(session, appNumber, holder);
-    const update = session.db
-      .updateTable("apps")
-      .set({ deletedAt: now, updatedAt: now })
-      .where("number", "=", appNumber)
-      .where("deletedAt", "is", null);
-    return await isNoted(session, update, "app", appNumber);
+    const deletion = session.db.updateTable("apps").set({ deletedAt: now, updatedAt: now });
+    const living = all({ number: appNumber, deletedAt: null });
+    return await isNoted(session, deletion.where(living), "app", appNumber);
   }),
 };
 
@@ -100,11 +93,8 @@ function living({ db }: Session) {
 }
 
 async function findApp(session: Session, { projectId, name }: AppKey): Promise<App | null> {
-  const row = await living(session)
-    .where("projectId", "=", projectId)
-    .where("name", "=", name)
-    .executeTakeFirst();
-  return row ? fromRow(row) : null;
+  const row = await firstOf(living(session).where(all({ projectId, name })));
+  return row && fromRow(row);
 }
 
 function fromRow({ number, projectId, name, currentVersionId, createdAt, updatedAt }: Row<"apps">): App {

@@ -3,7 +3,7 @@ import { BUILD_STAGES, BUILD_STATUSES, buildStatusesBefore, isFinalBuild } from 
 import type { Build, BuildLine, BuildStatus } from "../../model/build.ts";
 import { LOG_STREAMS } from "../../model/log-line.ts";
 import { read, type Session, write } from "../operation.ts";
-import { chunks, doNothing, isDone } from "../queries.ts";
+import { chunks, doNothing, firstOf, isDone } from "../queries.ts";
 import type { Row } from "../schema/schema.ts";
 
 /** A build with the options of its deploy, as JSON. */
@@ -11,6 +11,7 @@ export type StoredBuild = Build & { readonly payload: string };
 
 type NewBuild = Pick<StoredBuild, "id" | "appNumber" | "payload" | "createdAt">;
 type BuildPage = { readonly appNumber: number; readonly limit: number; readonly before?: string };
+type Pruning = { readonly appNumber: number; readonly keep: number };
 type BuildMove = {
   readonly id: string;
   readonly to: BuildStatus;
@@ -28,8 +29,8 @@ export const builds = {
   }),
 
   find: read(async ({ db }, id: string): Promise<StoredBuild | null> => {
-    const row = await db.selectFrom("builds").selectAll().where("id", "=", uuidBytes(id)).executeTakeFirst();
-    return row ? fromRow(row) : null;
+    const row = await firstOf(db.selectFrom("builds").selectAll().where("id", "=", uuidBytes(id)));
+    return row && fromRow(row);
   }),
 
   /** An app's builds, newest first. */
@@ -41,8 +42,8 @@ export const builds = {
 
   /** The app's newest build. */
   latest: read(async (session, appNumber: number): Promise<StoredBuild | null> => {
-    const row = await ofApp(session, appNumber).limit(1).executeTakeFirst();
-    return row ? fromRow(row) : null;
+    const row = await firstOf(ofApp(session, appNumber).limit(1));
+    return row && fromRow(row);
   }),
 
   /** Builds that have not ended, oldest first. */
@@ -65,25 +66,18 @@ export const builds = {
   }),
 
   /** Removes an app's builds except the newest `keep`, those with a version and those that have not ended. */
-  prune: write(
-    async ({ db }, { appNumber, keep }: Readonly<Record<"appNumber" | "keep", number>>): Promise<number> => {
-      const rows = await db
-        .selectFrom("builds")
-        .leftJoin("versions", "versions.id", "builds.id")
-        .select(["builds.id", "builds.status", "versions.number"])
-        .where("builds.appNumber", "=", appNumber)
-        .orderBy("builds.id", "desc")
-        .offset(keep)
-        .limit(1_000)
-        .execute();
-      const old = rows.filter(({ status, number }) => number === null && isFinalBuild(statusOf(status)));
-      if (old.length === 0) return 0;
-      const ids = old.map(({ id }) => id);
-      await db.deleteFrom("buildLines").where("buildId", "in", ids).execute();
-      await db.deleteFrom("builds").where("id", "in", ids).execute();
-      return ids.length;
-    },
-  ),
+  prune: write(async ({ sql, db }, { appNumber, keep }: Pruning): Promise<number> => {
+    const { rows } = await sql<{ id: Uint8Array; status: number; number: number | null }>`
+      select builds.id, builds.status, versions.number from builds left join versions on versions.id = builds.id
+      where builds.app_number = ${appNumber} order by builds.id desc limit 1000 offset ${keep}
+    `.execute(db);
+    const old = rows.filter(({ status, number }) => number === null && isFinalBuild(statusOf(status)));
+    if (old.length === 0) return 0;
+    const ids = old.map(({ id }) => id);
+    await db.deleteFrom("buildLines").where("buildId", "in", ids).execute();
+    await db.deleteFrom("builds").where("id", "in", ids).execute();
+    return ids.length;
+  }),
 };
 
 function unfinished({ db }: Session) {
@@ -134,14 +128,9 @@ export const buildLines = {
 
   /** A build's lines after that number, in order. */
   list: read(async ({ db }, { buildId, after, limit }: LinePage): Promise<BuildLine[]> => {
-    const rows = await db
-      .selectFrom("buildLines")
-      .select(["number", "createdAt", "stream", "stage", "text"])
-      .where("buildId", "=", uuidBytes(buildId))
-      .where("number", ">", after)
-      .orderBy("number")
-      .limit(limit)
-      .execute();
+    const lines = db.selectFrom("buildLines").select(["number", "createdAt", "stream", "stage", "text"]);
+    const later = lines.where("buildId", "=", uuidBytes(buildId)).where("number", ">", after);
+    const rows = await later.orderBy("number").limit(limit).execute();
     return rows.map((row) => ({
       ...row,
       stream: LOG_STREAMS[row.stream] ?? "stdout",

@@ -1,10 +1,11 @@
+import { all, firstOf } from "../queries.ts";
 import type { Row } from "../schema/schema.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { FIRST_TAG, LOG_STREAMS, logIdAt, type LogLine, type LogStream } from "../../model/log-line.ts";
 import { packColumns } from "../column-batch.ts";
 import { heavyRead, packedWrite, read, type Session, write } from "../operation.ts";
 
-/** A part of an app's log, to be looked through in one direction. */
+/** A part of an app's log, to be searched in one direction. */
 export type LogScan = {
   readonly appNumber: number;
   readonly direction: "forward" | "backward";
@@ -23,7 +24,7 @@ export type LogScan = {
   readonly scanLimit: number;
 };
 
-/** What a scan found, in its direction; it goes on at `reached`, which is null when there is no more. */
+/** What a scan found, in its direction; the next one continues at `reached`, null at the end. */
 type LogPage = { readonly lines: LogLine[]; readonly reached: string | null };
 
 const SOURCES = {
@@ -65,26 +66,20 @@ export const logs = {
 
   /** The latest line of all apps. */
   last: read(async ({ db }): Promise<string | null> => {
-    const row = await db
-      .selectFrom("logLines")
-      .select("id")
-      .orderBy("id", "desc")
-      .limit(1)
-      .executeTakeFirst();
-    return row ? uuidText(row.id) : null;
+    const row = await firstOf(db.selectFrom("logLines").select("id").orderBy("id", "desc").limit(1));
+    return row && uuidText(row.id);
   }),
 
-  /** What all lines take up, about; it costs the same however many there are. */
-  usedBytes: read(async ({ db }): Promise<number> => {
-    const row = await db
-      .selectFrom("logUsage")
-      .select((eb) => eb.fn.sum<number | string | null>("bytes").as("bytes"))
-      .executeTakeFirstOrThrow();
-    // Postgres gives a sum of bigints as text.
-    return Number(row.bytes ?? 0);
+  /** About how many bytes all lines take up; takes the same time however many there are. */
+  usedBytes: read(async ({ sql, db }): Promise<number> => {
+    // Postgres returns a sum of bigints as text.
+    const { rows } = await sql<{ bytes: number }>`
+      select cast(coalesce(sum(bytes), 0) as bigint) as bytes from log_usage
+    `.execute(db);
+    return rows[0]!.bytes;
   }),
 
-  /** What the lines of each app take up, about. */
+  /** About how many bytes the lines of each app take up. */
   usedByApp: read(
     async ({ db }): Promise<LogUse[]> =>
       await db.selectFrom("logUsage").selectAll().where("bytes", ">", 0).orderBy("appNumber").execute(),
@@ -93,18 +88,17 @@ export const logs = {
   /** Removes lines printed before that time, in milliseconds, oldest first; returns how many. */
   expire: write(
     async (session, { before, limit }: { readonly before: number; readonly limit: number }) =>
-      await removeOldest(session, limit, logIdAt(BigInt(Math.floor(before)) * 1_000_000n, FIRST_TAG)),
+      await removeOldest(session, { limit }, logIdAt(BigInt(Math.floor(before)) * 1_000_000n, FIRST_TAG)),
   ),
 
   /** Removes the oldest lines over all apps; returns how many. */
-  removeOldest: write(
-    async (session, { limit }: { readonly limit: number }) => await removeOldest(session, limit),
-  ),
+  removeOldest: write(removeOldest),
 
   /** Removes the oldest lines until so many bytes are free. */
   trim: write(async (session, { appNumber, bytes, limit }: TrimLogs): Promise<TrimmedLogs> => {
     const { sql, db } = session;
-    const largest = appNumber === null ? await largestUse(session) : null;
+    const uses = db.selectFrom("logUsage").selectAll().where("bytes", ">", 0).orderBy("bytes", "desc");
+    const largest = appNumber === null ? await firstOf(uses.limit(1)) : null;
     const ofApp = sql`where app_number = ${appNumber ?? largest?.appNumber ?? null}`;
     const { rows } = await sql<Removed & { id: Uint8Array }>`
       select app_number, id, octet_length(text) as size from log_lines ${ofApp} order by id limit ${limit}
@@ -113,8 +107,8 @@ export const logs = {
     for (let freed = 0; count < rows.length && freed < bytes; count++) freed += rows[count]!.size + ROW_BYTES;
     const last = rows[count - 1];
     if (!last) {
-      // A count without lines would have it chosen for ever, and nobody's lines go.
-      if (largest) await forgetUse(session, largest);
+      // A count without lines would stay the largest, and nothing would be removed. It stays if lines were added since.
+      if (largest) await db.updateTable("logUsage").set({ bytes: 0 }).where(all(largest)).execute();
       return { lineCount: 0, freedBytes: 0 };
     }
     const { rows: removed } = await sql<Removed>`
@@ -131,116 +125,72 @@ export function isSearch({ replicaId, stream, search }: Omit<LogScan, "limit" | 
   return search !== undefined || stream !== undefined || replicaId !== undefined;
 }
 
-type ScannedRow = {
+type ScannedRow = Omit<Row<"logLines">, "appNumber" | "id"> & {
   readonly lastId: Uint8Array;
   readonly scanned: number;
   readonly id: Uint8Array | null;
-  readonly runId: Uint8Array | null;
-  readonly replicaId: string;
-  readonly lineNumber: number;
-  readonly stream: number;
-  readonly text: string;
 };
 
-/** What is looked at comes by a key alone, and is counted; what is given is chosen among that. */
+/** Finds rows by a key alone and counts them, then selects among these the lines that match. */
 async function scan(session: Session, query: LogScan): Promise<LogPage> {
   const { sql, db } = session;
-  const { appNumber, scanLimit, limit } = query;
+  const { appNumber, scanLimit, limit, after, before, runId, replicaId, stream, search } = query;
+  const none = sql``;
   const order = sql.raw(query.direction === "forward" ? "asc" : "desc");
   const back = sql.raw(query.direction === "forward" ? "desc" : "asc");
   const { rows } = await sql<ScannedRow>`
     with scanned as materialized (
       select id, run_id, replica_id, line_number, stream, text from log_lines
-      where ${sql.join(keyConditions(session, query), sql` and `)}
+      where app_number = ${appNumber} ${after ? sql`and id > ${uuidBytes(after)}` : none}
+        ${before ? sql`and id < ${uuidBytes(before)}` : none} ${runId ? sql`and run_id = ${uuidBytes(runId)}` : none}
       order by id ${order} limit ${scanLimit}
     ),
     last as (
       select id as last_id, (select count(*) from scanned) as scanned from scanned order by id ${back} limit 1
     ),
     matched as (
-      select * from scanned where ${sql.join(choices(session, query), sql` and `)} order by id ${order} limit ${limit}
+      select * from scanned where true ${replicaId ? sql`and replica_id = ${replicaId}` : none}
+        ${stream ? sql`and stream = ${LOG_STREAMS.indexOf(stream)}` : none}
+        ${search ? sql`and lower(text) like lower(${pattern(search)}) escape '!'` : none}
+      order by id ${order} limit ${limit}
     )
     select last.last_id, last.scanned, matched.* from last left join matched on true order by matched.id ${order}
   `.execute(db);
-  const lines = rows.flatMap((row) => (row.id === null ? [] : lineOf(appNumber, row.id, row)));
+  const lines = rows.flatMap(({ lastId: _lastId, scanned: _scanned, id, ...row }): LogLine[] => {
+    if (id === null) return [];
+    const runId = row.runId && uuidText(row.runId);
+    return [{ ...row, id: uuidText(id), appNumber, runId, stream: LOG_STREAMS[row.stream]! }];
+  });
   const [first] = rows;
   if (lines.length === limit) return { lines, reached: lines.at(-1)!.id };
   return { lines, reached: first && first.scanned === scanLimit ? uuidText(first.lastId) : null };
 }
 
-function lineOf(appNumber: number, id: Uint8Array, row: ScannedRow): LogLine {
-  const { runId, replicaId, lineNumber, stream, text } = row;
-  return {
-    id: uuidText(id),
-    appNumber,
-    runId: runId && uuidText(runId),
-    replicaId,
-    lineNumber,
-    stream: LOG_STREAMS[stream]!,
-    text,
-  };
-}
-
-function keyConditions({ sql }: Session, { appNumber, after, before, runId }: LogScan) {
-  return [
-    sql<boolean>`app_number = ${appNumber}`,
-    ...(after ? [sql<boolean>`id > ${uuidBytes(after)}`] : []),
-    ...(before ? [sql<boolean>`id < ${uuidBytes(before)}`] : []),
-    ...(runId ? [sql<boolean>`run_id = ${uuidBytes(runId)}`] : []),
-  ];
-}
-
-function choices({ sql }: Session, { replicaId, stream, search }: LogScan) {
-  return [
-    sql<boolean>`1 = 1`,
-    ...(replicaId ? [sql<boolean>`replica_id = ${replicaId}`] : []),
-    ...(stream ? [sql<boolean>`stream = ${LOG_STREAMS.indexOf(stream)}`] : []),
-    ...(search ? [sql<boolean>`lower(text) like lower(${pattern(search)}) escape '!'`] : []),
-  ];
-}
-
-/** As lines are stored: no sign of it has a meaning, and a NUL was replaced. */
+/** The pattern for `like` of lines that contain the text literally; in stored lines, NULs were replaced. */
 function pattern(search: string): string {
   return `%${search.replaceAll("\0", "\uFFFD").replaceAll(/[!%_]/g, (sign) => `!${sign}`)}%`;
 }
 
-/** What a row takes up beside its text: its other columns, three times the key, and the trees they are in. */
+/** The size of a row without its text: its other columns, three times the key, and its share of the indexes. */
 export const ROW_BYTES = 150;
 
-/** What the lines of one app take up, about. */
+/** About how many bytes the lines of one app take up. */
 export type LogUse = { readonly appNumber: number; readonly bytes: number };
 
-/** Lines that go, and what they take up. */
 type TrimLogs = {
-  /** Null for the app that uses most: whoever prints much pays for it, not whoever prints little. */
+  /** Null for the app that uses most, so that apps which print little lose nothing. */
   readonly appNumber: number | null;
-  /** At least so much, if there is as much. */
+  /** How many bytes to free, if there are as many. */
   readonly bytes: number;
-  /** At most so many lines. */
+  /** How many lines to remove at most. */
   readonly limit: number;
 };
-
-/** What went of them. */
 type TrimmedLogs = { readonly lineCount: number; readonly freedBytes: number };
 
 type Removed = { readonly appNumber: number; readonly size: number };
+type Limit = { readonly limit: number };
 
-async function largestUse({ db }: Session): Promise<LogUse | null> {
-  const query = db.selectFrom("logUsage").selectAll().where("bytes", ">", 0).orderBy("bytes", "desc");
-  return (await query.limit(1).executeTakeFirst()) ?? null;
-}
-
-/** Unless lines were added meanwhile. */
-async function forgetUse({ db }: Session, { appNumber, bytes }: LogUse): Promise<void> {
-  await db
-    .updateTable("logUsage")
-    .set({ bytes: 0 })
-    .where("appNumber", "=", appNumber)
-    .where("bytes", "=", bytes)
-    .execute();
-}
-
-async function removeOldest(session: Session, limit: number, before?: string): Promise<number> {
+async function removeOldest(session: Session, { limit }: Limit, before?: string): Promise<number> {
   const { sql, db } = session;
   const isOld = before ? sql`where id < ${uuidBytes(before)}` : sql``;
   const { rows } = await sql<Removed>`
@@ -253,15 +203,11 @@ async function removeOldest(session: Session, limit: number, before?: string): P
   return rows.length;
 }
 
-/** Adds lines to what their apps use, or takes them off: the last step of a transaction. Returns what that is then. */
-async function countLogs(
-  { db, sql }: Pick<Session, "db" | "sql">,
-  lines: readonly Removed[],
-  sign: 1 | -1,
-): Promise<LogUse[]> {
+/** Adds lines to what their apps use, or subtracts them: the last step of a transaction. Returns the new amounts. */
+async function countLogs({ db, sql }: Session, lines: readonly Removed[], sign: 1 | -1): Promise<LogUse[]> {
   const uses: LogUse[] = [];
   const byApp = Map.groupBy(lines, ({ appNumber }) => appNumber);
-  // In one order, whoever writes: Postgres locks each row until the transaction ends.
+  // Always in the same order: Postgres locks each row until the transaction ends.
   for (const [appNumber, group] of [...byApp].toSorted(([a], [b]) => a - b)) {
     const bytes = sign * group.reduce((sum, { size }) => sum + size + ROW_BYTES, 0);
     const { rows } = await sql<{ bytes: number }>`

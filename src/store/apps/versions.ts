@@ -6,19 +6,17 @@ import { AppError } from "../../model/errors.ts";
 import { type AppHolder, requireApp } from "../nodes/app-owners.ts";
 import { noteChange } from "../nodes/changes.ts";
 import { read, type Session, write } from "../operation.ts";
-import { doNothing, firstOf, isDone } from "../queries.ts";
+import { all, doNothing, firstOf, isDone } from "../queries.ts";
 import { isUnfinished } from "../runs/run-columns.ts";
 
 type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundle" | "createdAt"> &
   Partial<Pick<Version, "environment" | "bundleHash" | "functions" | keyof VersionBlobs>>;
 
-type NewOverrides = {
-  readonly id: string;
-  readonly overrides: ScalingOverrides | null;
+type NewOverrides = Pick<Version, "id" | "overrides"> & {
   /** The app, and the node that has to own it. */
   readonly held?: { readonly appNumber: number; readonly holder: AppHolder | null };
 };
-type NewEnvironment = { readonly id: string; readonly environment: string | null };
+type NewEnvironment = Pick<Version, "id" | "environment">;
 type NewFunctions = { readonly id: string; readonly functions: readonly FunctionSignature[] };
 
 const NO_ENVIRONMENT_BLOB = { environmentBlob: null, environmentBytes: null, environmentTag: null };
@@ -28,18 +26,11 @@ export const versions = {
   /** Stores a version under the app's next number. Throws `app_not_found` if there is no such app. */
   insert: write(async ({ db }, version: NewVersion): Promise<Version> => {
     // The app's row is written first: its lock serialises the numbering of two deploys of one app.
-    const app = await db
-      .updateTable("apps")
-      .set({ updatedAt: version.createdAt })
-      .where("number", "=", version.appNumber)
-      .where("deletedAt", "is", null)
-      .executeTakeFirst();
-    if (app.numUpdatedRows === 0n) throw new AppError("app_not_found");
-    const { last } = await db
-      .selectFrom("versions")
-      .select((eb) => eb.fn.max("number").as("last"))
-      .where("appNumber", "=", version.appNumber)
-      .executeTakeFirstOrThrow();
+    const app = db.updateTable("apps").set({ updatedAt: version.createdAt });
+    const isThere = await isDone(app.where(all({ number: version.appNumber, deletedAt: null })));
+    if (!isThere) throw new AppError("app_not_found");
+    const ofApp = db.selectFrom("versions").where("appNumber", "=", version.appNumber);
+    const last = await firstOf(ofApp.select("number").orderBy("number", "desc").limit(1));
     const { bundle: bundleDir, environment = null, bundleHash = null, functions = null, ...rest } = version;
     const row = {
       bundleBlob: null,
@@ -47,7 +38,7 @@ export const versions = {
       ...NO_ENVIRONMENT_BLOB,
       ...rest,
       id: uuidBytes(version.id),
-      number: (last ?? 0) + 1,
+      number: (last?.number ?? 0) + 1,
       config: JSON.stringify(version.config),
       bundleDir,
       environment,
@@ -72,13 +63,8 @@ export const versions = {
 
   /** An app's versions, newest first. */
   list: read(async ({ db }, appNumber: number): Promise<Version[]> => {
-    const rows = await db
-      .selectFrom("versions")
-      .selectAll()
-      .where("appNumber", "=", appNumber)
-      .orderBy("number", "desc")
-      .execute();
-    return rows.map(fromRow);
+    const ofApp = db.selectFrom("versions").selectAll().where("appNumber", "=", appNumber);
+    return (await ofApp.orderBy("number", "desc").execute()).map(fromRow);
   }),
 
   /** The versions of every app that is not deleted. */
@@ -100,27 +86,19 @@ export const versions = {
 
   /** Those of an app's versions that unfinished runs use. */
   inUse: read(async (session, appNumber: number): Promise<string[]> => {
-    const rows = await session.db
-      .selectFrom("runs")
-      .select("versionId")
-      .distinct()
-      .where("appNumber", "=", appNumber)
-      .where(isUnfinished(session))
-      .execute();
+    const unfinished = session.db.selectFrom("runs").select("versionId").where(isUnfinished(session));
+    const rows = await unfinished.where("appNumber", "=", appNumber).distinct().execute();
     return rows.map(({ versionId }) => uuidText(versionId));
   }),
 
   /** Removes versions, except those that their apps serve. */
-  remove: write(async ({ db }, ids: readonly string[]): Promise<void> => {
+  remove: write(async ({ sql, db }, ids: readonly string[]): Promise<void> => {
     if (ids.length === 0) return;
-    await db
-      .deleteFrom("versions")
-      .where("id", "in", ids.map(uuidBytes))
-      .where((eb) => {
-        const apps = eb.selectFrom("apps").select("apps.number").where("apps.deletedAt", "is", null);
-        return eb.not(eb.exists(apps.whereRef("apps.currentVersionId", "=", "versions.id")));
-      })
-      .execute();
+    await sql`
+      delete from versions where id in (${sql.join(ids.map(uuidBytes))}) and not exists (
+        select 1 from apps where apps.deleted_at is null and apps.current_version_id = versions.id
+      )
+    `.execute(db);
   }),
 
   /** Records that the packages are in another folder now, and in no blob. */
@@ -137,19 +115,9 @@ export const versions = {
 };
 
 /** False if there is no such version. */
-async function change(
-  session: Session,
-  id: string,
-  columns: Partial<
-    Pick<Row<"versions">, "overrides" | "environment" | "functions" | keyof typeof NO_ENVIRONMENT_BLOB>
-  >,
-): Promise<boolean> {
-  const changed = await session.db
-    .updateTable("versions")
-    .set(columns)
-    .where("id", "=", uuidBytes(id))
-    .returning("appNumber")
-    .executeTakeFirst();
+async function change(session: Session, id: string, columns: Partial<Row<"versions">>): Promise<boolean> {
+  const update = session.db.updateTable("versions").set(columns).where("id", "=", uuidBytes(id));
+  const changed = await firstOf(update.returning("appNumber"));
   if (!changed) return false;
   await noteChange(session, "app", changed.appNumber);
   return true;
@@ -173,23 +141,20 @@ const COLLECTED_AT = "blobs_collected_at";
 /** The blob with the packages of a version. */
 export type EnvironmentBlob = Omit<VersionBlobs, "bundleBlob" | "bundleBytes">;
 
+type NewBlobs = { readonly id: string; readonly blobs: VersionBlobs };
+
 /** The blobs in which versions are stored. */
 export const versionBlobs = {
   /** Names the blobs of a version, unless it names some already. Does nothing if there is no such version. */
-  add: write(
-    async ({ db }, { id, blobs }: { readonly id: string; readonly blobs: VersionBlobs }): Promise<void> => {
-      const { bundleBlob, bundleBytes, environmentBlob, environmentBytes, environmentTag } = blobs;
-      const ofVersion = () => db.updateTable("versions").where("id", "=", uuidBytes(id));
-      if (bundleBlob !== null)
-        await ofVersion().set({ bundleBlob, bundleBytes }).where("bundleBlob", "is", null).execute();
-      if (environmentBlob === null) return;
-      await ofVersion()
-        .set({ environmentBlob, environmentBytes, environmentTag })
-        .where("environmentBlob", "is", null)
-        .where("environment", "is not", null)
-        .execute();
-    },
-  ),
+  add: write(async ({ db }, { id, blobs }: NewBlobs): Promise<void> => {
+    const { bundleBlob, bundleBytes, environmentBlob, environmentBytes, environmentTag } = blobs;
+    const version = db.updateTable("versions").where("id", "=", uuidBytes(id));
+    if (bundleBlob !== null)
+      await version.set({ bundleBlob, bundleBytes }).where("bundleBlob", "is", null).execute();
+    if (environmentBlob === null) return;
+    const named = version.set({ environmentBlob, environmentBytes, environmentTag });
+    await named.where("environmentBlob", "is", null).where("environment", "is not", null).execute();
+  }),
 
   /** The blob of an environment, by its id; null if no version names one. */
   ofEnvironment: read(async ({ db }, environment: string): Promise<EnvironmentBlob | null> => {
@@ -208,15 +173,10 @@ export const versionBlobs = {
       .select(["bundleBlob", "environmentBlob"])
       .where((eb) => eb.or([eb("bundleBlob", "in", hashes), eb("environmentBlob", "in", hashes)]))
       .execute();
-    return rows.flatMap(({ bundleBlob, environmentBlob }) =>
-      [bundleBlob ?? [], environmentBlob ?? []].flat(),
-    );
+    return rows.flatMap((row) => [row.bundleBlob ?? [], row.environmentBlob ?? []].flat());
   }),
 
-  /**
-   * Whether the caller is to collect blobs that no row names: true for one caller in each interval, by the database's
-   * clock.
-   */
+  /** Whether the caller is to collect unnamed blobs: true for one caller in each interval, by the database's clock. */
   takeCollection: write(async ({ db, databaseNow }, everyMs: number): Promise<boolean> => {
     const { now } = await db.selectNoFrom([databaseNow.as("now")]).executeTakeFirstOrThrow();
     const value = String(now);

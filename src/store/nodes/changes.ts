@@ -80,18 +80,13 @@ export const changes = {
       select pg_try_advisory_xact_lock(${sql.lit(PRUNE_LOCK)}) as "isOurs"
     `.execute(db);
     if (lock.rows[0]?.isOurs !== true) return 0;
-    const { numDeletedRows } = await db
-      .deleteFrom("changes")
-      .where("number", "in", (eb) =>
-        eb
-          .selectFrom("changes")
-          .select("number")
-          .where("createdAt", "<", sql<number>`${databaseNow} - ${sql.lit(KEPT_MS)}`)
-          .orderBy("number")
-          .limit(PRUNED_AT_ONCE),
+    const { numAffectedRows } = await sql`
+      delete from changes where number in (
+        select number from changes where created_at < ${databaseNow} - ${sql.lit(KEPT_MS)}
+        order by number limit ${PRUNED_AT_ONCE}
       )
-      .executeTakeFirst();
-    return Number(numDeletedRows);
+    `.execute(db);
+    return Number(numAffectedRows);
   }),
 };
 

@@ -2,6 +2,7 @@ import type { Expression, RawBuilder, SqlBool } from "kysely";
 import { read, type Session, write } from "../operation.ts";
 import type { NodeDetails, ServiceNode } from "../../model/node.ts";
 import { isNoted, noteChange } from "./changes.ts";
+import type { Row } from "../schema/schema.ts";
 
 /** The owner of a lease, and how long it lasts from now by the database's clock. */
 type Lease = { readonly owner: string; readonly leaseMs: number };
@@ -35,6 +36,22 @@ export function isAlive({ sql, databaseNow }: Session, owner: Expression<unknown
   )`;
 }
 
+/** Which nodes are dead. */
+export type Judgement = {
+  /** These, whatever their leases say. */
+  readonly dead: readonly string[];
+  /** Whether others with an expired lease count as dead too. */
+  readonly mayJudge: boolean;
+};
+
+/** Whether the owner in that column is dead. */
+export function isDead(session: Session, owner: string, { dead, mayJudge }: Judgement): RawBuilder<SqlBool> {
+  const { sql } = session;
+  const isNamed = dead.length > 0 ? sql`${sql.ref(owner)} in (${sql.join(dead)})` : sql`1 = 0`;
+  const isExpired = mayJudge ? sql`not ${isAlive(session, sql.ref(owner))}` : sql`1 = 0`;
+  return sql<SqlBool>`(${isNamed} or ${isExpired})`;
+}
+
 /** Whether a node is alive and not leaving. */
 export function isStaying({ sql, databaseNow }: Session, node: Expression<unknown>): RawBuilder<SqlBool> {
   return sql<SqlBool>`exists (
@@ -51,20 +68,9 @@ export type Heartbeat = Lease & {
   readonly isLeaving: boolean;
 };
 
-type NodeRow = {
-  readonly id: string;
-  readonly url: string | null;
-  readonly details: string | null;
-  readonly leavingAt: number | null;
-  readonly leaseMs: number;
-};
-
+type NodeRow = Omit<Row<"owners">, "leaseUntil"> & { readonly leaseMs: number };
 type NodeChoice = { readonly id: string; readonly isLeaving: boolean };
-
-type ListedNodes = {
-  readonly living: readonly ServiceNode[];
-  readonly deadCount: number;
-};
+type ListedNodes = { readonly living: readonly ServiceNode[]; readonly deadCount: number };
 
 /** The services of an installation. */
 export const nodes = {
@@ -83,11 +89,8 @@ export const nodes = {
       );
     await isNoted(session, update, "node", owner);
     // Other nodes need not be told about its current load.
-    await session.db
-      .updateTable("owners")
-      .set({ details: JSON.stringify(details) })
-      .where("id", "=", owner)
-      .execute();
+    const load = { details: JSON.stringify(details) };
+    await session.db.updateTable("owners").set(load).where("id", "=", owner).execute();
     return now;
   }),
 
@@ -99,9 +102,7 @@ export const nodes = {
       .orderBy("id")
       .execute();
     const valid = rows.filter(({ leaseMs }) => leaseMs > 0);
-    const living = valid.flatMap(nodeOf);
-    const deadCount = rows.length - valid.length;
-    return { living, deadCount };
+    return { living: valid.flatMap(nodeOf), deadCount: rows.length - valid.length };
   }),
 
   /** Asks a living node to leave, or to stay after all; false if there is no such node. */

@@ -1,6 +1,7 @@
+import { all, firstOf } from "../queries.ts";
 import { uuidBytes } from "../../kit/ids.ts";
 import { type AppHolder, holdsApp } from "./app-owners.ts";
-import { isAlive } from "./nodes.ts";
+import { isAlive, isDead, type Judgement } from "./nodes.ts";
 import { read, write } from "../operation.ts";
 
 /** A service's seat on another machine. */
@@ -21,16 +22,15 @@ export type SeatRow = {
 };
 
 /** A service's request for a seat. */
-type SeatRequest = Pick<SeatRow, "appNumber" | "versionId"> & {
-  readonly workload: Uint8Array;
-  /** Only the node that owns the app gets a seat. */
-  readonly holder: AppHolder;
-  /** Services that are dead, whatever their leases say. */
-  readonly dead: readonly string[];
-  /** Whether other services with an expired lease count as dead. */
-  readonly mayJudge: boolean;
-};
+type SeatRequest = Judgement &
+  Pick<SeatRow, "appNumber" | "versionId"> & {
+    readonly workload: Uint8Array;
+    /** Only the node that owns the app gets a seat. */
+    readonly holder: AppHolder;
+  };
 
+type OwnedSeat = Pick<SeatRow, "id" | "owner" | "fence">;
+type SeatSecret = Pick<SeatRow, "id" | "secretHash">;
 type ClaimedRow = Pick<SeatRow, "id" | "placeName" | "secretHash" | "fence">;
 
 /** The owner of a seat, and whether it is alive. */
@@ -51,36 +51,25 @@ export const seats = {
   }),
 
   /** Removes a seat of that service; false if another service has taken it over. */
-  remove: write(
-    async ({ db }, { id, owner, fence }: Pick<SeatRow, "id" | "owner" | "fence">): Promise<boolean> => {
-      await db
-        .deleteFrom("seats")
-        .where("id", "=", id)
-        .where("owner", "=", owner)
-        .where("fence", "=", fence)
-        .execute();
-      const row = await db.selectFrom("seats").select("id").where("id", "=", id).executeTakeFirst();
-      return row === undefined;
-    },
-  ),
+  remove: write(async ({ db }, { id, owner, fence }: OwnedSeat): Promise<boolean> => {
+    await db.deleteFrom("seats").where(all({ id, owner, fence })).execute();
+    return (await firstOf(db.selectFrom("seats").select("id").where("id", "=", id))) === null;
+  }),
 
   /** Takes over a seat with the same workload whose service is dead; null if there is none. Only one service gets it. */
   claim: write(async (session, request: SeatRequest): Promise<ClaimedRow | null> => {
     const { db } = session;
-    const { appNumber, versionId, workload, holder, dead, mayJudge } = request;
+    const { appNumber, versionId, workload, holder } = request;
     if (!(await holdsApp(session, appNumber, holder))) return null;
     const found = await db
       .selectFrom("seats")
       .select("id")
-      .where("appNumber", "=", appNumber)
-      .where("versionId", "=", uuidBytes(versionId))
-      .where("workload", "=", workload)
+      .where(all({ appNumber, versionId: uuidBytes(versionId), workload }))
       .where((eb) =>
         eb.or([
           // The service has left, or was found dead.
           eb("seats.owner", "not in", eb.selectFrom("owners").select("owners.id")),
-          ...(dead.length > 0 ? [eb("seats.owner", "in", dead)] : []),
-          ...(mayJudge ? [eb.not(isAlive(session, eb.ref("seats.owner")))] : []),
+          isDead(session, "seats.owner", request),
         ]),
       )
       .orderBy("createdAt", "desc")
@@ -97,17 +86,12 @@ export const seats = {
   }),
 
   /** The owner of the seat with that secret; null if there is none. */
-  find: read(
-    async (session, { id, secretHash }: Pick<SeatRow, "id" | "secretHash">): Promise<SeatHolder | null> => {
-      const row = await session.db
-        .selectFrom("seats")
-        .select((eb) => ["owner", "fence", isAlive(session, eb.ref("seats.owner")).as("isAlive")])
-        .where("id", "=", id)
-        .where("secretHash", "=", secretHash)
-        .executeTakeFirst();
-      return row ? { ...row, isAlive: Boolean(row.isAlive) } : null;
-    },
-  ),
+  find: read(async (session, { id, secretHash }: SeatSecret): Promise<SeatHolder | null> => {
+    const isOwnerAlive = isAlive(session, session.sql.ref("seats.owner")).as("isAlive");
+    const seat = session.db.selectFrom("seats").where(all({ id, secretHash }));
+    const row = await firstOf(seat.select(["owner", "fence", isOwnerAlive]));
+    return row && { ...row, isAlive: Boolean(row.isAlive) };
+  }),
 
   /** Those of the seats that have an owner or may still be taken over. */
   known: read(async ({ db }, ids: readonly string[]): Promise<string[]> => {
@@ -119,18 +103,14 @@ export const seats = {
   /** Removes seats that no service took over in time: their agents have ended, or will be told to. */
   removeDead: write(async (session): Promise<number> => {
     const { db, sql, databaseNow } = session;
-    await db
-      .updateTable("seats")
-      .set((eb) => ({
-        lostAt: sql<number | null>`case when ${isAlive(session, eb.ref("seats.owner"))} then null
-          else coalesce(lost_at, ${databaseNow}) end`,
-      }))
-      .where((eb) => eb.or([eb("lostAt", "is not", null), eb.not(isAlive(session, eb.ref("seats.owner")))]))
-      .execute();
-    const { numDeletedRows } = await db
-      .deleteFrom("seats")
-      .where("lostAt", "<", sql<number>`${databaseNow} - ${ADOPTION_MS}`)
-      .executeTakeFirst();
-    return Number(numDeletedRows);
+    const isOwnerAlive = isAlive(session, sql.ref("seats.owner"));
+    await sql`
+      update seats set lost_at = case when ${isOwnerAlive} then null else coalesce(lost_at, ${databaseNow}) end
+      where lost_at is not null or not ${isOwnerAlive}
+    `.execute(db);
+    const { numAffectedRows } = await sql`
+      delete from seats where lost_at < ${databaseNow} - ${sql.lit(ADOPTION_MS)}
+    `.execute(db);
+    return Number(numAffectedRows);
   }),
 };

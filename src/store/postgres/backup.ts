@@ -12,17 +12,25 @@ const AUDIT_ENTRIES =
   'select number, project_id as "projectId", created_at as "createdAt", entry, hash from audit_entries' +
   " where number > $1 order by number limit $2";
 
+/** All columns and indexes, without the indexes of keys. */
+const OBJECTS = `
+  select 'column ' || table_name || '.' || column_name from information_schema.columns
+  where table_schema = current_schema()
+  union all
+  select 'index ' || indexname from pg_indexes where schemaname = current_schema()
+    and not exists (select 1 from pg_constraint where conname = indexname)`;
+
 /** As a client without type parsers reads it: large integers are text. */
 type AuditRow = Omit<AuditEntry, "number" | "createdAt"> & {
   readonly number: string;
   readonly createdAt: string;
 };
 
-/** Says what is to be known of the database; its server looks after the rest. */
+/** Inspects a database, except its files, which its server checks. */
 export async function inspectPostgres(databaseUrl: string): Promise<DatabaseReport> {
   const Connecting = clientClass(databaseUrl);
   const client = new Connecting({ connectionString: databaseUrl, connectionTimeoutMillis: 5_000 });
-  // What breaks is told by the query that waits.
+  // A connection error is reported by the pending query.
   client.on("error", () => {});
   try {
     await client.connect();
@@ -30,20 +38,17 @@ export async function inspectPostgres(databaseUrl: string): Promise<DatabaseRepo
     throw new UnreachableError(databaseUrl, error as Error);
   }
   try {
-    const names = await client.query<{ name: string }>("select name from migrations order by name");
-    const clock = await client.query<{ now: string }>(
-      "select extract(epoch from clock_timestamp()) * 1000 as now",
-    );
-    const migrations = names.rows.map(({ name }) => name);
-    if (isUnreleased(migrations)) throw new UnreleasedFormat("the database");
     const ask = async (query: string) => (await client.query(query)).rows as unknown[];
+    const migrations = await column(client, "select name from migrations order by name");
+    if (isUnreleased(migrations)) throw new UnreleasedFormat("the database");
+    const [now] = await column(client, "select extract(epoch from clock_timestamp()) * 1000");
     return {
       problems: [],
       migrations,
       versions: await storedVersions(ask),
       amounts: await storedAmounts(ask),
-      objects: await objects(client),
-      newestAt: Number(clock.rows[0]?.now),
+      objects: await column(client, OBJECTS),
+      newestAt: Number(now),
       audit: await auditState(client),
       nodes: await livingNodes(client),
     };
@@ -63,22 +68,15 @@ async function livingNodes(client: Client): Promise<NonNullable<DatabaseReport["
   });
 }
 
-async function objects(client: Client): Promise<string[]> {
-  const columns = await client.query<{ name: string }>(
-    "select 'column ' || table_name || '.' || column_name as name from information_schema.columns" +
-      " where table_schema = current_schema()",
-  );
-  // Not those that a key brings with it.
-  const indexes = await client.query<{ name: string }>(
-    "select 'index ' || indexname as name from pg_indexes where schemaname = current_schema() and not exists" +
-      " (select 1 from pg_constraint where conname = indexname)",
-  );
-  return [...columns.rows, ...indexes.rows].map(({ name }) => name);
+/** The values of the first column. */
+async function column(client: Client, text: string): Promise<string[]> {
+  const { rows } = await client.query<[string]>({ text, rowMode: "array" });
+  return rows.map(([value]) => value);
 }
 
 async function auditState(client: Client): Promise<DatabaseReport["audit"]> {
-  const anchor = await client.query<{ value: string }>(AUDIT_ANCHOR);
-  const chain = new AuditChain(anchorOf(anchor.rows[0]?.value));
+  const [anchor] = await column(client, AUDIT_ANCHOR);
+  const chain = new AuditChain(anchorOf(anchor));
   for (let after = 0; ;) {
     const { rows } = await client.query<AuditRow>(AUDIT_ENTRIES, [after, AUDIT_STEP]);
     for (const { number, createdAt, ...rest } of rows) {

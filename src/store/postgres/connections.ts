@@ -1,7 +1,7 @@
 import { type Client, Pool, type PoolClient, types } from "pg";
 import type { Kysely } from "kysely";
 import type { Schema } from "../schema/schema.ts";
-import { createKysely, drop, type SessionUse, StatementNames } from "./dialect.ts";
+import { createKysely, drop, StatementNames } from "./dialect.ts";
 import { clientClass } from "./hosts.ts";
 
 const INT8 = 20;
@@ -29,26 +29,10 @@ export type PoolLimits = {
  */
 export const ANSWER_MS = 4_750;
 
-/** How long to wait for a statement's answer: longer than the server's own limit, for a server that does not answer. */
-function answerLimit({ statementMs, answerMs }: PoolLimits): number | null {
-  return statementMs === null ? null : (answerMs ?? statementMs + 5_000);
-}
-
-/** The limits of a pool as the statements that set them for one transaction. */
-function transactionLimits({ statementMs }: PoolLimits): string | null {
-  if (statementMs === null) return null;
-  return (
-    `set local statement_timeout = ${statementMs}; ` +
-    `set local idle_in_transaction_session_timeout = ${IDLE_MS}`
-  );
-}
-
 /** A pool of connections with time limits, which survives the loss of connections. */
 export function createPool(
-  databaseUrl: string,
+  { databaseUrl, client, keepsSettings }: Target,
   { max, waitMs, statementMs }: PoolLimits,
-  client: typeof Client,
-  keepsSettings = true,
 ): Pool {
   const pool = new Pool({
     connectionString: databaseUrl,
@@ -57,10 +41,7 @@ export function createPool(
     max,
     connectionTimeoutMillis: waitMs,
     ...(statementMs !== null &&
-      keepsSettings && {
-        idle_in_transaction_session_timeout: IDLE_MS,
-        statement_timeout: statementMs,
-      }),
+      keepsSettings && { idle_in_transaction_session_timeout: IDLE_MS, statement_timeout: statementMs }),
     keepAlive: true,
     types: {
       // Our bigints are milliseconds and counts, far below 2^53.
@@ -87,19 +68,15 @@ type Target = {
 
 /** The target of connections; they share what they learn about it. */
 export function targetOf(databaseUrl: string, keepsSettings = true): Target {
-  return {
-    databaseUrl,
-    client: clientClass(databaseUrl),
-    names: new StatementNames(keepsSettings),
-    keepsSettings,
-  };
+  const names = new StatementNames(keepsSettings);
+  return { databaseUrl, client: clientClass(databaseUrl), names, keepsSettings };
 }
 
 /** The connections for one kind of call, opened when they are first needed. */
 export class Connections {
   readonly #target: Target;
   readonly #limits: PoolLimits;
-  #opened: OpenPool | null = null;
+  #opened: ReturnType<typeof openPool> | null = null;
 
   constructor(target: Target, limits: PoolLimits) {
     this.#target = target;
@@ -107,7 +84,7 @@ export class Connections {
   }
 
   get db(): Kysely<Schema> {
-    this.#opened ??= this.#open();
+    this.#opened ??= openPool(this.#target, this.#limits);
     return this.#opened.db;
   }
 
@@ -125,48 +102,42 @@ export class Connections {
     this.#opened = null;
     await opened?.db.destroy();
   }
-
-  #open(): OpenPool {
-    const { databaseUrl, client, names, keepsSettings } = this.#target;
-    const pool = createPool(databaseUrl, this.#limits, client, keepsSettings);
-    const atBegin = keepsSettings ? null : transactionLimits(this.#limits);
-    return new OpenPool(pool, { names, atBegin, answerMs: answerLimit(this.#limits) });
-  }
 }
 
-/** A pool and its present connections. */
-class OpenPool {
-  readonly db: Kysely<Schema>;
-  readonly #pool: Pool;
-  readonly #clients = new Set<PoolClient>();
-  #isAbandoned = false;
-
-  constructor(pool: Pool, use: SessionUse) {
-    this.#pool = pool;
-    const lender = {
-      options: pool.options,
-      end: () => pool.end(),
-      connect: async () => {
-        const client = await pool.connect();
-        if (!this.#isAbandoned) return client;
-        const error = new Error("the connections were given up while this one was made");
-        client.release(error);
-        throw error;
-      },
-    };
-    this.db = createKysely(lender, use);
-    pool.on("connect", (client) => {
-      this.#clients.add(client);
-      // It would never be closed, and the server would keep it.
-      if (this.#isAbandoned) drop(client);
-    });
-    pool.on("remove", (client) => this.#clients.delete(client));
-  }
-
-  abandon(): void {
-    this.#isAbandoned = true;
-    for (const client of this.#clients) drop(client);
-    // Not through Kysely, which would lose connections that are being made. Calls that wait for a connection time out.
-    this.#pool.end().catch(() => {});
-  }
+function openPool(target: Target, limits: PoolLimits) {
+  const { names, keepsSettings } = target;
+  const { statementMs } = limits;
+  const pool = createPool(target, limits);
+  const clients = new Set<PoolClient>();
+  let isAbandoned = false;
+  const lender = {
+    options: pool.options,
+    end: () => pool.end(),
+    connect: async () => {
+      const client = await pool.connect();
+      if (!isAbandoned) return client;
+      const error = new Error("the connections were given up while this one was made");
+      client.release(error);
+      throw error;
+    },
+  };
+  pool.on("connect", (client) => {
+    clients.add(client);
+    // It would never be closed, and the server would keep it.
+    if (isAbandoned) drop(client);
+  });
+  pool.on("remove", (client) => clients.delete(client));
+  const settings = `set local statement_timeout = ${statementMs}; set local idle_in_transaction_session_timeout = ${IDLE_MS}`;
+  const atBegin = keepsSettings || statementMs === null ? null : settings;
+  // Longer than the server's own limit, for a server that does not answer.
+  const answerMs = statementMs === null ? null : (limits.answerMs ?? statementMs + 5_000);
+  return {
+    db: createKysely(lender, { names, atBegin, answerMs }),
+    abandon: () => {
+      isAbandoned = true;
+      for (const client of clients) drop(client);
+      // Not through Kysely, which would lose connections that are being made. Calls that wait for a connection time out.
+      pool.end().catch(() => {});
+    },
+  };
 }

@@ -1,5 +1,5 @@
-import type pg from "pg";
 import { createHash } from "node:crypto";
+import type pg from "pg";
 import { DatabaseError } from "pg";
 import { CamelCasePlugin, Kysely, PostgresAdapter, PostgresDialect } from "kysely";
 import type { PostgresPool, PostgresPoolClient } from "kysely";
@@ -85,10 +85,7 @@ export type SessionUse = {
 const LATE_MS = 250;
 
 /** Kysely over `pg`, which never reuses a lost connection. */
-export function createKysely(
-  pool: Lender,
-  use: SessionUse = { names: new StatementNames(false), atBegin: null, answerMs: null },
-): Kysely<Schema> {
+export function createKysely(pool: Lender, use: SessionUse): Kysely<Schema> {
   const sound: PostgresPool = {
     connect: async () => {
       try {
@@ -100,10 +97,7 @@ export function createKysely(
     end: () => pool.end(),
     options: pool.options,
   };
-  return new Kysely<Schema>({
-    dialect: new Dialect({ pool: sound }),
-    plugins: [new CamelCasePlugin()],
-  });
+  return new Kysely<Schema>({ dialect: new Dialect({ pool: sound }), plugins: [new CamelCasePlugin()] });
 }
 
 /** `pg` times out connecting with a timer: if the timer was late, the server may have answered. */

@@ -54,10 +54,9 @@ type Writer = Pick<Client, "host" | "port"> & { readonly url: string };
 /** The first of them that accepts writes. */
 async function findWriter(urls: readonly string[]): Promise<Writer> {
   const reasons: unknown[] = [];
-  for (const asked of urls.map(
-    async (url) => await askForWrites(url).catch((error: unknown) => ({ error })),
-  )) {
-    const answer = await asked;
+  const asked = urls.map(async (url) => await askForWrites(url).catch((error: unknown) => ({ error })));
+  for (const answering of asked) {
+    const answer = await answering;
     if (!("error" in answer)) return answer;
     reasons.push(answer.error);
   }
@@ -72,19 +71,23 @@ async function askForWrites(url: string): Promise<Writer> {
     connectionTimeoutMillis: ASK_MS,
     query_timeout: ASK_MS,
   });
-  // A connection error is reported by the pending query.
-  client.on("error", () => {});
   try {
-    await client.connect();
-    const { rows } = await client.query<{ isReadOnly: string }>(
-      `select current_setting('transaction_read_only') as "isReadOnly"`,
-    );
+    const isReadOnly = await settingOf(client, "transaction_read_only");
     const { host, port } = client;
-    if (rows[0]?.isReadOnly !== "off") throw new Error(`${host}:${port} is read-only`);
+    if (isReadOnly !== "off") throw new Error(`${host}:${port} is read-only`);
     return { url, host, port };
   } finally {
     client.connection.stream.destroy();
   }
+}
+
+/** Connects and reads a setting of the session. */
+async function settingOf(client: Client, name: string): Promise<string | undefined> {
+  // A connection error is reported by the pending query.
+  client.on("error", () => {});
+  await client.connect();
+  const { rows } = await client.query<{ value: string }>(`select current_setting('${name}') as value`);
+  return rows[0]?.value;
 }
 
 const WAIT_MS = 5_000;
@@ -105,14 +108,8 @@ export async function keepsSettings(databaseUrl: string, client: typeof Client):
     query_timeout: WAIT_MS,
     statement_timeout: ASKED_MS,
   });
-  // A connection error is reported by the pending query.
-  connection.on("error", () => {});
   try {
-    await connection.connect();
-    const { rows } = await connection.query<{ limit: string }>(
-      "select current_setting('statement_timeout') as limit",
-    );
-    return rows[0]?.limit === `${ASKED_MS}ms`;
+    return (await settingOf(connection, "statement_timeout")) === `${ASKED_MS}ms`;
   } catch (error) {
     if (error instanceof DatabaseError && error.code === REFUSED) return false;
     throw error;

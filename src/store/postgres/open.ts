@@ -37,10 +37,10 @@ const HEAVY: PoolLimits = { max: 2, waitMs: HEAVY_READ_MS, statementMs: HEAVY_RE
 /** One connection for each lane. */
 const PROBES: PoolLimits = { max: 2, waitMs: 2_000, statementMs: 1_900, answerMs: 2_000 };
 
-type PostgresOpening = UpgradeReports & {
-  /** The address of the server without a pooler; null: the same address. */
+export type PostgresOpening = UpgradeReports & {
+  /** The address of Postgres without a pooler, to listen and to migrate; null: the same address. */
   readonly databaseDirectUrl?: string | null;
-  /** Only reads the database, without migrating it. */
+  /** Only reads the database and changes nothing; no other process may have it open. */
   readonly isReadOnly?: boolean;
 };
 
@@ -66,7 +66,9 @@ export async function openPostgres(databaseUrl: string, opening: PostgresOpening
       const { mode, isHeavy } = operationNamed(name);
       const light = mode === "read" ? reads.get(readKind(name))! : writes.get(writeKind(name))!;
       const { db } = isHeavy(packed as never) ? heavy : light;
-      return track(run(db, { name, packed, isInTransaction: !target.keepsSettings }, () => hints.send()));
+      // Without settings of the session, reads have time limits only in a transaction.
+      const isInTransaction = mode === "write" || !target.keepsSettings;
+      return track(run(db, { name, packed, isInTransaction }, () => hints.send()));
     },
     listen: (onHint) => hints.listen(onHint),
     probe: (lane) => track(probe(sessionOn(probes.db), lane)),
@@ -105,12 +107,7 @@ async function probe(session: Session, lane: Lane): Promise<void> {
   }
 }
 
-type OperationCall = {
-  readonly name: string;
-  readonly packed: unknown;
-  /** Reads too: they have time limits only in a transaction. */
-  readonly isInTransaction: boolean;
-};
+type OperationCall = { readonly name: string; readonly packed: unknown; readonly isInTransaction: boolean };
 
 async function run(
   db: Kysely<Schema>,
@@ -119,7 +116,7 @@ async function run(
 ): Promise<unknown> {
   const { mode, isHeavy, run } = operationNamed(name);
   const once = async (): Promise<unknown> => {
-    if (mode !== "write" && !isInTransaction) return await run(sessionOn(db), packed as never);
+    if (!isInTransaction) return await run(sessionOn(db), packed as never);
     // Whatever the server's default is: writes need to see what they waited for.
     const transaction = db.transaction().setIsolationLevel("read committed");
     let isNoted = false;

@@ -75,10 +75,11 @@ async function renewSessions(db: Kysely<Schema>): Promise<void> {
   }
 }
 
+/** False if a table is in use. */
 async function isDone(
   db: Kysely<Schema>,
   reports: UpgradeReports,
-  migrations: Migrations | undefined,
+  migrations?: Migrations,
 ): Promise<boolean> {
   try {
     // Whatever the server's default is: the migration has to see what was committed while it waited for the lock.
@@ -92,14 +93,10 @@ async function isDone(
 }
 
 /** Holds the lock until everything is committed, also if a pooler lends the session to another client then. */
-async function migrateAlone(
-  db: Kysely<Schema>,
-  { onUpgrade, onUpgradeWait }: UpgradeReports,
-  migrations: Migrations | undefined,
-): Promise<void> {
-  const { rows } = await sql<{ isOurs: boolean }>`
-    select pg_try_advisory_xact_lock(${LOCK}) as "isOurs"
-  `.execute(db);
+async function migrateAlone(db: Kysely<Schema>, reports: UpgradeReports, migrations?: Migrations) {
+  const { onUpgrade, onUpgradeWait } = reports;
+  const lock = sql<{ isOurs: boolean }>`select pg_try_advisory_xact_lock(${LOCK}) as "isOurs"`;
+  const { rows } = await lock.execute(db);
   if (rows[0]?.isOurs !== true) {
     onUpgradeWait?.("another");
     await sql`select pg_advisory_xact_lock(${LOCK})`.execute(db);

@@ -1,19 +1,19 @@
+import { all } from "../queries.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { type ColumnInsert, read, type Session, write } from "../operation.ts";
 import { endRun, type Payload, type Run, type RunFate, type RunKey } from "../../model/run.ts";
 import { type ColumnBatch, packColumns } from "../column-batch.ts";
 import { type PackedPayloads, packPayloads, payloadRows } from "./payloads.ts";
 import { packRuns, recordSources } from "./run-columns.ts";
+import type { Row } from "../schema/schema.ts";
 
-/** What an idempotency key stands for. */
+/** The run that has an idempotency key. */
 type KeyedRun = { readonly runId: string; readonly fingerprint: Uint8Array };
 
-type KeyQuery = {
-  readonly appNumber: number;
-  readonly keyHash: Uint8Array;
-  /** Older ones count no more. */
-  readonly since: number;
-};
+type IdempotencyKey = { readonly appNumber: number; readonly keyHash: Uint8Array };
+/** Keys made before `since` have expired. */
+type KeyQuery = IdempotencyKey & { readonly since: number };
+type HeldKey = IdempotencyKey & { readonly runId: string };
 
 /** Idempotency keys, known by their hash. */
 export const keys = {
@@ -21,27 +21,17 @@ export const keys = {
     const row = await db
       .selectFrom("idempotencyKeys")
       .select(["runId", "fingerprint"])
-      .where("appNumber", "=", appNumber)
-      .where("keyHash", "=", keyHash)
+      .where(all({ appNumber, keyHash }))
       .where("createdAt", ">", since)
       .executeTakeFirst();
     return row ? { runId: uuidText(row.runId), fingerprint: row.fingerprint } : null;
   }),
 
-  /** Frees a key, if it still stands for that run. */
-  forget: write(
-    async (
-      { db },
-      key: { readonly appNumber: number; readonly keyHash: Uint8Array; readonly runId: string },
-    ): Promise<void> => {
-      await db
-        .deleteFrom("idempotencyKeys")
-        .where("appNumber", "=", key.appNumber)
-        .where("keyHash", "=", key.keyHash)
-        .where("runId", "=", uuidBytes(key.runId))
-        .execute();
-    },
-  ),
+  /** Frees a key, if that run still has it. */
+  forget: write(async ({ db }, { appNumber, keyHash, runId }: HeldKey): Promise<void> => {
+    const held = { appNumber, keyHash, runId: uuidBytes(runId) };
+    await db.deleteFrom("idempotencyKeys").where(all(held)).execute();
+  }),
 };
 
 /** An accepted run; its owner is null if it is queued, so that any node may claim it. */
@@ -56,7 +46,7 @@ const SOURCES = {
   uuids: RECORD.uuids,
 };
 
-/** Accepted runs as columns, ready to travel to the database's thread. */
+/** Accepted runs as columns. */
 export function packAccepted(accepted: readonly AcceptedRun[]): PackedAccepts {
   return { runs: packColumns(accepted, SOURCES), payloads: packPayloads(accepted) };
 }
@@ -66,7 +56,7 @@ export function acceptedRows({ runs, payloads }: PackedAccepts): ColumnInsert[] 
   return [{ table: "runs", batch: runs }, ...payloadRows(payloads)];
 }
 
-/** The error of a refused run, whose record is stored so that the run itself can never be. */
+/** The end of a refused run, whose record is stored so that the run itself can never be. */
 const REFUSED = "storage_unavailable";
 const REFUSAL: RunFate = {
   state: "failure",
@@ -90,14 +80,11 @@ export function packRefusals(accepted: readonly AcceptedRun[]): PackedRefusals {
 /** Stores refusals of runs that are not stored; returns the ids of all that were refused, now or before. */
 export async function refuseRuns(session: Session, { runs, keys }: PackedRefusals): Promise<string[]> {
   await session.insertCounted([{ table: "runs", batch: runs }]);
+  const ids = keys.map(({ id }) => uuidBytes(id));
   const rows = await session.db
     .selectFrom("runs")
-    .select(["appNumber", "id"])
-    .where(
-      "id",
-      "in",
-      keys.map(({ id }) => uuidBytes(id)),
-    )
+    .select("id")
+    .where("id", "in", ids)
     .where("appNumber", "in", [...new Set(keys.map(({ appNumber }) => appNumber))])
     .where("errorCode", "=", REFUSED)
     .execute();
@@ -113,18 +100,9 @@ type Keyed = {
   readonly keptMs: number;
 };
 
-type PackedKeyed = PackedAccepts & {
-  readonly key: {
-    readonly appNumber: number;
-    readonly keyHash: Uint8Array;
-    readonly runId: Uint8Array;
-    readonly fingerprint: Uint8Array;
-    readonly createdAt: number;
-  };
-  readonly expiredAt: number;
-};
+type PackedKeyed = PackedAccepts & { readonly key: Row<"idempotencyKeys">; readonly expiredAt: number };
 
-/** The result of a request with a key: accepted, or the key belongs to a run of the same or of a different request. */
+/** Accepted, or the key belongs to a run of the same or of a different request. */
 type KeyedResult =
   | { readonly kind: "accepted" }
   | { readonly kind: "same"; readonly runId: string }
@@ -150,8 +128,7 @@ export async function acceptKeyed(session: Session, packed: PackedKeyed): Promis
     const holder = await session.db
       .selectFrom("idempotencyKeys")
       .select(["runId", "fingerprint"])
-      .where("appNumber", "=", key.appNumber)
-      .where("keyHash", "=", key.keyHash)
+      .where(all({ appNumber: key.appNumber, keyHash: key.keyHash }))
       .executeTakeFirst();
     // Removed between the two statements: the key is free now.
     if (!holder) continue;

@@ -1,5 +1,5 @@
-import { appsFound } from "../queries.ts";
-import { uuidBytes, uuidText } from "../../kit/ids.ts";
+import { all, appsFound, isDone, storedKey } from "../queries.ts";
+import { uuidText } from "../../kit/ids.ts";
 import { isFileRun, type Payload, type Run, type RunKey } from "../../model/run.ts";
 import { type AppHolder, holdsApp } from "../nodes/app-owners.ts";
 import { PENDING } from "./deliveries.ts";
@@ -7,18 +7,11 @@ import { endQueued, finishClaims, packFinished, packQueuedEnd } from "./final-ru
 import { isAlive } from "../nodes/nodes.ts";
 import { packedWrite, read, type Session, write } from "../operation.ts";
 import { nameBlob, PAYLOAD_COLUMNS, payloadFromRow } from "./payloads.ts";
-import { addUsage, removeTranscripts } from "./removal.ts";
-import {
-  codeAfter,
-  codeBefore,
-  isInState,
-  isQueued,
-  RUN_COLUMNS,
-  runFromRow,
-  STATE_CODES,
-} from "./run-columns.ts";
+import { addUsage, removeRows } from "./removal.ts";
+import { codeAfter, codeBefore, isInState, isQueued } from "./run-columns.ts";
+import { RUN_COLUMNS, runFromRow, STATE_CODES } from "./run-columns.ts";
 
-/** A claimed run. Later writes of the claimer carry the fence. */
+/** Later writes of the claimer carry the fence. */
 export type ClaimedRun = {
   readonly run: Run;
   readonly fence: number;
@@ -58,7 +51,6 @@ type RecoverQuery = {
   readonly dead?: readonly string[];
 };
 
-/** A claim that is released. */
 export type ReleasedClaim = RunKey & {
   readonly fence: number;
   readonly owner: string;
@@ -66,7 +58,6 @@ export type ReleasedClaim = RunKey & {
   readonly attempt: number;
 };
 
-/** A claimed run. */
 export type HeldClaim = Pick<ReleasedClaim, "appNumber" | "id" | "fence" | "attempt">;
 
 type HeldQuery = {
@@ -114,7 +105,7 @@ export const claims = {
     const again = rows.filter(({ fence }) => fence > 1);
     // Each attempt numbers its events from 1, and an earlier attempt's events would be in the way.
     const executed = again.filter(({ isAsync }) => isAsync === 1);
-    await addUsage(session, { bytes: -(await removeTranscripts(session, executed)) });
+    await addUsage(session, { bytes: -(await removeRows(session, "transcripts", executed)).bytes });
     const interrupted = again.filter(({ isAsync }) => isAsync === 0).map(({ id }) => id);
     const events = await lastEvents(session, appNumber, interrupted);
     const runs = rows.map((row) => ({
@@ -151,17 +142,13 @@ export const claims = {
       .where("owner", "=", owner);
     const rows = await (appNumber === null ? running : running.where("appNumber", "=", appNumber)).execute();
     const held = rows.filter((row) => !isFileRun(row));
-    return held.map(({ appNumber: number, id, fence, attempt }) => ({
-      appNumber: number,
-      id: uuidText(id),
-      fence,
-      attempt,
-    }));
+    return held.map(({ functionName: _functionName, ...claim }) => ({ ...claim, id: uuidText(claim.id) }));
   }),
 
   /** Puts runs that their claimers still hold back into the queue. */
   release: write(async ({ db }, released: readonly ReleasedClaim[]): Promise<void> => {
-    for (const { appNumber, id, fence, owner, isInterruption, attempt } of released) {
+    for (const { fence, owner, isInterruption, attempt, ...key } of released) {
+      const held = { ...storedKey(key), state: codeBefore("release"), fence, owner };
       await db
         .updateTable("runs")
         .set((eb) => ({
@@ -170,11 +157,7 @@ export const claims = {
           attempt,
           interruptions: eb("interruptions", "+", isInterruption ? 1 : 0),
         }))
-        .where("appNumber", "=", appNumber)
-        .where("id", "=", uuidBytes(id))
-        .where("state", "=", codeBefore("release"))
-        .where("fence", "=", fence)
-        .where("owner", "=", owner)
+        .where(all(held))
         .execute();
     }
   }),
@@ -213,26 +196,19 @@ export const claims = {
    * Makes a run async after its caller has left. Its claimer accepted it without its input, which is stored now, because
    * the run may be executed again.
    */
-  setAsync: write(async (session, { appNumber, id, fence, owner, payload }: AsyncClaim): Promise<void> => {
+  setAsync: write(async (session, { fence, owner, payload, ...run }: AsyncClaim): Promise<void> => {
     const { db } = session;
     const { input, inputBlob: blob } = payload;
-    const { numUpdatedRows } = await db
-      .updateTable("runs")
-      .set({ isAsync: 1 })
-      .where("appNumber", "=", appNumber)
-      .where("id", "=", uuidBytes(id))
-      .where("state", "=", STATE_CODES.running)
-      .where("fence", "=", fence)
-      .where("owner", "=", owner)
-      .executeTakeFirst();
-    if (numUpdatedRows === 0n) return;
+    const key = storedKey(run);
+    const update = db.updateTable("runs").set({ isAsync: 1 });
+    const isHeld = { ...key, state: STATE_CODES.running, fence, owner };
+    if (!(await isDone(update.where(all(isHeld))))) return;
     await db
       .updateTable("payloads")
       .set(blob ? { inputBlob: blob.hash, inputBytes: blob.bytes } : { input })
-      .where("appNumber", "=", appNumber)
-      .where("id", "=", uuidBytes(id))
+      .where(all(key))
       .execute();
-    if (blob) await nameBlob(session, { appNumber, id, hash: blob.hash });
+    if (blob) await nameBlob(session, { ...run, hash: blob.hash });
     await addUsage(session, { bytes: blob?.bytes ?? input?.length ?? 0 });
   }),
 
@@ -241,27 +217,17 @@ export const claims = {
 };
 
 /** The number of the last stored chunk of each run. */
-async function lastEvents(
-  { db }: Session,
-  appNumber: number,
-  ids: readonly Uint8Array[],
-): Promise<Map<string, number>> {
-  if (ids.length === 0) return new Map();
-  const rows = await db
-    .selectFrom("transcripts")
-    .select((eb) => ["id", eb.fn.max(eb(eb("firstEvent", "+", eb.ref("eventCount")), "-", 1)).as("last")])
-    .where("appNumber", "=", appNumber)
-    .where("id", "in", ids)
-    .groupBy("id")
-    .execute();
+async function lastEvents({ sql, db }: Session, appNumber: number, ids: readonly Uint8Array[]) {
+  if (ids.length === 0) return new Map<string, number>();
+  const { rows } = await sql<{ id: Uint8Array; last: number }>`
+    select id, max(first_event + event_count - 1) as last from transcripts
+    where app_number = ${appNumber} and id in (${sql.join(ids)}) group by id
+  `.execute(db);
   return new Map(rows.map(({ id, last }) => [uuidText(id), last]));
 }
 
 /** The ids of the oldest queued runs, as many as fit. Postgres locks them. */
-async function pickQueued(
-  session: Session,
-  query: ClaimQuery,
-): Promise<{ ids: Uint8Array[]; hasMore: boolean }> {
+async function pickQueued(session: Session, query: ClaimQuery) {
   const { sql, db } = session;
   // One more than wanted, to see whether there are more.
   const { rows } = await sql<{ id: Uint8Array; size: number | null }>`

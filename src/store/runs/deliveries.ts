@@ -1,16 +1,15 @@
 import type { Row, Schema } from "../schema/schema.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
-import { DELIVERY_STATES } from "../../model/delivery.ts";
-import type { Delivery, DeliveryAttempt, DeliveryState, NewDelivery } from "../../model/delivery.ts";
+import type { Delivery, DeliveryAttempt, NewDelivery } from "../../model/delivery.ts";
+import { DELIVERY_STATES, type DeliveryState } from "../../model/delivery.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 import { blobOf } from "./payloads.ts";
-import { appsOf, chunks } from "../queries.ts";
+import { all, appsOf, chunks } from "../queries.ts";
 import { read, type Session, write } from "../operation.ts";
 import { webhookStateCode } from "./run-columns.ts";
 import type { ExpressionBuilder } from "kysely";
 import { isAlive } from "../nodes/nodes.ts";
 
-/** A delivery's row without the store's own columns. */
 type DeliveryRow = Omit<Row<"deliveries">, "owner">;
 
 /** A state is stored as its index in the model's list, which may only grow at its end. */
@@ -76,6 +75,7 @@ function deliveryFromRow(row: DeliveryRow): Delivery {
 
 /** A delivery that its claimer is to attempt now. */
 type DueDelivery = Delivery & { readonly projectId: string };
+type DeliveryKey = Pick<DueDelivery, "projectId" | "id">;
 
 type DueQuery = {
   readonly owner: string;
@@ -117,24 +117,15 @@ type RedeliveryFilter = {
 export const deliveries = {
   /** Claims for the owner the deliveries that have been due longest and that no living owner holds. */
   claimDue: write(async (session, query: DueQuery): Promise<DueDelivery[]> => {
-    const { db } = session;
+    const { sql, db } = session;
     const { owner } = query;
-    const isFree = (eb: ExpressionBuilder<Schema, "deliveries">) =>
-      eb.or([
-        eb("owner", "is", null),
-        eb.and([eb("owner", "<>", owner), eb.not(isAlive(session, eb.ref("deliveries.owner")))]),
-      ]);
-    const size = session.sql<number | null>`coalesce(body_bytes, length(body))`;
-    const due = await db
-      .selectFrom("deliveries")
-      .select(["deliveries.id", size.as("bodyBytes")])
-      .where("state", "=", (eb) => eb.lit(PENDING))
-      .where("nextAt", "<=", query.now)
-      .where(isFree)
-      .orderBy("nextAt")
-      .limit(query.limit)
-      .modifyEnd(session.skipLocked("deliveries"))
-      .execute();
+    const isHeld = isAlive(session, sql.ref("deliveries.owner"));
+    const isFree = sql<boolean>`(owner is null or (owner <> ${owner} and not ${isHeld}))`;
+    const { rows: due } = await sql<{ id: Uint8Array; size: number | null }>`
+      select id, coalesce(body_bytes, length(body)) as size from deliveries
+      where state = ${sql.lit(PENDING)} and next_at <= ${query.now} and ${isFree}
+      order by next_at limit ${query.limit} ${session.skipLocked("deliveries")}
+    `.execute(db);
     if (due.length === 0) return [];
     const taken = await db
       .updateTable("deliveries")
@@ -156,26 +147,19 @@ export const deliveries = {
   }),
 
   /** When the next delivery without an owner is due; null if there is none. */
-  nextDueAt: read(async ({ db }): Promise<number | null> => {
-    const row = await db
-      .selectFrom("deliveries")
-      .select("nextAt")
-      .where("state", "=", (eb) => eb.lit(PENDING))
-      .where("nextAt", "is not", null)
-      .where("owner", "is", null)
-      .orderBy("nextAt")
-      .limit(1)
-      .executeTakeFirst();
-    return row?.nextAt ?? null;
+  nextDueAt: read(async ({ sql, db }): Promise<number | null> => {
+    const { rows } = await sql<{ nextAt: number }>`
+      select next_at from deliveries
+      where state = ${sql.lit(PENDING)} and next_at is not null and owner is null order by next_at limit 1
+    `.execute(db);
+    return rows[0]?.nextAt ?? null;
   }),
 
   /** The ids of those an owner holds. Changes nothing, but is a write, so that it comes after all earlier writes. */
-  held: write(async ({ db }, { owner }: { readonly owner: string }): Promise<string[]> => {
-    const pending = db
-      .selectFrom("deliveries")
-      .select("id")
-      .where("state", "=", (eb) => eb.lit(PENDING));
-    const rows = await pending.where("owner", "=", owner).execute();
+  held: write(async ({ sql, db }, { owner }: { readonly owner: string }): Promise<string[]> => {
+    const { rows } = await sql<{ id: Uint8Array }>`
+      select id from deliveries where state = ${sql.lit(PENDING)} and owner = ${owner}
+    `.execute(db);
     return rows.map(({ id }) => uuidText(id));
   }),
 
@@ -184,49 +168,35 @@ export const deliveries = {
     await db
       .updateTable("deliveries")
       .set({ owner: null, nextAt })
-      .where("id", "=", uuidBytes(id))
-      .where("owner", "=", owner)
-      .where("state", "=", PENDING)
+      .where(all({ id: uuidBytes(id), owner, state: PENDING }))
       .execute();
   }),
 
   /** Records an attempt and releases the delivery; false if the owner no longer holds it. */
-  recordAttempt: write(async ({ db }, input: Attempted): Promise<boolean> => {
+  recordAttempt: write(async (session, input: Attempted): Promise<boolean> => {
+    const { db } = session;
     const { attempt, state, now } = input;
     const id = uuidBytes(input.id);
     const change = { state: deliveryStateCode(state), attempts: attempt.number, nextAt: attempt.nextAt };
     const ended = { sealedSecret: null, nextAt: null };
     const delivery = await db
       .updateTable("deliveries")
-      .set({ ...change, updatedAt: now, owner: null, ...(state === "pending" ? {} : ended) })
-      .where("id", "=", id)
-      .where("owner", "=", input.owner)
-      .where("state", "=", PENDING)
+      .set({ ...change, updatedAt: now, owner: null, ...(state !== "pending" && ended) })
+      .where(all({ id, owner: input.owner, state: PENDING }))
       .returning("appNumber")
       .executeTakeFirst();
     if (!delivery) return false;
     const row = { ...attempt, deliveryId: id, requestHeaders: JSON.stringify(attempt.requestHeaders) };
     await db.insertInto("deliveryAttempts").values(row).execute();
-    if (state !== "pending") {
-      await db
-        .updateTable("runs")
-        .set({ webhookState: webhookStateCode(state), updatedAt: now })
-        .where("appNumber", "=", delivery.appNumber)
-        .where("id", "=", id)
-        .execute();
-    }
+    if (state !== "pending") await noteInRuns(session, delivery.appNumber, [id], { state, now });
     return true;
   }),
 
-  find: read(
-    async (session, { projectId, id }: Pick<DueDelivery, "projectId" | "id">): Promise<Delivery | null> => {
-      const row = await withProjects(session)
-        .where("deliveries.id", "=", uuidBytes(id))
-        .where("apps.projectId", "=", projectId)
-        .executeTakeFirst();
-      return row ? deliveryFromRow(row) : null;
-    },
-  ),
+  find: read(async (session, { projectId, id }: DeliveryKey): Promise<Delivery | null> => {
+    const query = withProjects(session).where("deliveries.id", "=", uuidBytes(id));
+    const row = await query.where("apps.projectId", "=", projectId).executeTakeFirst();
+    return row ? deliveryFromRow(row) : null;
+  }),
 
   /** The attempts of a delivery, in order. */
   attempts: read(async ({ db }, id: string): Promise<DeliveryAttempt[]> => {
@@ -267,16 +237,9 @@ export const deliveries = {
         .$if(some !== null, (query) => query.where("id", "in", some));
       const rows = await update.returning(["appNumber", "id"]).execute();
       count += rows.length;
-      for (const [appNumber, group] of Map.groupBy(rows, (row) => row.appNumber)) {
-        for (const runIds of chunks(group.map(({ id }) => id))) {
-          await db
-            .updateTable("runs")
-            .set({ webhookState: webhookStateCode("pending"), updatedAt: now })
-            .where("appNumber", "=", appNumber)
-            .where("id", "in", runIds)
-            .execute();
-        }
-      }
+      for (const [appNumber, group] of Map.groupBy(rows, (row) => row.appNumber))
+        for (const runIds of chunks(group.map(({ id }) => id)))
+          await noteInRuns(session, appNumber, runIds, { state: "pending", now });
     }
     return count;
   }),
@@ -287,6 +250,21 @@ export const deliveries = {
     return (await counted.where(isRedeliverable(session, filter)).executeTakeFirstOrThrow()).count;
   }),
 };
+
+/** Records the state of their deliveries with the runs of an app. */
+async function noteInRuns(
+  { db }: Session,
+  appNumber: number,
+  ids: readonly Uint8Array[],
+  { state, now }: Pick<Attempted, "state" | "now">,
+): Promise<void> {
+  await db
+    .updateTable("runs")
+    .set({ webhookState: webhookStateCode(state), updatedAt: now })
+    .where("appNumber", "=", appNumber)
+    .where("id", "in", ids)
+    .execute();
+}
 
 function withProjects({ db }: Session) {
   return db
@@ -308,10 +286,10 @@ function isRedeliverable(session: Session, { projectId, from, to }: RedeliveryFi
 
 /** The ids of the first deliveries whose bodies fit; the first is included whatever its size. */
 function fitting(
-  due: readonly { readonly id: Uint8Array; readonly bodyBytes: number | null }[],
+  due: readonly { readonly id: Uint8Array; readonly size: number | null }[],
   maxBytes: number,
 ): Uint8Array[] {
   let bytes = 0;
-  const end = due.findIndex(({ bodyBytes }, i) => (bytes += bodyBytes ?? 0) > maxBytes && i > 0);
+  const end = due.findIndex(({ size }, i) => (bytes += size ?? 0) > maxBytes && i > 0);
   return due.slice(0, end === -1 ? due.length : end).map(({ id }) => id);
 }

@@ -21,7 +21,6 @@ export type EndedBatch = {
   readonly parts: ColumnBatch | null;
 };
 
-/** Packs ended runs. */
 export function packEnded(ended: readonly EndedRun[]): EndedBatch {
   const runs: Run[] = [];
   const kept: { run: Run; payload: Payload }[] = [];

@@ -1,12 +1,18 @@
-import { uuidBytes, uuidText } from "../../kit/ids.ts";
+import { uuidText } from "../../kit/ids.ts";
+import { storedKey } from "../queries.ts";
 import type { NewDelivery } from "../../model/delivery.ts";
-import type { PayloadBlob, Run, RunKey, TranscriptPart } from "../../model/run.ts";
-import { requireMove } from "../../model/run.ts";
+import {
+  type PayloadBlob,
+  requireMove,
+  type Run,
+  type RunKey,
+  type TranscriptPart,
+} from "../../model/run.ts";
 import { bytesIn, type ColumnBatch, packColumns, pickRows, uuidAt } from "../column-batch.ts";
 import { packDeliveries } from "./deliveries.ts";
 import type { Session } from "../operation.ts";
 import { addUsage, removeContents } from "./removal.ts";
-import { packRunBlobs, type RunBlob } from "./payloads.ts";
+import { packRunBlobs } from "./payloads.ts";
 import { codeBefore, finalSources } from "./run-columns.ts";
 import { packParts } from "./transcripts.ts";
 
@@ -76,7 +82,7 @@ const INPUT = {
 
 const KEY = ["appNumber", "id"] as const;
 
-/** Finished claims as columns, ready to travel to the database's thread. */
+/** Finished claims as columns. */
 export function packFinished(finished: readonly FinishedClaim[]): PackedFinals {
   for (const { run } of finished) requireMove("finish", run.state);
   return { runs: packColumns(finished, FINISHED), ...packKept(finished) };
@@ -95,7 +101,7 @@ export async function finishClaims(session: Session, packed: PackedFinals): Prom
   return passed.map((index) => uuidText(uuidAt(bytes, index * names.length)));
 }
 
-/** The end of a queued run as columns, ready to travel to the database's thread. */
+/** The end of a queued run as columns. */
 export function packQueuedEnd({ run, result, delivery = null }: QueuedEnd): PackedFinals {
   requireMove("drop", run.state);
   const finals = [{ run, result, part: null, delivery }];
@@ -113,50 +119,37 @@ export async function endQueued(session: Session, packed: PackedFinals): Promise
 }
 
 function packKept(finals: readonly FinalRun[]): Omit<PackedFinals, "runs"> {
-  const blobs = finals.flatMap(blobsOf);
+  const blobs = finals.flatMap(({ run, result, delivery }) =>
+    [result?.blob, delivery?.bodyBlob].flatMap((blob) => (blob ? { ...keyOf(run), hash: blob.hash } : [])),
+  );
+  const results = finals.map((final) => final.result && final);
+  const hasBlob = finals.some(({ result }) => result?.blob);
+  const inputs = finals.map((final) => (final.result && final.input ? final : null));
+  const parts = finals.map(({ run, part }) => part && { ...keyOf(run), ...part });
   return {
-    results: packSparse(
-      finals,
-      (final) => final.result && final,
-      (rows) => packColumns(rows, rows.some(({ result }) => result?.blob) ? RESULT_WITH_BLOBS : RESULT),
+    results: packSparse(results, (rows) => packColumns(rows, hasBlob ? RESULT_WITH_BLOBS : RESULT)),
+    inputs: packSparse(inputs, (rows) => packColumns(rows, INPUT)),
+    bare: finals.flatMap(({ run, result }, index) => (result ? [] : { index, key: keyOf(run) })),
+    parts: packSparse(parts, packParts),
+    deliveries: packSparse(
+      finals.map(({ delivery }) => delivery),
+      packDeliveries,
     ),
-    inputs: packSparse(
-      finals,
-      (final) => (final.result && final.input ? final : null),
-      (rows) => packColumns(rows, INPUT),
-    ),
-    bare: finals.flatMap(({ run, result }, index) =>
-      result ? [] : { index, key: { appNumber: run.appNumber, id: run.id } },
-    ),
-    parts: packSparse(
-      finals,
-      ({ run, part }) => part && { appNumber: run.appNumber, id: run.id, ...part },
-      packParts,
-    ),
-    deliveries: packSparse(finals, ({ delivery }) => delivery, packDeliveries),
     blobs: blobs.length === 0 ? null : packRunBlobs(blobs),
   };
 }
 
-function blobsOf({ run: { appNumber, id }, result, delivery }: FinalRun): RunBlob[] {
-  return [result?.blob, delivery?.bodyBlob].flatMap((blob) =>
-    blob ? { appNumber, id, hash: blob.hash } : [],
-  );
+function keyOf({ appNumber, id }: Run): RunKey {
+  return { appNumber, id };
 }
 
+/** Packs the rows that there are, with the index of each. */
 function packSparse<Row>(
-  finals: readonly FinalRun[],
-  rowOf: (final: FinalRun) => Row | null,
+  all: readonly (Row | null)[],
   pack: (rows: readonly Row[]) => ColumnBatch,
 ): Sparse | null {
-  const rows: Row[] = [];
-  const indexes: number[] = [];
-  for (const [index, final] of finals.entries()) {
-    const row = rowOf(final);
-    if (row === null) continue;
-    rows.push(row);
-    indexes.push(index);
-  }
+  const rows = all.filter((row) => row !== null);
+  const indexes = all.flatMap((row, index) => (row === null ? [] : index));
   return rows.length === 0 ? null : { batch: pack(rows), indexes };
 }
 
@@ -166,8 +159,10 @@ async function writeKept(session: Session, packed: PackedFinals, passed: readonl
   const isPassed = passed.length < rowCount ? new Set(passed) : null;
   const passedOf = ({ batch, indexes }: Sparse): ColumnBatch => {
     if (!isPassed) return batch;
-    const rows = indexes.flatMap((index, row) => (isPassed.has(index) ? row : []));
-    return pickRows(batch, rows);
+    return pickRows(
+      batch,
+      indexes.flatMap((index, row) => (isPassed.has(index) ? row : [])),
+    );
   };
 
   let bytes = 0;
@@ -187,11 +182,8 @@ async function writeKept(session: Session, packed: PackedFinals, passed: readonl
     bytes += bytesIn(inputs, ["input"], stored);
   }
   const bare = packed.bare.filter(({ index }) => !isPassed || isPassed.has(index));
-  const removed = await removeContents(
-    session,
-    bare.map(({ key }) => ({ appNumber: key.appNumber, id: uuidBytes(key.id) })),
-  );
-  bytes -= removed.bytes;
+  const contents = bare.map(({ key }) => storedKey(key));
+  bytes -= (await removeContents(session, contents)).bytes;
   if (packed.parts)
     bytes += (await session.insertColumns("transcripts", passedOf(packed.parts), ["bytes"])).bytes;
   if (packed.deliveries) await session.insertColumns("deliveries", passedOf(packed.deliveries));

@@ -1,5 +1,5 @@
 import type { Row } from "../schema/schema.ts";
-import { uuidBytes } from "../../kit/ids.ts";
+import { all, doNothing, type StoredKey, storedKey } from "../queries.ts";
 import type { Payload, PayloadBlob, Run, RunKey } from "../../model/run.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 import { type ColumnInsert, read, type Session, write } from "../operation.ts";
@@ -13,27 +13,26 @@ const BLOB_SOURCES = {
   uuids: { id: ({ id }) => id },
 } as const satisfies ColumnSources<RunBlob>;
 
-/** Names of blobs as columns, ready to travel to the database's thread. */
+/** Names of blobs as columns. */
 export function packRunBlobs(blobs: readonly RunBlob[]): ColumnBatch {
   return packColumns(blobs, BLOB_SOURCES);
 }
 
-/** What a row says of a blob. */
+/** The blob that a row names. */
 export function blobOf(hash: string, bytes: number | null): PayloadBlob {
   return { hash, bytes: bytes ?? 0 };
 }
 
-/** Writes down that a run names a blob. */
-export async function nameBlob({ db }: Session, { hash, appNumber, id }: RunBlob): Promise<void> {
-  await db
-    .insertInto("runBlobs")
-    .values({ hash, appNumber, id: uuidBytes(id) })
-    .onConflict((conflict) => conflict.doNothing())
-    .execute();
+/** Records that a run names a blob. */
+export async function nameBlob({ db }: Session, { hash, ...key }: RunBlob): Promise<void> {
+  const row = { hash, ...storedKey(key) };
+  await db.insertInto("runBlobs").values(row).onConflict(doNothing).execute();
 }
 
-/** A run, by the bytes of its id, and the blob that it names. */
-export type RunBlobName = { readonly hash: string; readonly appNumber: number; readonly id: Uint8Array };
+/** A run and the blob that it names, as they are stored. */
+export type RunBlobName = StoredKey & { readonly hash: string };
+
+type TidyStep = { readonly after: RunBlobName | null; readonly limit: number };
 
 /** Which blobs hold inputs, results and bodies of webhooks. */
 export const runBlobs = {
@@ -48,29 +47,24 @@ export const runBlobs = {
   }),
 
   /**
-   * Forgets runs that name their blob no longer, among so many after that one; gives the last it looked at, null at the
-   * end. The same bytes may be sent for ever, and each run that had them would be remembered.
+   * Removes rows of runs that no longer name their blob, among the next `limit` after one; returns the last of these, null
+   * at the end. Otherwise, if the same bytes are sent again and again, a row would stay for each run that had them.
    */
-  tidy: write(
-    async (
-      session,
-      { after, limit }: { readonly after: RunBlobName | null; readonly limit: number },
-    ): Promise<RunBlobName | null> => {
-      const { sql, db } = session;
-      const placeOf = ({ hash, appNumber, id }: RunBlobName) => sql`(${hash}, ${appNumber}, ${id})`;
-      const isAfter = after ? sql`(hash, app_number, id) > ${placeOf(after)}` : sql`true`;
-      const { rows } = await sql<RunBlobName>`
-        select hash, app_number, id from run_blobs where ${isAfter}
-        order by hash, app_number, id limit 1 offset ${limit - 1}
-      `.execute(db);
-      const last = rows[0] ?? null;
-      const isBefore = last ? sql`(hash, app_number, id) <= ${placeOf(last)}` : sql`true`;
-      await sql`
-        delete from run_blobs as n where ${isAfter} and ${isBefore} and not ${isNamed(session)}
-      `.execute(db);
-      return last;
-    },
-  ),
+  tidy: write(async (session, { after, limit }: TidyStep): Promise<RunBlobName | null> => {
+    const { sql, db } = session;
+    const placeOf = ({ hash, appNumber, id }: RunBlobName) => sql`(${hash}, ${appNumber}, ${id})`;
+    const isAfter = after ? sql`(hash, app_number, id) > ${placeOf(after)}` : sql`true`;
+    const { rows } = await sql<RunBlobName>`
+      select hash, app_number, id from run_blobs where ${isAfter}
+      order by hash, app_number, id limit 1 offset ${limit - 1}
+    `.execute(db);
+    const last = rows[0] ?? null;
+    const isBefore = last ? sql`(hash, app_number, id) <= ${placeOf(last)}` : sql`true`;
+    await sql`
+      delete from run_blobs as n where ${isAfter} and ${isBefore} and not ${isNamed(session)}
+    `.execute(db);
+    return last;
+  }),
 };
 
 /** Whether the run of the row `n` still names its blob. */
@@ -86,7 +80,6 @@ function isNamed({ sql }: Session) {
 
 type RunWithPayload = { readonly run: Run; readonly payload: Payload };
 
-/** Payloads as columns, with the blobs that they name. */
 export type PackedPayloads = { readonly rows: ColumnBatch; readonly blobs: ColumnBatch | null };
 
 const SOURCES = {
@@ -103,7 +96,7 @@ const SOURCES = {
   },
 } as const satisfies ColumnSources<RunWithPayload>;
 
-/** Of batches with large inputs: all others are written as if there were none. Results are stored at the end. */
+/** For batches with a large input. Results are stored at the end. */
 const WITH_BLOBS = {
   numbers: { ...SOURCES.numbers, inputBytes: ({ payload }) => payload.inputBlob?.bytes ?? null },
   texts: { ...SOURCES.texts, inputBlob: ({ payload }) => payload.inputBlob?.hash ?? null },
@@ -125,7 +118,7 @@ const COUNTED_WITH_BLOBS = [...COUNTED, "inputBytes"] as const;
 export const PAYLOAD_SIZE =
   "coalesce(length(input), 0) + coalesce(length(result), 0) + coalesce(input_bytes, 0) + coalesce(result_bytes, 0)";
 
-/** Payloads as columns, ready to travel to the database's thread. */
+/** Payloads as columns, with the blobs that they name. */
 export function packPayloads(rows: readonly RunWithPayload[]): PackedPayloads {
   const named = rows.flatMap(({ run, payload: { inputBlob } }) =>
     inputBlob ? { ...run, hash: inputBlob.hash } : [],
@@ -161,10 +154,8 @@ export type PayloadRow = Pick<Row<"payloads">, (typeof PAYLOAD_COLUMNS)[number]>
 /** The payload that a row holds; an empty one where the columns were joined and there is none. */
 export function payloadFromRow(row: { [Name in keyof PayloadRow]: PayloadRow[Name] | null }): Payload {
   const { input, result, contentType, isBare, sealedSecret } = row;
-  const payload = { input, result, contentType, isBare: isBare === 1, sealedSecret };
-  if (!row.inputBlob && !row.resultBlob) return payload;
   return {
-    ...payload,
+    ...{ input, result, contentType, isBare: isBare === 1, sealedSecret },
     ...(row.inputBlob && { inputBlob: blobOf(row.inputBlob, row.inputBytes) }),
     ...(row.resultBlob && { resultBlob: blobOf(row.resultBlob, row.resultBytes) }),
   };
@@ -172,13 +163,9 @@ export function payloadFromRow(row: { [Name in keyof PayloadRow]: PayloadRow[Nam
 
 /** Inputs and results of runs, while they are kept. */
 export const payloads = {
-  find: read(async ({ db }, { appNumber, id }: RunKey): Promise<Payload | null> => {
-    const row = await db
-      .selectFrom("payloads")
-      .select(PAYLOAD_COLUMNS)
-      .where("appNumber", "=", appNumber)
-      .where("id", "=", uuidBytes(id))
-      .executeTakeFirst();
+  find: read(async ({ db }, key: RunKey): Promise<Payload | null> => {
+    const query = db.selectFrom("payloads").where(all(storedKey(key)));
+    const row = await query.select(PAYLOAD_COLUMNS).executeTakeFirst();
     return row ? payloadFromRow(row) : null;
   }),
 };

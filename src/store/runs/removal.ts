@@ -1,5 +1,5 @@
 import { read, type Session } from "../operation.ts";
-import { chunks } from "../queries.ts";
+import { chunks, type StoredKey } from "../queries.ts";
 import { PAYLOAD_SIZE } from "./payloads.ts";
 
 /** What is stored: records, and the bytes of inputs, results and transcripts. */
@@ -21,14 +21,11 @@ export async function addUsage(
 /** The sum over all connections; takes the same time however much is stored. */
 export const readUsage = read(async ({ sql, db }): Promise<Usage> => {
   // Postgres returns a sum of bigints as text.
-  const { rows } = await sql<Record<keyof Usage, number | string>>`
-    select sum(runs) as runs, sum(bytes) as bytes from usage
+  const { rows } = await sql<Usage>`
+    select cast(sum(runs) as bigint) as runs, cast(sum(bytes) as bigint) as bytes from usage
   `.execute(db);
-  return { runs: Number(rows[0]?.runs), bytes: Number(rows[0]?.bytes) };
+  return rows[0]!;
 });
-
-/** The key of a run of any app, with the bytes of its id. */
-export type StoredKey = { readonly appNumber: number; readonly id: Uint8Array };
 
 /** Tables whose key begins with an app's number and a run's id. */
 export type KeyedTable = "runs" | "payloads" | "transcripts";
@@ -43,15 +40,10 @@ export const ROW_SIZES: Readonly<Record<KeyedTable, string>> = {
 // Each function returns what it removed. The operation counts that as its last step: Postgres locks the row of `usage`
 // from then on.
 
-/** Removes the transcripts of runs; returns how many bytes. */
-export async function removeTranscripts(session: Session, keys: readonly StoredKey[]): Promise<number> {
-  return (await removeRows(session, "transcripts", keys)).bytes;
-}
-
 /** Removes the inputs, results and transcripts of runs. */
 export async function removeContents(session: Session, keys: readonly StoredKey[]): Promise<Usage> {
   const { bytes } = await removeRows(session, "payloads", keys);
-  return { runs: 0, bytes: bytes + (await removeTranscripts(session, keys)) };
+  return { runs: 0, bytes: bytes + (await removeRows(session, "transcripts", keys)).bytes };
 }
 
 /** Removes runs with everything that is stored of them. */
@@ -72,7 +64,8 @@ export async function removeDeliveries(
   }
 }
 
-async function removeRows(
+/** Removes the rows of runs in a table. */
+export async function removeRows(
   { db, sql }: Session,
   table: KeyedTable,
   keys: readonly StoredKey[],

@@ -1,21 +1,12 @@
 import { firstIdAt } from "../../kit/ids.ts";
-import { appsFound } from "../queries.ts";
+import { appsFound, LAST_ID, type StoredKey } from "../queries.ts";
 import { PENDING } from "./deliveries.ts";
 import { read, type Session, write } from "../operation.ts";
-import type { KeyedTable, StoredKey } from "./removal.ts";
+import { addUsage, type KeyedTable, readUsage, removeContents } from "./removal.ts";
+import { removeDeliveries, removeRecords, ROW_SIZES } from "./removal.ts";
 import { isOver } from "./run-columns.ts";
-import {
-  ROW_SIZES,
-  addUsage,
-  readUsage,
-  removeContents,
-  removeDeliveries,
-  removeRecords,
-} from "./removal.ts";
 
 type Head = StoredKey & { readonly table: KeyedTable };
-
-const LAST_ID = Buffer.alloc(16, 0xff);
 
 /**
  * The oldest runs over all apps that have rows in one of the tables, have ended and have no open delivery. The tables are
@@ -93,7 +84,6 @@ type Expiry = {
 };
 
 type Sweep = { readonly before: number; readonly limit: number };
-type RunSweep = { readonly cutoff: number; readonly limit: number };
 type OldestSweep = { readonly limit: number; readonly keep: "record" | "nothing" };
 
 /** Removes expired data, a little at a time; each operation returns how much it removed. */
@@ -110,7 +100,7 @@ export const retention = {
   }),
 
   /** Removes runs of all apps that were made before the cutoff, have ended, and have no open delivery. */
-  removeRuns: write(async (session, { cutoff, limit }: RunSweep): Promise<number> => {
+  removeRuns: write(async (session, { cutoff, limit }: Omit<Expiry, "appNumber">): Promise<number> => {
     const { sql, db } = session;
     const { rows } = await sql<StoredKey>`
       ${appsFound(session, "runs")}
@@ -136,14 +126,11 @@ export const retention = {
 
   /** Removes deliveries that ended before that time. */
   removeDeliveries: write(async (session, { before, limit }: Sweep): Promise<number> => {
-    const rows = await session.db
-      .selectFrom("deliveries")
-      .select("id")
-      .where("state", "<>", (eb) => eb.lit(PENDING))
-      .where("updatedAt", "<", before)
-      .orderBy("updatedAt")
-      .limit(limit)
-      .execute();
+    const { sql, db } = session;
+    const { rows } = await sql<Pick<StoredKey, "id">>`
+      select id from deliveries where state <> ${sql.lit(PENDING)} and updated_at < ${before}
+      order by updated_at limit ${limit}
+    `.execute(db);
     await removeDeliveries(session, rows);
     return rows.length;
   }),

@@ -1,15 +1,18 @@
 import type { Row } from "../schema/schema.ts";
 import type { RawBuilder } from "kysely";
-import { RUN_MOVES, RUN_STATES, UNFINISHED, WEBHOOK_STATES } from "../../model/run.ts";
-import type { Run, RunMove, RunState, WebhookState } from "../../model/run.ts";
+import { type Run, RUN_MOVES, RUN_STATES, type RunMove, type RunState } from "../../model/run.ts";
+import { UNFINISHED, WEBHOOK_STATES, type WebhookState } from "../../model/run.ts";
 import type { Session } from "../operation.ts";
 import { uuidText } from "../../kit/ids.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 
-/** The number each state is stored as, its place in the model's list: that may grow at its end, never in between. */
-export const STATE_CODES = Object.fromEntries(RUN_STATES.map((state, code) => [state, code])) as Readonly<
-  Record<RunState, number>
->;
+// A state is stored as its index in the model's list, which may only grow at its end.
+export const STATE_CODES = codesOf(RUN_STATES);
+const WEBHOOK_CODES = codesOf(WEBHOOK_STATES);
+
+function codesOf<Name extends string>(names: readonly Name[]): Readonly<Record<Name, number>> {
+  return Object.fromEntries(names.map((name, code) => [name, code])) as Record<Name, number>;
+}
 
 /** The numbers of the states that a run leaves again. */
 const UNFINISHED_CODES = UNFINISHED.map((state) => STATE_CODES[state]);
@@ -27,7 +30,7 @@ export function codeAfter(move: "claim" | "release"): number {
 // Conditions on a state are written out, not passed as parameters: SQLite takes a partial index only if the query
 // repeats its condition, word for word.
 
-/** Whether a run, which the query calls so, has that state. */
+/** Whether the run, under that name in the query, has the state. */
 export function isInState({ sql }: Pick<Session, "sql">, state: RunState, run = "runs"): RawBuilder<boolean> {
   return sql<boolean>`${sql.ref(`${run}.state`)} = ${sql.lit(STATE_CODES[state])}`;
 }
@@ -51,15 +54,8 @@ function codes(sql: Session["sql"]): RawBuilder<unknown> {
   return sql.join(UNFINISHED_CODES.map((code) => sql.lit(code)));
 }
 
-/** A run's row without what is the store's own affair. */
+/** A run's row without the columns that only the store uses. */
 export type RunRow = Omit<Row<"runs">, "owner" | "fence">;
-
-// Stored as its place in the model's list, which may grow at its end, never in between.
-const WEBHOOK_CODES = codesOf(WEBHOOK_STATES);
-
-function codesOf<Name extends string>(names: readonly Name[]): Record<Name, number> {
-  return Object.fromEntries(names.map((name, code) => [name, code])) as Record<Name, number>;
-}
 
 /** The number a webhook's state is stored as. */
 export function webhookStateCode(state: WebhookState): number {
@@ -125,7 +121,7 @@ const SHORT_COLUMNS = RUN_COLUMNS.filter(
   (name): name is Exclude<keyof RunRow, LongColumn> => name !== "errorMessage" && name !== "errorTraceback",
 );
 
-/** The columns that a list shows: of what may be long a beginning, of what it hides nothing. */
+/** The columns that a list shows: no traceback, and only the beginning of the message. */
 export function listedColumns({ sql }: Session) {
   const message = sql<string | null>`substr(error_message, 1, ${sql.lit(LISTED_MESSAGE_CHARS)})`;
   return [...SHORT_COLUMNS, message.as("errorMessage")] as const;
@@ -137,39 +133,31 @@ export function listedText({ sql }: Session): RawBuilder<unknown> {
   return sql.join([...SHORT_COLUMNS.map((name) => sql.ref(`r.${name}`)), message]);
 }
 
-/** The records as columns, ready to travel to the database's thread. */
 export function packRuns(runs: readonly Run[]): ColumnBatch {
   return packColumns(runs, SOURCES);
 }
 
-/** Where every column of a record comes from, for rows that hold a record and more. */
-export function recordSources<Row extends { readonly run: Run }>(): ColumnSources<Row> {
-  return sourcesOf<Row>(SOURCES);
-}
-
-/** Where that comes from which the end of a run decides: the rest of its row stays as it was accepted. */
+/** The sources of the columns that the end of a run sets; the other columns were fixed when it was accepted. */
 export function finalSources<Row extends { readonly run: Run }>(): ColumnSources<Row> {
-  const {
-    isAsync: _isAsync,
-    isWebSocket: _isWebSocket,
-    createdAt: _createdAt,
-    interruptions: _interruptions,
-    ...numbers
-  } = SOURCES.numbers;
+  const fixed = new Set(["isAsync", "isWebSocket", "createdAt", "interruptions"]);
+  const numbers = Object.entries(SOURCES.numbers).filter(([name]) => !fixed.has(name));
   const { replicaId, errorCode, errorMessage, errorTraceback } = SOURCES.texts;
   const texts = { replicaId, errorCode, errorMessage, errorTraceback };
-  return sourcesOf<Row>({ numbers, texts, uuids: SOURCES.uuids });
+  return recordSources<Row>({ numbers: Object.fromEntries(numbers), texts, uuids: SOURCES.uuids });
 }
 
-function sourcesOf<Row extends { readonly run: Run }>(sources: ColumnSources<Run>): ColumnSources<Row> {
+/** The sources of a record's columns, for rows that contain a record. */
+export function recordSources<Row extends { readonly run: Run }>(
+  sources: ColumnSources<Run> = SOURCES,
+): ColumnSources<Row> {
   const lift = <Value>(getters: Readonly<Record<string, (run: Run) => Value>>) =>
     Object.fromEntries(Object.entries(getters).map(([name, get]) => [name, ({ run }: Row) => get(run)]));
   return { numbers: lift(sources.numbers), texts: lift(sources.texts), uuids: lift(sources.uuids) };
 }
 
 /**
- * The record that a row holds, field by field: a spread took 5 µs where this takes 0.6, and would let what is
- * the store's own affair out.
+ * The record in a row, field by field: a spread took 5 µs where this takes 0.6, and would add the columns that only the
+ * store uses.
  */
 export function runFromRow(row: ListedRow & { readonly errorTraceback?: string | null }): Run {
   return {

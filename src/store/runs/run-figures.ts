@@ -54,11 +54,11 @@ export async function countSlices<Group extends { readonly count: number }>(
   return { groups, sinceMs };
 }
 
-/** Which runs figures are about: those of a project or of one app that were accepted in a span of time. */
-type RunSpan = {
-  readonly projectId: string;
-  /** Null for all apps that are not deleted. */
-  readonly appNumber: number | null;
+/** A project or one of its apps; null for all apps that are not deleted. */
+type RunScope = { readonly projectId: string; readonly appNumber: number | null };
+
+/** The runs that were accepted in a span of time. */
+type RunSpan = RunScope & {
   /** The first step's start, in epoch milliseconds. */
   readonly fromMs: number;
   /** The end, which is no part of it. */
@@ -67,6 +67,7 @@ type RunSpan = {
   /** How many runs at most are looked at, the newest ones. */
   readonly maxRuns: number;
 };
+type FailureSpan = RunSpan & { readonly limit: number };
 
 /** What became of some runs. */
 export type RunFigures = {
@@ -101,12 +102,7 @@ type FailedRun = {
 
 /** Runs of one step, state and about one response time, all cold or none; packed into a number by `packedClass`. */
 type RunClass = { readonly packed: number; readonly count: number };
-type AppStep = {
-  readonly appNumber: number;
-  readonly step: number;
-  readonly count: number;
-  readonly failures: number;
-};
+type AppStep = Readonly<Record<"appNumber" | "step" | "count" | "failures", number>>;
 
 const MAX_MESSAGE_CHARS = 500;
 /** The packed class of 1 ms: there are as many below it as above. */
@@ -158,10 +154,9 @@ export const runFigures = {
   }),
 
   /** The newest failures of the span. */
-  lastFailures: heavyRead(
-    async (session, span: RunSpan & { readonly limit: number }): Promise<FailedRun[]> => {
-      const { sql, db } = session;
-      const { rows } = await sql<Omit<FailedRun, "id"> & { id: Uint8Array }>`
+  lastFailures: heavyRead(async (session, span: FailureSpan): Promise<FailedRun[]> => {
+    const { sql, db } = session;
+    const { rows } = await sql<Omit<FailedRun, "id"> & { id: Uint8Array }>`
       select r.app_number, r.id, r.function_name, r.created_at, r.error_code,
         substr(r.error_message, 1, ${MAX_MESSAGE_CHARS}) as error_message
       from (
@@ -172,26 +167,22 @@ export const runFigures = {
       join runs as r on r.app_number = newest.app_number and r.id = newest.id
       order by r.id desc
     `.execute(db);
-      return rows.map((row) => ({ ...row, id: uuidText(row.id) }));
-    },
-  ),
+    return rows.map((row) => ({ ...row, id: uuidText(row.id) }));
+  }),
 
   /** When the async run that waits longest was accepted, in epoch milliseconds; null when none waits. */
-  oldestQueuedAt: heavyRead(
-    async (session, of: Pick<RunSpan, "projectId" | "appNumber">): Promise<number | null> => {
-      const { sql, db } = session;
-      const { rows } = await sql<{ oldestAt: number | null }>`
-        select min((
-          select r.created_at from runs as r
-          where r.app_number = a.number and ${isQueued(session, "r")}
-          order by r.id limit 1
-        )) as oldest_at
-        from apps as a where a.project_id = ${of.projectId} and a.deleted_at is null
-        ${of.appNumber === null ? sql`` : sql`and a.number = ${of.appNumber}`}
-      `.execute(db);
-      return rows[0]?.oldestAt ?? null;
-    },
-  ),
+  oldestQueuedAt: heavyRead(async (session, of: RunScope): Promise<number | null> => {
+    const { sql, db } = session;
+    const { rows } = await sql<{ oldestAt: number | null }>`
+      select min((
+        select r.created_at from runs as r
+        where r.app_number = a.number and ${isQueued(session, "r")}
+        order by r.id limit 1
+      )) as oldest_at
+      from apps as a where ${isOfScope(session, of)}
+    `.execute(db);
+    return rows[0]?.oldestAt ?? null;
+  }),
 };
 
 function stepCount({ fromMs, toMs, stepMs }: RunSpan): number {
@@ -252,11 +243,15 @@ function runsOf(
     where ${isIn(session, span, slice)} limit ${limit}`;
 }
 
-/** Whether the run `r` of the app `a` is in the slice: ids begin with their time. */
-function isIn({ sql }: Session, { projectId, appNumber }: RunSpan, [fromMs, toMs]: Slice) {
+/** Whether the app `a` is meant. */
+function isOfScope({ sql }: Session, { projectId, appNumber }: RunScope) {
   return sql<boolean>`a.project_id = ${projectId} and a.deleted_at is null
-    ${appNumber === null ? sql`` : sql`and a.number = ${appNumber}`}
-    and r.app_number = a.number and r.id >= ${firstIdAt(fromMs)} and r.id < ${firstIdAt(toMs)}`;
+    ${appNumber === null ? sql`` : sql`and a.number = ${appNumber}`}`;
+}
+
+/** Whether the run `r` of the app `a` is in the slice: ids begin with their time. */
+function isIn(session: Session, scope: RunScope, [fromMs, toMs]: Slice) {
+  return session.sql<boolean>`${isOfScope(session, scope)} and r.app_number = a.number and r.id >= ${firstIdAt(fromMs)} and r.id < ${firstIdAt(toMs)}`;
 }
 
 function stepOf({ sql }: Session, { fromMs, stepMs }: RunSpan) {
@@ -313,15 +308,10 @@ export const figures = {
   }),
 
   /** The deliveries that have not ended. */
-  pendingDeliveries: heavyRead(async ({ db }): Promise<PendingDeliveries> => {
-    const { count, oldestAt } = await db
-      .selectFrom("deliveries")
-      .select((eb) => [
-        eb.fn.countAll<number>().as("count"),
-        eb.fn.min<number | null>("createdAt").as("oldestAt"),
-      ])
-      .where("state", "=", (eb) => eb.lit(PENDING))
-      .executeTakeFirstOrThrow();
-    return { count, oldestAt };
+  pendingDeliveries: heavyRead(async ({ sql, db }): Promise<PendingDeliveries> => {
+    const { rows } = await sql<PendingDeliveries>`
+      select count(*) as count, min(created_at) as oldest_at from deliveries where state = ${sql.lit(PENDING)}
+    `.execute(db);
+    return rows[0]!;
   }),
 };

@@ -1,14 +1,8 @@
 import { isFinal, type Run, type RunState } from "../../model/run.ts";
 import type { Session } from "../operation.ts";
-import {
-  isInState,
-  isUnfinished,
-  listedColumns,
-  listedText,
-  runFromRow,
-  STATE_CODES,
-} from "./run-columns.ts";
-import type { ListedRow } from "./run-columns.ts";
+import { isInState, isUnfinished, listedColumns, type ListedRow } from "./run-columns.ts";
+import { listedText, runFromRow, STATE_CODES } from "./run-columns.ts";
+import { LAST_ID } from "../queries.ts";
 import type { SelectQueryBuilder } from "kysely";
 import { firstIdAt, uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { Schema } from "../schema/schema.ts";
@@ -194,8 +188,6 @@ async function pageOf(
   return { runs, next: isMore ? runs.at(-1)!.id : cursor && uuidText(cursor) };
 }
 
-const LAST_ID = Buffer.alloc(16, 0xff);
-
 /** Whether runs have to be read one by one, because no index covers the query. */
 function isLookedThrough({ syncOnly, state, functionName }: RunFilter): boolean {
   return syncOnly === true || state === "success" || functionName !== undefined;
@@ -223,17 +215,14 @@ function looked<Output>(query: SelectQueryBuilder<Schema, "runs", Output>, filte
   return wanted;
 }
 
-async function rowsOf(session: Session, appNumber: number, ids: readonly { id: Uint8Array }[]) {
-  if (ids.length === 0) return [];
+async function rowsOf(session: Session, appNumber: number, found: readonly { id: Uint8Array }[]) {
+  if (found.length === 0) return [];
+  const ids = found.map(({ id }) => id);
   return await session.db
     .selectFrom("runs")
     .select(listedColumns(session))
     .where("appNumber", "=", appNumber)
-    .where(
-      "id",
-      "in",
-      ids.map(({ id }) => id),
-    )
+    .where("id", "in", ids)
     .orderBy("id", "desc")
     .execute();
 }

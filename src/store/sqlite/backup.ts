@@ -9,25 +9,21 @@ export type UpkeepTask = { readonly path: string; readonly isAlone: boolean } & 
   | { readonly kind: "inspect" }
 );
 
-/** The first of the database was read. */
+/** The first page of the database was read. */
 export const BEGUN = "begun";
 
-/** From the thread that does it: that it has begun, then what came of it. */
+/** From the thread: that it has begun, then the result. */
 export type UpkeepMessage = { readonly result: unknown };
 
 /** Copies the database as it is at one moment into a new file that only its owner reads. */
 export async function copySqlite(path: string, to: string, isAlone: boolean): Promise<void> {
-  // SQLite fills an empty file, but would make one that everybody may read.
+  // SQLite fills an empty file, but would create one that all users may read.
   closeSync(openSync(to, "wx", 0o600));
   await perform({ kind: "copy", path, to, isAlone });
 }
 
-/** Reads all of the database and says what is wrong with it; `onBegun` hears when the first of it was read. */
-export async function inspectSqlite(
-  path: string,
-  isAlone: boolean,
-  onBegun: () => void,
-): Promise<DatabaseReport> {
+/** Reads the whole database and reports its faults; calls `onBegun` after the first page. */
+export async function inspectSqlite(path: string, isAlone: boolean, onBegun: () => void) {
   return (await perform({ kind: "inspect", path, isAlone }, onBegun)) as DatabaseReport;
 }
 

@@ -23,8 +23,8 @@ export async function openSqlite(dataDir: string): Promise<Backend> {
   const path = join(dataDir, "millrace.db");
   const script = threadScript("store/sqlite/thread");
   const onDamage = (problem: string): void => file?.noteDamage(problem);
-  const writer = new ThreadClient(script, { mode: "write", path }, { onDamage });
-  const reader = new ThreadClient(script, { mode: "read", path }, { onDamage });
+  const writer = new ThreadClient(script, { mode: "write", path }, onDamage);
+  const reader = new ThreadClient(script, { mode: "read", path }, onDamage);
   let file: SqliteFile | null = null;
   let another: () => ThreadClient;
   try {
@@ -34,7 +34,7 @@ export async function openSqlite(dataDir: string): Promise<Backend> {
     const identity = identify(path);
     if (!identity) throw lostStorage();
     for (const thread of [writer, reader]) thread.pin(identity);
-    another = () => new ThreadClient(script, { mode: "read", path, identity }, { onDamage });
+    another = () => new ThreadClient(script, { mode: "read", path, identity }, onDamage);
     file = new SqliteFile(path, identity, another);
   } catch (error) {
     await Promise.all([reader.terminate(), writer.terminate()]);

@@ -6,17 +6,8 @@ import type { Schema } from "../schema/schema.ts";
 import { migrate, type Migrations } from "../schema/migrate.ts";
 import { SQLITE_DIALECT } from "../schema/tables.ts";
 import type { Session } from "../operation.ts";
-import {
-  findDamage,
-  freeBytes,
-  giveBack,
-  identify,
-  isSame,
-  openForReading,
-  openForWriting,
-  openToLook,
-  writeLog,
-} from "./connection.ts";
+import { findDamage, freeBytes, giveBack, identify, isSame } from "./connection.ts";
+import { openForReading, openForWriting, openToLook, writeLog } from "./connection.ts";
 import type { ThreadMode } from "./messages.ts";
 import { columnWriter, USAGE_SLOT } from "./write-columns.ts";
 
@@ -29,7 +20,7 @@ const CACHED_STATEMENTS = 256;
 type Deadline = { atMs: number | null };
 
 /** Kysely over `node:sqlite`, each statement prepared once. Throws `query_timeout` past the deadline. */
-function createKysely(database: DatabaseSync, deadline: Deadline = { atMs: null }): Kysely<Schema> {
+function createKysely(database: DatabaseSync, deadline: Deadline): Kysely<Schema> {
   const statements = new Map<string, SqliteStatement>();
   const prepare = (sql: string): SqliteStatement => {
     let statement = statements.get(sql);

@@ -14,11 +14,6 @@ type CallOptions = {
   readonly deadlineMs?: number;
 };
 
-type ThreadEvents = {
-  /** SQLite has found damage in its file. */
-  readonly onDamage?: (problem: string) => void;
-};
-
 /**
  * Calls a database thread. Every call settles: if the thread dies, all pending calls reject with `storage_unavailable`, or
  * `in_doubt` if they write, and the next call starts a new thread.
@@ -26,7 +21,7 @@ type ThreadEvents = {
 export class ThreadClient {
   readonly #script: URL;
   #data: ThreadData;
-  readonly #hears: ThreadEvents;
+  readonly #onDamage: (problem: string) => void;
   readonly #pending = new Map<number, Pending>();
   #worker: Worker | null;
   /** Whether the thread was told what to open. */
@@ -35,11 +30,14 @@ export class ThreadClient {
   #closing: Promise<void> | null = null;
   #lastId = 0;
 
-  /** Starts the thread, which loads its code at once; it opens the database when `open` is called. */
-  constructor(script: URL, data: ThreadData, hears: ThreadEvents = {}) {
+  /**
+   * Starts the thread, which loads its code at once; it opens the database when `open` is called. Calls `onDamage` when
+   * SQLite has found damage in its file.
+   */
+  constructor(script: URL, data: ThreadData, onDamage: (problem: string) => void = () => {}) {
     this.#script = script;
     this.#data = data;
-    this.#hears = hears;
+    this.#onDamage = onDamage;
     this.#worker = this.#start();
   }
 
@@ -56,7 +54,7 @@ export class ThreadClient {
 
   async call(name: string, packed: unknown, { moved = [], deadlineMs }: CallOptions = {}): Promise<unknown> {
     const id = ++this.#lastId;
-    this.#post({ id, name, packed, deadlineMs }, moved);
+    this.#told().postMessage({ id, name, packed, deadlineMs } satisfies ToThread, moved);
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     this.#pending.set(id, { resolve, reject });
     return await promise;
@@ -87,10 +85,6 @@ export class ThreadClient {
     this.#worker = null;
     for (const event of ["message", "error", "exit"]) worker.removeAllListeners(event);
     await endWorker(worker);
-  }
-
-  #post(message: ToThread, moved: readonly ArrayBuffer[] = []): void {
-    this.#told().postMessage(message, moved);
   }
 
   /** The thread, after it was told what to open. */
@@ -129,7 +123,7 @@ export class ThreadClient {
       this.#pending.delete(reply.id);
       if ("result" in reply) pending?.resolve(reply.result);
       else {
-        if ("damage" in reply.failure) this.#hears.onDamage?.(reply.failure.damage);
+        if ("damage" in reply.failure) this.#onDamage(reply.failure.damage);
         pending?.reject(fromFailure(reply.failure));
       }
     }

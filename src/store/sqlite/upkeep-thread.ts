@@ -7,10 +7,16 @@ import { type DatabaseReport, storedAmounts, storedVersions } from "../upkeep/re
 import { BEGUN, type UpkeepMessage, type UpkeepTask } from "./backup.ts";
 import { freeBytes } from "./connection.ts";
 
-// A thread for one piece of work that reads the whole database: nobody else waits for it.
+// A thread for one task that reads the whole database, so that no call waits for it.
 
 const AUDIT_ENTRIES =
   'select number, project_id as "projectId", created_at as "createdAt", entry, hash from audit_entries order by number';
+
+const OBJECTS = `
+  select 'column ' || tables.name || '.' || columns.name
+  from sqlite_schema as tables join pragma_table_info(tables.name) as columns
+  where tables.type = 'table' and tables.name not like 'sqlite_%'
+  union all select 'index ' || name from sqlite_schema where type = 'index' and sql is not null`;
 
 const task = workerData as UpkeepTask;
 const database = new DatabaseSync(task.path, { readOnly: !task.isAlone });
@@ -18,7 +24,7 @@ database.exec("pragma busy_timeout = 5000");
 database.prepare("select count(*) from sqlite_schema").get();
 send(BEGUN);
 const result = task.kind === "copy" ? copy(task.to) : await inspect();
-// First: whoever hears the answer may do with the files what they like.
+// First: with the answer, the files may be moved or removed.
 database.close();
 send(result);
 
@@ -26,7 +32,7 @@ function send(result: unknown): void {
   parentPort!.postMessage({ result } satisfies UpkeepMessage);
 }
 
-/** One read transaction: what is committed meanwhile is not in the copy, and nobody waits for it. */
+/** One read transaction, for which no write waits; later commits are not in the copy. */
 function copy(to: string): void {
   database.prepare("vacuum into ?").run(to);
   const copied = openSync(to, "r");
@@ -46,21 +52,10 @@ async function inspect(): Promise<DatabaseReport> {
     migrations: column("select name from migrations order by name").map(String),
     versions: await storedVersions(ask),
     amounts: await storedAmounts(ask),
-    objects: objects(),
+    objects: column(OBJECTS).map(String),
     newestAt: typeof newest[0] === "number" ? newest[0] : null,
     audit: auditState(),
   };
-}
-
-function objects(): string[] {
-  const tables = column(
-    "select name from sqlite_schema where type = 'table' and name not like 'sqlite_%'",
-  ).map(String);
-  const columns = tables.flatMap((table) =>
-    column(`select name from pragma_table_info('${table}')`).map((name) => `column ${table}.${String(name)}`),
-  );
-  const indexes = column("select name from sqlite_schema where type = 'index' and sql is not null");
-  return [...columns, ...indexes.map((name) => `index ${String(name)}`)];
 }
 
 function auditState(): DatabaseReport["audit"] {

@@ -11,16 +11,7 @@ export type DatabaseReport = {
   /** Its tables, each with its columns, and its indexes, in the form of `SCHEMA_OBJECTS`. */
   readonly objects: readonly string[];
   /** The folders of each version, relative to the data directory. */
-  readonly versions: readonly {
-    readonly app: string;
-    readonly number: number;
-    readonly isCurrent: boolean;
-    /** Whether all of it is in blobs, from which any service can fetch it. */
-    readonly isStored: boolean;
-    readonly bundleDir: string;
-    readonly environment: string | null;
-    readonly python: PythonWish | null;
-  }[];
+  readonly versions: readonly StoredVersion[];
   readonly amounts: StoredAmounts;
   /** Postgres: the services with a valid lease. */
   readonly nodes?: readonly { readonly name: string; readonly url: string; readonly home: string }[];
@@ -28,6 +19,17 @@ export type DatabaseReport = {
   readonly newestAt: number | null;
   /** How many entries of the audit log are intact, and the number of the first that is not; null if all are. */
   readonly audit: { readonly count: number; readonly brokenAt: number | null };
+};
+
+type StoredVersion = {
+  readonly app: string;
+  readonly number: number;
+  readonly isCurrent: boolean;
+  /** Whether all of it is in blobs, from which any service can fetch it. */
+  readonly isStored: boolean;
+  readonly bundleDir: string;
+  readonly environment: string | null;
+  readonly python: PythonWish | null;
 };
 
 /** How much the database holds. */
@@ -42,58 +44,38 @@ type StoredAmounts = {
 
 const AMOUNTS = `
   select (select coalesce(sum(runs), 0) from usage) as runs,
-    (select coalesce(sum(bytes), 0) from usage) as payloads,
-    (select coalesce(sum(bytes), 0) from log_usage) as logs,
+    (select coalesce(sum(bytes), 0) from usage) as "payloadBytes",
+    (select coalesce(sum(bytes), 0) from log_usage) as "logBytes",
     (select count(*) from builds) as builds,
     (select count(*) from deliveries) as deliveries`;
 
+/** Returns the rows of a query; Postgres returns large numbers, sums and counts as text. */
+type Ask = (query: string) => Promise<readonly unknown[]> | readonly unknown[];
+
 /** Reads how much a database holds. */
-export async function storedAmounts(
-  ask: (query: string) => Promise<readonly unknown[]> | readonly unknown[],
-): Promise<StoredAmounts> {
-  const [row] = (await ask(AMOUNTS)) as readonly Record<string, number | string>[];
-  // Postgres returns sums and counts as text.
-  const amount = (name: string): number => Number(row?.[name] ?? 0);
-  return {
-    runs: amount("runs"),
-    payloadBytes: amount("payloads"),
-    logBytes: amount("logs"),
-    builds: amount("builds"),
-    deliveries: amount("deliveries"),
-  };
+export async function storedAmounts(ask: Ask): Promise<StoredAmounts> {
+  const [row] = (await ask(AMOUNTS)) as readonly Record<keyof StoredAmounts, number | string>[];
+  const amounts = Object.entries(row!).map(([name, amount]) => [name, Number(amount)]);
+  return Object.fromEntries(amounts) as StoredAmounts;
 }
 
 const VERSIONS = `
   select apps.project_id || '-' || apps.name as app, versions.number as number,
-    case when apps.current_version_id = versions.id then 1 else 0 end as current,
-    versions.bundle_dir as bundle, versions.environment as environment, versions.config as config,
-    case when versions.bundle_blob is not null
-      and (versions.environment is null or versions.environment_blob is not null) then 1 else 0 end as stored
+    coalesce(apps.current_version_id = versions.id, false) as "isCurrent",
+    versions.bundle_dir as "bundleDir", versions.environment as environment, versions.config as config,
+    versions.bundle_blob is not null
+      and (versions.environment is null or versions.environment_blob is not null) as "isStored"
   from versions join apps on apps.number = versions.app_number
   where apps.deleted_at is null order by 1, 2`;
 
 /** Reads the versions in a database. */
-export async function storedVersions(
-  ask: (query: string) => Promise<readonly unknown[]> | readonly unknown[],
-): Promise<DatabaseReport["versions"]> {
-  const rows = (await ask(VERSIONS)) as readonly Row[];
-  return rows.map(({ app, number, current, bundle, environment, config, stored }) => ({
-    app,
-    number: Number(number),
-    isCurrent: Number(current) === 1,
-    isStored: Number(stored) === 1,
-    bundleDir: bundle,
-    environment,
+export async function storedVersions(ask: Ask): Promise<DatabaseReport["versions"]> {
+  const rows = (await ask(VERSIONS)) as readonly (StoredVersion & { readonly config: string })[];
+  return rows.map(({ config, ...version }) => ({
+    ...version,
+    // SQLite has no booleans.
+    isCurrent: Boolean(version.isCurrent),
+    isStored: Boolean(version.isStored),
     python: pythonWish((JSON.parse(config) as AppConfig).deployment),
   }));
 }
-
-type Row = {
-  readonly app: string;
-  readonly number: number | string;
-  readonly current: number | string;
-  readonly stored: number | string;
-  readonly bundle: string;
-  readonly environment: string | null;
-  readonly config: string;
-};

@@ -4,7 +4,7 @@ import type { Settings } from "../../config/setting-keys.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Store } from "../store.ts";
 
-type DatabaseLocation = { readonly databaseUrl: string | null; readonly dataDir: string };
+type DatabaseLocation = Pick<Settings, "databaseUrl" | "dataDir">;
 
 /** The name of the SQLite database in a data directory. */
 export const DATABASE_FILE = "millrace.db";
@@ -39,8 +39,7 @@ type InspectionParts<Report> = {
   readonly clock: Pick<Clock, "every" | "monotonic">;
 };
 
-type Progress = { readonly startedAt: number; hasBegun: boolean };
-type Look<Report> = { readonly report: Promise<Report>; readonly progress: Progress };
+type Look<Report> = { readonly report: Promise<Report>; readonly startedAt: number; hasBegun: boolean };
 
 /** A working disk returns the first page within this time; the rest depends on the size. */
 const BEGIN_MS = 5_000;
@@ -76,14 +75,14 @@ export class Inspection<Report> {
 
   #start(): Look<Report> {
     const { inspect, clock } = this.#parts;
-    const progress: Progress = { startedAt: clock.monotonic(), hasBegun: false };
-    const report = inspect(() => (progress.hasBegun = true)).finally(() => (this.#look = null));
+    const report = inspect(() => (look.hasBegun = true)).finally(() => (this.#look = null));
+    const look: Look<Report> = { report, startedAt: clock.monotonic(), hasBegun: false };
     // It may fail after all callers have given up.
     report.catch(() => {});
-    return { report, progress };
+    return look;
   }
 
-  #isStuck({ progress: { hasBegun, startedAt } }: Look<Report>): boolean {
+  #isStuck({ hasBegun, startedAt }: Look<Report>): boolean {
     const { isSilent, clock } = this.#parts;
     return isSilent() || (!hasBegun && clock.monotonic() - startedAt >= BEGIN_MS);
   }
@@ -91,7 +90,7 @@ export class Inspection<Report> {
 
 /** Inspects the database of a running service. */
 export function inspectionOf(
-  settings: Pick<Settings, "databaseUrl" | "dataDir">,
+  settings: DatabaseLocation,
   store: Pick<Store, "isSilent">,
   clock: Clock,
 ): Inspection<DatabaseReport> {

@@ -14,7 +14,7 @@ const FLAGS = { webhookAllow: "127.0.0.0/8" };
 const APP = { app: { main: MAIN } };
 
 verifies(
-  ["run.remembered", "run.remembered.plain"],
+  "run.remembered",
   "what somebody comes back for is stored before it begins, and of a plain call nothing is",
   async () => {
     const gate = new AcceptGate();

@@ -23,7 +23,7 @@ class LostAnswers {
   }
 }
 
-verifies("async.claim-in-doubt", "runs of a claim whose answer was lost are executed, once", async () => {
+verifies("async.claim-review", "runs of a claim whose answer was lost are executed, once", async () => {
   const lost = new LostAnswers();
   const aroundStore = (store: Store): Store => ({
     ...store,
@@ -45,7 +45,7 @@ verifies("async.claim-in-doubt", "runs of a claim whose answer was lost are exec
   expect(ledger(test, "app").toSorted()).toEqual(["1", "2", "3"]);
 });
 
-verifies("async.claim-in-doubt", "webhooks of a claim whose answer was lost are sent", async () => {
+verifies("async.claim-review", "webhooks of a claim whose answer was lost are sent", async () => {
   const lost = new LostAnswers();
   const aroundStore = (store: Store): Store => ({
     ...store,
@@ -73,7 +73,7 @@ verifies("async.claim-in-doubt", "webhooks of a claim whose answer was lost are 
 });
 
 verifies(
-  "webhook.claim-review",
+  "async.claim-review",
   "webhooks of a claim that is done long after it was given up are sent",
   async () => {
     let late: (() => Promise<readonly unknown[]>) | null = null;

@@ -2,7 +2,7 @@ import { mkdir, readFile, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
 import { dropEnvironment, sweepEnvironments } from "../../../src/apps/builds/environments.ts";
-import type { PreparedBuild } from "../../../src/apps/builds/target.ts";
+import type { PreparedBuild } from "../../../src/apps/builds/commands.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { buildPlace, evaluate } from "./site.ts";
@@ -34,7 +34,7 @@ describe("environments", () => {
   });
 
   verifies(
-    "shared.environments",
+    "shared.folders",
     "unused and unfinished environments are removed, those in use and new ones stay",
     async () => {
       const place = await buildPlace();

@@ -148,7 +148,7 @@ describe("retries", () => {
     await runningId(service(), "one", "held");
     const program = `show(millrace.run("one", {"value": 7}, function="echo", retries=10).result)`;
     const shown = inPython(service(), program, proxy.url);
-    const waiting = (): number | undefined => service().apps.get("one")?.pool.waiting;
+    const waiting = (): number | undefined => service().apps.get("one")?.pool.slots.waiting;
     await until("the call waits", () => waiting() === 1);
     proxy.isDown = true;
     proxy.cutAll();

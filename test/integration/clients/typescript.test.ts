@@ -141,7 +141,7 @@ describe("retries", () => {
     const blocking = await client.runAsync("one", { gate }, { function: "held" });
     await until("it runs", async () => (await blocking.record()).status === "running");
     const call = client.run("one", { value: 7 }, { function: "echo", retries: 10 });
-    const waiting = (): number | undefined => service().apps.get("one")?.pool.waiting;
+    const waiting = (): number | undefined => service().apps.get("one")?.pool.slots.waiting;
     await until("the call waits", () => waiting() === 1);
     proxy.isDown = true;
     proxy.cutAll();
@@ -158,7 +158,7 @@ describe("retries", () => {
     const blocking = await client.runAsync("busy", { gate }, { function: "held" });
     await until("it runs", async () => (await blocking.record()).status === "running");
     const waiting = client.run("busy");
-    await until("a call waits", () => service().apps.get("busy")?.pool.waiting === 1);
+    await until("a call waits", () => service().apps.get("busy")?.pool.slots.waiting === 1);
     const error = await client.run("busy").catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(Busy);
     expect(error).toMatchObject({ code: "queue_full", retryAfterSeconds: expect.any(Number) });

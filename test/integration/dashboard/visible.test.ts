@@ -92,7 +92,7 @@ verifies(
 );
 
 verifies(
-  "dashboard.depth",
+  "dashboard.hostile",
   "a result of 3,000 nested lists takes a few kilobytes of a run's page, and is there to be copied",
   async () => {
     const { headers, text } = await service().call("echo", {}, { functionName: "nested" });

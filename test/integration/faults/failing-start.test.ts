@@ -52,7 +52,7 @@ verifies(
       const { pool } = await service.deploy(fork, { main: BROKEN, toml });
       if (!existsSync(broken)) await writeFile(broken, "");
       const calls = Array.from({ length: 20 }, () => service.call(fork));
-      await until("all wait for four starts", () => pool.waiting === 20 && pool.replicas.size === 4);
+      await until("all wait for four starts", () => pool.slots.waiting === 20 && pool.replicas.size === 4);
       clock.advance(1);
       await writeFile(go, "");
       const isOver = () => pool.replicas.size === 0;

@@ -43,7 +43,7 @@ def say(n, run_id):
 const APP = { main: MAIN, toml: "[scaling]\nmax_replicas = 2\nreplica_concurrency = 4\n" };
 
 verifies(
-  ["show.write-errors", "show.write-errors.refusals"],
+  "show.write-errors",
   `of ${CALLS} calls while a quarter of all writes fail each that was accepted ends once, and none that was refused runs`,
   async () => {
     const faulty = new FaultyStore(faultDice());

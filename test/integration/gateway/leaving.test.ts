@@ -62,10 +62,10 @@ verifies("run.sync.leave-queued", "a caller who leaves while queued drops the ru
   const first = call("first");
   await until("the first call runs", async () => (await notes()).includes("first begins"));
   const second = call("second", leaving.signal);
-  await until("the second call waits", () => pool().pool.waiting === 1);
+  await until("the second call waits", () => pool().pool.slots.waiting === 1);
   leaving.abort();
   await expect(second).rejects.toThrow("aborted");
-  await until("the second call is dropped", () => pool().pool.waiting === 0);
+  await until("the second call is dropped", () => pool().pool.slots.waiting === 0);
   await open();
   expect(await first).toMatchObject({ status: 200 });
   expect(await call("third")).toMatchObject({ status: 200 });

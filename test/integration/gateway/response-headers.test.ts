@@ -98,7 +98,7 @@ describe("Server-Timing", () => {
   verifies("response.server-timing", "tells queue, start and run in milliseconds", async () => {
     const { pool } = await service().deploy("cold", { main: `${MAIN}\nwait_for("import")\n` });
     const called = service().call("cold", { gate: "run" });
-    await until("the app starts", () => pool.replicas.size === 1 && pool.waiting === 1);
+    await until("the app starts", () => pool.replicas.size === 1 && pool.slots.waiting === 1);
     clock.skip(SKIPPED_MS);
     letGo(service(), "cold", "import");
     await runningId(service(), "cold", "run");
@@ -120,7 +120,7 @@ describe("Server-Timing", () => {
     const first = service().call("app", { gate: "busy" });
     await runningId(service(), "app", "run");
     const second = service().call("app");
-    await until("it waits", () => service().apps.get("app")?.pool.waiting === 1);
+    await until("it waits", () => service().apps.get("app")?.pool.slots.waiting === 1);
     clock.skip(SKIPPED_MS);
     letGo(service(), "app", "busy");
     const { queue, start, run } = timing(await second);

@@ -132,7 +132,7 @@ type Opened = {
 
 describe.each(Object.entries(ENDINGS))("a token that %s", (_, { code, end }) => {
   verifies(
-    ["revoked.streams", "revoked.sockets", "revoked.responses"],
+    ["revoked.streams", "revoked.sockets"],
     "loses its streams, its readers of events, its WebSockets and its responses without a length",
     async () => {
       const issued = await callAccount(site(), { apps: APPS });
@@ -246,7 +246,7 @@ verifies(
   },
 );
 
-verifies("revoked.logs", "a log socket is closed", async () => {
+verifies("revoked.sockets", "a log socket is closed", async () => {
   const { projectId } = site().service.owner;
   const issued = await account(site(), "deploy");
   const query = new URLSearchParams({

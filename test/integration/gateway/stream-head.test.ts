@@ -266,7 +266,7 @@ describe("what streams", () => {
       const patient = ["wait=0", "wait=1, respond-async"].map((prefer) =>
         stream("run", {}, { headers: { prefer } }),
       );
-      await until("both wait for a replica", () => service().apps.get("app")?.pool.waiting === 2);
+      await until("both wait for a replica", () => service().apps.get("app")?.pool.slots.waiting === 2);
       clock.advance(1_000);
       letGo(service(), "app", "busy");
       for (const reader of patient) {

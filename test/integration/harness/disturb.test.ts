@@ -128,7 +128,7 @@ async function undisturbed(app: string, disturb: () => Promise<void>): Promise<v
 
 const EVERY = Object.keys(MODES);
 
-verifies("show.disturb.print", "prints of every kind disturb nothing, and each line arrives", async () => {
+verifies("show.disturb", "prints of every kind disturb nothing, and each line arrives", async () => {
   for (const app of EVERY) {
     await undisturbed(app, async () => expect(await result(app, "talk")).toBe("said"));
     const heard = (text: string) =>
@@ -139,7 +139,7 @@ verifies("show.disturb.print", "prints of every kind disturb nothing, and each l
   }
 });
 
-verifies("show.disturb.subprocess", "a subprocess disturbs nothing, and inherits no connection", async () => {
+verifies("show.disturb", "a subprocess disturbs nothing, and inherits no connection", async () => {
   for (const app of EVERY) {
     await undisturbed(app, async () => {
       expect(await result(app, "subprocess_speaks")).toEqual([0, "caught\n"]);
@@ -155,7 +155,7 @@ verifies("show.disturb.subprocess", "a subprocess disturbs nothing, and inherits
   }
 });
 
-verifies("show.disturb.fork", "a fork disturbs nothing, whatever its child does", async () => {
+verifies("show.disturb", "a fork disturbs nothing, whatever its child does", async () => {
   for (const app of EVERY) {
     await undisturbed(app, async () => {
       expect(await result(app, "forked_returns")).toEqual(["the parent's answer", 0]);
@@ -176,7 +176,7 @@ verifies("show.disturb.fork", "a fork disturbs nothing, whatever its child does"
   }
 });
 
-verifies("show.disturb.closed-fds", "closing descriptors 0, 1 and 2 disturbs nothing", async () => {
+verifies("show.disturb", "closing descriptors 0, 1 and 2 disturbs nothing", async () => {
   for (const app of EVERY) {
     await undisturbed(app, async () => {
       expect(await result(app, "close_standard")).toBe("closed");

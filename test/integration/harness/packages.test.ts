@@ -107,7 +107,7 @@ verifies("run.sync.convert.numpy", "numpy scalars and arrays become numbers and 
 });
 
 verifies(
-  ["show.fork.numpy", "fork.reseeds"],
+  "fork.reseeds",
   "replicas forked from an app that imports numpy draw different random numbers, and seeded ones the same",
   async (context) => {
     skipWithoutPackages(context, python);

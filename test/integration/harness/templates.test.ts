@@ -79,7 +79,7 @@ def alive():
 `;
 
 verifies(
-  ["fork.thread", "show.fork.thread", "fork.ordinary"],
+  ["fork.thread", "fork.ordinary"],
   "an app that starts a thread at import is not forked: its template serves, its siblings import for themselves",
   async () => {
     const pids = await keep(3, "thread", THREAD);
@@ -112,7 +112,7 @@ def answer():
             return accepted.recv(1).decode()
 `;
 
-verifies("show.fork.socket", "an app that opens a socket at import is not forked, and works", async () => {
+verifies("fork.open-file", "an app that opens a socket at import is not forked, and works", async () => {
   const pids = await keep(2, "listener", SOCKET);
   expect(ascending(imports("listener"))).toEqual(ascending(pids));
   expect((await service().call("listener", {}, { functionName: "answer" })).json).toMatchObject({

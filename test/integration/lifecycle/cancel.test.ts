@@ -102,7 +102,7 @@ verifies("cancel.slot", "the slot of a cancelled call is free only when its code
   await cancelRunning(test, test.submit("slow_cleanup", {}));
   await until("its code cleans up", () => test.has("cleaning"));
   const next = test.submit("run", {});
-  expect(test.pool.waiting).toBe(1);
+  expect(test.pool.slots.waiting).toBe(1);
   expect(next.call.holder).toBeNull();
   test.leave("cleaned");
   expect((await next.ended).kind).toBe("returned");
@@ -115,7 +115,7 @@ verifies("cancel.slot", "a call cancelled while it waits never begins and frees 
   const waiting = test.submit("stubborn_loop", {});
   test.pool.slots.abandon(waiting.call, { kind: "cancelled" });
   expect(await waiting.ended).toEqual({ kind: "cancelled" });
-  expect(test.pool.waiting).toBe(0);
+  expect(test.pool.slots.waiting).toBe(0);
   test.leave("cleaned");
   test.pool.slots.abandon(running.call, { kind: "cancelled" });
   expect(Number(await test.value("run", {}))).toBeGreaterThan(0);

@@ -40,7 +40,7 @@ function release(app: string, gate = "go"): void {
 
 /** Waits until so many calls of an app wait for a replica. */
 async function untilWaiting(app: string, count: number): Promise<void> {
-  await until(`${count} calls wait`, () => service().apps.get(app)?.pool.waiting === count);
+  await until(`${count} calls wait`, () => service().apps.get(app)?.pool.slots.waiting === count);
 }
 
 /** Waits until an app's one replica works on a call. */
@@ -79,7 +79,7 @@ verifies(
     const waiting = test.call("patient");
     await untilWaiting("patient", 1);
     clock.skip(400_000);
-    expect(test.apps.get("patient")?.pool.waiting).toBe(1);
+    expect(test.apps.get("patient")?.pool.slots.waiting).toBe(1);
     clock.skip(200_000);
     const refused = await waiting;
     expect([refused.status, refused.json.code]).toEqual([503, "queue_timeout"]);

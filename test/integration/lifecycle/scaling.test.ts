@@ -47,7 +47,7 @@ verifies(
     const others = holdAll(test, 6);
     await until("three replicas are ready", () => test.ready.length === 3);
     expect(test.pool.replicas.size).toBe(3);
-    expect(test.pool.waiting).toBe(4);
+    expect(test.pool.slots.waiting).toBe(4);
     test.leave("go");
     const pids = await Promise.all([...first, ...others]);
     expect(new Set(pids).size).toBe(3);
@@ -62,7 +62,7 @@ verifies(
     const test = await testPool({ main, toml: "[scaling]\nmax_replicas = 2" });
     const calls = Array.from({ length: 20 }, () => test.value("run", {}));
     await until("they wait for a replica that starts", () => test.pool.replicas.size > 0);
-    expect([test.pool.waiting, test.ready]).toEqual([20, []]);
+    expect([test.pool.slots.waiting, test.ready]).toEqual([20, []]);
     test.leave("imported");
     const values = await Promise.all(calls);
     expect(values.every((pid) => Number(pid) > 0)).toBe(true);

@@ -58,7 +58,7 @@ verifies(
       const pool = service.apps.get("loaded")?.pool;
       await until(
         "all are taken",
-        () => running(service, "loaded") === slots && pool?.waiting === 30 - slots,
+        () => running(service, "loaded") === slots && pool?.slots.waiting === 30 - slots,
       );
       const stopped = service.service.stop();
       release(service, "loaded");

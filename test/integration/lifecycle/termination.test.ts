@@ -66,7 +66,7 @@ verifies("lifecycle.in-flight", "what is in flight at termination is finished an
     const pool = await testPool({ main: MAIN, toml, files: { listens: "", end: "" } });
     const calls = Array.from({ length: concurrency }, () => pool.value("hold", {}));
     await until("a call runs", () => pool.has("entered"));
-    const drained = pool.pool.drain();
+    const drained = pool.pool.slots.drain();
     await until("the replica has got its SIGTERM", () => pool.has("terminated"));
     pool.leave("go");
     const [pid] = await Promise.all(calls);
@@ -81,7 +81,7 @@ verifies("lifecycle.in-flight", "at termination a call gets response_grace_perio
   const pool = await testPool({ main: MAIN, toml });
   const held = pool.submit("hold", {});
   await until("the call runs", () => pool.has("entered"));
-  const drained = pool.pool.drain();
+  const drained = pool.pool.slots.drain();
   expect(await held.ended).toMatchObject({ kind: "timed_out" });
   await drained;
   expect(pool.pool.replicas.size).toBe(0);
@@ -96,7 +96,7 @@ test("calls handed over in the tick in which a replica is stopped are answered",
     // Larger than any socket's buffer: its end is written long after the replica was told to stop.
     pool.submit("run", large),
   ];
-  const drained = pool.pool.drain();
+  const drained = pool.pool.slots.drain();
   const outcomes = await Promise.all(calls.map(({ ended }) => ended));
   expect(outcomes.map(({ kind }) => kind)).toEqual([
     ...Array.from({ length: 5 }, () => "returned"),

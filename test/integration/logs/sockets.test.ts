@@ -170,24 +170,28 @@ verifies("logs.websocket.masked", "a token in the query is masked in our own log
   );
 });
 
-verifies("revoked.logs", "the sockets of a token that is revoked are closed, answered or not", async () => {
-  const { tokens, owner } = site().service;
-  const account = { projectId: owner.projectId, name: "gone", role: "deploy" as const };
-  const { accountId, token } = await tokens.issue({ ...account, expiresAt: Date.now() + 60_000 });
-  const tail = await site().tail({ appID: site().appId("app"), token });
-  const silent = await site().tail({ appID: site().appId("app"), token });
-  silent.socket.pause();
-  await tokens.revoke(owner.projectId, accountId);
-  const { clock, sockets } = site();
-  clock.hold();
-  onTestFinished(() => clock.release());
-  clock.advance(1_000);
-  expect(await tail.closed).toEqual({ code: 1008, reason: "unauthorized" });
-  await until("the other has not answered", () => sockets.openCount === 1);
-  clock.advance(2_000);
-  await until("it is cut off", () => sockets.openCount === 0);
-  silent.socket.terminate();
-});
+verifies(
+  "revoked.sockets",
+  "the sockets of a token that is revoked are closed, answered or not",
+  async () => {
+    const { tokens, owner } = site().service;
+    const account = { projectId: owner.projectId, name: "gone", role: "deploy" as const };
+    const { accountId, token } = await tokens.issue({ ...account, expiresAt: Date.now() + 60_000 });
+    const tail = await site().tail({ appID: site().appId("app"), token });
+    const silent = await site().tail({ appID: site().appId("app"), token });
+    silent.socket.pause();
+    await tokens.revoke(owner.projectId, accountId);
+    const { clock, sockets } = site();
+    clock.hold();
+    onTestFinished(() => clock.release());
+    clock.advance(1_000);
+    expect(await tail.closed).toEqual({ code: 1008, reason: "unauthorized" });
+    await until("the other has not answered", () => sockets.openCount === 1);
+    clock.advance(2_000);
+    await until("it is cut off", () => sockets.openCount === 0);
+    silent.socket.terminate();
+  },
+);
 
 test("a reader that takes nothing is sent little, and after a minute dropped with a reason", async () => {
   const before = new Set(site().connections);

@@ -45,7 +45,7 @@ async function reader(store: Pick<Store, "changes" | "listen">, clock: Clock = s
 }
 
 verifies(
-  "changes.noted",
+  "changes.once",
   "every write that changes what others remember is told, and none that does not",
   async () => {
     const { a, b } = await twoStores();
@@ -202,7 +202,7 @@ verifies("changes.hint", "a change is told by a hint alone", async () => {
   expect(accounts).toEqual([]);
 });
 
-verifies("changes.poll", "without hints a change is found all the same", async () => {
+verifies("changes.hint", "without hints a change is found all the same", async () => {
   const { a, b } = await twoStores();
   const { changes, condition, told, note } = await reader({ changes: b.changes, listen: () => () => {} });
   changes.on("project", note);
@@ -214,7 +214,7 @@ verifies("changes.poll", "without hints a change is found all the same", async (
   expect(told).toEqual(["p-1", "p-2"]);
 });
 
-verifies("changes.reset", "who cannot know what has changed is told so", async () => {
+verifies("changes.once", "who cannot know what has changed is told so", async () => {
   const { databaseUrl, a, b } = await twoStores();
   const { position } = await b.changes.since(null);
   const isWhole = async (change: Partial<ChangePosition>) =>
@@ -245,7 +245,7 @@ verifies("changes.reset", "who cannot know what has changed is told so", async (
   expect([all.length, isAll]).toEqual([5001, false]);
 });
 
-verifies("changes.again", "who failed is told again, together with what came meanwhile", async () => {
+verifies("changes.once", "who failed is told again, together with what came meanwhile", async () => {
   const { a, b } = await twoStores();
   const { changes, condition, told, note } = await reader(b);
   const tries: (readonly string[])[] = [];
@@ -285,7 +285,7 @@ verifies("changes.pruned", "what is older than ten minutes goes, a thousand at a
   expect(rows).toEqual([{ count: 10 }]);
 });
 
-verifies("changes.line", "hints come again after the connection that listens was lost", async () => {
+verifies("changes.hint", "hints come again after the connection that listens was lost", async () => {
   const { databaseUrl, dataDir, a } = await twoStores();
   const proxy = await SilentProxy.open(databaseUrl!);
   const b = await openStore({ databaseUrl, dataDir, databaseDirectUrl: proxy.url });
@@ -312,7 +312,7 @@ verifies("changes.line", "hints come again after the connection that listens was
   await listens();
 });
 
-verifies("changes.line", "a connection that no longer carries a word is given up", async () => {
+verifies("changes.hint", "a connection that no longer carries a word is given up", async () => {
   const { databaseUrl } = await databases.fresh("postgres");
   const proxy = await SilentProxy.open(databaseUrl!);
   const clock = new HandClock();
@@ -335,7 +335,7 @@ verifies("changes.line", "a connection that no longer carries a word is given up
   await until("it is connected again", () => count === 2, condition);
 });
 
-verifies("changes.line", "a connection that carries no word any more does not hold up its end", async () => {
+verifies("changes.hint", "a connection that carries no word any more does not hold up its end", async () => {
   const { databaseUrl } = await databases.fresh("postgres");
   const proxy = await SilentProxy.open(databaseUrl!);
   const clock = new HandClock();

@@ -1,9 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { pino } from "pino";
 import { expect, onTestFinished } from "vitest";
-import { followSecrets } from "../../../src/apps/follow-secrets.ts";
-import { Secrets } from "../../../src/apps/secrets.ts";
-import { AppSecrets } from "../../../src/apps/versions/app-secrets.ts";
+import { followSecrets } from "../../../src/apps/node-work.ts";
+import { AppSecrets, Secrets } from "../../../src/apps/secrets.ts";
 import { followIdentity } from "../../../src/identity/identity-parts.ts";
 import { KeyRing } from "../../../src/identity/key-ring.ts";
 import { Sessions } from "../../../src/identity/sessions.ts";

@@ -106,7 +106,7 @@ for (const [name, headers, isWhole] of [
 }
 
 verifies(
-  "revoked.unread",
+  "revoked.streams",
   "an answer that the owner has dropped ends though its caller reads nothing",
   async () => {
     let isFull = false;

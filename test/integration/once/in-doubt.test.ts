@@ -34,7 +34,7 @@ async function unheard(refuse: (store: Store) => Store["runs"]["refuse"] = ({ ru
   return { test, client, clock, run };
 }
 
-verifies("run-once.in-doubt", "a file whose run is stored though the answer was lost is run", async () => {
+verifies("async.in-doubt", "a file whose run is stored though the answer was lost is run", async () => {
   const { client, run } = await unheard();
   const { status, json } = await run();
   expect(status).toBe(200);
@@ -42,7 +42,7 @@ verifies("run-once.in-doubt", "a file whose run is stored though the answer was 
 });
 
 verifies(
-  "run-once.in-doubt",
+  "async.in-doubt",
   "one of which nobody knows is told so with its id, and ends without a restart",
   async () => {
     let isAway = true;

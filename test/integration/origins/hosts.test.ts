@@ -91,7 +91,7 @@ verifies("origins.host", "a server: every path from the root, and no prefix", as
   expect((await send(`GET /runs/${told["x-request-id"]} HTTP/1.1`, headers)).status).toBe(200);
 });
 
-verifies("origins.sockets", "a WebSocket at the root of a host", async () => {
+verifies("origins.host", "a WebSocket at the root of a host", async () => {
   const headers = { authorization: `Bearer ${site().service.owner.token}`, host: hostOf("talk") };
   const url = site().service.apiUrl.replace("http", "ws");
   const client = new Client(`${url}/hello?id=own`, { headers });

@@ -70,7 +70,7 @@ verifies(
   },
 );
 
-verifies(["origins.nodes", "origins.sockets"], "a WebSocket to the other node", async () => {
+verifies(["origins.nodes", "origins.host"], "a WebSocket to the other node", async () => {
   const { other } = await nodes.sides("talk");
   const { apiUrl, owner } = other.service;
   const headers = { host: hostOf(other, "talk"), authorization: `Bearer ${owner.token}` };

@@ -33,7 +33,7 @@ function podOf(objects: Map<string, Rendered>) {
 }
 
 describe.skipIf(!hasHelm())("the chart", () => {
-  verifies("helm.plain", "the plain manifests are what Helm makes of it", () => {
+  verifies("helm.renders", "the plain manifests are what Helm makes of it", () => {
     expect(readFileSync(MANIFESTS, "utf8")).toBe(plainManifests());
   });
 

@@ -153,7 +153,7 @@ verifies(
 );
 
 verifies(
-  "seats.hostile-files",
+  "seats.files",
   "an archive that no service makes is refused, and nothing leaves its folder",
   async () => {
     for (const [index, [why, making]] of Object.entries(HOSTILE).entries()) {

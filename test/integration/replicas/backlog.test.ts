@@ -35,7 +35,7 @@ test("there is room for a call in each slot, less those of the backlog that wait
     expect(test.pool.slots.backlogRoom).toBe(left);
   }
   await until("every slot is taken", () => inHand(test) === 6);
-  expect([test.pool.waiting, test.pool.slots.backlogRoom]).toEqual([2, 0]);
+  expect([test.pool.slots.waiting, test.pool.slots.backlogRoom]).toEqual([2, 0]);
   test.leave("go");
   await Promise.all(calls.map(({ ended }) => ended));
   expect(test.pool.slots.backlogRoom).toBeGreaterThanOrEqual(6);
@@ -60,7 +60,7 @@ test("room comes back with a call that is cancelled, whether it waited or ran", 
   await until("it runs", () => running.call.holder !== null);
   const waiting = test.backlog("hold", {});
   test.pool.slots.abandon(waiting.call, { kind: "cancelled" });
-  expect([test.pool.waiting, test.pool.slots.backlogRoom]).toEqual([0, 0]);
+  expect([test.pool.slots.waiting, test.pool.slots.backlogRoom]).toEqual([0, 0]);
   test.pool.slots.abandon(running.call, { kind: "cancelled" });
   expect(test.pool.slots.backlogRoom).toBe(0);
   await until("its code has stopped", () => test.pool.slots.backlogRoom === 1);
@@ -82,10 +82,10 @@ test("max_queue and max_queue_seconds bound callers alone, and count them alone"
   const callers = [test.submit("fast", {}), test.submit("fast", {})];
   expect(await test.submit("fast", {}).ended).toMatchObject({ kind: "refused", code: "queue_full" });
   backlog.push(test.backlog("hold", {}));
-  expect(test.pool.waiting).toBe(13);
+  expect(test.pool.slots.waiting).toBe(13);
   for (const { ended } of callers)
     expect(await ended).toMatchObject({ kind: "refused", code: "queue_timeout" });
-  expect(test.pool.waiting).toBe(11);
+  expect(test.pool.slots.waiting).toBe(11);
   test.leave("go");
   const outcomes = await Promise.all([held, ...backlog].map(({ ended }) => ended));
   expect(outcomes.every(({ kind }) => kind === "returned")).toBe(true);
@@ -109,10 +109,10 @@ test("a drain serves waiting callers and what runs, and gives the waiting backlo
   await until("it runs", () => running.call.holder !== null);
   const callers = [test.submit("fast", {}), test.submit("fast", {})];
   const waiting = Array.from({ length: 5 }, () => test.backlog("fast", {}));
-  const drained = test.pool.drain();
+  const drained = test.pool.slots.drain();
   expect(waiting.map(({ call }) => call.hasEnded)).toEqual([true, true, true, true, true]);
   for (const { ended } of waiting) expect(await ended).toEqual(DRAINING);
-  expect([test.pool.waiting, test.pool.slots.backlogRoom]).toEqual([2, 0]);
+  expect([test.pool.slots.waiting, test.pool.slots.backlogRoom]).toEqual([2, 0]);
   expect(await test.backlog("fast", {}).ended).toEqual(DRAINING);
   expect([running, ...callers].map(({ call }) => call.hasEnded)).toEqual([false, false, false]);
   test.leave("go");
@@ -134,7 +134,7 @@ for (const count of [1, 40]) {
       const backlog = test.backlog("fast", {});
       const callers = Array.from({ length: count }, () => test.submit("fast", {}));
       if (backlog.call.holder !== null) proven += 1;
-      const drained = test.pool.drain();
+      const drained = test.pool.slots.drain();
       expect(await backlog.ended).toEqual(DRAINING);
       expect([running, ...callers].some(({ call }) => call.hasEnded)).toBe(false);
       test.leave("go");

@@ -48,7 +48,7 @@ test("callers go before a backlog that waited longer, which gets every fourth sl
   for (const lane of ["caller", "backlog"] as const) {
     const held = await holdSlot(pool, `go-${lane}`, lane);
     const calls = [...noteAll(pool, "backlog", 5), ...noteAll(pool, "caller", 8)];
-    expect(pool.pool.waiting).toBe(13);
+    expect(pool.pool.slots.waiting).toBe(13);
     pool.leave(`go-${lane}`);
     await allReturn([held, ...calls]);
   }
@@ -113,7 +113,7 @@ test("calls handed ahead behind a slow one come back to their own lanes, in thei
     const held = await holdSlot(pool, `go-${rounds}`);
     const calls = [...noteAll(pool, "backlog", 3), ...noteAll(pool, "caller", 5)];
     if (calls.at(-1)?.call.holder) proven += 1;
-    await until("all of them wait", () => pool.pool.waiting === calls.length);
+    await until("all of them wait", () => pool.pool.slots.waiting === calls.length);
     expect(calls.every(({ call }) => call.holder === null)).toBe(true);
     pool.leave(`go-${rounds}`);
     await allReturn([held, ...calls]);
@@ -134,7 +134,10 @@ test("calls handed ahead behind a slow one come back to their own lanes, in thei
 test("a backlog starts replicas as callers do", async () => {
   const pool = await testPool({ main: MAIN, toml: "[scaling]\nmax_replicas = 2" });
   const held = Array.from({ length: 3 }, () => pool.backlog("hold", { file: "go" }));
-  await until("two are ready, and one call waits", () => pool.ready.length === 2 && pool.pool.waiting === 1);
+  await until(
+    "two are ready, and one call waits",
+    () => pool.ready.length === 2 && pool.pool.slots.waiting === 1,
+  );
   pool.leave("go");
   await allReturn(held);
 });

@@ -116,10 +116,8 @@ export class ByHand {
         this.looks += 1;
         return await (this.lookFor ? this.lookFor() : (this.earlier.get(versionId) ?? null));
       },
-      holderOf: () => null,
-      mayClaim: () => true,
-      onRefused: () => undefined,
-      lookAfter: async (numbers) => void this.orphaned.push(...numbers),
+      owners: null,
+      endOrphans: async (numbers) => void this.orphaned.push(...numbers),
     });
     const { reserve } = this;
     const { dispatcher } = this;

@@ -6,7 +6,7 @@ import { expect, onTestFinished } from "vitest";
 import { DirectoryBlobs } from "../../../src/blobs/directory-blobs.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
-import { LARGE_BYTES, LargePayloads, PayloadPlace } from "../../../src/runs/large-payloads.ts";
+import { LARGE_BYTES, LargePayloads, openPayloadPlace } from "../../../src/runs/large-payloads.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -29,7 +29,7 @@ async function site() {
     /** What a service does at its start. */
     start: async () => {
       const blobs = await DirectoryBlobs.open(share);
-      const place = await PayloadPlace.open(blobs, store);
+      const place = await openPayloadPlace(blobs, store);
       const large = new LargePayloads({
         blobs,
         place,

@@ -124,7 +124,7 @@ for (const [title, isAdopted] of [
 }
 
 verifies(
-  "async.adopted-doubt",
+  "async.adopted",
   "a call that becomes async is answered when its run ends, though nobody knows whether it is stored",
   async () => {
     let isAway = true;
@@ -165,7 +165,7 @@ verifies(
 );
 
 verifies(
-  "async.adopted-doubt",
+  "async.adopted",
   "one whose commit was lost is stored again, and its record tells how it ended",
   async () => {
     let losses = 0;

@@ -51,7 +51,8 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
       maxLogBytes: 1_000_000_000,
       recordRetentionMs: 30 * DAY_MS,
       auditRetentionMs: 365 * DAY_MS,
-      apps: () => [],
+      retentions: () => [],
+      isFirst: () => true,
       ...parts,
     });
   const sweep = (parts: Partial<SweeperParts>) => sweeper(parts).sweep();
@@ -63,11 +64,11 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
     (await store.transcripts.next({ appNumber, id, after: 0 })) !== null;
 
   verifies(
-    "kept.clock",
+    "clock.steps",
     "a date that is wrong at the start or later removes nothing that is new",
     async () => {
       const appNumber = ++lastApp;
-      const apps = () => [{ appNumber, retentionMs: HOUR_MS, maxLogBytes: 1_000_000 }];
+      const retentions = () => [{ appNumber, retentionMs: HOUR_MS, maxLogBytes: 1_000_000 }];
       const run = await ended(appNumber, 0);
       for (const [atStart, later] of [
         [40 * DAY_MS, 0],
@@ -75,7 +76,7 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
       ] as const) {
         let aheadMs: number = atStart;
         const clock = { ...systemClock, now: () => NOW + aheadMs };
-        const sweeping = sweeper({ clock, apps });
+        const sweeping = sweeper({ clock, retentions });
         aheadMs = later;
         await sweeping.sweep();
       }
@@ -98,7 +99,7 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
         [-HOUR_MS, 0],
       ] as const) {
         const appNumber = ++lastApp;
-        const apps = () => [{ appNumber, retentionMs: 2 * HOUR_MS, maxLogBytes: 1_000_000 }];
+        const retentions = () => [{ appNumber, retentionMs: 2 * HOUR_MS, maxLogBytes: 1_000_000 }];
         // Both are made now, by a clock that is set in between.
         const runs = await endedAll(appNumber, [-before, -after]);
         let aheadMs: number = before;
@@ -109,7 +110,7 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
           monotonic: () => passedMs,
         };
         const recordRetentionMs = 4 * HOUR_MS;
-        const sweeping = sweeper({ clock, apps, recordRetentionMs });
+        const sweeping = sweeper({ clock, retentions, recordRetentionMs });
         aheadMs = after;
         const kept = async (has: (run: Run) => Promise<boolean>) => await Promise.all(runs.map(has));
         passedMs = 1.9 * HOUR_MS;
@@ -138,7 +139,7 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
       const young = await ended(appNumber, HOUR_MS / 2);
       const elsewhere = await ended(other, 2 * HOUR_MS);
       await sweep({
-        apps: () => [
+        retentions: () => [
           { appNumber, retentionMs: HOUR_MS, maxLogBytes: 1_000_000 },
           { appNumber: other, retentionMs: DAY_MS, maxLogBytes: 1_000_000 },
         ],
@@ -192,7 +193,7 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
     }));
     const failure = await sweep({
       store: { ...store, retention: { ...retention, usage } },
-      apps: () => apps,
+      retentions: () => apps,
     }).catch((error: unknown) => error);
     expect((failure as AggregateError).errors.map(String)).toEqual([
       "Error: a damaged page",

@@ -79,7 +79,7 @@ verifies(
 );
 
 verifies(
-  "async.adopted-once",
+  "async.adopted",
   "a call that becomes async while its commit and a claim are in doubt is not taken for one that nobody executes",
   async () => {
     let isKnown = false;
@@ -169,7 +169,7 @@ async function doubted() {
   return { parts, request, settle };
 }
 
-verifies("async.in-doubt.once", "a run that was in doubt and is stored is executed, once", async () => {
+verifies("async.in-doubt", "a run that was in doubt and is stored is executed, once", async () => {
   const { parts, request, settle } = await doubted();
   await settle();
   await until("it came", () => parts.pool.calls.length > 0);
@@ -181,7 +181,7 @@ verifies("async.in-doubt.once", "a run that was in doubt and is stored is execut
 });
 
 verifies(
-  "async.in-doubt.once",
+  "async.in-doubt",
   "one that another service took over while nobody knew is not executed again",
   async () => {
     const { parts, request, settle } = await doubted();

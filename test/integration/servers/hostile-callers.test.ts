@@ -65,10 +65,10 @@ describe("a place that nobody uses is free again", () => {
     await using first = await send(get, "narrow/silent", []);
     await until("it has the place", () => held() === 1);
     const second = await send(get, "narrow/silent", HANDSHAKE);
-    await until("it waits", () => narrow()?.waiting === 1);
+    await until("it waits", () => narrow()?.slots.waiting === 1);
     // Not a reset, which is noticed in any case.
     second.socket.end();
-    await until("it waits no longer", () => narrow()?.waiting === 0);
+    await until("it waits no longer", () => narrow()?.slots.waiting === 0);
     first.socket.destroy();
   });
 

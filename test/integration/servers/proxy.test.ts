@@ -289,7 +289,7 @@ describe("limits", () => {
     const slow = site().call("narrow", {}, { functionName: "slow", suffix: "?until=go-on" });
     await until("the first call runs", () => site().logs.some(({ text }) => text === "slow has begun"));
     const waiting = site().call("narrow", {}, { functionName: "echo" });
-    await until("the second call waits", () => site().apps.get("narrow")?.pool.waiting === 1);
+    await until("the second call waits", () => site().apps.get("narrow")?.pool.slots.waiting === 1);
     const refused = await site().call("narrow", {}, { functionName: "echo" });
     expect(refused).toMatchObject({ status: 503, json: { code: "queue_full" } });
     writeFileSync(go, "");

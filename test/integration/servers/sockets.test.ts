@@ -137,7 +137,7 @@ describe("a WebSocket", () => {
     const record = async () =>
       (await site().call("narrow", null, { method: "GET", functionName: path })).json;
     const next = site().call("narrow", {}, { functionName: "port" });
-    await until("the next one waits", () => site().apps.get("narrow")?.pool.waiting === 1);
+    await until("the next one waits", () => site().apps.get("narrow")?.pool.slots.waiting === 1);
     expect(await record()).toMatchObject({ status: "running", functionName: "/echo", websocket: true });
     const end = closed(client);
     await site().call("narrow", {}, { functionName: `${path}/cancel` });

@@ -163,7 +163,7 @@ verifies("servers.sockets.cut", "an app that no longer reads ends it with 1011 f
   await until("all is over", () => over.length === 1);
 });
 
-verifies("servers.sockets.told", "a caller who goes on sending reads why its app has gone", async () => {
+verifies("servers.sockets.close", "a caller who goes on sending reads why its app has gone", async () => {
   const { client, app, over } = await tunnel();
   const errors: Error[] = [];
   client.socket.on("error", (error) => errors.push(error));

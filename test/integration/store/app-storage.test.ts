@@ -26,7 +26,7 @@ describe.each(DATABASE_KINDS)("on %s", (kind) => {
     return projectId;
   }
 
-  verifies("cli.storage.steps", "what an app stores is counted in steps, beside quick reads", async () => {
+  verifies("cli.storage", "what an app stores is counted in steps, beside quick reads", async () => {
     const large = await fill(RUNS);
     const small = await fill(3);
     const store = sample.store();

@@ -11,7 +11,7 @@ const databases = testDatabases();
 const READERS = 20;
 
 verifies(
-  "reads.apart",
+  "lease.apart",
   "those who ask for their runs while that table is rewritten keep nobody else from reading",
   async () => {
     const database = await databases.fresh("postgres");

@@ -58,7 +58,7 @@ async function locked(lock: string) {
 }
 
 verifies(
-  ["lease.apart", "lease.callers"],
+  ["lease.apart", "reads.in-time"],
   "calls that wait for a locked table take connections of no other kind, and are given up",
   async () => {
     const { store, other, accept, running, keyed, waiting } = await locked("idempotency_keys in share mode");

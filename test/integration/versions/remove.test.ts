@@ -17,7 +17,7 @@ verifies(
     const waiting = site.value("app");
     await site.catalog.remove(deployed);
     expect(site.catalog.find(site.projectId, "app")).toBeUndefined();
-    expect(site.catalog.target(deployed.number)).toBeNull();
+    expect(site.catalog.byNumber(deployed.number)?.target ?? null).toBeNull();
     expect(site.processes(version)).toBeGreaterThan(0);
     await expect(site.catalog.remove(deployed)).rejects.toMatchObject({ code: "app_not_found" });
     site.open("go");

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import { KEPT_VERSIONS } from "../../../src/apps/versions/retention.ts";
+import { KEPT_VERSIONS } from "../../../src/apps/versions/housekeeper.ts";
 import { samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -20,7 +20,7 @@ verifies(
       ids.push((await site.catalog.activate(candidate)).version.id);
     }
     const stored = await site.app("app");
-    await site.catalog.rollBack(stored, ids[0]!);
+    await site.catalog.switcher.rollBack(stored, ids[0]!);
     const run = sampleRun({ appNumber: stored.number, versionId: ids[1]!, isAsync: true, state: "queued" });
     await site.store.runs.accept([{ run, payload: samplePayload(), owner: null }]);
     await site.close();

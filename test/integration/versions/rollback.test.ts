@@ -14,7 +14,7 @@ verifies(
     const site = await sites();
     const { version: one, pool } = await site.deploy("app", app("one"));
     const { version: two } = await site.deploy("app", app("two"));
-    const back = await site.catalog.rollBack(await site.app("app"), one.id);
+    const back = await site.catalog.switcher.rollBack(await site.app("app"), one.id);
     // Its own replicas, if they are still there, or others: warm in any case.
     expect([back.pool, back.pool.readyCount]).toEqual([pool, 1]);
     expect(await site.value("app")).toBe("one");
@@ -22,7 +22,7 @@ verifies(
     await site.start();
     expect((await site.current("app")).version.id).toBe(one.id);
     expect(site.processes(one) + site.processes(two)).toBe(0);
-    await site.catalog.rollBack(await site.app("app"), two.id);
+    await site.catalog.switcher.rollBack(await site.app("app"), two.id);
     expect((await site.current("app")).pool.readyCount).toBe(1);
     expect(await site.value("app")).toBe("two");
   },
@@ -34,14 +34,14 @@ test("a version that is gone, of another app, or that cannot start changes nothi
   await site.deploy("app", app("two"));
   const { version: other } = await site.deploy("other", app("other"));
   for (const id of [randomUUID(), other.id]) {
-    await expect(site.catalog.rollBack(await site.app("app"), id)).rejects.toMatchObject({
+    await expect(site.catalog.switcher.rollBack(await site.app("app"), id)).rejects.toMatchObject({
       code: "build_not_found",
     });
   }
   await site.close();
   await rm(site.bundleDir(one), { recursive: true });
   await site.start();
-  await expect(site.catalog.rollBack(await site.app("app"), one.id)).rejects.toMatchObject({
+  await expect(site.catalog.switcher.rollBack(await site.app("app"), one.id)).rejects.toMatchObject({
     code: "app_not_ready",
   });
   expect(await site.value("app")).toBe("two");

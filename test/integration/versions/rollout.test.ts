@@ -46,9 +46,9 @@ verifies(
     const { version: one, pool } = await site.deploy("app", app("one"));
     const { version: two } = await site.deploy("app", app("two", slowly(600)));
     expect(shares(site, 10)).toEqual({ [one.id]: 8, [two.id]: 2 });
-    await site.catalog.changeScaling(await site.app("app"), { replicaConcurrency: 2 });
+    await site.catalog.switcher.changeScaling(await site.app("app"), { replicaConcurrency: 2 });
     expect(shares(site, 10)).toEqual({ [one.id]: 8, [two.id]: 2 });
-    expect(await site.catalog.rollBack(await site.app("app"), one.id)).toMatchObject({ pool });
+    expect(await site.catalog.switcher.rollBack(await site.app("app"), one.id)).toMatchObject({ pool });
     expect(shares(site, 10)).toEqual({ [one.id]: 10 });
     expect(await site.value("app")).toBe("one");
     const three = await site.prepare("app", app("three", slowly(600)));

@@ -48,7 +48,7 @@ for (const level of ATTACKED_LEVELS) {
       for await (const tried of tryAttacks(stage)) all.push(tried);
       const verdict = judge(level, new Set(), all, 0);
       expect(verdict.failures).toEqual([]);
-      expect([verdict.claimed_rung, verdict.real_rung, isSound(verdict)]).toEqual([level, level, true]);
+      expect([verdict.claimed_level, verdict.real_level, isSound(verdict)]).toEqual([level, level, true]);
       // What is said to be an attack on every host has to be one.
       const next = WALL_LEVELS[LEVELS.indexOf(level)];
       const tame = all.filter(

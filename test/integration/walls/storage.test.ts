@@ -138,7 +138,7 @@ for (const whose of TRIED_OWNERS) {
   );
 
   verifies(
-    "walls.storage-races",
+    "walls.storage",
     `with files of ${whose} an app that swaps folders for links gets nothing in, out or away`,
     async (context) => {
       const { volumes, dataDir, folder, user, python, give } = await openVolumes(whose, context);

@@ -21,7 +21,7 @@ type Pod = { readonly spec: { readonly nodeName?: string } };
 
 describe.skipIf(!TEST_CLUSTER)("many pods", () => {
   verifies(
-    ["kubernetes.eight", "kubernetes.nothing-left"],
+    ["kubernetes.scale", "kubernetes.nothing-left"],
     "from nothing to eight pods on all machines, and back",
     async () => {
       const toml = `${SMALL}[scaling]\nmax_replicas = ${PODS}\ncooldown = 1\n`;

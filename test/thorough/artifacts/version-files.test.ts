@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { lstat, readFile, rm, truncate, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { collectBlobs } from "../../../src/blobs/collect-blobs.ts";
+import { collectBlobs } from "../../../src/blobs/blob-store.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import { until } from "../../support/until.ts";
 import { testDatabases } from "../../support/databases.ts";
@@ -59,7 +59,7 @@ verifies("blobs.versions.alone", "on SQLite there are no blobs", async () => {
   expect(existsSync(path.join(database.dataDir, "blobs"))).toBe(false);
 });
 
-verifies("blobs.versions.once", "a second app with the same packages names the same blob", async () => {
+verifies("blobs.versions", "a second app with the same packages names the same blob", async () => {
   const site = await deployed();
   const packed = fileOf(site.blobs.place, site.version.environmentBlob!);
   await utimes(packed, LONG_AGO, LONG_AGO);

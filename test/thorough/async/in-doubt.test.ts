@@ -168,7 +168,7 @@ verifies(
 );
 
 verifies(
-  "async.in-doubt.every-loss",
+  "async.in-doubt",
   "whatever a pooler says of a commit whose answer it lost, the run that is stored is accepted",
   async () => {
     const { databaseUrl, dataDir } = await databases.fresh("postgres");

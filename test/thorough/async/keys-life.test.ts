@@ -77,7 +77,7 @@ verifies(
 );
 
 verifies(
-  ["idempotency.key", "idempotency.clock"],
+  ["idempotency.key", "clock.steps"],
   "a key counts for 24 hours, whatever the date is set to",
   async () => {
     // Nobody else's hours pass.
@@ -111,7 +111,7 @@ verifies("idempotency.finished", "a call that was refused before it began leaves
   const held = test.call(app, { n: "held" }, { functionName: "hold" });
   await until("one runs", () => ledger(test, app).length === 1);
   const waiting = test.call(app, { n: "waiting" });
-  await until("one waits", () => test.apps.get(app)?.pool.waiting === 1);
+  await until("one waits", () => test.apps.get(app)?.pool.slots.waiting === 1);
   const refused = await keyed(test, app, "full", { n: "full" });
   expect([refused.status, refused.json.code]).toEqual([503, "queue_full"]);
   letGo(test, app);
@@ -126,7 +126,7 @@ verifies("idempotency.sync-committed", "a call that a stop refused is new to the
   const held = first.call("app", { n: "held" }, { functionName: "hold" });
   await until("one runs", () => ledger(first, "app").length === 1);
   const waiting = keyed(first, "app", "k", { n: "waiting" });
-  await until("one waits", () => first.apps.get("app")?.pool.waiting === 1);
+  await until("one waits", () => first.apps.get("app")?.pool.slots.waiting === 1);
   await first.service.stop();
   expect([(await held).status, (await waiting).status]).toEqual([503, 503]);
   const second = await site.start();

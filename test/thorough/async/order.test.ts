@@ -130,7 +130,7 @@ verifies(
     await until("it runs", () => ledger(service(), app).length === before + 1);
     for (let n = 0; n < 12; n++) await submit(service(), app, { n: "async" });
     const callers = Array.from({ length: 12 }, () => service().call(app, { n: "sync" }));
-    await until("all wait", () => pool.waiting === 24);
+    await until("all wait", () => pool.slots.waiting === 24);
     letGo(service(), app);
     await Promise.all([first, ...callers]);
     await until("all have run", () => ledger(service(), app).length === before + 25);
@@ -162,7 +162,7 @@ test.for(triedKinds("sqlite"))(
     letGo(on, app);
     let mostWaiting = 0;
     const isDone = (): boolean => {
-      mostWaiting = Math.max(mostWaiting, pool.waiting);
+      mostWaiting = Math.max(mostWaiting, pool.slots.waiting);
       return ledger(on, app).length === ahead + BACKLOG + 1;
     };
     await until("all have run", isDone);

@@ -17,7 +17,7 @@ async function npmStart(cwd: string): Promise<{ command: Command; port: string }
 }
 
 verifies(
-  "docs.readme",
+  "docs.blocks",
   "the README's commands do what it says, from the first start to an app of one's own",
   async () => {
     expect(BLOCKS).toHaveLength(4);

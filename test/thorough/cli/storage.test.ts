@@ -65,7 +65,7 @@ verifies(
   },
 );
 
-verifies("cli.storage.looks", "without a service the database stays as it is, byte by byte", async () => {
+verifies("cli.storage", "without a service the database stays as it is, byte by byte", async () => {
   const folder = await scratch();
   const dataDir = path.join(folder, "data");
   const env = { MILLRACE_DATA_DIR: dataDir };
@@ -92,7 +92,7 @@ verifies("cli.storage.looks", "without a service the database stays as it is, by
 });
 
 verifies(
-  "cli.storage.one-truth",
+  "cli.storage",
   "after an app was deleted both count its runs, and both tell the limits of the service",
   async () => {
     const main = "def run():\n    return 1\n";

@@ -67,7 +67,7 @@ class Host {
   }
 }
 
-verifies("nodes.document", "the commands of docs/cluster.md make an installation of two nodes", async () => {
+verifies("docs.blocks", "the commands of docs/cluster.md make an installation of two nodes", async () => {
   expect(commandsOf("docs/cluster.md")).toEqual(COMMANDS);
   const [
     makeKey = "",

@@ -24,7 +24,7 @@ async function result(name: string, fields: object, functionName = "run"): Promi
 }
 
 describe("the examples", () => {
-  verifies("examples.readme", "each has a README that names its own commands, and a configuration", () => {
+  verifies("examples.work", "each has a README that names its own commands, and a configuration", () => {
     for (const name of names) {
       const text = (file: string) => readFileSync(path.join(EXAMPLES, name, file), "utf8");
       expect(text("README.md")).toMatch(`# ${name}\n`);

@@ -79,7 +79,7 @@ verifies("guide.copy", "a block of code is copied as it is", async () => {
   expect(complaints).toEqual([]);
 });
 
-verifies("guide.axe", "no serious accessibility fault, light on a desk and dark on a phone", async () => {
+verifies("dashboard.axe", "no serious accessibility fault, light on a desk and dark on a phone", async () => {
   const { page, complaints } = await openPage(browser());
   await page.goto(address("/"));
   expect(await seriousFaults(page)).toEqual([]);

@@ -94,7 +94,7 @@ def twice():
 );
 
 verifies(
-  ["wire.result.status", "wire.answered"],
+  ["wire.result", "wire.answered"],
   "a RESULT with a status that is none fails its run, and its caller is told",
   async () => {
     const main = "def run(status):\n    send(result(call_id(), b'1', status))\n    rest()\n";
@@ -108,7 +108,7 @@ verifies(
 );
 
 verifies(
-  "wire.result.json",
+  "wire.result",
   "a RESULT or a chunk that is marked as JSON and is none is not passed on",
   async () => {
     const main = `
@@ -182,7 +182,7 @@ def well():
 );
 
 verifies(
-  "wire.order.credit",
+  "wire.order",
   "chunks beyond the credit end their replica, while its caller reads nothing",
   async () => {
     const main = `

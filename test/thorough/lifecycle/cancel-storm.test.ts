@@ -107,26 +107,22 @@ async function expectCalm(main: string, concurrency: number): Promise<void> {
   await expectAllSlots(pool);
 }
 
-verifies(
-  "show.cancel.def-1",
-  `${SHOWN} cancels at random moments touch no other call: def, one at a time`,
-  () => expectCalm(DEF, 1),
+verifies("show.cancel", `${SHOWN} cancels at random moments touch no other call: def, one at a time`, () =>
+  expectCalm(DEF, 1),
+);
+
+verifies("show.cancel", `${SHOWN} cancels at random moments touch no other call: def, eight at a time`, () =>
+  expectCalm(DEF, 8),
 );
 
 verifies(
-  "show.cancel.def-8",
-  `${SHOWN} cancels at random moments touch no other call: def, eight at a time`,
-  () => expectCalm(DEF, 8),
-);
-
-verifies(
-  "show.cancel.async-1",
+  "show.cancel",
   `${SHOWN} cancels at random moments touch no other call: async def, one at a time`,
   () => expectCalm(ASYNC, 1),
 );
 
 verifies(
-  "show.cancel.async-8",
+  "show.cancel",
   `${SHOWN} cancels at random moments touch no other call: async def, eight at a time`,
   () => expectCalm(ASYNC, 8),
 );

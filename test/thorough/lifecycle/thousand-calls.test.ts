@@ -46,7 +46,7 @@ async function flood(service: ServedApps, app: string, concurrency: number): Pro
 }
 
 verifies(
-  ["show.1000-calls", "show.1000-calls.concurrency", "show.1000-calls.memory"],
+  "show.1000-calls",
   "1,000 calls at once on two replicas are all answered, within replica_concurrency and bounded memory",
   async () => {
     const toml = "[scaling]\nmax_replicas = 2";

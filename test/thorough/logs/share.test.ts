@@ -3,7 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect } from "vitest";
 import { LogBook } from "../../../src/apps/logs/log-book.ts";
-import { LogShare } from "../../../src/apps/logs/log-share.ts";
+import { LogShare } from "../../../src/apps/logs/line-writer.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Sweeper } from "../../../src/runs/sweeper.ts";
@@ -135,14 +135,23 @@ describe.each(triedKinds("sqlite"))("what apps print, on %s", (kind) => {
     await print(5, 0, 900);
     await print(6, 0, 900);
     await book.stop();
-    const apps = () => [{ appNumber: 5, retentionMs: 1e9, maxLogBytes: 100_000 }];
+    const retentions = () => [{ appNumber: 5, retentionMs: 1e9, maxLogBytes: 100_000 }];
     const caps = { maxRuns: 1e6, maxStorageBytes: 1e9, maxLogBytes: 500_000 };
     const ages = {
       recordRetentionMs: 30 * 86_400_000,
       auditRetentionMs: 365 * 86_400_000,
     };
     const clock = { ...systemClock, now: () => new HandClock().now() };
-    await new Sweeper({ store, clock, log: createLog("silent"), ...caps, ...ages, apps }).sweep();
+    const isFirst = () => true;
+    await new Sweeper({
+      store,
+      clock,
+      log: createLog("silent"),
+      ...caps,
+      ...ages,
+      retentions,
+      isFirst,
+    }).sweep();
     expect((await numbers(5)).length).toBeLessThanOrEqual(100_000 / LINE_BYTES);
     expect(await store.logs.usedBytes()).toBeLessThanOrEqual(500_000);
     expect((await numbers(6)).at(-1)).toBe(899);

@@ -39,7 +39,7 @@ const follow = (on: TestService, runId: string, token: string): StreamReader =>
   openStream(on, "app", {}, { functionName: `runs/${runId}/events`, method: "GET", token });
 
 verifies(
-  ["call.own-runs.nodes", "call.own-keys"],
+  ["call.own-runs", "call.own-keys"],
   "whichever node is asked, a run is its caller's alone, and so is a key",
   async () => {
     const { owner, other } = await nodes.sides("app");
@@ -95,7 +95,7 @@ verifies(
 );
 
 verifies(
-  "revoked.nodes",
+  "revoked.soon",
   "whichever node revokes the account, everything open at both is closed, also what passes through one",
   async () => {
     const { projectId } = nodes.first.service.owner;
@@ -150,7 +150,7 @@ function connections(): Tcp[] {
   });
 }
 
-verifies("revoked.unread", "a stream that is not read is closed through the other node too", async () => {
+verifies("revoked.streams", "a stream that is not read is closed through the other node too", async () => {
   const { projectId } = nodes.first.service.owner;
   const { other } = await nodes.sides("app");
   const page = await callAccount(other, { apps: APPS });

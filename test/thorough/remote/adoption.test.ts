@@ -122,25 +122,21 @@ verifies("seats.restart", "an app's own server goes on", async () => {
   await until("it has ended", () => !isAlive(pid as number));
 });
 
-verifies(
-  "seats.unwanted",
-  "a seat with other secrets, or that nobody calls, ends after the grace",
-  async () => {
-    const site = await SeatSite.make(databases, APP, 8_000);
-    const service = await site.start(true);
-    const [template] = await bornOf(service);
-    const [agent = 0] = (await service.agents()).begun;
-    await service.kill();
-    const after = await site.start(false);
-    const { status } = await after.manage("PATCH", "/v2/projects/PROJECT/secrets", { KEY: "new" });
-    expect(status).toBe(200);
-    const [next] = await bornOf(after);
-    expect(next).not.toBe(template);
-    expect((await after.agents()).adopted).toEqual([]);
-    await until("the first one has ended", () => !isAlive(agent) && !isAlive(template));
-    await after.stop();
-  },
-);
+verifies("seats.alone", "a seat with other secrets, or that nobody calls, ends after the grace", async () => {
+  const site = await SeatSite.make(databases, APP, 8_000);
+  const service = await site.start(true);
+  const [template] = await bornOf(service);
+  const [agent = 0] = (await service.agents()).begun;
+  await service.kill();
+  const after = await site.start(false);
+  const { status } = await after.manage("PATCH", "/v2/projects/PROJECT/secrets", { KEY: "new" });
+  expect(status).toBe(200);
+  const [next] = await bornOf(after);
+  expect(next).not.toBe(template);
+  expect((await after.agents()).adopted).toEqual([]);
+  await until("the first one has ended", () => !isAlive(agent) && !isAlive(template));
+  await after.stop();
+});
 
 verifies(
   "seats.single",

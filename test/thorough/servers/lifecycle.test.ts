@@ -176,7 +176,7 @@ describe("checks", () => {
     const replica = replicaOf(site(), app);
     await until("it is out of rotation", () => replica.isSilent);
     const waiting = site().call(app, {}, { functionName: "echo" });
-    await until("the call waits", () => site().apps.get(app)?.pool.waiting === 1);
+    await until("the call waits", () => site().apps.get(app)?.pool.slots.waiting === 1);
     // Past the service: nobody else could tell it.
     const port = /--port\0(\d+)/.exec(readFileSync(`/proc/${replica.pid}/cmdline`, "utf8"))?.[1];
     await fetch(`http://127.0.0.1:${port}/state?ready=200`);

@@ -70,7 +70,7 @@ verifies("servers.port-in-code", "a port in the code is found, and there is one 
 });
 
 verifies(
-  "servers.port-in-code.redeploy",
+  "servers.port-in-code",
   "the old server finishes its calls and ends, then the new one starts; calls wait meanwhile",
   async () => {
     const port = await freePort();
@@ -81,7 +81,7 @@ verifies(
     const deploying = deployTried(app, stubborn(port, 2));
     await until("the old replica is to end", () => first.pool.readyCount === 0);
     const waiting = [1, 2, 3].map(() => versionOf(app));
-    await until("calls wait", () => first.pool.waiting === 3);
+    await until("calls wait", () => first.pool.slots.waiting === 3);
     writeFileSync(path.join(site().bundleDir(app), "go"), "");
     expect((await slow).status).toBe(200);
     expect(await Promise.all(waiting)).toEqual([2, 2, 2]);
@@ -101,7 +101,7 @@ verifies(
 );
 
 verifies(
-  "servers.port-in-code.redeploy",
+  "servers.port-in-code",
   "a deploy that is cancelled before the old server has ended leaves the calls to its version",
   async () => {
     const port = await freePort();
@@ -115,7 +115,7 @@ verifies(
     await client.put(begun, await zipped(app, stubborn(port, 2)));
     await until("the old replica is to end", () => first.pool.readyCount === 0);
     const waiting = versionOf(app);
-    await until("a call waits", () => first.pool.waiting === 1);
+    await until("a call waits", () => first.pool.slots.waiting === 1);
     expect(await change(app, "DELETE", `builds/${begun.buildId}`)).toBe(200);
     expect(await client.ended(begun.buildId)).toBe("cancelled");
     writeFileSync(path.join(site().bundleDir(app), "go"), "");
@@ -125,7 +125,7 @@ verifies(
 );
 
 verifies(
-  "servers.port-in-code.redeploy",
+  "servers.port-in-code",
   "its WebSockets end with 1012 at once, and can connect to the new one",
   async () => {
     const port = await freePort();

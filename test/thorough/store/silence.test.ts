@@ -189,7 +189,7 @@ test("connections that were given up are dropped with what waits on them, and th
 });
 
 verifies(
-  "silence.connections",
+  "silence.recovery",
   "connections that come after they were given up are dropped too, however often",
   async () => {
     const { databaseUrl } = await databases.fresh("postgres");

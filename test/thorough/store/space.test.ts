@@ -36,13 +36,14 @@ async function fillAndEmpty(store: Store, filled = 32, emptied = filled): Promis
 }
 
 function sweeper(store: Store): Sweeper {
-  const parts = { store, clock: new SkippingClock(), log: createLog("silent"), apps: () => [] };
+  const parts = { store, clock: new SkippingClock(), log: createLog("silent"), retentions: () => [] };
   const caps = {
     maxRuns: 1_000_000,
     maxStorageBytes: 1_000_000_000,
     maxLogBytes: 1_000_000_000,
     recordRetentionMs: 30 * 86_400_000,
     auditRetentionMs: 365 * 86_400_000,
+    isFirst: () => true,
   };
   return new Sweeper({ ...parts, ...caps });
 }
@@ -82,7 +83,7 @@ verifies(
 );
 
 verifies(
-  "storage.gives-back.log",
+  "storage.gives-back",
   "while somebody reads the log stays small; then all of it goes back, with nobody writing",
   async () => {
     const { store, file } = await openScratch();

@@ -61,7 +61,7 @@ for (const rung of TRIED_RUNGS) {
       const first = site.apps.get("web");
       await site.deploy("web", stubborn(port, 2));
       expect((await get(""))["version"]).toBe(2);
-      expect(first?.pool.isSingle).toBe(false);
+      expect(first?.pool.fleet.isSingle).toBe(false);
       expect(site.logs.map(({ text }) => text).join("\n")).not.toContain("it runs as one replica");
     },
   );

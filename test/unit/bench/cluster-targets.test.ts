@@ -29,7 +29,7 @@ function figures(p50Us: number, cpuUs: number, messagesPerSecond: number): Clust
   } as unknown as ClusterFigures;
 }
 
-verifies("peers.speed", "what passes through another node is held against its targets", () => {
+verifies("bench.verdicts", "what passes through another node is held against its targets", () => {
   const met = (...given: Parameters<typeof figures>) =>
     judgeCluster(figures(...given)).map(({ isMet }) => isMet);
   expect(met(130, 130, 80)).toEqual([true, true, true, true, true]);

@@ -23,7 +23,7 @@ test("a quantile is one of the rounds", () => {
   expect(quantile([], 0.5)).toBeNull();
 });
 
-verifies("deploy.speed", "deploys are held against their targets, all but the slowest of 20", () => {
+verifies("bench.verdicts", "deploys are held against their targets, all but the slowest of 20", () => {
   const kept = judgeDeploy(figures(rounds(2_000, 9_000), rounds(1_500, 9_000)));
   expect(kept.map(({ value, isMet }) => [value, isMet])).toEqual([
     [2_000, true],

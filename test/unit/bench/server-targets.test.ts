@@ -19,7 +19,7 @@ function figures(rate: number, growthBytes: number, socketBytes: number): Traffi
   };
 }
 
-verifies("servers.speed", "what passes through a server app is held against its targets", () => {
+verifies("bench.verdicts", "what passes through a server app is held against its targets", () => {
   const met = (...given: Parameters<typeof figures>) =>
     judgeServer([], figures(...given)).map(({ isMet }) => isMet);
   // Calls and streams were not measured.

@@ -24,7 +24,7 @@ function figures(calls: number, kept: number, first: number, problem: string | n
   };
 }
 
-verifies("walls.speed", "what walls cost is held against its targets, by processor time", () => {
+verifies("bench.verdicts", "what walls cost is held against its targets, by processor time", () => {
   const met = (...given: Parameters<typeof figures>) =>
     judgeWalls(figures(...given)).map(({ isMet }) => isMet);
   expect(met(103, 15, 14)).toEqual([true, true, true]);

@@ -26,7 +26,7 @@ function signature(request: Partial<Unsigned>, keys: Keys, now: number, service:
   const host = service === "s3" ? "examplebucket.s3.amazonaws.com" : "example.amazonaws.com";
   const bodyHash = request.bodyHash ?? hash("");
   const headers = { ...(service === "s3" && { "x-amz-content-sha256": bodyHash }), ...request.headers };
-  const whole = { method: "GET", host, path: "/", query: [], ...request, headers, bodyHash };
+  const whole = { method: "GET", host, path: "/", query: {}, ...request, headers, bodyHash };
   const { authorization = "" } = sign(whole, keys, { region: "us-east-1", service }, now);
   return authorization.slice(authorization.indexOf("Signature=") + "Signature=".length);
 }
@@ -36,10 +36,7 @@ const OF_SUITE: [string, Partial<Unsigned>, string][] = [
   [
     "get-vanilla-query-order-key-case",
     {
-      query: [
-        ["Param2", "value2"],
-        ["Param1", "value1"],
-      ],
+      query: { Param2: "value2", Param1: "value1" },
     },
     "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500",
   ],
@@ -73,16 +70,13 @@ const OF_DOCUMENTATION: [string, Partial<Unsigned>, string][] = [
   ],
   [
     "a query without a value",
-    { query: [["lifecycle", ""]] },
+    { query: { lifecycle: "" } },
     "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543",
   ],
   [
     "a list",
     {
-      query: [
-        ["max-keys", "2"],
-        ["prefix", "J"],
-      ],
+      query: { "max-keys": "2", prefix: "J" },
     },
     "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7",
   ],
@@ -99,7 +93,7 @@ verifies("blobs.s3.signature", "the signatures in the documentation of S3 come o
 });
 
 verifies("blobs.s3.signature", "the token of lent keys is sent and signed", () => {
-  const request = { method: "GET", host: "h", path: "/", query: [], headers: {}, bodyHash: hash("") };
+  const request = { method: "GET", host: "h", path: "/", query: {}, headers: {}, bodyHash: hash("") };
   const keys = { ...SUITE, sessionToken: "lent" };
   const headers = sign(request, keys, { region: "r", service: "s3" }, SUITE_TIME);
   expect(headers["x-amz-security-token"]).toBe("lent");

@@ -39,7 +39,7 @@ test("a command line is split as a shell would", () => {
   }
 });
 
-verifies("hosted.entrypoint", "an entrypoint is a list, a line, or a list of one line", () => {
+verifies("servers.entrypoint", "an entrypoint is a list, a line, or a list of one line", () => {
   const wordsOf = (entrypoint: unknown): readonly string[] | undefined =>
     readAppConfig({ payload: { runtime: "custom", entrypoint }, host: HOST }).config.customRuntime
       ?.entrypoint;

@@ -18,6 +18,14 @@ test("a mail server needs a sender, and no message shows its password", () => {
   expect(bad).not.toContain("hunter2");
 });
 
+test("internals that are no JSON object are named, with what is wrong", () => {
+  const given = (text: string) => problemsOf({ flags: {}, env: { MILLRACE_INTERNALS: text } });
+  expect(given("{keepSeats")).toEqual([
+    expect.stringMatching(/^MILLRACE_INTERNALS must be a JSON object: \w/),
+  ]);
+  expect(given("[1]")).toEqual(["MILLRACE_INTERNALS must be a JSON object, got [1]"]);
+});
+
 test("a password never appears in a problem, from whichever source it came", () => {
   const address = "mysql://root:hunter2@db/x";
   const dir = mkdtempSync(join(tmpdir(), "millrace-settings-"));

@@ -114,13 +114,13 @@ verifies(
   },
 );
 
-test("the config file is named by flag before environment before the caller", () => {
-  const [one, two, three] = ["one", "two", "three"].map((name) => file(`${name}.toml`, `python = "${name}"`));
+test("the config file is named by flag before environment", () => {
+  const [one, two] = ["one", "two"].map((name) => file(`${name}.toml`, `python = "${name}"`));
   const python = (flags: object, env: Record<string, string>): string =>
-    readSettings({ flags: { ...flags }, env, configFile: three }).settings.python;
+    readSettings({ flags: { ...flags }, env }).settings.python;
   expect(python({ config: one }, { MILLRACE_CONFIG: two! })).toBe("one");
   expect(python({}, { MILLRACE_CONFIG: two! })).toBe("two");
-  expect(python({}, { MILLRACE_CONFIG: "" })).toBe("three");
+  expect(python({}, { MILLRACE_CONFIG: "" })).toBe("python3");
 });
 
 test("each setting is read from its flag, its variable and its key", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Condition, FairLane, forEachConcurrently } from "../../../src/kit/concurrency.ts";
+import { Condition, FairLane, forEachConcurrently, Turns } from "../../../src/kit/concurrency.ts";
 import type { LaneLimits, Leave } from "../../../src/kit/concurrency.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { verifies } from "../../verifies.ts";
@@ -145,4 +145,21 @@ test("a signal ends the wait of whom it is for, and nothing of it is left", asyn
   condition.notify();
   await other;
   expect(condition.isAwaited).toBe(false);
+});
+
+test("work on one thing goes in order, past failures; on another it does not wait", async () => {
+  const turns = new Turns<string>();
+  const gate = Promise.withResolvers<void>();
+  const seen: string[] = [];
+  const first = turns.take("a", async () => {
+    await gate.promise;
+    seen.push("first");
+    throw new Error("failed");
+  });
+  const second = turns.take("a", async () => seen.push("second"));
+  await turns.take("b", async () => seen.push("other"));
+  gate.resolve();
+  await expect(first).rejects.toThrow("failed");
+  await second;
+  expect(seen).toEqual(["other", "first", "second"]);
 });

@@ -18,14 +18,14 @@ function ownedBy({ world }: NodeCrowd, id: string): number[] {
   return [...world.owners].filter(([, owner]) => owner === id).map(([appNumber]) => appNumber);
 }
 
-verifies("nodes.even", "apps are spread over nodes by their processors", async () => {
+verifies("nodes.spread", "apps are spread over nodes by their processors", async () => {
   const shares = (await crowdOf()).shares();
   // By chance alone a node of 67 apps is within 40 % of its share in all but one of a thousand cases.
   for (const share of shares) expect(Math.abs(share - 1)).toBeLessThan(0.4);
 });
 
 verifies(
-  "nodes.few-moves",
+  "nodes.spread",
   "when a node dies, comes back or leaves, its own apps move and no others",
   async () => {
     const crowd = await crowdOf();

@@ -34,7 +34,7 @@ function readOf(letter: string): Buffer {
   return Buffer.from(new ArrayBuffer(RECORD_BYTES)).fill(letter);
 }
 
-verifies("peers.joined", "full records leave together, in their order, and are freed", async () => {
+verifies("peers.pace", "full records leave together, in their order, and are freed", async () => {
   const { answer, answered, response, told } = await answering();
   const reads = ["a", "b", "c"].map(readOf);
   answer.begin(CHUNKED);
@@ -55,7 +55,7 @@ verifies("peers.joined", "full records leave together, in their order, and are f
   expect(told).toEqual(["open", "written"]);
 });
 
-verifies("peers.joined", "what is no full record waits for nothing", async () => {
+verifies("peers.pace", "what is no full record waits for nothing", async () => {
   const { answer, answered, response } = await answering();
   answer.begin(CHUNKED);
   const bytes = Buffer.from("soon");

@@ -29,7 +29,7 @@ function leaseBy(clock: HandClock) {
 }
 
 verifies(
-  "lease.late-judge",
+  "lease.late-start",
   "a service that could not renew its own lease for a while gives the others time to renew theirs",
   async () => {
     const { lease, database, pass } = leaseBy(new HandClock());
@@ -63,7 +63,7 @@ verifies(
 );
 
 verifies(
-  "lease.clock-set",
+  "lease.late-start",
   "when somebody sets the database's clock, the others get time to renew their leases",
   async () => {
     const { lease, database, pass } = leaseBy(new HandClock());

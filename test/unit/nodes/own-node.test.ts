@@ -6,7 +6,7 @@ import { VERSION } from "../../../src/config/package-files.ts";
 import { ownDetails } from "../../../src/nodes/own-node.ts";
 import { verifies } from "../../verifies.ts";
 
-verifies("nodes.details", "a node says what it is called, what it has, and where it lives", () => {
+verifies("nodes.list", "a node says what it is called, what it has, and where it lives", () => {
   const dataDir = mkdtempSync(path.join(tmpdir(), "millrace-details-"));
   onTestFinished(() => rmSync(dataDir, { recursive: true }));
   const later = { reached: {}, managementPort: () => 4100 };

@@ -23,7 +23,7 @@ function controlWithCalls() {
 
 const answer = (type: number, callId: number) => frame(type, callId);
 
-verifies("wire.order.withdrawn", "a call is given back once it was asked for, and only then", () => {
+verifies("wire.order", "a call is given back once it was asked for, and only then", () => {
   const { control, calls, withdrawn } = controlWithCalls();
   expect(() => control.push(answer(FRAME.WITHDRAWN, 1))).toThrow("was not asked back");
   const asked = controlWithCalls();
@@ -34,7 +34,7 @@ verifies("wire.order.withdrawn", "a call is given back once it was asked for, an
   expect([calls.size, withdrawn]).toEqual([3, []]);
 });
 
-verifies("wire.order.pong", "a sign of life is given once for each time it was asked for", () => {
+verifies("wire.order", "a sign of life is given once for each time it was asked for", () => {
   const { control } = controlWithCalls();
   expect(() => control.push(answer(FRAME.PONG, 0))).toThrow("PONG out of turn");
   const asked = controlWithCalls();
@@ -113,7 +113,7 @@ test("credit is counted where it is granted, and told", async () => {
 });
 
 verifies(
-  "wire.limits.memory",
+  "wire.limits",
   "who does not read or answer its control connection is not written to for ever",
   () => {
     const unread = controlWithCalls();

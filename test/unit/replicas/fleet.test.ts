@@ -145,26 +145,22 @@ describe("how many there are", () => {
     await site.seats.replica(1).hears("STOP");
   });
 
-  verifies(
-    "servers.port-in-code.redeploy",
-    "none from when room is asked for until it is given back",
-    async () => {
-      const site = await FleetByHand.open({ minReplicas: 1, maxReplicas: 3 });
-      await site.allReady(1);
-      const vacated = site.fleet.vacate(new AbortController().signal);
-      await site.seats.replica(0).hears("STOP");
-      site.calls(5);
-      expect([site.fleet.ready, site.started]).toEqual([[], 1]);
-      site.seats.replica(0).exit("exit code 0");
-      await vacated;
-      site.calls(6);
-      expect(site.started).toBe(1);
-      site.fleet.occupy();
-      expect(site.started).toBe(4);
-      // Who asks for room gives up when told to.
-      await site.fleet.vacate(AbortSignal.abort());
-    },
-  );
+  verifies("servers.port-in-code", "none from when room is asked for until it is given back", async () => {
+    const site = await FleetByHand.open({ minReplicas: 1, maxReplicas: 3 });
+    await site.allReady(1);
+    const vacated = site.fleet.vacate(new AbortController().signal);
+    await site.seats.replica(0).hears("STOP");
+    site.calls(5);
+    expect([site.fleet.ready, site.started]).toEqual([[], 1]);
+    site.seats.replica(0).exit("exit code 0");
+    await vacated;
+    site.calls(6);
+    expect(site.started).toBe(1);
+    site.fleet.occupy();
+    expect(site.started).toBe(4);
+    // Who asks for room gives up when told to.
+    await site.fleet.vacate(AbortSignal.abort());
+  });
 
   verifies(
     ["scaling.rate", "scaling.interval"],

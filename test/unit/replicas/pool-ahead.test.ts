@@ -24,7 +24,7 @@ describe("while an app is quick", () => {
     const { site } = await quickPool();
     const calls = site.submitAll(20);
     expect(calls.filter(({ call }) => call.holder !== null)).toHaveLength(11);
-    expect(site.pool.waiting).toBe(9);
+    expect(site.pool.slots.waiting).toBe(9);
   });
 
   test("a slow call at the head has those behind it come back to their old places", async () => {
@@ -45,7 +45,7 @@ describe("while an app is quick", () => {
     for (const { call } of all) await replica.hears("WITHDRAW", call);
     // In any order; one that begins after all stays where it is.
     for (const { call } of [third, first, second, fourth]) replica.givesBack(call);
-    await until("they wait again", () => site.pool.waiting === 4);
+    await until("they wait again", () => site.pool.slots.waiting === 4);
     expect(fifth.call.holder).not.toBe(null);
     // The app is known to be slow now: one at a time, callers first, each lane in order of arrival.
     replica.returns(head.call, 15);
@@ -71,7 +71,7 @@ describe("while an app is quick", () => {
     const [head, ...behind] = site.submitAll(4);
     replica.exit("exit code 3");
     expect(await site.ended(head!)).toEqual({ kind: "died", detail: "exit code 3" });
-    expect(site.pool.waiting).toBe(3);
+    expect(site.pool.slots.waiting).toBe(3);
     // One death costs no wait.
     const next = await site.ready(1);
     for (const call of behind) await site.answer(next, call);
@@ -87,7 +87,7 @@ for (const count of [1, 15]) {
     const callers = site.submitAll(count);
     expect(backlog.call.holder).not.toBe(null);
     let isOver = false;
-    const drained = site.pool.drain().then(() => (isOver = true));
+    const drained = site.pool.slots.drain().then(() => (isOver = true));
     site.clock.advance(SLOW_HEAD_MS + TICK_MS);
     await replica.hears("WITHDRAW", backlog.call);
     replica.givesBack(backlog.call);

@@ -151,7 +151,7 @@ describe("a cancelled call", () => {
     const [held, waiting, last] = site.submitAll(3);
     const replica = await site.ready(0);
     site.pool.slots.abandon(waiting!.call, { kind: "cancelled" });
-    expect([waiting!.outcome, site.pool.waiting]).toEqual([{ kind: "cancelled" }, 1]);
+    expect([waiting!.outcome, site.pool.slots.waiting]).toEqual([{ kind: "cancelled" }, 1]);
     await site.answer(replica, held!);
     await site.answer(replica, last!);
     expect(replica.told.filter((words) => words.startsWith("CALL"))).toHaveLength(2);
@@ -198,7 +198,7 @@ describe("an app that cannot start", () => {
     // A quarter of a second after the first time, and a fifth of that more at most.
     site.clock.advance(300);
     expect([site.pool.isHeldBack, site.pool.slots.backlogRoom]).toEqual([false, 1]);
-    expect(site.pool.startFailure).not.toBeNull();
+    expect(site.pool.fleet.startFailure).not.toBeNull();
     const again = site.submit();
     expect([again.outcome, site.seats.started.length]).toEqual([null, 2]);
     const started = site.pool.started(1, NEVER);
@@ -215,7 +215,7 @@ describe("a drain", () => {
     const caller = site.submit();
     const backlog = site.submit("backlog");
     let isOver = false;
-    const drained = site.pool.drain().then(() => (isOver = true));
+    const drained = site.pool.slots.drain().then(() => (isOver = true));
     expect([backlog.outcome, site.submit().outcome]).toEqual([DRAINING, DRAINING]);
     await site.answer(replica, running);
     await site.answer(replica, caller);
@@ -236,7 +236,7 @@ describe("a drain", () => {
       const running = site.submit();
       const replica = await site.ready(0);
       await replica.hears("CALL", running.call);
-      const drained = site.pool.drain();
+      const drained = site.pool.slots.drain();
       await replica.hears("STOP");
       site.clock.advance(30_000 - TICK_MS);
       expect(running.outcome).toBe(null);
@@ -254,7 +254,7 @@ describe("a drain", () => {
     const site = await PoolByHand.open();
     const [running, waiting] = site.submitAll(2);
     const replica = await site.ready(0);
-    const drained = site.pool.drain();
+    const drained = site.pool.slots.drain();
     await site.pool.close({ kind: "refused", code: "interrupted" });
     expect([running!.outcome, waiting!.outcome]).toEqual([
       { kind: "refused", code: "interrupted" },

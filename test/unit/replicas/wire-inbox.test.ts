@@ -160,26 +160,22 @@ test("a call that was cancelled may say so", () => {
   expect(told.at(-1)).toBe("cancelled 2");
 });
 
-verifies(
-  "wire.order.credit",
-  "a chunk of any size may come while credit is left, and none after that",
-  () => {
-    const stream = frame(FRAME.STREAM, 1);
-    const text = chunk(1, "x".repeat(INITIAL_CREDIT_BYTES - 11), 0);
-    expect(after(stream, text, chunk(1, "y".repeat(LARGE_BYTES), 0), chunk(1, "", 0))).toEqual([
-      "stream 1",
-      `text 1 ${INITIAL_CREDIT_BYTES - 11}`,
-      `text 1 ${LARGE_BYTES}`,
-      "bad: a CHUNK beyond its credit",
-    ]);
-    const { inbox, calls } = inboxWithCalls();
-    inbox.push(hello);
-    inbox.push(stream);
-    inbox.push(chunk(1, "x".repeat(INITIAL_CREDIT_BYTES), 0));
-    calls.get(1)!.creditBytes += 100;
-    expect(() => inbox.push(chunk(1, "x", 0))).not.toThrow();
-  },
-);
+verifies("wire.order", "a chunk of any size may come while credit is left, and none after that", () => {
+  const stream = frame(FRAME.STREAM, 1);
+  const text = chunk(1, "x".repeat(INITIAL_CREDIT_BYTES - 11), 0);
+  expect(after(stream, text, chunk(1, "y".repeat(LARGE_BYTES), 0), chunk(1, "", 0))).toEqual([
+    "stream 1",
+    `text 1 ${INITIAL_CREDIT_BYTES - 11}`,
+    `text 1 ${LARGE_BYTES}`,
+    "bad: a CHUNK beyond its credit",
+  ]);
+  const { inbox, calls } = inboxWithCalls();
+  inbox.push(hello);
+  inbox.push(stream);
+  inbox.push(chunk(1, "x".repeat(INITIAL_CREDIT_BYTES), 0));
+  calls.get(1)!.creditBytes += 100;
+  expect(() => inbox.push(chunk(1, "x", 0))).not.toThrow();
+});
 
 verifies("wire.limits", "each type has its limit, and is refused at its head", () => {
   const head = (type: number, length: number) =>
@@ -205,7 +201,7 @@ verifies("wire.limits", "each type has its limit, and is refused at its head", (
 });
 
 describe("a result", () => {
-  verifies("wire.result.status", "with a status that is none fails its run, and its replica with it", () => {
+  verifies("wire.result", "with a status that is none fails its run, and its replica with it", () => {
     for (const status of [1, 100, 101, 199, 600, 1_000, 65_535])
       expect(after(result(1, "1", status))).toEqual([
         "app_error 1",
@@ -215,7 +211,7 @@ describe("a result", () => {
       expect(after(result(1, "1", status))).toEqual(["returned 1"]);
   });
 
-  verifies("wire.result.json", "that is not JSON fails its run, however it arrives", () => {
+  verifies("wire.result", "that is not JSON fails its run, however it arrives", () => {
     const bad = "bad: The app's process sent a result that is not JSON.";
     for (const text of ["", "NaN", "[1", '"', "1 1", "{a:1}"])
       expect(after(result(1, text))).toEqual(["result_not_json 1", bad]);

@@ -48,7 +48,7 @@ function silent() {
 }
 
 verifies(
-  "silence.one-deadline",
+  "silence.breaker",
   "a call under way when the silence begins is answered within 5 s in all",
   async () => {
     const { clock, lose, heard } = silent();
@@ -65,7 +65,7 @@ verifies(
 );
 
 verifies(
-  "silence.one-deadline",
+  "silence.breaker",
   "who was told that it is not known finds a refusal, also where the write was never sent",
   async () => {
     const { clock, refuse, refused, heard } = silent();
@@ -79,7 +79,7 @@ verifies(
 );
 
 verifies(
-  "silence.one-deadline",
+  "silence.breaker",
   "also one whose write nobody answers or gives up, and it is settled when that ends",
   async () => {
     const { clock, store, heard } = silent();

@@ -4,7 +4,7 @@ import { AppError } from "../../../src/model/errors.ts";
 import { Dispatcher, type DispatcherParts } from "../../../src/runs/dispatcher.ts";
 import { verifies } from "../../verifies.ts";
 
-verifies("lease.one-judge", "only one recovery of dead nodes runs at a time", async () => {
+verifies("lease.apart", "only one recovery of dead nodes runs at a time", async () => {
   let recoveries = 0;
   let recovered = Promise.withResolvers<number>();
   const recover = (): Promise<number> => {

@@ -54,7 +54,7 @@ verifies(
   },
 );
 
-verifies("lease.always-tried", "a sign of life is tried while all other writes are refused", async () => {
+verifies("lease.apart", "a sign of life is tried while all other writes are refused", async () => {
   const clock = new HandClock();
   let asked = 0;
   const silent = {

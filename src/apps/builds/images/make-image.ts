@@ -11,22 +11,18 @@ import {
 import type { Containers } from "../../../host/containers/containers.ts";
 import type { ContainerTool } from "../../../host/containers/container-tool.ts";
 import { runProgram } from "../../../engines/programs/run-program.ts";
-import type { AppConfig } from "../../../model/app-config.ts";
-import { BuildError } from "../build-error.ts";
+import { BuildError, type BuildSite } from "../site.ts";
 import { readBundleText } from "../bundle-files.ts";
-import type { BuildCommand, CommandKind } from "../commands.ts";
+import type { BuildCommand, BuildSteps, BuildTarget, CommandKind, PreparedBuild } from "../commands.ts";
 import { checkSyntaxForImage } from "../compile-bundle.ts";
 import { ownStandIn } from "../environments.ts";
 import { MissingTools } from "../missing-tools.ts";
 import { readPipSettings } from "../pip-settings.ts";
 import type { Requirements } from "../requirements.ts";
-import type { BuildSite } from "../site.ts";
-import type { BuildTarget, PreparedBuild } from "../target.ts";
 import { dockerfileFor, IMAGE_PYTHON } from "./dockerfile.ts";
-import { warnOfIgnored } from "./warn-of-ignored.ts";
-import type { ImageWish } from "./wanted-image.ts";
+import { type ImageWish, warnOfIgnored } from "./wanted-image.ts";
 
-/** What podman goes by when it takes an image from somewhere: conditions for each kind of place, or for all others. */
+/** Podman's conditions for taking an image: for each kind of place, or for all others. */
 type Policy = {
   readonly default: readonly unknown[];
   readonly transports?: Readonly<Record<string, Readonly<Record<string, readonly unknown[]>>>>;
@@ -46,10 +42,9 @@ export async function registriesOnly(host: NodeJS.ProcessEnv): Promise<Policy> {
 
 /** Where podman looks for it. */
 async function hostPolicy({ HOME: home = "/" }: NodeJS.ProcessEnv): Promise<Policy> {
-  const places = [path.join(home, ".config/containers/policy.json"), "/etc/containers/policy.json"];
-  for (const place of places) {
+  for (const place of [path.join(home, ".config/containers/policy.json"), "/etc/containers/policy.json"]) {
     const text = await readFile(place, "utf8").catch(() => null);
-    // Whoever runs the host has written it.
+    // The operator has written it.
     // oxlint-disable-next-line no-unsafe-type-assertion
     if (text !== null) return JSON.parse(text) as Policy;
   }
@@ -61,6 +56,9 @@ const MEMORY_BYTES = Math.floor(totalmem() * 0.75);
 const IMAGE_ID = /^(?:sha256:)?[0-9a-f]{64}$/;
 
 type LayersWish = Extract<ImageWish, { kind: "layers" }>;
+
+/** The steps of a build, until they become layers. */
+type Steps = Record<CommandKind, readonly string[]> & { requirements: Requirements | null };
 
 /** What a build hands to the tool. */
 type Recipe = {
@@ -74,64 +72,46 @@ type Recipe = {
 /** Builds an app as a container image: by its own Dockerfile, or by one whose lines are the steps of every build. */
 export async function buildInImage(
   wish: ImageWish,
-  config: AppConfig,
   site: BuildSite,
-  carryOut: (target: BuildTarget, site: BuildSite) => Promise<PreparedBuild>,
+  carryOut: BuildSteps,
 ): Promise<PreparedBuild> {
-  if (wish.kind === "layers") return await carryOut(new ImageTarget(wish, config, site), site);
-  await checkImageSyntax(site);
-  return await makeImage(wish, await written(wish.file, config, site), site);
+  if (wish.kind === "layers") return await carryOut(new ImageTarget(wish, site), site);
+  await checkSyntaxForImage(site.python, site);
+  return await makeImage(wish, await written(wish.file, site), site);
 }
 
 /** Collects the steps, which become layers that the tool caches. */
 class ImageTarget implements BuildTarget {
   readonly #wish: LayersWish;
-  readonly #config: AppConfig;
   readonly #site: BuildSite;
-  readonly #commands = new Map<CommandKind, readonly string[]>();
-  #requirements: Requirements | null = null;
+  readonly #steps: Steps = { pre_build_commands: [], shell_commands: [], requirements: null };
 
-  constructor(wish: LayersWish, config: AppConfig, site: BuildSite) {
+  constructor(wish: LayersWish, site: BuildSite) {
     this.#wish = wish;
-    this.#config = config;
     this.#site = site;
   }
 
   async checkSyntax(): Promise<void> {
-    await checkImageSyntax(this.#site);
+    await checkSyntaxForImage(this.#site.python, this.#site);
   }
 
   /** An image is never shared. */
   async makeOwn(): Promise<void> {}
 
   async runCommands(kind: CommandKind, commands: readonly BuildCommand[]): Promise<void> {
-    this.#commands.set(
-      kind,
-      commands.map(({ text }) => text),
-    );
+    this.#steps[kind] = commands.map(({ text }) => text);
   }
 
   async install(requirements: Requirements): Promise<void> {
-    this.#requirements = requirements;
+    this.#steps.requirements = requirements;
   }
 
   /** The image's own Python compiles nothing; its commands may still write `main.py`. */
   async finish(): Promise<void> {}
 
   async keep(): Promise<PreparedBuild> {
-    const before = this.#commands.get("pre_build_commands") ?? [];
-    const after = this.#commands.get("shell_commands") ?? [];
-    const steps = { before, after, requirements: this.#requirements };
-    return await makeImage(
-      this.#wish,
-      await layered(this.#wish, steps, this.#config, this.#site),
-      this.#site,
-    );
+    return await makeImage(this.#wish, await layered(this.#wish, this.#steps, this.#site), this.#site);
   }
-}
-
-async function checkImageSyntax(site: BuildSite): Promise<void> {
-  await checkSyntaxForImage({ path: site.keeperPython, version: site.pythonVersion }, site);
 }
 
 /** Builds an image, and gives the environment that stands for it. */
@@ -146,8 +126,8 @@ async function makeImage(wish: ImageWish, recipe: Recipe, site: BuildSite): Prom
 }
 
 /** The app's own Dockerfile. */
-async function written(dockerfile: string, config: AppConfig, site: BuildSite): Promise<Recipe> {
-  warnOfIgnored(config, site);
+async function written(dockerfile: string, site: BuildSite): Promise<Recipe> {
+  warnOfIgnored(site);
   const text = await readBundleText(site.bundleDir, dockerfile);
   if (text === null) throw new BuildError("dockerfile_path: that is not a file");
   // As `Dockerfile.in`, podman would have it include any file of the host.
@@ -159,43 +139,32 @@ async function written(dockerfile: string, config: AppConfig, site: BuildSite): 
 /** A Dockerfile of ours, for an app that names a base image or system packages. */
 async function layered(
   { base, apt }: LayersWish,
-  {
-    before,
-    after,
-    requirements,
-  }: {
-    readonly before: readonly string[];
-    readonly after: readonly string[];
-    readonly requirements: Requirements | null;
-  },
-  config: AppConfig,
+  { pre_build_commands: before, shell_commands: after, requirements }: Steps,
   site: BuildSite,
 ): Promise<Recipe> {
   const { bundleDir, asideDir, user, host } = site;
   const context = path.dirname(bundleDir);
-  const bundle = path.basename(bundleDir);
-  const listed = requirements && path.join(asideDir, "requirements.txt");
-  if (requirements && listed !== null)
-    await writeFile(listed, requirementsText(requirements, await realpath(bundleDir)));
+  const listed = path.join(asideDir, "requirements.txt");
   const pipSettings = path.join(asideDir, "pip.conf");
-  if (requirements) await writeFile(pipSettings, await pipSettingsText(host), { mode: 0o600 });
+  if (requirements) {
+    await writeFile(listed, requirementsText(requirements, await realpath(bundleDir)));
+    await writeFile(pipSettings, await pipSettingsText(host), { mode: 0o600 });
+  }
+  const layers = {
+    base,
+    apt,
+    before,
+    after,
+    requirements: requirements && path.relative(context, listed),
+    needsApp: requirements !== null && requirements.locals.length + requirements.links.length > 0,
+    bundle: path.basename(bundleDir),
+    user,
+  };
   const dockerfile = path.join(asideDir, "Dockerfile");
-  await writeFile(
-    dockerfile,
-    dockerfileFor({
-      base,
-      apt,
-      before,
-      after,
-      requirements: listed && path.relative(context, listed),
-      needsApp: requirements !== null && requirements.locals.length + requirements.links.length > 0,
-      bundle,
-      user,
-    }),
-  );
+  await writeFile(dockerfile, dockerfileFor(layers));
   // Not as an argument: that would stay in the image, with the password of the index.
   const args = requirements ? ["--secret", `id=pip,src=${pipSettings}`] : [];
-  return { context, dockerfile, python: config.customRuntime === null ? IMAGE_PYTHON : null, args };
+  return { context, dockerfile, python: site.config.customRuntime === null ? IMAGE_PYTHON : null, args };
 }
 
 async function build(
@@ -205,7 +174,7 @@ async function build(
   environment: string,
   site: BuildSite,
 ): Promise<string> {
-  const { asideDir, projectId, keeperPython, signal, say } = site;
+  const { asideDir, projectId, python, signal, say } = site;
   const idFile = path.join(asideDir, "image-id");
   const options = ["--file", dockerfile, "--iidfile", idFile, "--label", containers.label];
   options.push("--label", `${PROJECT_LABEL}=${projectId}`, "--label", `${ENVIRONMENT_LABEL}=${environment}`);
@@ -232,11 +201,9 @@ async function build(
     held: null,
   };
   await containers.whileBuilding(tool, projectId, async () => {
-    const { code, lastWords, detail } = await runProgram(keeperPython, program, signal);
-    if (code !== 0) {
-      const advice = await tools.advice(site);
-      throw new BuildError(`the image could not be built: ${lastWords || detail}${advice}`);
-    }
+    const { code, lastWords, detail } = await runProgram(python.path, program, signal);
+    if (code !== 0)
+      throw new BuildError(`the image could not be built: ${lastWords || detail}${await tools.advice(site)}`);
   });
   const id = (await readFile(idFile, "utf8")).trim();
   if (!IMAGE_ID.test(id)) throw new BuildError(`${tool.kind} did not tell which image it has built`);
@@ -246,7 +213,7 @@ async function build(
 
 /** Where podman, and docker, find what opens registries. */
 async function authVariables({ asideDir, registryAuth }: BuildSite): Promise<Record<string, string>> {
-  if (registryAuth === null) return {};
+  if (!registryAuth) return {};
   const folder = path.join(asideDir, "registries");
   await mkdir(folder, { mode: 0o700 });
   await writeFile(path.join(folder, "config.json"), JSON.stringify(registryAuth), { mode: 0o600 });

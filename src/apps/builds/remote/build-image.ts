@@ -1,12 +1,11 @@
 import path from "node:path";
 import { z } from "zod";
 import { realpath } from "../../../kit/files.ts";
-import type { AppConfig, BuiltImage } from "../../../model/app-config.ts";
+import type { BuiltImage } from "../../../model/app-config.ts";
 import type { BuildGround, Builder, ImageBuilds } from "../../../engines/build-seats.ts";
-import { BuildError } from "../build-error.ts";
+import { BuildError, type BuildSite } from "../site.ts";
 import { checkSyntaxForImage } from "../compile-bundle.ts";
 import { MissingTools } from "../missing-tools.ts";
-import type { BuildSite } from "../site.ts";
 import { installPackages } from "../images/dockerfile.ts";
 
 /** An image that is to be built in a seat. */
@@ -32,20 +31,20 @@ const MAX_LOGINS_CHARS = 64 * 1024;
 /** Has an image built in a seat for images, and pushed; gives it by its digest. */
 export async function buildRemoteImage(
   plan: ImagePlan,
-  config: AppConfig,
   { registry, tools }: ImageBuilds,
-  { seat, ground, site }: { readonly seat: Builder; readonly ground: BuildGround; readonly site: BuildSite },
+  ground: BuildGround,
+  site: BuildSite & { readonly seat: Builder },
 ): Promise<BuiltImage> {
-  const { buildId, projectId, bundleDir, registryAuth, say } = site;
+  const { buildId, projectId, bundleDir, config, registryAuth, seat, say } = site;
   // Without a Dockerfile, the image's own Python reads the files later.
-  if (plan.kind === "dockerfile") await checkSyntaxForImage(ground.python, { ...site, seat });
+  if (plan.kind === "dockerfile") await checkSyntaxForImage(ground.python, site);
   const folder = imageFolder(registry, projectId);
   const name = `${folder}/${config.deployment.name ?? "app"}`;
   const bundle = path.posix.join(ground.folder, "bundle");
   const aside = path.posix.join(ground.folder, "aside");
   const files: Record<string, string> = {};
   const logins = registryAuth && JSON.stringify(registryAuth);
-  if (logins !== null && logins.length <= MAX_LOGINS_CHARS) files["sent.txt"] = logins;
+  if (logins && logins.length <= MAX_LOGINS_CHARS) files["sent.txt"] = logins;
   if (plan.kind === "packages") files["dockerfile.txt"] = packagesOver(plan.base, plan.apt);
   const order = {
     ...tools,

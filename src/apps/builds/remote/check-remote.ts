@@ -1,11 +1,9 @@
-import type { AppConfig } from "../../../model/app-config.ts";
 import { PROJECT_ID } from "../../../model/names.ts";
 import type { ImageBuilds } from "../../../engines/build-seats.ts";
-import { BuildError } from "../build-error.ts";
+import { BuildError, type BuildSite } from "../site.ts";
 import { insideBundle } from "../bundle-files.ts";
 import { listed, requireEntrypoint } from "../host-fit.ts";
-import { warnOfIgnored } from "../images/warn-of-ignored.ts";
-import type { BuildSite } from "../site.ts";
+import { baseOf, warnOfIgnored } from "../images/wanted-image.ts";
 import { imageFolder, type ImagePlan } from "./build-image.ts";
 
 /** What an app runs in elsewhere. */
@@ -26,24 +24,31 @@ const OWN_SERVER = `${OWN_IMAGE}, with runtime.custom.entrypoint to start the se
  * Holds what an app asks for against what machines elsewhere have: images that somebody has built, and BuildKit where a
  * registry is set. Throws a `BuildError` for what the app cannot be without, and warns of the rest.
  */
-export async function checkRemote(
-  config: AppConfig,
-  images: ImageBuilds | null,
-  site: BuildSite,
-): Promise<RemoteFit> {
-  if (site.wantsUv) site.say("warning: use_uv is set, but builds in the cluster use pip", "stderr");
+export async function checkRemote(images: ImageBuilds | null, site: BuildSite): Promise<RemoteFit> {
+  const { config } = site;
+  if (config.deployment.useUv)
+    site.say("warning: use_uv is set, but builds in the cluster use pip", "stderr");
   const { dockerBaseImageUrl: image } = config.deployment;
   if (image !== null) refuseForeign(image, images?.registry ?? null, site.projectId);
   const dockerfile = config.customRuntime?.dockerfilePath ?? null;
   if (dockerfile !== null) {
-    const plan = await dockerfilePlan(dockerfile, images, site);
-    warnOfIgnored(config, site);
-    return { image: null, plan };
+    if (images === null)
+      throw new BuildError(
+        `runtime.custom.dockerfile_path: this service builds no images in its cluster: ${SET_REGISTRY}. ${OWN_SERVER}`,
+      );
+    const file = await insideBundle(site.bundleDir, dockerfile);
+    if (file === null) throw new BuildError(`dockerfile_path: there is no ${dockerfile} in the bundle`);
+    warnOfIgnored(site);
+    return { image: null, plan: { kind: "dockerfile", file } };
   }
-  requireEntrypoint(config);
-  await refuseConda(config, site);
-  const plan = await packagesPlan(config, images, site);
-  if (site.registryAuth !== null && image !== null && plan === null)
+  requireEntrypoint(site);
+  const conda = await listed("conda", site);
+  if (conda.length > 0)
+    throw new BuildError(
+      `Conda packages are not supported (${conda.join(", ")}): list what is on PyPI under [dependencies.pip]. ${OWN_IMAGE}`,
+    );
+  const plan = await packagesPlan(images, site);
+  if (site.registryAuth && image !== null && plan === null)
     site.say(
       "warning: the logins of your Docker configuration are not used: the cluster pulls images with imagePullSecrets of MILLRACE_KUBERNETES_POD",
       "stderr",
@@ -54,10 +59,7 @@ export async function checkRemote(
 /** Machines take it for the beginning of an id, and run whatever image they have by that, without asking a registry. */
 const IMAGE_ID = /^sha256:/;
 
-/**
- * Behind one login are the images of all projects. A registry has more names than one, and may be the mirror of another:
- * a folder that is a project's id is that project's on every host.
- */
+/** One login opens all projects' images. A registry has several names, so a project's id as a folder counts on every host. */
 function refuseForeign(image: string, registry: string | null, projectId: string): void {
   if (IMAGE_ID.test(image))
     throw new BuildError(
@@ -72,41 +74,12 @@ function refuseForeign(image: string, registry: string | null, projectId: string
     throw new BuildError(`deployment.docker_base_image_url: ${image} is not an image of this project`);
 }
 
-async function dockerfilePlan(
-  dockerfile: string,
-  images: ImageBuilds | null,
-  site: BuildSite,
-): Promise<ImagePlan> {
-  if (images === null)
-    throw new BuildError(
-      `runtime.custom.dockerfile_path: this service builds no images in its cluster: ${SET_REGISTRY}. ${OWN_SERVER}`,
-    );
-  const file = await insideBundle(site.bundleDir, dockerfile);
-  if (file === null) throw new BuildError(`dockerfile_path: there is no ${dockerfile} in the bundle`);
-  return { kind: "dockerfile", file };
-}
-
-async function refuseConda({ dependencies }: AppConfig, site: BuildSite): Promise<void> {
-  const conda = await listed("conda", dependencies, site);
-  if (conda.length > 0)
-    throw new BuildError(
-      `Conda packages are not supported (${conda.join(", ")}): list what is on PyPI under [dependencies.pip]. ${OWN_IMAGE}`,
-    );
-}
-
-async function packagesPlan(
-  { dependencies, deployment }: AppConfig,
-  images: ImageBuilds | null,
-  site: BuildSite,
-): Promise<ImagePlan | null> {
-  const apt = await listed("apt", dependencies, site);
-  const { dockerBaseImageUrl: image, requireImage, pythonVersion } = deployment;
+async function packagesPlan(images: ImageBuilds | null, site: BuildSite): Promise<ImagePlan | null> {
+  const apt = await listed("apt", site);
+  const { dockerBaseImageUrl: image, requireImage } = site.config.deployment;
   if (apt.length === 0) return null;
-  if (images !== null && site.images !== null) {
-    const version = (pythonVersion ?? site.pythonVersion).split(".").slice(0, 2).join(".");
-    const base = image ?? site.images.baseImage.replaceAll("{python}", version);
-    return { kind: "packages", base, apt };
-  }
+  if (images !== null && site.images !== null)
+    return { kind: "packages", base: baseOf(site.images.baseImage, site), apt };
   // An image of the app's own may have them.
   if (image !== null) return null;
   const text = `system packages are not installed on the machines of the cluster: ${apt.join(", ")}; ${SET_REGISTRY}. ${OWN_IMAGE}`;

@@ -2,11 +2,11 @@ import path from "node:path";
 import { artifactId } from "../../../host/data-folders.ts";
 import { realpath } from "../../../kit/files.ts";
 import { Unpackable, packFolder } from "../../../kit/tar/pack-folder.ts";
-import { type AppConfig, type BuiltImage, pythonWish } from "../../../model/app-config.ts";
+import { type BuiltImage, pythonWish } from "../../../model/app-config.ts";
 import { BuildSeatLost } from "../../../engines/build-seats.ts";
 import type { BuildGround, BuildWish, Builder } from "../../../engines/build-seats.ts";
 import type { ProgramEnd } from "../../../engines/programs/run-program.ts";
-import { sizeText } from "../../deploys/size-text.ts";
+import { BuildError, type BuildSite, type RemoteBuilds, sizeText } from "../site.ts";
 import {
   dropStandIn,
   knownStandIn,
@@ -17,38 +17,29 @@ import {
   writeBlobRecord,
 } from "../environments.ts";
 import { remoteEnvironment } from "../build-environment.ts";
-import { BuildError } from "../build-error.ts";
-import { type BuildCommand, type CommandKind, runCommands } from "../commands.ts";
+import { type BuildCommand, type BuildSteps, type CommandKind, runCommands } from "../commands.ts";
 import { checkSyntax, compileBundle, requireMain } from "../compile-bundle.ts";
 import { type Installer, pipInstaller, PROBE, readProbe } from "../installer.ts";
 import { install, installerInput } from "../make-environment.ts";
 import type { Requirements } from "../requirements.ts";
 import { runStep } from "../run-step.ts";
-import type { BuildSite, RemoteBuilds } from "../site.ts";
-import type { BuildTarget, PreparedBuild } from "../target.ts";
+import type { BuildTarget, PreparedBuild } from "../commands.ts";
 import { checkRemote } from "./check-remote.ts";
 import { buildRemoteImage } from "./build-image.ts";
 import { bringBundleBack, storeFromSeat } from "./take-folders.ts";
 
-/**
- * How long after it was put a blob may still be named. Collectors leave it alone for a day, of which the store may have
- * counted half already, and a build takes three hours.
- */
+/** How old a blob may be to be named: collectors leave it alone for a day, and a build takes three hours. */
 const YOUNG_MS = 6 * 60 * 60 * 1000;
 
-/**
- * Builds for the machines of a cluster: in a seat there, after the image that the app asks for. Packages go to a blob, and
- * the environment's folder only says which; the bundle comes back.
- */
+/** Builds in a remote seat, after the image that the app asks for. Packages go to a blob; the bundle comes back. */
 export async function buildInSeat(
-  config: AppConfig,
   site: BuildSite,
   remote: RemoteBuilds,
-  carryOut: (target: BuildTarget, site: BuildSite) => Promise<PreparedBuild>,
+  carryOut: BuildSteps,
 ): Promise<PreparedBuild> {
-  const { buildId, projectId } = site;
+  const { buildId, projectId, config } = site;
   const { images } = remote.seats;
-  const { image, plan } = await checkRemote(config, images, site);
+  const { image, plan } = await checkRemote(images, site);
   const { containerRuntime } = config.deployment;
   const { memoryGb } = config.named;
   const wish = {
@@ -64,7 +55,7 @@ export async function buildInSeat(
     plan &&
     images &&
     (await inSeat(making, site, remote, (seat, ground) =>
-      buildRemoteImage(plan, config, images, { seat, ground, site }),
+      buildRemoteImage(plan, images, ground, { ...site, seat }),
     ));
   // A version that is built again has it.
   const built = config.built ?? (await make());
@@ -121,10 +112,7 @@ const NOT_PINNED =
   "warning: deployment.docker_base_image_url names no digest (…@sha256:…), and the cluster does not tell which image has the name " +
   "now. Packages are built for that one, and replicas run the one that has the name when they start";
 
-/**
- * The image that an app names, with the digest of the one that a machine has run: `REPOSITORY@DIGEST`. Null if the machine
- * reports another repository, which may not have that digest.
- */
+/** The app's image with the digest of the one that a machine has run; null if the machine reports another repository. */
 export function pinImage(image: string, ran: string | null): string | null {
   const [repository = "", digest] = ran?.split("@") ?? [];
   const name = image.replace(/:[^:/]*$/, "");

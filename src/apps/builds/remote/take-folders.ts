@@ -9,16 +9,12 @@ import { NoRoom, isGzip, unpackFolder } from "../../../kit/tar/unpack-folder.ts"
 import type { Builder } from "../../../engines/build-seats.ts";
 import { LIMITS, roomBytes } from "../../artifacts/fetch-version.ts";
 import { makeFolder } from "../../bundles/place-folder.ts";
-import { BuildError } from "../build-error.ts";
-import { syncTree } from "../python-sync.ts";
-import type { BuildSite, RemoteBuilds } from "../site.ts";
+import { BuildError, type BuildSite, type RemoteBuilds } from "../site.ts";
+import { syncTree } from "../make-environment.ts";
 
 const DIGEST_BYTES = 32;
 
-/**
- * Stores the environment that a seat has built, as the seat packed it. Nothing in it is checked here: the programs that
- * unpack it trust nothing in it, and only the project's own replicas use it.
- */
+/** Stores an environment as the seat packed it, unchecked: those that unpack it trust nothing in it. */
 export async function storeFromSeat(
   seat: Builder,
   { blobs, maxFolderBytes }: RemoteBuilds,
@@ -32,7 +28,7 @@ export async function storeFromSeat(
 /** Replaces the bundle with the one in a seat, which the build's commands may have changed. */
 export async function bringBundleBack(
   seat: Builder,
-  { bundleDir, asideDir, user, keeperPython, pythonVersion }: BuildSite,
+  { bundleDir, asideDir, user, python }: BuildSite,
   { maxFolderBytes }: RemoteBuilds,
 ): Promise<void> {
   const packed = path.join(asideDir, "bundle.packed");
@@ -56,7 +52,7 @@ export async function bringBundleBack(
     await unpackFolder(packed, fresh, { ...LIMITS, maxBytes, roomBytes: await roomBytes(asideDir) });
   });
   if (user !== null) await chownTree(fresh, user);
-  await syncTree(fresh, { path: keeperPython, version: pythonVersion });
+  await syncTree(fresh, python);
   await removeTree(packed);
   await removeTree(bundleDir);
   await rename(fresh, bundleDir);

@@ -20,6 +20,7 @@ import { DATABASE_FILE, inspectDatabase } from "../../../store/upkeep/whole-data
 import { askService, SilentServiceError } from "../../ask-service.ts";
 import type { OperatorFlags } from "../../options.ts";
 import { printable } from "../../output.ts";
+import { pastable } from "../../program-name.ts";
 import {
   checkApps,
   checkAudit,
@@ -55,7 +56,7 @@ export async function doctor(flags: OperatorFlags): Promise<void> {
   const repaired = flags["repair"] ? await repair(settings, say) : [];
   const findings = [...repaired, ...(await examine(settings))];
   if (flags["json"]) process.stdout.write(`${JSON.stringify(findings)}\n`);
-  else for (const finding of findings) process.stdout.write(line(finding));
+  else for (const finding of findings) process.stdout.write(line(finding, flags));
   if (findings.some(({ status }) => status === "fail")) process.exitCode = 1;
 }
 
@@ -133,8 +134,10 @@ async function look(settings: Settings): Promise<Seen> {
   return { holder: "none", report, lock };
 }
 
-function line({ check, status, message, remedy }: Finding): string {
-  return `${status.padEnd(6)}${check.padEnd(17)}${message}\n${remedy === null ? "" : `${"".padEnd(23)}→ ${remedy}\n`}`;
+function line({ check, status, message, remedy }: Finding, flags: OperatorFlags): string {
+  const next =
+    remedy === null ? "" : `${"".padEnd(23)}→ ${pastable(remedy, { dataDir: flags["dataDir"] })}\n`;
+  return `${status.padEnd(6)}${check.padEnd(17)}${message}\n${next}`;
 }
 
 /** `millrace doctor --repair`: the service does it if one runs, else we do if we can, with the directory locked. */

@@ -29,53 +29,45 @@ type Origin =
  * One way out, in Python. It has succeeded if it ends without an `OSError`. Names that it does not define are facts
  * of the stage, or belong to the hostile app. It does no harm where nothing stops it.
  */
-export type Attack = {
+export type Attack = Special & {
   readonly name: string;
   readonly stoppedBy: Wall;
   readonly code: string;
-  /** It succeeds one level below, on every host and for every user: so it is a real attack. */
-  readonly isProven: boolean;
   readonly from: Origin;
-  /** It takes so much of shared resources that it is not tried on a service that others use. */
-  readonly isBomb: boolean;
-  /** A fact without which it makes no sense. */
-  readonly needs: string | null;
-  /** Second step: the service is asked this often for a file that was planted, and must not give the master key. */
-  readonly thenAsksFor: { readonly path: string; readonly times: number } | null;
-  /** Second step: a file that the host must not have now, below the folder that a fact names. */
-  readonly thenFinds: { readonly folder: string; readonly name: string } | null;
-  /** Second step: another app must still reach a server of this machine that it has not used before. */
-  readonly thenDials: boolean;
 };
 
 /** What makes an attack special; most have nothing of it. */
-type Special = Partial<Omit<Attack, "stoppedBy" | "name" | "code">>;
-
-const USUAL = {
-  isProven: false,
-  from: "fork",
-  isBomb: false,
-  needs: null,
-  thenAsksFor: null,
-  thenFinds: null,
-  thenDials: false,
-} as const;
+type Special = {
+  /** It succeeds one level below, on every host and for every user: so it is a real attack. */
+  readonly isProven?: boolean;
+  /** `fork` if absent. */
+  readonly from?: Origin;
+  /** It takes so much of shared resources that it is not tried on a service that others use. */
+  readonly isBomb?: boolean;
+  /** A fact without which it makes no sense. */
+  readonly needs?: string;
+  /** Second step: the service is asked this often for a file that was planted, and must not give the master key. */
+  readonly thenAsksFor?: { readonly path: string; readonly times: number };
+  /** Second step: a file that the host must not have now, below the folder that a fact names. */
+  readonly thenFinds?: { readonly folder: string; readonly name: string };
+  /** Second step: another app must still reach a server of this machine that it has not used before. */
+  readonly thenDials?: boolean;
+};
 
 /** An attack that something else may stop as well, such as the rights of the user who runs the service. */
 export function attack(stoppedBy: Wall, name: string, code: string, special: Special = {}): Attack {
-  return { ...USUAL, ...special, stoppedBy, name, code };
+  return { from: "fork", ...special, stoppedBy, name, code };
 }
 
-/** Several of them: their code by their names. */
-export function attacks(
-  stoppedBy: Wall,
-  codes: Readonly<Record<string, string>>,
-  special: Special = {},
-): Attack[] {
+/** Code of attacks by their names. */
+export type Codes = Readonly<Record<string, string>>;
+
+/** Several of them. */
+export function attacks(stoppedBy: Wall, codes: Codes, special: Special = {}): Attack[] {
   return Object.entries(codes).map(([name, code]) => attack(stoppedBy, name, code, special));
 }
 
 /** Attacks that succeed wherever their wall is missing. */
-export function proven(stoppedBy: Wall, codes: Readonly<Record<string, string>>): Attack[] {
+export function proven(stoppedBy: Wall, codes: Codes): Attack[] {
   return attacks(stoppedBy, codes, { isProven: true });
 }

@@ -100,7 +100,7 @@ async function attack(
 /** Keeps a report for the dashboard; without a data directory there is none. */
 function keep(dataDir: string, verdict: Verdict): void {
   if (!existsSync(dataDir)) return;
-  const { claimed_rung: claimed, real_rung: real, tried, stopped, failures } = verdict;
+  const { claimed_level: claimed, real_level: real, tried, stopped, failures } = verdict;
   writeEscapeReport(dataDir, {
     at: new Date().toISOString(),
     version: VERSION,

@@ -1,12 +1,4 @@
-import {
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -17,11 +9,11 @@ import { SERVER_PORTS } from "../../../host/walls/network.ts";
 import { randomTicket } from "../../../kit/ids.ts";
 import { runtimeDir } from "../../../kit/runtime-dir.ts";
 import type { Api } from "../../client/api.ts";
+import { errorOf } from "../../client/explain.ts";
 import { textOf } from "../../client/http.ts";
 import { readEnvelope } from "../../client/print-answer.ts";
 import { deploySources } from "../../client/upload-app.ts";
 import { CliFailure } from "../../failure.ts";
-import type { Attack } from "./attack.ts";
 import { METADATA_STAND_IN, PRIVATE_STAND_IN, StandIns, startVictim, type Victim } from "./victims.ts";
 
 /** A service to be attacked, and where it is on this machine. */
@@ -53,38 +45,20 @@ const LOOK_MS = 250;
 export class Stage {
   readonly target: Target;
   readonly #tag = randomTicket().slice(0, 8);
+  /** The folder of the project's storage that the hostile app plants in. */
+  readonly ownFolder = `escape-${this.#tag}`;
   readonly #folder = mkdtempSync(path.join(tmpdir(), "millrace-escape-"));
   readonly #otherStorage: string;
   readonly #deployed: Part[] = [];
   readonly #standIns = new StandIns();
   #victim: Victim | null = null;
-  #facts: Readonly<Record<string, unknown>> = {};
+  /** What a hostile app could know or guess of the machine. */
+  facts: Readonly<Record<string, unknown>> = {};
 
   constructor(target: Target) {
     this.target = target;
     this.#otherStorage = storageFolder(`p-${this.#tag}`, target.dataDir);
     process.once("exit", this.#removeFolders);
-  }
-
-  /** What a hostile app could know or guess of the machine. */
-  get facts(): Readonly<Record<string, unknown>> {
-    return this.#facts;
-  }
-
-  /** The folder of the project's storage that the hostile app plants in. */
-  get ownFolder(): string {
-    return `escape-${this.#tag}`;
-  }
-
-  /** Secrets that no app may learn. */
-  readSecrets(): Buffer[] {
-    const { dataDir, masterKey } = this.target;
-    return [masterKey, path.join(dataDir, "owner-token")].map((file) => readFileSync(file));
-  }
-
-  /** Whether there is everything that an attack needs. */
-  isSetFor({ isBomb, needs }: Attack): boolean {
-    return (this.target.isScratch || !isBomb) && (needs === null || Object.hasOwn(this.#facts, needs));
   }
 
   /** Deploys the apps and puts everything in place. */
@@ -94,19 +68,17 @@ export class Stage {
     mkdirSync(this.#otherStorage, { recursive: true, mode: 0o700 });
     writeFileSync(path.join(this.#otherStorage, "secret"), "of another project", { mode: 0o600 });
     writeFileSync(path.join(this.#otherStorage, "program"), "#!/bin/sh\nexit 0\n", { mode: 0o700 });
-    const parts: readonly Part[] = ["hostile", "neighbour", "offline"];
-    const more: readonly Part[] = [
-      ...(judgesNetwork ? (["egress", "sockets", "server", "rival"] as const) : []),
-      ...(isScratch ? (["bomber"] as const) : []),
-    ];
-    for (const part of [...parts, ...more]) await this.#deploy(part, null);
+    const parts: Part[] = ["hostile", "neighbour", "offline"];
+    if (judgesNetwork) parts.push("egress", "sockets", "server", "rival");
+    if (isScratch) parts.push("bomber");
+    for (const part of parts) await this.#deploy(part, null);
     const bundle = await this.#customize();
     const { bundle: otherBundle } = (await this.call("neighbour", "who")).result as Who;
     const storage = storageFolder(await api.project(), dataDir);
     const { hostname: host, port } = new URL(api.site.baseUrl);
     const metadataPort = await this.#standIns.listen(METADATA_STAND_IN);
     const privatePort = await this.#standIns.listen(PRIVATE_STAND_IN);
-    this.#facts = {
+    this.facts = {
       tag: this.#tag,
       data_dir: dataDir,
       master_key: masterKey,
@@ -136,7 +108,7 @@ export class Stage {
       }),
       ...this.#victim.facts,
     };
-    await this.call("hostile", "attack", { code: "os.makedirs(own)", facts: this.#facts });
+    await this.call("hostile", "attack", { code: "os.makedirs(own)", facts: this.facts });
   }
 
   /** Calls a function of one of the apps. */
@@ -146,19 +118,19 @@ export class Stage {
     const text = await textOf(answer);
     const envelope = answer.status === 200 ? readEnvelope(text) : null;
     if (envelope) return { status: 200, result: JSON.parse(envelope.result), code: "" };
-    return { status: answer.status, result: null, code: codeOf(text) };
+    return { status: answer.status, result: null, code: errorOf(text).code ?? "no code" };
   }
 
   /** Runs attacks in a build, each in a process of its own, and gives what the build's log says of them. */
   async build(codes: readonly string[]): Promise<string[]> {
-    const lines = await this.#deploy("builder", { codes, facts: this.#facts });
+    const lines = await this.#deploy("builder", { codes, facts: this.facts });
     return lines.flatMap((line) => /^attack \d+: (.*)$/m.exec(line)?.[1] ?? []);
   }
 
   /** Why an app does not give right answers, after the time that it may need for that; null if it does. */
   async faultOf(part: Part): Promise<string | null> {
     // A filler that was killed could not remove it.
-    rmSync(path.join(String(this.#facts["own"]), "filler"), { force: true });
+    rmSync(path.join(String(this.facts["own"]), "filler"), { force: true });
     const n = 21;
     const deadline = performance.now() + RECOVERY_MS;
     for (;;) {
@@ -182,7 +154,7 @@ export class Stage {
     const { api } = this.target;
     const remove = "import shutil; shutil.rmtree(own, ignore_errors=True)";
     if (this.#deployed.length > 0 && !api.signal.aborted)
-      await this.call("hostile", "attack", { code: remove, facts: this.#facts }).catch(() => {});
+      await this.call("hostile", "attack", { code: remove, facts: this.facts }).catch(() => {});
     for (const part of this.#deployed) {
       const address = await api.appPath(this.#nameOf(part));
       const answer = await api.open("DELETE", address, { isParting: true }).catch(() => null);
@@ -224,17 +196,6 @@ export class Stage {
   };
 }
 
-function codeOf(text: string): string {
-  try {
-    const { error } = JSON.parse(text) as { error?: { code?: string } };
-    return error?.code ?? "no code";
-  } catch {
-    return "no code";
-  }
-}
-
-type Told = { readonly deployment?: string; readonly hardware?: string; readonly server?: boolean };
-
 /** The apps that are deployed, all of the same code, with what their files say. */
 const CAST = {
   hostile: {},
@@ -248,7 +209,7 @@ const CAST = {
   server: { server: true },
   rival: { server: true },
   builder: { deployment: `shell_commands = ["python3 -c 'import main; main.run_file()'"]` },
-} as const satisfies Record<string, Told>;
+} as const;
 export type Part = keyof typeof CAST;
 
 /** As `server.py` has it. */
@@ -258,7 +219,8 @@ const SOURCES = path.join(PYTHON_DIR, "millrace_escape");
 
 /** Writes the folder of one of the apps; `order` is for the app that attacks while it is built. */
 function writePart(part: Part, name: string, folder: string, order: object | null): void {
-  const { deployment = "", hardware = "", server = false }: Told = CAST[part];
+  const told: { deployment?: string; hardware?: string; server?: boolean } = CAST[part];
+  const { deployment = "", hardware = "", server = false } = told;
   mkdirSync(folder);
   copyFileSync(path.join(SOURCES, "hostile.py"), path.join(folder, "main.py"));
   for (const name of ["hostile.py", "network_tricks.py", "server.py", "sitecustomize.py"])
@@ -268,10 +230,9 @@ function writePart(part: Part, name: string, folder: string, order: object | nul
     `[hardware]\n${hardware}`,
     // A server's port is attacked, so the server stays.
     `[scaling]\nmin_replicas = ${server ? 1 : 0}\nmax_replicas = 1`,
-    ...(server
-      ? [`[runtime.custom]\nentrypoint = ["python", "server.py"]\nport = ${SERVER_PORT_IN_CODE}`]
-      : []),
   ];
+  if (server)
+    toml.push(`[runtime.custom]\nentrypoint = ["python", "server.py"]\nport = ${SERVER_PORT_IN_CODE}`);
   writeFileSync(path.join(folder, "millrace.toml"), `${toml.join("\n")}\n`);
   if (order !== null) writeFileSync(path.join(folder, "order.json"), JSON.stringify(order));
 }
@@ -285,7 +246,7 @@ function replicaIn(bundle: string, service: number): number {
       return false;
     }
   };
-  const found = below(service).living.findLast((pid) => isThere(pid));
+  const found = below(service).living.findLast(isThere);
   if (found === undefined) throw new CliFailure(`no process below ${service} works in ${bundle}`);
   return found;
 }

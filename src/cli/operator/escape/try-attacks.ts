@@ -1,4 +1,4 @@
-import { existsSync, rmSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { OFFERED_FILE } from "../../../shapes/projects.ts";
@@ -28,14 +28,17 @@ export async function* tryAttacks(
   table: Readonly<Record<string, readonly Attack[]>> = ATTACKS,
 ): AsyncGenerator<Tried> {
   for (const [kind, attacks] of Object.entries(table)) {
-    const fit = attacks.filter((attack) => stage.isSetFor(attack));
+    const fit = attacks.filter(
+      ({ isBomb, needs }) =>
+        (stage.target.isScratch || !isBomb) && (needs === undefined || Object.hasOwn(stage.facts, needs)),
+    );
     for await (const ended of tryKind(stage, fit)) yield { kind, ...ended };
   }
 }
 
 async function* tryKind(stage: Stage, attacks: readonly Attack[]): AsyncGenerator<Ended> {
   const isTogether = ({ from, thenAsksFor }: Attack): boolean =>
-    from !== "replica" && from !== "bomber" && from !== "build" && thenAsksFor === null;
+    from !== "replica" && from !== "bomber" && from !== "build" && !thenAsksFor;
   for (const part of ["hostile", "offline", "egress", "sockets", "server"] as const) {
     const own = attacks.filter((attack) => isTogether(attack) && partOf(attack) === part);
     for (let at = 0; at < own.length; at += AT_ONCE)
@@ -67,13 +70,12 @@ async function runEach(stage: Stage, part: Part, attacks: readonly Attack[]): Pr
 
 async function tryInBuild(stage: Stage, attacks: readonly Attack[]): Promise<Ended[]> {
   const results = await stage.build(attacks.map(({ code }) => code));
-  const missing = "broken: no line in the log";
-  return attacks.map((attack, index) => withFile(stage, attack, results[index] ?? missing));
+  return attacks.map((attack, at) => withFile(stage, attack, results[at] ?? "broken: no line in the log"));
 }
 
 /** Looks on the host for the file that an attack claims to have made there, and removes it. */
 function withFile({ facts }: Stage, attack: Attack, result: string): Ended {
-  if (attack.thenFinds === null || result !== "escaped") return judged(attack, result);
+  if (!attack.thenFinds || result !== "escaped") return judged(attack, result);
   const file = path.join(String(facts[attack.thenFinds.folder]), attack.thenFinds.name);
   if (!existsSync(file)) return { attack, isStopped: true, result: "a folder of its own in that place" };
   rmSync(file, { force: true });
@@ -104,7 +106,8 @@ async function tryPlanted(stage: Stage, attack: Attack): Promise<Ended> {
   const [result = ""] = await runEach(stage, "hostile", [attack]);
   if (result !== "escaped") return judged(attack, result);
   const { path: planted, times } = attack.thenAsksFor ?? { path: "", times: 0 };
-  const secrets = stage.readSecrets().map((secret) => secret.toString("latin1"));
+  const { dataDir, masterKey } = stage.target;
+  const secrets = [masterKey, path.join(dataDir, "owner-token")].map((file) => readFileSync(file, "latin1"));
   try {
     for (let time = 0; time < times; time++) {
       const said = await readStored(stage, `${stage.ownFolder}/${planted}`);

@@ -7,9 +7,9 @@ import type { Tried } from "./try-attacks.ts";
 /** The result for a service's walls, as `--json` prints it. */
 export type Verdict = {
   /** The level that the service claims for its apps. */
-  readonly claimed_rung: Level;
+  readonly claimed_level: Level;
   /** The highest level of which everything holds, with all below it. */
-  readonly real_rung: Level;
+  readonly real_level: Level;
   readonly tried: number;
   readonly stopped: number;
   /** Attacks that should have been stopped and were not. */
@@ -46,8 +46,8 @@ export function judge(
     is_promised: isPromised(attack.stoppedBy, claimed, enforced),
   }));
   return {
-    claimed_rung: claimed,
-    real_rung: realRung(all),
+    claimed_level: claimed,
+    real_level: realLevel(all),
     tried: attacks.length,
     stopped: attacks.filter(({ is_stopped }) => is_stopped).length,
     failures: attacks
@@ -59,39 +59,39 @@ export function judge(
 }
 
 /** The claimed level is the real one, and every promise holds. */
-export function isSound({ claimed_rung, real_rung, failures }: Verdict): boolean {
-  return claimed_rung === real_rung && failures.length === 0;
+export function isSound({ claimed_level, real_level, failures }: Verdict): boolean {
+  return claimed_level === real_level && failures.length === 0;
 }
 
 function isPromised(wall: Wall, claimed: Level, enforced: ReadonlySet<string>): boolean {
   if (wall === "service" || enforced.has(wall)) return true;
-  return isRung(wall) && claimed !== "none" && WALL_LEVELS.indexOf(wall) <= WALL_LEVELS.indexOf(claimed);
+  return isLevel(wall) && claimed !== "none" && WALL_LEVELS.indexOf(wall) <= WALL_LEVELS.indexOf(claimed);
 }
 
-function isRung(wall: Wall): wall is WallLevel {
+function isLevel(wall: Wall): wall is WallLevel {
   return (WALL_LEVELS as readonly Wall[]).includes(wall);
 }
 
-function realRung(all: readonly Tried[]): Level {
+function realLevel(all: readonly Tried[]): Level {
   let real: Level = "none";
-  for (const rung of WALL_LEVELS) {
-    if (all.some(({ attack, isStopped }) => attack.stoppedBy === rung && !isStopped)) return real;
-    real = rung;
+  for (const level of WALL_LEVELS) {
+    if (all.some(({ attack, isStopped }) => attack.stoppedBy === level && !isStopped)) return real;
+    real = level;
   }
   return real;
 }
 
 /** The result of every attack, for people: a table, and a summary below it. */
 export function verdictText(verdict: Verdict): string {
-  const { claimed_rung: claimed, real_rung: real, tried, stopped, failures, seconds } = verdict;
+  const { claimed_level: claimed, real_level: real, tried, stopped, failures, seconds } = verdict;
   const rows = verdict.attacks.map((row) => [row.kind, row.attack, outcomeOf(row), row.wall]);
   const isSame = claimed === real;
   return [
-    table(["KIND", "ATTACK", "WHAT STOPPED IT", "RUNG"], rows),
+    table(["KIND", "ATTACK", "WHAT STOPPED IT", "LEVEL"], rows),
     `tried         ${tried} in ${seconds} s`,
     `stopped       ${stopped}`,
-    `claimed rung  ${claimed}`,
-    `real rung     ${paint(isSame ? "green" : "red", real)}`,
+    `claimed level ${claimed}`,
+    `real level    ${paint(isSame ? "green" : "red", real)}`,
     `failures      ${paint(failures.length === 0 ? "green" : "red", String(failures.length))}`,
     ...failures.map((name) => `  - ${printableName(name)}`),
     "",

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import { cacheDir, makeCache } from "../../../../src/apps/builds/caches.ts";
+import { cacheDir, makeCache } from "../../../../src/apps/builds/build-environment.ts";
 import { scratchDirectory } from "../../../support/command-line.ts";
 import { verifies } from "../../../verifies.ts";
 

@@ -10,7 +10,7 @@ function siteOf(toml: string, isElsewhere = false): BuildSite {
     host: { cpuCount: 1 },
   });
   const seat = isElsewhere ? { seat: {} } : {};
-  return { dependencies: config.dependencies, bundleDir: "/nowhere", ...seat } as unknown as BuildSite;
+  return { config, bundleDir: "/nowhere", ...seat } as unknown as BuildSite;
 }
 
 async function advice(line: string, toml = "", isElsewhere = false): Promise<string> {

@@ -110,7 +110,7 @@ test("a path that is too long for a script's first line is given to the shell", 
   expect([read("ready"), folder.length < 127]).toEqual([OLD, true]);
 });
 
-verifies("moved.shared", "of several that share them by links the first settles them for all", async () => {
+verifies("shared.folders", "of several that share them by links the first settles them for all", async () => {
   const { dataDir, folder, read } = moved({ ready: OLD, "bin/tool": `#!${OLD}/bin/python\n` });
   const members = ["a", "b"].map((name) => path.join(dataDir, name));
   for (const member of members) {
@@ -142,7 +142,7 @@ verifies(
 );
 
 verifies(
-  "builds.no-service-writes",
+  "builds.no-service-runs",
   "a build that swaps folders for links while they are settled has nothing else read or written",
   async () => {
     const names = Array.from({ length: 200 }, (_, index) => `script-${index}`);

@@ -13,7 +13,7 @@ import path from "node:path";
 import { crc32 } from "node:zlib";
 import { afterAll, expect, test } from "vitest";
 import { extractBundle } from "../../../../src/apps/bundles/extract.ts";
-import { BundleError } from "../../../../src/apps/bundles/problems.ts";
+import { BundleError } from "../../../../src/apps/bundles/zip-directory.ts";
 import { MAIN } from "../../../support/refused-zip.ts";
 import { bytes, extraField, makeZip } from "../../../support/zip-maker.ts";
 import { verifies } from "../../../verifies.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { extractBundle } from "../../../../src/apps/bundles/extract.ts";
-import { BundleError } from "../../../../src/apps/bundles/problems.ts";
+import { BundleError } from "../../../../src/apps/bundles/zip-directory.ts";
 import { MAIN, refusal, type RefusedZips } from "../../../support/refused-zip.ts";
 import { bytes, extraField, makeZip } from "../../../support/zip-maker.ts";
 import { verifies } from "../../../verifies.ts";

@@ -13,13 +13,13 @@ import {
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { copyFolder } from "../../../../src/apps/bundles/copy.ts";
+import { copyFolder } from "../../../../src/apps/bundles/place-folder.ts";
 import {
   DEFAULT_PATTERNS,
+  hashFolder,
   listBundleFiles,
   readFilePatterns,
 } from "../../../../src/apps/bundles/list-files.ts";
-import { hashFolder } from "../../../../src/apps/bundles/hash.ts";
 
 const root = mkdtempSync(path.join(tmpdir(), "millrace-list-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { fitText } from "../../../../src/apps/logs/fit-text.ts";
+import { fitText } from "../../../../src/apps/logs/line-buffer.ts";
 
 const LIMIT = 64 * 1024;
 

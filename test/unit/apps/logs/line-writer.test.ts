@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { LineBuffer } from "../../../../src/apps/logs/line-buffer.ts";
-import { LineWriter } from "../../../../src/apps/logs/line-writer.ts";
+import { lineWriter } from "../../../../src/apps/logs/line-writer.ts";
 import { systemClock } from "../../../../src/kit/clock.ts";
 import { createLog } from "../../../../src/kit/log.ts";
 import type { LogLine } from "../../../../src/model/log-line.ts";
@@ -20,7 +20,7 @@ test("lines are stored once, even if no room can be made after them", async () =
     throw new Error("the database is away");
   };
   const buffer = new LineBuffer("");
-  const writer = new LineWriter({
+  const writer = lineWriter({
     store: { logs: { insert } } as unknown as Store,
     clock: systemClock,
     log: createLog("silent"),
@@ -32,6 +32,6 @@ test("lines are stored once, even if no room can be made after them", async () =
   await writer.flush();
   buffer.add(line("c"));
   await writer.flush();
-  await writer.stop(0);
+  await writer.settle(0, () => buffer.abandon());
   expect([stored, failures, buffer.waitingCount]).toEqual([["a", "b", "c"], 2, 0]);
 });

@@ -60,7 +60,7 @@ verifies("seats.crowd", "who is silent after the handshake, however often, keeps
   expect(slow.heard[0]).toHaveProperty("session");
 });
 
-verifies("seats.handshakes", "one address has so many, but for replicas; others have theirs", async () => {
+verifies("seats.crowd", "one address has so many, but for replicas; others have theirs", async () => {
   const seat = await playedSeat();
   for (let count = 1; count < 2_000; count += 1) (await knock(seat)).destroy();
   // Tickets that are good once do not count.

@@ -28,7 +28,7 @@ except ConnectionRefusedError:
     print("refused")
 `;
 
-verifies("seats.handshakes", "what an agent fetches is asked for again when it was turned away", () => {
+verifies("seats.crowd", "what an agent fetches is asked for again when it was turned away", () => {
   const printed = execFileSync("python3", ["-I", "-c", PLAY], { encoding: "utf8" });
   expect(printed.trim().split("\n")).toEqual([
     "turned away",

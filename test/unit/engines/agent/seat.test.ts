@@ -304,7 +304,7 @@ describe("its life", () => {
 });
 
 verifies(
-  "seats.strangers",
+  "seats.ticket",
   "who shows nothing, or nonsense, gets no answer; a replica's ticket leads home",
   async () => {
     const seat = await playedSeat();

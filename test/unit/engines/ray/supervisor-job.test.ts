@@ -50,7 +50,7 @@ verifies("ray.proof", "only who shows the token whose hash the job has printed i
   expect(body["runtime_env"]).toEqual({ working_dir: "gcs://a.zip" });
 });
 
-verifies("ray.job", "one that has ended is started again, at once if it had been here", async () => {
+verifies("ray.supervisor", "one that has ended is started again, at once if it had been here", async () => {
   const { ray, job, clock } = await start();
   const first = ray.job;
   expect(job.trouble).toContain("has not started the supervisor");
@@ -72,14 +72,18 @@ verifies("ray.job", "one that has ended is started again, at once if it had been
   expect(third?.status).toBe("RUNNING");
 });
 
-verifies("ray.job", "while Ray does not answer, it is asked again, and nothing is given up", async () => {
-  const { ray, job, clock } = await start();
-  ray.answer = (response) => void response.destroy();
-  await clock.passDuring(
-    until("that is told", () => job.trouble?.startsWith("Ray cannot be reached") ?? false),
-  );
-  ray.answer = null;
-  const { length } = ray.tokens;
-  await clock.passDuring(until("it asks again", () => ray.tokens.length > length));
-  expect(ray.jobs.size).toBe(1);
-});
+verifies(
+  "ray.supervisor",
+  "while Ray does not answer, it is asked again, and nothing is given up",
+  async () => {
+    const { ray, job, clock } = await start();
+    ray.answer = (response) => void response.destroy();
+    await clock.passDuring(
+      until("that is told", () => job.trouble?.startsWith("Ray cannot be reached") ?? false),
+    );
+    ray.answer = null;
+    const { length } = ray.tokens;
+    await clock.passDuring(until("it asks again", () => ray.tokens.length > length));
+    expect(ray.jobs.size).toBe(1);
+  },
+);

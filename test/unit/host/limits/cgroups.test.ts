@@ -20,7 +20,7 @@ function standIn(files: Record<string, string>): string {
 const read = (...names: string[]): string => readFileSync(path.join(...names), "utf8");
 
 verifies(
-  "walls.limits.v2",
+  "walls.limits.groups",
   "the service moves into a leaf and hands controllers down (on a stand-in)",
   () => {
     const own = standIn({ "cgroup.controllers": "cpuset cpu io memory pids\n", "cgroup.procs": "17\n" });
@@ -33,7 +33,7 @@ verifies(
 );
 
 verifies(
-  "walls.limits.v2",
+  "walls.limits.groups",
   "a service that was restarted finds the group above its leaf (on a stand-in)",
   () => {
     const own = standIn({ "cgroup.controllers": "cpu memory pids\n", "cgroup.procs": "" });
@@ -44,14 +44,18 @@ verifies(
   },
 );
 
-verifies("walls.limits.v2", "a group without controllers, or with processes of others, is let alone", () => {
-  const bare = standIn({ "cgroup.controllers": "pids\n", "cgroup.procs": "17\n" });
-  expect(() => openV2(bare, "millrace-1", () => true)).toThrow("no controllers memory, cpu");
-  const shared = standIn({ "cgroup.controllers": "cpu memory pids\n", "cgroup.procs": "17\n18\n" });
-  expect(() => openV2(shared, "millrace-1", (pid) => pid === 17)).toThrow("processes of others");
-});
+verifies(
+  "walls.limits.groups",
+  "a group without controllers, or with processes of others, is let alone",
+  () => {
+    const bare = standIn({ "cgroup.controllers": "pids\n", "cgroup.procs": "17\n" });
+    expect(() => openV2(bare, "millrace-1", () => true)).toThrow("no controllers memory, cpu");
+    const shared = standIn({ "cgroup.controllers": "cpu memory pids\n", "cgroup.procs": "17\n18\n" });
+    expect(() => openV2(shared, "millrace-1", (pid) => pid === 17)).toThrow("processes of others");
+  },
+);
 
-verifies("walls.limits.v2", "limits are written as the kernel reads them (on a stand-in)", async () => {
+verifies("walls.limits.groups", "limits are written as the kernel reads them (on a stand-in)", async () => {
   const root = standIn({});
   const hierarchy = new Hierarchy(V2, new Map(CONTROLLERS.map((controller) => [controller, root])));
   const limits = { memoryBytes: 512_000_000, cpus: 0.25, cpuShare: 0.25 };

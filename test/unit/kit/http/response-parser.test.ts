@@ -60,7 +60,7 @@ function readAll(text: string, method = "GET", isClosed = false): Read {
 
 const OK = "HTTP/1.1 200 OK\r\n";
 
-verifies("servers.response-parser", "valid responses are read, however they are cut", () => {
+verifies("servers.hostile", "valid responses are read, however they are cut", () => {
   expect(readAll(`${OK}Content-Length: 5\r\nX-A:  b c \r\n\r\nhello`)).toEqual({
     status: 200,
     headers: ["Content-Length", "5", "X-A", "b c"],

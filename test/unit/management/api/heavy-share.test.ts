@@ -3,7 +3,6 @@ import Fastify from "fastify";
 import type { FastifyReply } from "fastify";
 import { expect, onTestFinished } from "vitest";
 import { z } from "zod";
-import { KnownPaths } from "../../../../src/management/api/listener.ts";
 import { mount } from "../../../../src/management/api/mount.ts";
 import { tagged } from "../../../../src/management/api/operation.ts";
 import { Shares } from "../../../../src/management/api/shares.ts";
@@ -22,7 +21,6 @@ function heavySite() {
     id: "figures",
     summary: "A heavy read",
     access: "any",
-    params: z.object({ project_id: z.string() }),
     isHeavy: () => true,
     response: z.object({}),
     handle: async ({ params }) => {
@@ -31,7 +29,6 @@ function heavySite() {
     },
   });
   const app = Fastify();
-  app.decorate("knownPaths", new KnownPaths());
   app.addHook("onSend", async ({ params }) => {
     known.push((params as { project_id: string }).project_id);
     news.notify();

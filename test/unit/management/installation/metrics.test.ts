@@ -1,7 +1,11 @@
 import { expect } from "vitest";
 import { SpanCounts } from "../../../../src/kit/histograms.ts";
-import { exposition, Samples } from "../../../../src/management/installation/metrics.ts";
-import { type Metric, METRICS } from "../../../../src/management/installation/metric-table.ts";
+import {
+  exposition,
+  type Metric,
+  METRICS,
+  Samples,
+} from "../../../../src/management/installation/metrics.ts";
 import { verifies } from "../../../verifies.ts";
 
 /** What the text says of one metric. */

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { readRange } from "../../../../src/management/projects/volume-files.ts";
+import { readRange } from "../../../../src/management/projects/volumes.ts";
 
 test.each([
   [undefined, 10, null],

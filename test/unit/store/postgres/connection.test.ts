@@ -1,8 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
-import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { createPool } from "../../../../src/store/postgres/connections.ts";
+import { createPool, targetOf } from "../../../../src/store/postgres/connections.ts";
 import { isConnectionLost, ofQuery } from "../../../../src/store/postgres/errors.ts";
 
 /** A message of Postgres: its letter, its length, what it says. */
@@ -28,11 +27,8 @@ test("a connection that is ended as it comes ends nothing else", async () => {
   await once(server, "listening");
   onTestFinished(() => void server.close());
   const { port } = server.address() as AddressInfo;
-  const pool = createPool(
-    `postgres://u@127.0.0.1:${port}/db`,
-    { max: 1, waitMs: 5_000, statementMs: 5_000 },
-    Client,
-  );
+  const target = targetOf(`postgres://u@127.0.0.1:${port}/db`);
+  const pool = createPool(target, { max: 1, waitMs: 5_000, statementMs: 5_000 });
   const client = await pool.connect();
   const error: unknown = await client.query("select 1").catch((reason: unknown) => reason);
   expect(isConnectionLost(ofQuery(error))).toBe(true);

@@ -61,36 +61,32 @@ test("only a lost connection is thrown away: a cancelled statement or a full dis
   ]);
 });
 
-verifies(
-  "async.in-doubt.every-loss",
-  "a write that was sent is in doubt unless the server says that it failed",
-  () => {
-    for (const error of [
-      ofQuery(new Error("Connection terminated unexpectedly")),
-      ofQuery(new Error("Query read timeout")),
-      ofQuery(new Error("words that nobody knows yet")),
-      ...["ECONNRESET", "EHOSTUNREACH", "ENETUNREACH", "ECONNABORTED", "EPROTO", "EPIPE"].map(withCode),
-      withCode("ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC"),
-      ...["57P01", "53100", "58030", "XX000"].map((code) => said(code, "FATAL")),
-      said("53100", "PANIC"),
-      ...["08P01", "08007", "08000", "08003", "40003", "58000", "57P04"].map((code) => said(code)),
-      // A word that was translated proves nothing.
-      said("53100", "FEHLER"),
-      ofQuery(new DatabaseError("received invalid response: 7b", 0, "error")),
-    ]) {
-      expect(translateError(error, "write")).toMatchObject({ code: "in_doubt", cause: error });
-      expect(translateError(error, "insert")).toMatchObject({ code: "in_doubt", cause: error });
-      expect(translateError(error, "read")).toMatchObject({ code: "storage_unavailable", cause: error });
-    }
-    for (const error of [
-      ...["53100", "57014", "25006", "58030", "40001", "40P01"].map((code) => said(code)),
-      beforeConnecting(said("53300", "FATAL")),
-      beforeConnecting(said("57P03", "FATAL")),
-      beforeConnecting(withCode("ECONNREFUSED")),
-      beforeConnecting(withCode("ECONNRESET")),
-      beforeConnecting(new Error("timeout exceeded when trying to connect")),
-    ]) {
-      expect(translateError(error, "write")).toMatchObject({ code: "storage_unavailable", cause: error });
-    }
-  },
-);
+verifies("async.in-doubt", "a write that was sent is in doubt unless the server says that it failed", () => {
+  for (const error of [
+    ofQuery(new Error("Connection terminated unexpectedly")),
+    ofQuery(new Error("Query read timeout")),
+    ofQuery(new Error("words that nobody knows yet")),
+    ...["ECONNRESET", "EHOSTUNREACH", "ENETUNREACH", "ECONNABORTED", "EPROTO", "EPIPE"].map(withCode),
+    withCode("ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC"),
+    ...["57P01", "53100", "58030", "XX000"].map((code) => said(code, "FATAL")),
+    said("53100", "PANIC"),
+    ...["08P01", "08007", "08000", "08003", "40003", "58000", "57P04"].map((code) => said(code)),
+    // A word that was translated proves nothing.
+    said("53100", "FEHLER"),
+    ofQuery(new DatabaseError("received invalid response: 7b", 0, "error")),
+  ]) {
+    expect(translateError(error, "write")).toMatchObject({ code: "in_doubt", cause: error });
+    expect(translateError(error, "insert")).toMatchObject({ code: "in_doubt", cause: error });
+    expect(translateError(error, "read")).toMatchObject({ code: "storage_unavailable", cause: error });
+  }
+  for (const error of [
+    ...["53100", "57014", "25006", "58030", "40001", "40P01"].map((code) => said(code)),
+    beforeConnecting(said("53300", "FATAL")),
+    beforeConnecting(said("57P03", "FATAL")),
+    beforeConnecting(withCode("ECONNREFUSED")),
+    beforeConnecting(withCode("ECONNRESET")),
+    beforeConnecting(new Error("timeout exceeded when trying to connect")),
+  ]) {
+    expect(translateError(error, "write")).toMatchObject({ code: "storage_unavailable", cause: error });
+  }
+});

@@ -21,7 +21,7 @@ verifies(
   "the real level is the highest of which, and of all below it, everything holds",
   () => {
     const real = (...escaped: Wall[]) =>
-      judge("none", new Set(), [...ALL_STOPPED, ...escaped.map((wall) => tried(wall, false))], 1).real_rung;
+      judge("none", new Set(), [...ALL_STOPPED, ...escaped.map((wall) => tried(wall, false))], 1).real_level;
     expect([real("userns"), real("landlock"), real("process"), real("process", "userns")]).toEqual([
       "landlock",
       "process",
@@ -76,7 +76,7 @@ const REPORT = {
   failures: [],
 } as const;
 
-verifies("walls.report", "a report is kept for its owner alone, and read as it was written", () => {
+verifies("cli.escape", "a report is kept for its owner alone, and read as it was written", () => {
   const dataDir = folder();
   expect(readEscapeReport(dataDir)).toBeNull();
   writeEscapeReport(dataDir, { ...REPORT, failures: [] });

@@ -1,4 +1,18 @@
-/** The texts of every element of that name, in order; S3 gives its own no attributes. */
+import type { IncomingMessage } from "node:http";
+
+/** All of an answer's body; throws, and closes the connection, if it is larger. */
+export async function readBody(answer: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of answer as AsyncIterable<Buffer>) {
+    bytes += piece.length;
+    if (bytes > maxBytes) throw new Error("an answer of the blob store is too large");
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces, bytes);
+}
+
+/** The texts of all elements of that name, in order; in S3's answers they have no attributes. */
 export function elements(xml: string, name: string): string[] {
   const found: string[] = [];
   const open = `<${name}>`;
@@ -18,7 +32,7 @@ export function element(xml: string, name: string): string | null {
   return first === undefined ? null : unescaped(first);
 }
 
-/** A text as it may stand in an element. */
+/** A text, escaped for an element. */
 export function escaped(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }

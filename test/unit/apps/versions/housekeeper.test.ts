@@ -2,9 +2,13 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, wri
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { KEPT_VERSIONS, outdated, removeUnnamedBundles } from "../../../../src/apps/versions/retention.ts";
+import {
+  isSharedFolder,
+  KEPT_VERSIONS,
+  outdated,
+  removeUnnamedBundles,
+} from "../../../../src/apps/versions/housekeeper.ts";
 import type { Version } from "../../../../src/model/app.ts";
-import { isSharedFolder } from "../../../../src/apps/versions/housekeeper.ts";
 import { verifies } from "../../../verifies.ts";
 
 const versions = (count: number): Version[] =>
@@ -17,7 +21,7 @@ test("only what is older than the kept ones and needed by nobody is outdated", (
 });
 
 verifies(
-  "shared.bundles",
+  "shared.folders",
   "bundles that nobody names go, and with the last one its app's folder",
   async () => {
     const root = mkdtempSync(path.join(tmpdir(), "millrace-bundles-"));
@@ -40,7 +44,7 @@ verifies(
   },
 );
 
-verifies("shared.bundles", "a folder that is a link may be other services' too", () => {
+verifies("shared.folders", "a folder that is a link may be other services' too", () => {
   const root = mkdtempSync(path.join(tmpdir(), "millrace-shared-"));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   for (const name of ["data/bundles", "elsewhere"]) mkdirSync(path.join(root, name), { recursive: true });

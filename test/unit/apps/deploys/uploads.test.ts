@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { afterAll, expect, test } from "vitest";
-import { receiveFile } from "../../../../src/apps/bundles/receive.ts";
+import { receiveFile } from "../../../../src/apps/deploys/uploads.ts";
 import { verifies } from "../../../verifies.ts";
 
 const root = mkdtempSync(path.join(tmpdir(), "millrace-receive-"));

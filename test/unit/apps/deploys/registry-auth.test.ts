@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { readRegistryAuth } from "../../../../src/apps/builds/images/registry-auth.ts";
+import { readRegistryAuth } from "../../../../src/apps/deploys/deploy-request.ts";
 import { verifies } from "../../../verifies.ts";
 
 verifies("images.registry-auth", "only logins are taken of what a client sends", () => {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { SecretMap } from "../../../../src/model/app.ts";
-import type { SecretScope } from "../../../../src/store/accounts/sealed-secrets.ts";
-import { AppSecrets } from "../../../../src/apps/versions/app-secrets.ts";
+import type { SecretMap } from "../../../src/model/app.ts";
+import type { SecretScope } from "../../../src/store/accounts/sealed-secrets.ts";
+import { AppSecrets } from "../../../src/apps/secrets.ts";
 
 const APP = { projectId: "p-one", appNumber: 7 };
 const PROJECT = { projectId: "p-one", appNumber: 0 };
