@@ -27,7 +27,7 @@ import { LateValue, Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
 import { ExecutableCheck } from "./kit/files.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
-import { glancesBy } from "./management/apps/apps.ts";
+import { liveStatusesBy } from "./management/apps/apps.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/api/addresses.ts";
 import { Management } from "./management/server.ts";
@@ -263,7 +263,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         tallies: [runs.recorder.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
         network: networkReport(network),
-        glances: glancesBy(node, catalog),
+        liveStatuses: liveStatusesBy(node, catalog),
         ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details: details(), ...catalog.load() }),
         apiPort: () => apiPort.value,
         ...(webDir !== undefined && { webDir }),

@@ -34,7 +34,7 @@ export function appWork({
     onTaken: () => deployer.look(),
     runs: () => catalog.load().runs,
     warm: (appNumber, replicas) => catalog.warm(appNumber, replicas),
-    glances: (projectId) => catalog.glances(projectId),
+    liveStatuses: (projectId) => catalog.liveStatuses(projectId),
   };
 }
 

@@ -5,7 +5,7 @@ import { type Clock, pause } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
-import type { Glance } from "../model/app.ts";
+import type { LiveStatus } from "../model/app.ts";
 import type { NodeDetails, ServiceNode } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
 import { openAuthority } from "./authority.ts";
@@ -154,9 +154,9 @@ async function join(parts: JoinParts, life: Lifecycle) {
     changes,
     others: { locator, peers } satisfies Others,
     /** The status of the apps of a project that other nodes serve; nothing of a node that does not answer. */
-    glances: async (projectId: string): Promise<readonly Glance[]> => {
+    liveStatuses: async (projectId: string): Promise<readonly LiveStatus[]> => {
       const nodes = roster.all.filter(({ id }) => id !== ownership.owner);
-      const asked = await Promise.allSettled(nodes.map((each) => talk.glances(each, projectId)));
+      const asked = await Promise.allSettled(nodes.map((each) => talk.liveStatuses(each, projectId)));
       return asked.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
     },
     /** From now on takes requests from other nodes, and apps. */

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { FleetCounts } from "../../replicas/fleet-events.ts";
 import type { LiveApp, OpenVersion } from "./open-version.ts";
-import type { App, Glance } from "../../model/app.ts";
+import type { App, LiveStatus } from "../../model/app.ts";
 
 /** In so many steps of equal size calls move to a new version. */
 const STEPS = 5;
@@ -207,7 +207,7 @@ export class Room {
 }
 
 /** How an app does, of which these are the versions that may have replicas, the current one first; null for none. */
-export function glanceOf(versions: readonly LiveApp[]): Glance | null {
+export function liveStatusOf(versions: readonly LiveApp[]): LiveStatus | null {
   const [current] = versions;
   if (!current) return null;
   const replicas = { starting: 0, ready: 0, draining: 0 };
@@ -234,7 +234,7 @@ export function glanceOf(versions: readonly LiveApp[]): Glance | null {
   };
 }
 
-function stateOf({ pool }: LiveApp): Glance["state"] {
+function stateOf({ pool }: LiveApp): LiveStatus["state"] {
   const states = [...pool.replicas].map(({ state }) => state);
   if (states.includes("ready")) return "ready";
   if (states.includes("starting")) return "notready";

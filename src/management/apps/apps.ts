@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { LiveApp } from "../../apps/versions/open-version.ts";
-import { glanceOf } from "../../apps/versions/traffic.ts";
+import { liveStatusOf } from "../../apps/versions/traffic.ts";
 import type { AppKey, AppKeys } from "../../config/readers.ts";
 import { SCALING_KEYS } from "../../config/keys/scaling.ts";
 import { appId, hostLabel } from "../../model/names.ts";
-import type { App, Glance, ScalingOverrides } from "../../model/app.ts";
+import type { App, LiveStatus, ScalingOverrides } from "../../model/app.ts";
 import { type Build, isFinalBuild } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import {
@@ -32,7 +32,7 @@ const APP_URL = `${PATH}/{app_id}` as const;
 
 /** A project's apps and their replicas. */
 export function appOperations(parts: ManagementParts): Operation[] {
-  const { store, catalog, glances } = parts;
+  const { store, catalog, liveStatuses } = parts;
   return [
     operation("GET", PATH, {
       id: "listApps",
@@ -41,7 +41,7 @@ export function appOperations(parts: ManagementParts): Operation[] {
       response: APPS,
       handle: async ({ params }) => {
         const { project_id: projectId } = params;
-        const [apps, live] = await Promise.all([store.apps.list(projectId), glances(projectId)]);
+        const [apps, live] = await Promise.all([store.apps.list(projectId), liveStatuses(projectId)]);
         return await Promise.all(
           apps.map(async (app) => {
             const state = live.get(app.number)?.state;
@@ -74,11 +74,11 @@ export function appOperations(parts: ManagementParts): Operation[] {
 
 /** An app with the settings of the version that serves, and how its last deploy went. */
 async function appRecord(
-  { store, catalog, appHosts }: Omit<ManagementParts, "glances">,
+  { store, catalog, appHosts }: Omit<ManagementParts, "liveStatuses">,
   app: App,
 ): Promise<AppRecord> {
   const live = catalog.byNumber(app.number);
-  const state = glanceOf(catalog.versions(app.number))?.state;
+  const state = liveStatusOf(catalog.versions(app.number))?.state;
   const latest = await store.builds.latest(app.number);
   const { hardware, scaling } = live?.version.config ?? {};
   return {
@@ -98,7 +98,7 @@ async function appRecord(
   };
 }
 
-function brief(app: App, state: Glance["state"] | undefined, latest: Build | null) {
+function brief(app: App, state: LiveStatus["state"] | undefined, latest: Build | null) {
   return {
     id: appId(app.projectId, app.name),
     status: state ?? statusBefore(app, latest),
@@ -143,15 +143,17 @@ function containersOf({ app, version, pool }: LiveApp, id: string): ContainerRec
 }
 
 /** How the apps of a project do, wherever they are served, by number; nothing of a node that does not answer. */
-type Glances = (projectId: string) => Promise<ReadonlyMap<number, Glance>>;
+type LiveStatuses = (projectId: string) => Promise<ReadonlyMap<number, LiveStatus>>;
 
-type Glancing = { glances(projectId: string): readonly Glance[] | Promise<readonly Glance[]> };
+type StatusSource = {
+  liveStatuses(projectId: string): readonly LiveStatus[] | Promise<readonly LiveStatus[]>;
+};
 
 /** Reads the status of a project's apps from this service, and from the other nodes if there are any. */
-export function glancesBy(...served: readonly (Glancing | null)[]): Glances {
+export function liveStatusesBy(...served: readonly (StatusSource | null)[]): LiveStatuses {
   return async (projectId) => {
-    const parts = await Promise.all(served.map(async (each) => (await each?.glances(projectId)) ?? []));
-    return new Map(parts.flat().map((glance) => [glance.appNumber, glance]));
+    const parts = await Promise.all(served.map(async (each) => (await each?.liveStatuses(projectId)) ?? []));
+    return new Map(parts.flat().map((status) => [status.appNumber, status]));
   };
 }
 

@@ -13,7 +13,7 @@ function talking({ peers, listener }: TestNode): NodeTalk {
   const own = answering({
     owners: { adopt: refuse },
     warm: refuse,
-    glances: refuse,
+    liveStatuses: refuse,
     holdsRun: refuse,
     onDropped: refuse,
     heartbeat: (node) => talk.heartbeat(node),
