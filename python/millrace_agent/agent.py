@@ -269,7 +269,6 @@ class Agent:
     # The app.
 
     def _fetch(self, session: Session, address: tuple[str, int]) -> None:
-        """In a thread of its own."""
         try:
             blobs = Blobs(self._context, address, self._order.seat_id, session.secret)
             self._fetched = bring(blobs, self._order, session.assignment, self._folder)
@@ -347,7 +346,6 @@ class Agent:
             self._end()
 
     def _end(self) -> None:
-        """Everything in the seat is to end."""
         if self._over_at is not None or self._killed_at is not None:
             return
         self._killed_at = time.monotonic()

@@ -49,8 +49,6 @@ class NoWalls(Exception):
 
 
 class Around:
-    """What stands around the app of this seat."""
-
     def __init__(self, rung: str | None, network: list[tuple[str, str]], gap: str | None) -> None:
         #: None for nothing.
         self.rung = rung
@@ -60,13 +58,10 @@ class Around:
         self.gap = gap
 
     def told(self) -> dict[str, str | None]:
-        """For the service."""
         return {"level": self.rung or "none", "gap": self.gap and self.gap[:_MAX_CHARS]}
 
 
 class Files:
-    """Where they are."""
-
     def __init__(self, bundle: str, python: str, environment: str | None) -> None:
         #: The seat's own, which holds them all.
         self.folder = os.path.dirname(bundle)

@@ -134,7 +134,6 @@ class Build:
             self._finish(order_id, problem=problem)
 
     def reap(self, pid: int, status: int) -> None:
-        """A child of the agent has ended."""
         if self._step is not None and self._step.child.pid == pid:
             keeper.sweep()
             self._step.reap(status)

@@ -104,7 +104,6 @@ class Child:
         return status if pid == self.pid else None
 
     def end(self) -> None:
-        """Ends all of it."""
         keeper.tell(self.pid, signal.SIGTERM)
 
     def ask(self) -> None:
@@ -137,7 +136,6 @@ class Lines:
         self._watch()
 
     def _take(self, line: bytes) -> None:
-        """One line."""
         raise NotImplementedError
 
     def _after(self, is_over: bool) -> None:

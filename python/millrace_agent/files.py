@@ -122,7 +122,6 @@ def _link(folder: str, python: str) -> None:
 
 
 def _rewrite(file: str, source: str, folder: str) -> int:
-    """Gives how much longer the file has become."""
     content = _small(file)
     # Programs, and whatever else is no text, are not touched.
     if content is None or b"\0" in content:
@@ -182,8 +181,6 @@ def _replace(file: str, text: str) -> None:
 
 
 class Blobs:
-    """What the service has for this seat."""
-
     def __init__(self, context: ssl.SSLContext, address: tuple[str, int], seat_id: str, secret: str) -> None:
         self._context = context
         self._address = address
@@ -223,7 +220,6 @@ def why_not(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """What went wrong in a start, for people."""
     if isinstance(error, (NotFetched, BadArchive, Unpackable)):
         return str(error)
     if isinstance(error, OSError) and error.errno == errno.E2BIG:

@@ -88,7 +88,6 @@ class Template(Pipe):
 
     @property
     def may_go_on(self) -> bool:
-        """Whether another service can have it."""
         return self.is_sound and not self.is_over and self.ready != b""
 
     @property
@@ -101,7 +100,6 @@ class Template(Pipe):
         return dict(self._pids)
 
     def meet(self, ticket: str, pid: int) -> None:
-        """A process has called home with that ticket."""
         if ticket in self._children.values():
             self._pids[ticket] = pid
 

@@ -105,7 +105,6 @@ def source_policy(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def build_command(order: dict[str, Any]) -> list[str]:
-    """What buildctl is started with."""
     aside = order["aside"]
     words = [*_buildctl(order), "build", "--progress=plain", "--frontend=dockerfile.v0"]
     words += ["--local", "context=%s" % order["context"]]

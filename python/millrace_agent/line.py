@@ -54,14 +54,12 @@ class Addresses:
         self._found = []
 
     def prefer(self, address: tuple[str, int]) -> None:
-        """The next one."""
         if address not in self._known:
             self._known.append(address)
         self._next = self._known.index(address)
         self._found = []
 
     def _look_up(self, address: tuple[str, int]) -> None:
-        """In a thread of its own."""
         found: dict[tuple[str, int], None] = {}
         try:
             for *_, place in socket.getaddrinfo(address[0], address[1], type=socket.SOCK_STREAM):

@@ -119,7 +119,6 @@ def _is_loopback(address: str) -> bool:
 
 
 def _held_below(top: int, wanted: Iterable[str]) -> frozenset[str]:
-    """Those of the sockets that a process below that one holds."""
     names = {"socket:[%s]" % each: each for each in wanted}
     found: set[str] = set()
     left = _MAX_DESCRIPTORS

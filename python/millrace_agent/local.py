@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from .held import Held
     from .listening import OwnServer
-    from .watch import Watch
 
 _LINES_BYTES = 64 * 1024
 
@@ -47,8 +46,10 @@ class Service:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def hear(self, answers: _Attendant | Watch, flags: int = 0) -> bool:
-        """Takes what has come; false when the service is gone. Waits for something, unless `flags` says otherwise."""
+    def hear(self, answers: Any, flags: int = 0) -> bool:
+        """Takes what has come, each message by a method of `answers`; false when the service is gone. Waits for a
+        message, unless `flags` says otherwise.
+        """
         try:
             data = self._socket.recv(_LINES_BYTES, flags)
         except BlockingIOError:
@@ -61,7 +62,6 @@ class Service:
         return bool(data)
 
     def say(self, word: str, value: Any) -> None:
-        """One message."""
         import json
 
         try:
@@ -69,7 +69,7 @@ class Service:
         except OSError:
             pass  # It is gone, or about to be.
 
-    def _obey(self, line: bytes, answers: _Attendant | Watch) -> None:
+    def _obey(self, line: bytes, answers: Any) -> None:
         import json
 
         ((word, value),) = json.loads(line).items()

@@ -182,7 +182,6 @@ def _names_in(folder: str) -> list[str]:
 
 
 def _from_anywhere(names: list[str]) -> list[str]:
-    """All of them, from a random one on."""
     first = int.from_bytes(os.urandom(4), "big") % max(1, len(names))
     return names[first:] + names[:first]
 

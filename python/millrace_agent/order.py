@@ -43,8 +43,6 @@ class Session:
 
 
 class Assignment:
-    """What is to run in the seat."""
-
     def __init__(self, fields: dict[str, Any]) -> None:
         self.bundle = matching(HASH, fields["bundle"])
         environment = fields["environment"]
@@ -70,8 +68,6 @@ class Assignment:
 
 
 class Walls:
-    """What an app is to live behind."""
-
     def __init__(self, fields: dict[str, Any]) -> None:
         #: The weakest level to accept, or `auto`: in either case the strongest that there is.
         self.isolation = matching(_LEVEL, fields["isolation"])
@@ -82,8 +78,6 @@ class Walls:
 
 
 class Server:
-    """An app's own server."""
-
     def __init__(self, fields: dict[str, Any]) -> None:
         self.command: list[str] = list(fields["command"])
         self.port = int(fields["port"])
@@ -100,7 +94,6 @@ def read_address(text: str) -> tuple[str, int]:
 
 
 def read_addresses(texts: list[str]) -> list[tuple[str, int]]:
-    """The first of them, up to a bound."""
     return [read_address(text) for text in texts[:_MAX_ADDRESSES]]
 
 

@@ -66,7 +66,6 @@ class Relays:
         return template if isinstance(template, Template) else None
 
     def forks(self) -> dict[str, int]:
-        """The processes of replicas that were forked, by ticket; any thread may ask."""
         template = self.template
         return {} if template is None else template.forks()
 
@@ -75,7 +74,6 @@ class Relays:
         self._pass_on(local, ("millrace 1 %s %s\n" % (kind, ticket)).encode("ascii") + more)
 
     def close(self) -> None:
-        """Nothing is passed on from now on."""
         self._loop.forget(self._listener.fileno())
         self._listener.close()
         self._release()
@@ -293,7 +291,6 @@ class _Relay:
             self._listen(False)
 
     def _finish(self) -> None:
-        """The harness has said everything, and listens no more."""
         self._is_local_over = True
         self._is_deaf = True
         self._set_events(0)

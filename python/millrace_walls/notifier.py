@@ -28,8 +28,6 @@ _PAGE_BYTES = 4096
 
 
 class Notice:
-    """A system call that waits for an answer."""
-
     __slots__ = ("arguments", "id", "number", "pid")
 
     def __init__(self, id_: int, pid: int, number: int, arguments: tuple[int, ...]) -> None:
@@ -70,7 +68,6 @@ class Notifier:
         return True
 
     def require_valid(self, notice: Notice) -> None:
-        """Raises if the call no longer waits."""
         if not self.is_valid(notice):
             raise kernel.failure(errno.ESRCH)
 

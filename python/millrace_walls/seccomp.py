@@ -109,7 +109,6 @@ class Rules:
 
     @property
     def asks(self) -> bool:
-        """Whether any call waits for the agent."""
         return self.is_judged or self.asks_unix or self.asks_names
 
 

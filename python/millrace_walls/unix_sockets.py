@@ -45,8 +45,6 @@ _SWEEP_SECONDS = 1.0
 
 
 class UnixSockets:
-    """The unix sockets of one app."""
-
     def __init__(self, notifier: Notifier, plan: Plan) -> None:
         self._notifier = notifier
         self._user = plan.user

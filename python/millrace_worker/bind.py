@@ -51,7 +51,6 @@ class Entry:
         return found[:MISFITS], max(0, len(missing) + len(extra) - MISFITS)
 
     def call(self, arguments: dict[str, Any]) -> Any:
-        """Calls the function; positional-only parameters are taken out of the members by name."""
         if not self.positional:
             return self.function(**arguments)
         last = max((index for index, name in enumerate(self.positional) if name in arguments), default=-1)

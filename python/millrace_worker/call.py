@@ -1,25 +1,25 @@
-"""One call: from the frame to the arguments, and from what the function did to a frame."""
+"""What the ways of running calls share: the replica with its wire, and one call, from its frame to its last."""
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
+import threading
 from collections.abc import Iterator
 from json import decoder, dumps, scanner
 from time import perf_counter
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any, Callable, TypeVar
+from typing import Any, Callable, NoReturn, TypeVar
 
 from . import frames
+from .app import App, Order
 from .bind import Entry
-from .chunks import Chunks, Credit, send_all
+from .chunks import Chunks, Credit, Outbox, send_all
 from .encode import NotJson, TooLarge
 from .frames import MESSAGE_CHARS, TRACEBACK_CHARS
 from .logs import CURRENT_RUN, finish_lines, shorten
-
-if TYPE_CHECKING:
-    from .serve import Replica
 
 Key = TypeVar("Key")
 
@@ -27,6 +27,68 @@ _PLAIN = frozenset((dict, list, tuple, str, int, float, bool, type(None)))
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _make_scanner: Any = getattr(scanner, "c_make_scanner", None)
 _scan = _make_scanner(decoder.JSONDecoder()) if _make_scanner else None
+
+
+class Replica:
+    """A replica, as the code that runs its calls sees it."""
+
+    def __init__(self, order: Order, app: App, wire: socket.socket, control: socket.socket) -> None:
+        self.order = order
+        self.app = app
+        self.wire = wire
+        self.control = control
+        self.outbox = Outbox(wire)
+        self.send = self.outbox.send
+        #: Set by the way of running: stops a begun call, grants bytes to one.
+        self.cancel: Callable[[int], None] = lambda call_id: None
+        self.grant: Callable[[int, int], None] = lambda call_id, count_bytes: None
+        #: The service has said stop, and closes the wire behind the last call.
+        self.is_stopping = False
+        self._is_fork = False
+        self._begin_lock = threading.Lock()
+        self._begun = 0
+        self._withdrawn: set[int] = set()
+
+    def begin(self, call_id: int) -> bool:
+        """Says whether a call may begin; from then on it cannot be withdrawn."""
+        with self._begin_lock:
+            if call_id in self._withdrawn:
+                self._withdrawn.discard(call_id)
+                return False
+            if call_id > self._begun:
+                self._begun = call_id
+        return True
+
+    def withdraw(self, call_id: int) -> bool:
+        """Takes back a call that has not begun. Calls begin in the order of their ids."""
+        with self._begin_lock:
+            if call_id <= self._begun:
+                return False
+            self._withdrawn.add(call_id)
+        return True
+
+    def stop_reading(self) -> None:
+        """Reading then ends as if the service had closed; what has begun goes on to its end."""
+        try:
+            if not self.is_stopping:
+                self.wire.shutdown(socket.SHUT_RD)
+        except OSError:
+            pass
+
+    def give_up(self, error: BaseException) -> NoReturn:
+        """The harness itself failed: better a crash that the service sees than a call that never ends."""
+        import traceback
+
+        if not self._is_fork:
+            traceback.print_exception(type(error), error, error.__traceback__)
+        os._exit(1)
+
+    def left_by_fork(self) -> None:
+        """In a child the user's code forked: the connections belong to the parent alone."""
+        self._is_fork = True
+        self.outbox.left_by_fork()
+        self.wire.close()
+        self.control.close()
 
 
 class RunCancelled(BaseException):
@@ -98,7 +160,6 @@ def _stream(
 
 
 def close(iterator: Any) -> None:
-    """Ends an iterator, if it is one that can be told to end."""
     end = getattr(iterator, "close", None)
     if end:
         end()
@@ -132,7 +193,6 @@ def _parse(text: str) -> Any:
 
 
 def is_iterator(value: Any) -> bool:
-    """Whether a returned value is to be streamed."""
     return type(value) not in _PLAIN and hasattr(type(value), "__next__")
 
 

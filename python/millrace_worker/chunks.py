@@ -122,7 +122,6 @@ class Outbox:
         return now
 
     def flush(self) -> None:
-        """Sends what waits."""
         with self._lock:
             self._send_waiting()
 
@@ -257,7 +256,6 @@ class Chunks(dict[int, bytes]):
         return frames.CHUNK_HEAD.pack(1 + size, self._call_id, frames.CHUNK, is_json)
 
     def frame(self, value: Any) -> bytes:
-        """CHUNK, for any value. Raises NotJson."""
         if isinstance(value, str):
             body = to_utf8(value)
             return self[len(body)] + body
@@ -298,8 +296,6 @@ def send_all(
 
 
 class _Each:
-    """For an iterator that can only give its next."""
-
     def __init__(self, iterator: Iterator[Any]) -> None:
         self._iterator = iterator
 

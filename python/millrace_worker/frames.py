@@ -44,7 +44,6 @@ RECEIVE_BYTES = 256 * 1024
 
 
 def pack(kind: int, call_id: int, payload: bytes = b"") -> bytes:
-    """One frame as bytes."""
     return HEAD.pack(len(payload), call_id, kind) + payload
 
 

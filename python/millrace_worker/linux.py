@@ -59,7 +59,6 @@ def lead_nowhere(*descriptors: int) -> None:
 
 
 def children() -> Iterator[int]:
-    """The pids of this process's direct children."""
     try:
         with open("/proc/self/task/%d/children" % os.getpid(), encoding="ascii") as listing:
             yield from (int(word) for word in listing.read().split())

@@ -15,11 +15,10 @@ from time import perf_counter
 from typing import Any
 
 from . import frames
-from .call import close, is_iterator, prepare, raised_frame, result_frame, since, unsendable_frame
+from .call import Replica, close, is_iterator, prepare, raised_frame, result_frame, since, unsendable_frame
 from .chunks import INITIAL_CREDIT_BYTES, Chunks, Flow
 from .encode import NotJson, make_encoder
 from .logs import CURRENT_RUN, finish_lines
-from .serve import Replica
 from .threaded import Threads
 
 #: A stream that never awaits gives the loop a turn after this long, or no cancel would reach it.
@@ -38,7 +37,6 @@ class _AsyncCredit:
         self._granted.set()
 
     async def wait(self, sent_bytes: int) -> None:
-        """Waits until more was granted than was sent."""
         while sent_bytes >= self.granted_bytes:
             self._granted.clear()
             await self._granted.wait()

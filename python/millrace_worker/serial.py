@@ -12,10 +12,9 @@ from time import sleep
 from typing import Any
 
 from . import frames
-from .call import RunCancelled, run_here
+from .call import Replica, RunCancelled, run_here
 from .chunks import Credit
 from .encode import make_encoder
-from .serve import Replica
 
 _CANCEL_SIGNAL = signal.SIGRTMIN + 5
 _REPEATS = 100
@@ -46,10 +45,7 @@ class Serial:
         replica = self._replica
         reader = frames.FrameReader(replica.wire)
         act = self._enter, self._leave, self._begin_stream
-        while True:
-            received = reader.receive()
-            if received is None:
-                return
+        while (received := reader.receive()) is not None:
             for call_id, _, payload in received:
                 if replica.begin(call_id):
                     replica.send(run_here(replica, call_id, payload, self._encode, call_id, *act))

@@ -13,70 +13,7 @@ from typing import Any, Callable, NoReturn
 from . import app as apps
 from . import frames, keeper, logs
 from .app import Order
-from .chunks import Outbox
-
-
-class Replica:
-    """A replica, as the code that runs its calls sees it."""
-
-    def __init__(self, order: Order, app: apps.App, wire: socket.socket, control: socket.socket) -> None:
-        self.order = order
-        self.app = app
-        self.wire = wire
-        self.control = control
-        self.outbox = Outbox(wire)
-        self.send = self.outbox.send
-        #: Set by the way of running: stops a begun call, grants bytes to one.
-        self.cancel: Callable[[int], None] = lambda call_id: None
-        self.grant: Callable[[int, int], None] = lambda call_id, count_bytes: None
-        #: The service has said stop, and closes the wire behind the last call.
-        self.is_stopping = False
-        self._is_fork = False
-        self._begin_lock = threading.Lock()
-        self._begun = 0
-        self._withdrawn: set[int] = set()
-
-    def begin(self, call_id: int) -> bool:
-        """Says whether a call may begin; from then on it cannot be withdrawn."""
-        with self._begin_lock:
-            if call_id in self._withdrawn:
-                self._withdrawn.discard(call_id)
-                return False
-            if call_id > self._begun:
-                self._begun = call_id
-        return True
-
-    def withdraw(self, call_id: int) -> bool:
-        """Takes back a call that has not begun. Calls begin in the order of their ids."""
-        with self._begin_lock:
-            if call_id <= self._begun:
-                return False
-            self._withdrawn.add(call_id)
-        return True
-
-    def stop_reading(self) -> None:
-        """Reading then ends as if the service had closed; what has begun goes on to its end."""
-        try:
-            if not self.is_stopping:
-                self.wire.shutdown(socket.SHUT_RD)
-        except OSError:
-            pass
-
-    def give_up(self, error: BaseException) -> NoReturn:
-        """The harness itself failed: better a crash that the service sees than a call that never ends."""
-        import traceback
-
-        if not self._is_fork:
-            traceback.print_exception(type(error), error, error.__traceback__)
-        os._exit(1)
-
-    def left_by_fork(self) -> None:
-        """In a child the user's code forked: the connections belong to the parent alone."""
-        self._is_fork = True
-        self.outbox.left_by_fork()
-        self.wire.close()
-        self.control.close()
-
+from .call import Replica
 
 _PONG = frames.pack(frames.PONG, 0)
 
@@ -126,9 +63,9 @@ def _way_of_running(replica: Replica) -> Callable[[], None]:
         from .serial import Serial
 
         return Serial(replica).run
-    from .threaded import Threaded
+    from .threaded import threaded
 
-    return Threaded(replica).run
+    return threaded(replica)
 
 
 def _read_control(replica: Replica) -> None:

@@ -8,10 +8,9 @@ import threading
 from typing import Callable
 
 from . import frames
-from .call import RunCancelled, run_here
+from .call import Replica, RunCancelled, run_here
 from .chunks import Credit
 from .encode import make_encoder
-from .serve import Replica
 
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
@@ -131,21 +130,16 @@ class Threads:
                 _raise_in(live.thread, ctypes.py_object())
 
 
-class Threaded:
-    """The whole replica, when it has no `async def`."""
+def threaded(replica: Replica) -> Callable[[], None]:
+    """What runs the whole replica, when it has no `async def`."""
+    threads = Threads(replica, replica.order.concurrency)
+    replica.cancel, replica.grant = threads.cancel, threads.grant
 
-    def __init__(self, replica: Replica) -> None:
-        self._replica = replica
-        self._threads = Threads(replica, replica.order.concurrency)
-        replica.cancel = self._threads.cancel
-        replica.grant = self._threads.grant
-
-    def run(self) -> None:
-        reader = frames.FrameReader(self._replica.wire)
-        while True:
-            received = reader.receive()
-            if received is None:
-                self._threads.drain()
-                return
+    def run() -> None:
+        reader = frames.FrameReader(replica.wire)
+        while (received := reader.receive()) is not None:
             for call_id, _, payload in received:
-                self._threads.submit(call_id, payload)
+                threads.submit(call_id, payload)
+        threads.drain()
+
+    return run
