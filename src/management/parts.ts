@@ -36,7 +36,7 @@ export type OwnNode = {
 };
 
 /** What the management API shows and changes. */
-export type ManagementParts = Omit<ReturnType<typeof identityParts>, "setupLink"> & {
+export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly store: Store;
   readonly tokens: Tokens;
   readonly keys: KeyRing;

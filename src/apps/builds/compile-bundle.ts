@@ -7,12 +7,21 @@ import { BuildError, type BuildSite, severalProblems } from "./site.ts";
 import { PYTHON_SYNC } from "./make-environment.ts";
 import { runStep } from "./run-step.ts";
 
+/** Prints a mistake on a line that is shorter than those that are cut. */
+const TELL = `import json
+def tell(file, kind, error):
+    line, text = getattr(error, "lineno", None), getattr(error, "text", None)
+    message = "%s: %s" % (kind, getattr(error, "msg", None) or error)
+    told = {"file": file[:500], "line": line, "text": text and text[:200], "message": message[:500]}
+    print(json.dumps(told), flush=True)
+`;
+
 /**
  * Reads every Python file of the bundle's own and writes nothing. Packages that came along are not the author's to
  * mend: folders of virtual environments, installed packages and JavaScript, and those whose name begins with a dot.
  */
-const PARSE = `
-import ast, json, os, sys, warnings
+const PARSE = `${TELL}
+import ast, os, warnings
 warnings.simplefilter("ignore")
 OTHERS = {"__pycache__", "node_modules", "site-packages", "dist-packages"}
 for folder, folders, files in os.walk("."):
@@ -30,15 +39,13 @@ for folder, folders, files in os.walk("."):
         except (OSError, RecursionError, MemoryError):
             pass
         except (SyntaxError, ValueError) as error:
-            line, text = getattr(error, "lineno", None), getattr(error, "text", None)
-            message = "%s: %s" % (type(error).__name__, getattr(error, "msg", None) or error)
-            told = {"file": file[:500], "line": line, "text": text and text[:200], "message": message[:500]}
-            print(json.dumps(told), flush=True)
+            tell(file, type(error).__name__, error)
 print("done")`;
 
 /** One process for the bundle: starting Python takes as long as compiling 100 files. Prints mistakes as lines, then `done`. */
-const COMPILE = `${PYTHON_SYNC}
-import json, os, py_compile, sys
+const COMPILE = `${TELL}
+${PYTHON_SYNC}
+import os, py_compile, sys
 for folder, folders, files in os.walk("."):
     folders[:] = [name for name in folders if name != "__pycache__"]
     for name in files:
@@ -48,11 +55,7 @@ for folder, folders, files in os.walk("."):
         try:
             py_compile.compile(file, doraise=True)
         except py_compile.PyCompileError as error:
-            reason = error.exc_value
-            line, text = getattr(reason, "lineno", None), getattr(reason, "text", None)
-            message = "%s: %s" % (error.exc_type_name, getattr(reason, "msg", None) or reason)
-            told = {"file": file[:500], "line": line, "text": text and text[:200], "message": message[:500]}
-            print(json.dumps(told), flush=True)
+            tell(file, error.exc_type_name, error.exc_value)
         except OSError:
             pass
 if sys.argv[1:] == ["sync"]:
@@ -104,7 +107,9 @@ export async function compileBundle(
   needsMain: boolean,
   site: BuildSite,
 ): Promise<void> {
-  const mistakes = await compile(python, wasChanged, site);
+  const mistakes = await told(python, [COMPILE, ...(wasChanged ? ["sync"] : [])], site);
+  // The parser itself may break on some file: the first replica will tell whether that matters.
+  if (mistakes === null) return site.say("warning: could not precompile the bundle", "stderr");
   const isMain = ({ file }: Mistake): boolean => needsMain && file === "main.py";
   const others = mistakes.filter((mistake) => !isMain(mistake));
   for (const mistake of others.slice(0, MAX_NAMED)) site.say(`warning: ${describe(mistake)}`, "stderr");
@@ -119,40 +124,23 @@ export function requireMain(bundleDir: string): void {
     throw new BuildError("there is no main.py at the root of the bundle");
 }
 
-async function compile(python: string, wasChanged: boolean, site: BuildSite): Promise<readonly Mistake[]> {
-  const mistakes = await told(python, [COMPILE, ...(wasChanged ? ["sync"] : [])], site);
-  // The parser itself may break on some file: the first replica will tell whether that matters.
-  if (mistakes === null) site.say("warning: could not precompile the bundle", "stderr");
-  return mistakes ?? [];
-}
-
-/** The mistakes that a program reports; null if it broke off. */
+/** The mistakes that a program reports; null if it did not finish. */
 async function told(
   python: string,
   program: readonly string[],
   site: BuildSite,
 ): Promise<readonly Mistake[] | null> {
   const lines: string[] = [];
-  await runStep(
-    {
-      program: python,
-      args: ["-I", "-S", "-W", "ignore", "-c", ...program],
-      env: site.seat ? {} : appEnvironment(site.host, {}),
-      onLine: (text, stream) => {
-        if (stream === "stdout" && lines.length <= MAX_MISTAKES) lines.push(text);
-      },
-    },
-    site,
-  );
-  const isThrough = lines.at(-1) === "done" || lines.length > MAX_MISTAKES;
-  return isThrough ? readMistakes(lines.slice(0, -1)) : null;
-}
-
-/** Null where it is something else: elsewhere, the app's own image says it. */
-function readMistakes(lines: readonly string[]): readonly Mistake[] | null {
+  const onLine: BuildSite["say"] = (text, stream) => {
+    if (stream === "stdout" && lines.length <= MAX_MISTAKES) lines.push(text);
+  };
+  const args = ["-I", "-S", "-W", "ignore", "-c", ...program];
+  await runStep({ program: python, args, env: site.seat ? {} : appEnvironment(site.host, {}), onLine }, site);
+  if (lines.at(-1) !== "done" && lines.length <= MAX_MISTAKES) return null;
   try {
-    return lines.map((line) => MISTAKE.parse(JSON.parse(line)));
+    return lines.slice(0, -1).map((line) => MISTAKE.parse(JSON.parse(line)));
   } catch {
+    // In a remote seat the app's own image may have printed something else.
     return null;
   }
 }

@@ -1,10 +1,10 @@
-import { execFile } from "node:child_process";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { readdir } from "../../kit/files.ts";
 import { hostEnvironment } from "./build-environment.ts";
 import { readPipSettings } from "./pip-settings.ts";
+import { askPython } from "./pip-wheel.ts";
 import type { Requirements } from "./requirements.ts";
 import type { BuildSite } from "./site.ts";
 
@@ -98,14 +98,8 @@ async function ask(
   site: BuildSite,
 ): Promise<z.infer<typeof ANSWER> | null> {
   const options = { env: hostEnvironment(site), timeout: LIMIT_MS, signal: site.signal };
-  const text = await new Promise<string>((resolve) => {
-    const child = execFile(site.python.path, ["-I", "-c", ASK], options, (error, stdout) =>
-      resolve(error ? "null" : stdout),
-    );
-    child.stdin?.on("error", () => {}); // It ended early; its exit tells.
-    child.stdin?.end(JSON.stringify(question));
-  });
+  const text = await askPython(site.python.path, ASK, JSON.stringify(question), options).catch(() => "null");
   site.signal.throwIfAborted();
-  const read = ANSWER.safeParse(JSON.parse(text));
+  const read = ANSWER.safeParse(JSON.parse(text.toString()));
   return read.success ? read.data : null;
 }

@@ -177,7 +177,9 @@ export class Deployer {
     const name = config.deployment.name ?? path.basename(folder).toLowerCase();
     const patterns = config.deployment;
     const hash = await hashFolder(folder, patterns);
-    const current = await this.#current(projectId, name);
+    const { store, catalog } = this.#parts;
+    const app = await store.apps.find({ projectId, name });
+    const current = app ? catalog.byNumber(app.number) : undefined;
     if (current?.version.bundleHash === hash) {
       const deployment = { ...config.deployment, name };
       const scaling = { ...config.scaling, ...current.version.overrides };
@@ -216,12 +218,6 @@ export class Deployer {
     this.#timer?.cancel();
     await this.#sweeping;
     await this.#underWay.stop(STOPPED);
-  }
-
-  async #current(projectId: string, name: string): Promise<LiveApp | undefined> {
-    const { store, catalog } = this.#parts;
-    const app = await store.apps.find({ projectId, name });
-    return app ? catalog.byNumber(app.number) : undefined;
   }
 
   #newId(): string {

@@ -5,10 +5,7 @@ import type { LiveRun, RunEnd, RunReader, RunTiming } from "../../runs/live-run.
 import type { Exchange, GoneListener } from "../exchange.ts";
 import { responseHeaders, responseTrailers } from "./headers.ts";
 
-/**
- * The caller of a server app: gets the response as it comes, and slows the server down when it does not read.
- * What came in one piece leaves in one write.
- */
+/** The caller of a server app: gets the response as it comes, and slows the server down when it does not read. */
 export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
   readonly #exchange: Exchange;
   readonly #clock: Clock;

@@ -17,7 +17,7 @@ import {
 } from "../../shapes/apps.ts";
 import type { AppRecord, AppStatus, ContainerRecord, Scaling } from "../../shapes/apps.ts";
 import { ID, timestamp } from "../../shapes/common.ts";
-import { findApp } from "../api/inputs.ts";
+import { badField, findApp } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "../../config/keys/build.ts";
@@ -42,12 +42,11 @@ export function appOperations(parts: ManagementParts): Operation[] {
       handle: async ({ params }) => {
         const { project_id: projectId } = params;
         const [apps, live] = await Promise.all([store.apps.list(projectId), liveStatuses(projectId)]);
-        return await Promise.all(
-          apps.map(async (app) => {
-            const state = live.get(app.number)?.state;
-            return brief(app, state, state ? null : await store.builds.latest(app.number));
-          }),
-        );
+        const shown = apps.map(async (app) => {
+          const state = live.get(app.number)?.state;
+          return brief(app, state, state ? null : await store.builds.latest(app.number));
+        });
+        return await Promise.all(shown);
       },
     }),
     operation("GET", APP_URL, {
@@ -195,13 +194,10 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         const overrides = { ...before, ...overridesOf(call.body) };
         const { minReplicas, maxReplicas } = { ...config.scaling, ...overrides };
         if (maxReplicas < minReplicas) {
-          const problem = `must be at least minReplicaCount, which is ${minReplicas}`;
-          const details = [{ field: "maxReplicaCount", problem }];
-          throw new AppError("bad_request", { message: `maxReplicaCount: ${problem}`, details });
+          throw badField("maxReplicaCount", `must be at least minReplicaCount, which is ${minReplicas}`);
         }
         await catalog.switcher.changeScaling(app, overrides);
-        const target = call.params.app_id;
-        await call.record({ action: "app.scale", target, before, after: overrides });
+        await call.record("app.scale", call.params.app_id, { before, after: overrides });
         return await appRecord(parts, await findApp(store, call.params));
       },
     }),
@@ -219,8 +215,7 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         if (version?.appNumber !== app.number) throw new AppError("build_not_found");
         await catalog.switcher.rollBack(app, buildId);
         const before = { buildId: app.currentVersionId };
-        const target = call.params.app_id;
-        await call.record({ action: "app.rollback", target, before, after: { buildId } });
+        await call.record("app.rollback", call.params.app_id, { before, after: { buildId } });
         return await appRecord(parts, await findApp(store, call.params));
       },
     }),
@@ -234,8 +229,7 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         const app = await findApp(store, call.params);
         if (!catalog.byNumber(app.number)) throw noVersion();
         await catalog.switcher.restart(app);
-        const target = call.params.app_id;
-        await call.record({ action: "app.restart", target });
+        await call.record("app.restart", call.params.app_id);
         return await appRecord(parts, await findApp(store, call.params));
       },
     }),
@@ -249,10 +243,9 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         const app = await findApp(store, call.params);
         await deployer.cancelAll(app);
         await catalog.remove(app);
-        const target = call.params.app_id;
-        const before = { buildId: app.currentVersionId };
-        await call.record({ action: "app.delete", target, before });
-        return { id: target };
+        const { app_id: id } = call.params;
+        await call.record("app.delete", id, { before: { buildId: app.currentVersionId } });
+        return { id };
       },
     }),
   ];
@@ -288,8 +281,7 @@ export function configurationOperations({ store, catalog }: ManagementParts): Op
       handle: async ({ params }) => {
         const app = await findApp(store, params);
         const live = catalog.byNumber(app.number);
-        if (!live)
-          throw new AppError("build_not_found", { message: "The app has no version yet; deploy it first." });
+        if (!live) throw noVersion();
         const { id, number, createdAt, config } = live.version;
         const deployed = (await store.versions.findDeployed(id)) ?? config;
         return {

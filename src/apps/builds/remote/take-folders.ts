@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
 import path from "node:path";
 import type { StoredBlob } from "../../../blobs/blob-store.ts";
-import { chownTree, createFile, rename } from "../../../kit/files.ts";
+import { chownTree, rename } from "../../../kit/files.ts";
 import { removeTree } from "../../../kit/remove-tree.ts";
 import { BadTar } from "../../../kit/tar/archive.ts";
 import { Unpackable } from "../../../kit/tar/pack-folder.ts";
 import { NoRoom, isGzip, unpackFolder } from "../../../kit/tar/unpack-folder.ts";
 import type { Builder } from "../../../engines/build-seats.ts";
-import { LIMITS, roomBytes } from "../../artifacts/fetch-version.ts";
+import { LIMITS, roomBytes, writeArriving } from "../../artifacts/fetch-version.ts";
 import { makeFolder } from "../../bundles/place-folder.ts";
 import { BuildError, type BuildSite, type RemoteBuilds } from "../site.ts";
 import { syncTree } from "../make-environment.ts";
@@ -34,19 +34,10 @@ export async function bringBundleBack(
   const packed = path.join(asideDir, "bundle.packed");
   const fresh = path.join(asideDir, "bundle.new");
   await judged("bundle", async () => {
-    await seat.take("bundle", async (archive) => {
-      const room = await roomBytes(asideDir);
-      const sink = await createFile(packed);
-      let bytes = 0;
-      try {
-        for await (const piece of wholeArchive(archive, maxFolderBytes)) {
-          if ((bytes += piece.length) > room) throw new NoRoom(bytes, room);
-          await sink.write(piece);
-        }
-      } finally {
-        await sink.abandon();
-      }
-    });
+    const room = await roomBytes(asideDir);
+    await seat.take("bundle", (archive) =>
+      writeArriving(wholeArchive(archive, maxFolderBytes), packed, room),
+    );
     await makeFolder(fresh);
     const maxBytes = Math.min(LIMITS.maxBytes, maxFolderBytes);
     await unpackFolder(packed, fresh, { ...LIMITS, maxBytes, roomBytes: await roomBytes(asideDir) });
