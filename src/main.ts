@@ -27,7 +27,7 @@ import { LateValue, Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
 import { ExecutableCheck } from "./kit/files.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
-import { glancesBy } from "./management/apps/apps.ts";
+import { liveStatusesBy } from "./management/apps/apps.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/api/addresses.ts";
 import { Management } from "./management/server.ts";
@@ -132,7 +132,7 @@ export async function startService(settings: Settings, options: ServiceOptions):
 }
 
 async function start(settings: Settings, options: ServiceOptions, life: Lifecycle): Promise<Service> {
-  const { log, onAppLog, webDir, guideDir, aroundStore, clock = systemClock } = options;
+  const { log, onAppLog, aroundStore, clock = systemClock } = options;
   const { host, dataDir } = settings;
   const graceMs = new LateValue("grace of the stop", settings.shutdownGraceMs);
   const managementPort = new LateValue("port of the management API", settings.basePort);
@@ -247,6 +247,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     "management API",
     () =>
       Management.listen({
+        ...options,
         ...settings,
         ...installation,
         ...identity,
@@ -263,11 +264,9 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         tallies: [runs.recorder.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
         network: networkReport(network),
-        glances: glancesBy(node, catalog),
+        liveStatuses: liveStatusesBy(node, catalog),
         ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details: details(), ...catalog.load() }),
         apiPort: () => apiPort.value,
-        ...(webDir !== undefined && { webDir }),
-        ...(guideDir !== undefined && { guideDir }),
         wake: () => runs.deliverer.wake(),
         reserve,
         others,
@@ -368,7 +367,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     { apiUrl, baseUrl, python: python.version, store: store.kind, isolation: level ?? "none" },
     "millrace is up",
   );
-  const setupLink = await identity.setupLink(baseUrl);
+  const setupLink = await identity.people.setupLink(baseUrl);
   if (setupLink !== null)
     log.info({ setupLink }, "nobody can sign in yet; open this link to create the first account");
   return {

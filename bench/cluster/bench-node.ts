@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { systemClock } from "../../src/kit/clock.ts";
 import { Seal } from "../../src/kit/seal.ts";
-import { Authority, type Identity } from "../../src/nodes/authority.ts";
+import { type Identity, openAuthority } from "../../src/nodes/authority.ts";
 import type { Others } from "../../src/nodes/forward/app-locator.ts";
 import { type Peer, Peers } from "../../src/nodes/peers.ts";
 
@@ -14,7 +14,7 @@ export async function newSecret(masterKey: Buffer): Promise<string> {
     get: async () => null,
     setIfAbsent: async ({ value }: { readonly value: string }) => (authority = value),
   };
-  await Authority.open({ store: { meta }, seal: new Seal(masterKey), clock: systemClock });
+  await openAuthority({ store: { meta }, seal: new Seal(masterKey), clock: systemClock });
   return JSON.stringify({ masterKey: masterKey.toString("base64"), authority } satisfies Secret);
 }
 
@@ -23,7 +23,7 @@ export async function benchIdentity(secret: string): Promise<Identity> {
   const { masterKey, authority } = JSON.parse(secret) as Secret;
   const meta = { get: async () => authority, setIfAbsent: async () => authority };
   const seal = new Seal(Buffer.from(masterKey, "base64"));
-  return (await Authority.open({ store: { meta }, seal, clock: systemClock })).issue(randomUUID());
+  return (await openAuthority({ store: { meta }, seal, clock: systemClock })).issue(randomUUID());
 }
 
 /** Where every app is: at that peer; with null nowhere but here. */

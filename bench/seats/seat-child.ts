@@ -12,7 +12,7 @@ import { createLog } from "../../src/kit/log.ts";
 import { Seal } from "../../src/kit/seal.ts";
 import { packFolder } from "../../src/kit/tar/pack-folder.ts";
 import { startService } from "../../src/main.ts";
-import { Authority } from "../../src/nodes/authority.ts";
+import { openAuthority } from "../../src/nodes/authority.ts";
 import type { Engine, Workload } from "../../src/engines/engine.ts";
 import type { Home } from "../../src/engines/home.ts";
 import { KubernetesPlace } from "../../src/engines/kubernetes/place.ts";
@@ -38,7 +38,7 @@ const log = createLog("error");
 let home: Home | null = null;
 let bundle = "";
 const meta = { get: async () => null, setIfAbsent: async ({ value }: { value: string }) => value };
-const authority = await Authority.open({
+const authority = await openAuthority({
   store: { meta },
   seal: new Seal(randomBytes(32)),
   clock: systemClock,

@@ -3,12 +3,12 @@ import { AppError, noSuchFunction } from "../model/errors.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { Call } from "../replicas/call.ts";
 import type { Slots } from "../replicas/slots/slots.ts";
-import type { App, AppRetention, FunctionSignature, Glance, Version } from "../model/app.ts";
+import type { App, AppRetention, FunctionSignature, LiveStatus, Version } from "../model/app.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
 import { newFleetCounts } from "../replicas/fleet-events.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
-import { glanceOf, Registry, Room, type Traffic } from "./versions/traffic.ts";
+import { liveStatusOf, Registry, Room, type Traffic } from "./versions/traffic.ts";
 import { AppSecrets, type Secrets, WHOLE_PROJECT } from "./secrets.ts";
 import { Candidate } from "./versions/candidate.ts";
 import { Housekeeper, type HousekeeperParts } from "./versions/housekeeper.ts";
@@ -124,10 +124,10 @@ export class Catalog {
   }
 
   /** How the apps of a project that are served here do. */
-  glances(projectId: string): Glance[] {
+  liveStatuses(projectId: string): LiveStatus[] {
     return this.all()
       .filter(({ app }) => app.projectId === projectId)
-      .flatMap(({ app }) => glanceOf(this.versions(app.number)) ?? []);
+      .flatMap(({ app }) => liveStatusOf(this.versions(app.number)) ?? []);
   }
 
   /** Throws `function_not_found` if the app is known to lack the function; before its first start nothing is known. */
@@ -168,10 +168,7 @@ export class Catalog {
     return this.byNumber(appNumber)?.version.config.limits.maxLogBytes ?? DEFAULT_LOG_BYTES;
   }
 
-  /**
-   * Where a run goes that this version accepted: to its own replicas while it exists and can start, else to
-   * those of the current version.
-   */
+  /** Where a run of this version goes: to its own replicas if it can start, else to those of the current version. */
   async versionTarget(appNumber: number, versionId: string): Promise<RunTarget | null> {
     const traffic = this.#registry.byNumber(appNumber);
     if (!traffic) return null;

@@ -1,4 +1,4 @@
-import type { NodeWork } from "../nodes/own-node.ts";
+import type { NodeWork } from "../nodes/join-nodes.ts";
 import type { Answering } from "../nodes/talk.ts";
 import type { Catalog } from "./catalog.ts";
 import type { Deployer } from "./deploys/deployer.ts";
@@ -34,7 +34,7 @@ export function appWork({
     onTaken: () => deployer.look(),
     runs: () => catalog.load().runs,
     warm: (appNumber, replicas) => catalog.warm(appNumber, replicas),
-    glances: (projectId) => catalog.glances(projectId),
+    liveStatuses: (projectId) => catalog.liveStatuses(projectId),
   };
 }
 
@@ -53,10 +53,7 @@ export function followSecrets(
 /** How soon to try again while the first build is under way. */
 const RETRY_SECONDS = "5";
 
-/**
- * What a caller of an app that takes no calls is told: there is none of that name, no build of it has succeeded, or it
- * cannot be loaded.
- */
+/** What a caller of an unserved app is told: there is none, no build of it has succeeded, or it cannot be loaded. */
 export async function whyAbsent(
   store: Pick<Store, "apps" | "builds">,
   key: { readonly projectId: string; readonly name: string },

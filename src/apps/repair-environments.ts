@@ -103,10 +103,7 @@ type RebuildParts = BuildHost & {
   readonly environmentDir?: string;
 };
 
-/**
- * Installs the packages of a version again, from its bundle. Its build commands run in a copy of that, made in `work`:
- * what they made of the bundle is there already.
- */
+/** Installs a version's packages again; its commands run in a copy of its bundle, which has what they made already. */
 export async function rebuildVersion(
   projectId: string,
   version: Version,

@@ -88,10 +88,7 @@ type DeploysParts = Omit<DeployerParts, "shortage"> &
   Pick<BaseImageParts, "onLog"> &
   Pick<VolumesParts, "storage" | "helper"> & { readonly reserve: Pick<StorageWatch, "refusal"> };
 
-/**
- * Builds and starts what receives uploads: volumes, deploys, packages for file runs. The caller has to stop the
- * deployer, because it must stop before the apps do.
- */
+/** Starts what receives uploads. The caller stops the deployer, because it must stop before the apps do. */
 export async function startDeploys(parts: DeploysParts, life: Lifecycle) {
   const { reserve } = parts;
   const shortage = () => reserve.refusal;

@@ -39,10 +39,7 @@ export type BlobStore = {
   readonly place: string;
   /** Stores the bytes, and gives their hash. They are durable when it resolves; what is there already is put anew. */
   put(content: BlobContent, signal?: AbortSignal): Promise<StoredBlob>;
-  /**
-   * The bytes of a blob, or of a part of it. Throws `BlobMissing`; and `BlobDamaged` after the last piece of a whole one
-   * that are not those of its hash, so that nothing may be used before the end.
-   */
+  /** A blob's bytes, or a part. Throws `BlobMissing`, or at the end `BlobDamaged`: use nothing of a whole one before. */
   open(hash: string, reading?: Reading): AsyncGenerator<Buffer, void, void>;
   has(hash: string, signal?: AbortSignal): Promise<boolean>;
   /** Removes a blob, unless it was put at that time or later; gives whether it is gone. */
@@ -94,10 +91,7 @@ export function checkedNote(name: string): string {
   return name;
 }
 
-/**
- * Passes on the bytes of a whole blob; throws `BlobDamaged` as soon as there are more than it has, and at their end if they
- * are not those of its hash.
- */
+/** Passes on the bytes of a whole blob; throws `BlobDamaged` once they are too many, and at the end for a wrong hash. */
 export async function* verified(
   pieces: AsyncIterable<Buffer>,
   hash: string,
@@ -166,10 +160,7 @@ export async function collectBlobs(
 const FOLDER = "clock";
 const NOTE = `${FOLDER}/now`;
 
-/**
- * What the time is by the clock that says when blobs were put: a file server's, or a bucket's. By that of a machine whose
- * clock is wrong a blob that was put just now could seem old.
- */
+/** The time by the clock that says when blobs were put: this machine's may be wrong, and new blobs would seem old. */
 export async function storeTime(blobs: BlobStore): Promise<number> {
   await blobs.writeNote(NOTE, "");
   for await (const { name, writtenAt } of blobs.listNotes(FOLDER)) if (name === NOTE) return writtenAt;

@@ -22,10 +22,7 @@ const ALL: ByteRange = { start: 0, end: Number.POSITIVE_INFINITY };
 /** The service's own, and nobody else's. */
 const FOLDER = { recursive: true, mode: 0o700 } as const;
 
-/**
- * Blobs as files of a directory, which several nodes may share. One counts when it has its name, which it gets whole:
- * `sha256/ab/ab12…`. What is being written, or removed, is in `incoming`.
- */
+/** Blobs as files `sha256/ab/ab12…` of a directory that nodes may share; `incoming` has unfinished ones. */
 export class DirectoryBlobs implements BlobStore {
   readonly kind = "directory";
   readonly place: string;

@@ -9,9 +9,8 @@ export type Sharing = {
 };
 
 /**
- * Proves that this node keeps its blobs where the others do: each leaves a note there, named by the installation and
- * itself, and finds those of the others. Throws, with what to do, where it does not. A node does so before it joins, so
- * that whoever sees it can find its note, and again afterwards: of two that come at once, one sees the other then.
+ * Proves that this node keeps its blobs where the others do: each leaves a note there and reads those of the others. Throws
+ * what to do. Called before a node joins and again after: of two that join at once, one sees the other then.
  */
 export async function proveShared(blobs: BlobStore, { instanceId, nodeId, others }: Sharing): Promise<void> {
   await blobs.writeNote(noteOf(instanceId, nodeId), nodeId);

@@ -1,7 +1,6 @@
 import type { Readable } from "node:stream";
 import type { Interpreter } from "../host/interpreter.ts";
 import type { ProgramEnd, Program } from "./programs/run-program.ts";
-import type { PythonWish } from "../model/app-config.ts";
 import type { Workload } from "./engine.ts";
 
 /** A program to run in a seat, in the bundle's folder. The place completes its environment. */
@@ -47,21 +46,17 @@ export type Builder = {
 };
 
 /** What a build needs. */
-export type BuildWish = {
+export type BuildWish = Pick<
+  Workload,
+  "projectId" | "names" | "python" | "containerRuntime" | "buildsImage"
+> & {
   readonly buildId: string;
-  readonly projectId: string;
-  readonly names?: NonNullable<Workload["names"]>;
   /** The blob of the app's own files. */
   readonly bundle: string;
-  /** The Python that the app asks for; null for any. */
-  readonly python: PythonWish | null;
   /** The image that the app runs in; null for the default. */
   readonly image: string | null;
-  readonly containerRuntime: Workload["containerRuntime"];
   /** The app's own limit; null if it has none. */
   readonly memoryBytes: number | null;
-  /** The build makes an image. */
-  readonly buildsImage?: true;
 };
 
 /** Builds environments for remote machines. */

@@ -3,7 +3,7 @@ import type { Limits } from "../host/limits/limits.ts";
 import type { Version } from "../model/app.ts";
 import type { Network, PythonWish } from "../model/app-config.ts";
 import type { Home } from "./home.ts";
-import type { PrintedLine } from "./log-lines.ts";
+import type { OutputEvents } from "./log-lines.ts";
 
 /** A version of an app, described independently of any machine. An engine turns the ids into folders. */
 export type Workload = {
@@ -23,11 +23,9 @@ export type Workload = {
   readonly image?: string | null;
   /** A build of an app rather than an app. It sees no storage. */
   readonly isBuild?: true;
-  /** The build makes an image. */
   readonly buildsImage?: true;
   /** The app's environment variables, besides those of the engine. */
   readonly variables: Readonly<Record<string, string>>;
-  /** How many calls a replica takes at once. */
   readonly concurrency: number;
   readonly ignoreExtra: boolean;
   readonly maxResultBytes: number;
@@ -126,7 +124,6 @@ export type Vitals = {
 export const ALL_THREADS = 0;
 
 export type ThreadVitals = {
-  /** Processor time used since it began. */
   readonly usedMs: number;
   /** It runs, or waits only for a processor. */
   readonly isRunnable: boolean;
@@ -139,47 +136,44 @@ export type Usage = {
   readonly residentBytes: number;
 };
 
-/** A replica that an engine was asked to start; it connects home when it is up. */
-export type Started = {
+type StartedHere = {
   readonly exited: Promise<Exit>;
-  /** Ends the process and everything it started, at once. */
+  /** Ends it and everything that it started, at once. */
   kill(): void;
+  /** Resolves when its pod or machine is about to end; absent where that is not announced. */
+  readonly leaving?: Promise<void>;
+  /** Why it has not started, if that is not the fault of its code; for people. */
+  obstacle?(): string | null;
+};
+
+/** A replica that an engine was asked to start; it connects home when it is up. */
+export type Started = StartedHere & {
   /** The state of the process that claims this id; null if unknown. */
   vitals(pid: number): Vitals | null;
   /** What that process and everything it started use; null if unknown. */
   usage(pid: number): Promise<Usage | null>;
-  /** Resolves when its pod or machine is about to end; absent where that is not announced. */
-  readonly leaving?: Promise<void>;
   /** Puts the process with this id under its limits, before its first call; null if it already is. */
   confine?(pid: number): Promise<void> | null;
   /** Adds to an exit what only its limits know. */
   judge?(exit: Exit): Exit;
-  /** Why it has not started, if that is not the fault of its `main.py`; for people. */
-  obstacle?(): string | null;
 };
 
 /** A template and the replicas that it forks. For a workload that may not fork, a seat is one replica. */
 export type Seat = {
   /** Starts a replica here, or through `SeatOwner.elsewhere` if there is no room. */
   start(replica: ReplicaStart): Started;
-  /** Sets how long it is kept without a replica. */
   keepFor(keepMs: number): void;
   /** Takes no more replicas, and ends with its last one. */
   leave(): void;
-  /** Ends everything in it. */
   close(): Promise<void>;
 };
 
-/** What a seat reports about its processes, besides what its replicas report themselves. */
-export type SeatEvents = {
-  /** A line printed by a process that is not a replica yet. */
-  onLog(line: PrintedLine): void;
+/** What a seat reports about its processes, besides what its replicas report themselves: lines of those that are none yet. */
+export type SeatEvents = OutputEvents & {
   /** A template broke the protocol and is being ended. */
   onFault(fault: string): void;
   /** A template was found dead, and another replaces it. */
   onSilence(silence: string): void;
-  /** An internal error while reading from a process. */
-  onError(error: unknown): void;
 };
 
 /** The owner of a seat. */
@@ -217,29 +211,14 @@ export type ServerPlace =
   | { readonly kind: "taken"; readonly port: number };
 
 /** An app's own server that an engine was asked to start. */
-export type StartedServer = {
+export type StartedServer = StartedHere & {
   /** Of its process; 0 if there is none. */
   readonly pid: number;
-  readonly exited: Promise<Exit>;
-  /** Ends it and everything that it started, at once. */
-  kill(): void;
-  /** Asks it to shut down. */
   askToEnd(): void;
-  /** Resolves when its pod or machine is about to end; absent where that is not announced. */
-  readonly leaving?: Promise<void>;
   /** Where it can be reached, after checking that the listener belongs to it. */
   place(): Promise<ServerPlace>;
   /** What it and everything it started use; null if unknown. */
   usage(): Promise<Usage | null>;
-  /** Why it has not started, if that is not the fault of its code; for people. */
-  obstacle?(): string | null;
-};
-
-/** What an engine reports about a server's process. */
-export type ServerEvents = {
-  onLog(line: PrintedLine): void;
-  /** An internal error while reading from it. */
-  onError(error: unknown): void;
 };
 
 /** Where replicas run. An engine only starts and stops processes: calls go over the wire, or to a server's port. */
@@ -251,6 +230,5 @@ export type Engine = {
   readonly reserves?: true;
   /** Opens a seat that is kept for `keepMs` without a replica. It starts with its first replica. */
   open(workload: Workload, keepMs: number, home: Home, owner: SeatOwner): Seat;
-  /** Starts the app's own server. */
-  serve(workload: Workload, events: ServerEvents): StartedServer;
+  serve(workload: Workload, events: OutputEvents): StartedServer;
 };

@@ -1,11 +1,9 @@
 import { ALL_THREADS, type ThreadVitals, type Vitals } from "./engine.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 
-/** What a heartbeat needs from its replica, and reports. */
 type HeartbeatEvents = {
   /** Sends a ping, unless one is unanswered. */
   ping(): void;
-  /** The state of its process; null if unknown. */
   look(): Vitals | null;
   onSilence(isSilent: boolean): void;
   /** Called once, as the last event. */
@@ -50,7 +48,6 @@ export class Heartbeat {
     this.#events = events;
   }
 
-  /** The replica has sent something. */
   hear(): void {
     this.#isHeard = true;
     if (this.isSilent) this.#setSilent(false);

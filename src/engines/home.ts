@@ -5,6 +5,7 @@ import { type Clock, systemClock } from "../kit/clock.ts";
 import { GrowingBytes } from "../kit/bytes.ts";
 import { randomTicket } from "../kit/ids.ts";
 import { UnauthenticatedConnections } from "../kit/listener.ts";
+import { once } from "node:events";
 
 export const CONNECTION_KINDS = ["wire", "control", "stdout", "stderr", "template"] as const;
 export type ConnectionKind = (typeof CONNECTION_KINDS)[number];
@@ -72,11 +73,6 @@ export class Home {
     };
   }
 
-  /** Takes a connection from another listener. `onTicket` is called if it presents a valid ticket. */
-  welcome(socket: Socket, usher: Usher, onTicket: () => void): void {
-    this.#greet(socket, usher, onTicket);
-  }
-
   /** Connections that have not presented a ticket yet. */
   get strangerCount(): number {
     return this.#strangers.size;
@@ -100,18 +96,17 @@ export class Home {
   }
 
   async #listen(address: string): Promise<Server> {
-    const server = createServer((socket) => this.#greet(socket));
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen(address, 4096, resolve);
-    });
+    const server = createServer((socket) => this.welcome(socket));
+    server.listen(address, 4096);
+    await once(server, "listening");
     // A connection could not be accepted because descriptors ran out: the client sees that.
     server.on("error", () => {});
     this.#servers.add(server);
     return server;
   }
 
-  #greet(socket: Socket, usher: Usher = () => false, onTicket = (): void => {}): void {
+  /** Takes a connection, also from another listener. `onTicket` is called if it presents a valid ticket. */
+  welcome(socket: Socket, usher: Usher = () => false, onTicket = (): void => {}): void {
     this.#sockets.add(socket);
     this.#strangers.add(socket, socket);
     const late = this.#clock.after(PREFACE_TIMEOUT_MS, () => socket.destroy());
@@ -140,7 +135,6 @@ export class Home {
     socket.on("data", onData);
   }
 
-  /** Whether the ticket was valid. */
   #admit(socket: Socket, preface: string, usher: Usher): boolean {
     const [, kind, ticket = "", pid] = PREFACE.exec(preface) ?? [];
     const known = this.#tickets.get(ticket);

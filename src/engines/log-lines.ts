@@ -21,8 +21,9 @@ const TAG_END = "\x1f";
 export const LAST_LINES_MS = 10_000;
 
 /** Takes the output of a process. */
-type OutputEvents = {
+export type OutputEvents = {
   onLog(line: PrintedLine): void;
+  /** An internal error while reading from it. */
   onError(error: unknown): void;
 };
 

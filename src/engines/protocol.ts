@@ -117,7 +117,6 @@ export function orderedReader<Message extends object, Phase extends string>(
 
 const { functions: MAX_FUNCTIONS, parameters: MAX_PARAMETERS, noteChars, nameChars } = WIRE_LIMITS;
 const { schemaValues: MAX_SCHEMA_VALUES, appSchemaValues: MAX_APP_SCHEMA_VALUES } = WIRE_LIMITS;
-/** The maximum on Linux. */
 const MAX_PID = 2 ** 22;
 const VERSION_CHARS = 32;
 
@@ -181,12 +180,10 @@ export const initFailure = z.object({
   traceback: z.string().transform(cutTraceback),
 });
 
-/** HELLO. */
 export function parseHello(payload: Buffer): z.output<typeof hello> {
   return parseJson("HELLO", hello, payload);
 }
 
-/** INIT_FAILED. */
 export function parseInitFailure(payload: Buffer): z.output<typeof initFailure> {
   return parseJson("INIT_FAILED", initFailure, payload);
 }

@@ -35,7 +35,6 @@ type SeatHome = Pick<SeatListenerParts, "identity" | "host" | "port" | "records"
     readonly addressFor: (port: number) => string;
     /** Whether this is the only living service. */
     readonly isAlone: () => boolean;
-    /** The addresses of the other services. */
     readonly others: () => readonly string[];
   };
 
@@ -52,7 +51,6 @@ type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
   readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number } | undefined;
   /** Prepares for remote seats; throws if the installation cannot have any. */
   readonly seatHome: () => Promise<SeatHome>;
-  /** This machine's interpreter. */
   readonly python: { readonly path: string; readonly version: string };
 };
 
@@ -88,7 +86,10 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   }
   const seatHome = await parts.seatHome();
   if (!blobs) throw new Error("replicas on other machines are fetched from blobs, and there are none");
-  const place = seats?.place ?? (await openPlace({ ...parts, ...seatHome, python: python.version }));
+  // Imported only where it is needed: that takes 0.1 s.
+  const open = async () =>
+    (await import("./start-place.ts")).startPlace({ ...parts, ...seatHome, python: python.version });
+  const place = seats?.place ?? (await open());
   const walls = place.isShared ? guestWalls(settings, parts.network, place.name) : null;
   const onError = (error: unknown): void => log.error({ err: error }, "could not serve a seat");
   const listener = await life.start(
@@ -125,23 +126,21 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const remote = { ...seating, onPhase, isLeft: () => isLeft };
   const report = new SeatWallReport((standing) => tellWalls(standing, place.name, log));
   const onWalls = (standing: StandingWalls): void => report.hear(standing);
+  const shared = walls && { walls, onWalls, folders: folderLimits(settings) };
   return {
-    engine: remoteEngine(
-      host,
-      walls ? { ...remote, walls, onWalls, folders: folderLimits(settings) } : remote,
-    ),
+    engine: remoteEngine(host, { ...remote, ...shared }),
     seats: { seatStarts, seatWalls: () => report.weakest },
     reached: { seatAddress },
     leaveSeats: () => {
       isLeft = settings.keepSeats;
       if (!isLeft && seatHome.isAlone()) place.leaveNothing?.();
     },
-    held: walls
-      ? {
+    held: !walls
+      ? held
+      : {
           network: heldElsewhere(parts.network, settings),
           enforcement: guestEnforcement(settings, place.name),
-        }
-      : held,
+        },
     builds: place.builds ? buildSeats(seating, settings.kubernetesBuildWaitMs, clock, onError) : null,
   };
 }
@@ -152,10 +151,4 @@ function tellWalls({ level, gap }: StandingWalls, place: string, log: Log): void
   else if (gap !== null)
     log.warn({ isolation: level, detail: gap }, `apps on ${place} can connect to whatever listens there`);
   else log.info({ isolation: level }, `apps on ${place} live behind walls`);
-}
-
-/** Imported only where it is needed: that takes 0.1 s. */
-async function openPlace(parts: PlaceParts): Promise<SeatPlace> {
-  const { startPlace } = await import("./start-place.ts");
-  return await startPlace(parts);
 }

@@ -5,7 +5,7 @@ import { type KubernetesParts, KubernetesPlace } from "./kubernetes/place.ts";
 import { RayPlace } from "./ray/place.ts";
 import type { SeatPlace } from "./agent/seat-place.ts";
 
-export type PlaceParts = Omit<KubernetesParts, "api" | "seatAddresses">;
+export type PlaceParts = Omit<KubernetesParts, "api" | "seatAddresses" | "forImages">;
 
 /** Opens the remote place that the settings name. The caller closes it. */
 export async function startPlace(parts: PlaceParts): Promise<SeatPlace> {
@@ -13,17 +13,18 @@ export async function startPlace(parts: PlaceParts): Promise<SeatPlace> {
   if (settings.engine === "ray") return await RayPlace.open(parts);
   const seatAddresses = [addressOf(settings)];
   const access = findCluster(settings, process.env);
-  const open = async (namespace: string): Promise<KubernetesPlace> => {
+  const open = async (namespace: string, forImages: KubernetesPlace | null): Promise<KubernetesPlace> => {
     const api = new KubernetesApi({ ...access, namespace });
-    return await KubernetesPlace.open({ ...parts, api, seatAddresses });
+    return await KubernetesPlace.open({ ...parts, api, seatAddresses, forImages });
   };
-  const place = await open(access.namespace);
   const apart = settings.registry === null ? null : settings.buildkitNamespace;
-  if (apart === null || apart === access.namespace) return place;
+  if (apart === null || apart === access.namespace) return await open(access.namespace, null);
+  // Seats that build images go to a namespace that admits BuildKit.
+  const forImages = await open(apart, null);
   try {
-    return imagesApart(place, await open(apart));
+    return await open(access.namespace, forImages);
   } catch (error) {
-    await place.close();
+    await forImages.close();
     throw error;
   }
 }
@@ -34,23 +35,4 @@ function addressOf({ seatUrl }: Settings): string {
   throw new Error(
     "MILLRACE_ENGINE=kubernetes needs MILLRACE_SEAT_URL, by which pods reach this service, such as https://10.0.0.5:4300",
   );
-}
-
-/** A place whose seats that build images go to a namespace that admits BuildKit. */
-function imagesApart(place: KubernetesPlace, images: KubernetesPlace): SeatPlace {
-  return {
-    name: place.name,
-    builds: true,
-    images: images.images,
-    begin: (order, workload, events) =>
-      (workload.buildsImage ? images : place).begin(order, workload, events),
-    adopt: (seat, workload, events) => place.adopt(seat, workload, events),
-    leaveNothing() {
-      place.leaveNothing();
-      images.leaveNothing();
-    },
-    async close() {
-      await Promise.all([place.close(), images.close()]);
-    },
-  };
 }

@@ -9,10 +9,7 @@ import type { Connection } from "./connection.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { AppRoute } from "./route.ts";
 
-/**
- * What a token is used for: calling a function, a public app or a server app; a run that has started; the app's
- * document; or an address without a resource.
- */
+/** What a token is used for. `run`: one that has started; `nothing`: an address without a resource. */
 export type Use = "function" | "public" | "server" | "run" | "document" | "nothing";
 
 /** What a permission depends on, besides the principal. */
@@ -37,10 +34,7 @@ export class Authenticator {
     this.#pace = new MinuteLimiter(clock);
   }
 
-  /**
-   * Authenticates a request; throws if it is not allowed. Returns a promise only for a token that is not cached.
-   * `authorization` is given if it does not come from the header.
-   */
+  /** Throws if the request is not allowed. A promise only for a token that is not cached. */
   admit(
     asking: Asking,
     use: Use,

@@ -117,10 +117,7 @@ export function isSoonOver(head: RequestHead): boolean {
   return !head.isChunked && Number(head.contentLength) <= LITTLE_BYTES;
 }
 
-/**
- * Reads the body, at most `maxBytes`; `done` is called once. Larger bodies reserve memory in `room`, because all bodies
- * together have to fit into memory.
- */
+/** Reads the body; `done` is called once. Large bodies reserve memory in `room`: all together have to fit. */
 export function readBody(
   request: IncomingMessage,
   maxBytes: number,

@@ -19,10 +19,7 @@ type CallRequest = AppRequest<CallRoute>;
 
 const NO_BODY = Buffer.alloc(0);
 
-/**
- * `POST /v4/{project}/{app}/{function}`: the checks in the contract's order, then the run. Returns a promise only if
- * something has to be awaited: on a warm path the call leaves in the same tick.
- */
+/** The checks of a call in the contract's order, then the run. On a warm path the call leaves in the same tick. */
 export class CallHandler {
   readonly #parts: CallParts;
 
@@ -43,10 +40,7 @@ export class CallHandler {
     return this.#admit(call, live, admitted);
   }
 
-  /**
-   * The token of a call of a public app: with a valid one the run is its holder's and may have an Idempotency-Key; an
-   * invalid one counts as none.
-   */
+  /** A public app's caller: with a valid token the run is its holder's; an invalid one counts as none. */
   async #recognize(call: CallRequest): Promise<RememberedToken | null> {
     try {
       return await this.#parts.authenticator.admit(call, "public");

@@ -16,10 +16,7 @@ export class Connection {
   pending = 0;
   /** A request on it could not be parsed, so anything that follows is ignored. */
   isOver = false;
-  /**
-   * The latest Authorization header and its token. Callers repeat it, and comparing it costs a tenth of finding a token
-   * of 600 characters in a map.
-   */
+  /** The latest Authorization header. Comparing it costs a tenth of finding a token of 600 characters in a map. */
   shown: { readonly header: string; readonly token: RememberedToken } | null = null;
 
   /** Its caller is authenticated. Throws `too_many_connections` if the project has as many as it may. */

@@ -98,10 +98,7 @@ export class EventStream {
     this.#response.socket?.uncork();
   }
 
-  /**
-   * Sends the last piece and the end. If broken off, the final chunk is omitted, so that the stream does not look
-   * complete.
-   */
+  /** Sends the last piece and the end; if broken off, without the final chunk, so that it does not look complete. */
   end(last: Piece, isBrokenOff: boolean): void {
     if (this.isClosed) return;
     const rest = this.#encode(last);

@@ -30,10 +30,7 @@ export type ExchangeParts = {
   readonly tellDropped?: (nodeId: string, requestId: string) => void;
 };
 
-/**
- * One request and its one answer. It is open until the answer's head has been sent or the caller has gone; a gateway that
- * stops reports exchanges that stayed open.
- */
+/** One request and its one answer, open until the answer's head has been sent or the caller has gone. */
 export class Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;

@@ -29,10 +29,7 @@ const MAX_HEADERS = 100;
 const MAX_TARGET_CHARS = 8192;
 const ORIGIN_FORM = /^\/(?!\/)/;
 
-/**
- * Reads the head once, straight from the raw list: Node's own dictionary would silently drop a second Host or
- * Authorization. Throws if the framing is wrong.
- */
+/** Reads the head once from the raw list: Node's dictionary would drop a second Host or Authorization. */
 export function readHead(request: IncomingMessage): RequestHead {
   const { rawHeaders, url = "", httpVersion, httpVersionMajor } = request;
   if (httpVersionMajor !== 1) throw new AppError("bad_request", { message: "Use HTTP/1.1." });

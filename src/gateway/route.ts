@@ -39,10 +39,7 @@ const MAX_CACHED = 4096;
 const MAX_CACHED_CHARS = 512;
 const SUB_PATH = /^[A-Za-z0-9._~!$&'()*+,;=:@%-]+$/;
 
-/**
- * Finds the route in a request's target. Segments are matched as they came: nothing is decoded, so nothing can
- * be decoded twice. Null if it is below no app.
- */
+/** Finds the route of a target; null if it is below no app. Nothing is decoded, so nothing can be decoded twice. */
 export function parseRoute(target: string): Route | null {
   const { segments, query } = split(target);
   const [before, version, projectId = "", appName = "", ...rest] = segments;
@@ -118,11 +115,14 @@ function single(parameters: URLSearchParams, name: string): string | null {
 const OURS = new Set(["async", "webhookEndpoint"]);
 const MAY_BE_OURS = /async|webhookEndpoint|%/i;
 
-/** What a target's query asks of us, and the target as the app is to see it: without that, and else as it came. */
-export type ProxyTarget = { readonly target: string; readonly query: RunQuery };
-
-/** Takes what is ours out of a query. Other methods than POST leave everything to the app. */
-export function readTarget(target: string, method: string): ProxyTarget {
+/**
+ * What a target's query asks of us, and the target as the app is to see it: without that, and else as it came. Other
+ * methods than POST leave everything to the app.
+ */
+export function readTarget(
+  target: string,
+  method: string,
+): { readonly target: string; readonly query: RunQuery } {
   const mark = method === "POST" ? target.indexOf("?") : -1;
   if (mark === -1) return { target, query: PLAIN };
   const text = target.slice(mark + 1);

@@ -24,8 +24,7 @@ export async function hostPython(
   const [, minor = "", patch] = version.split(".");
   const fits = (python: Interpreter): boolean => python.version.startsWith(`3.${minor}.`);
   const isMeant = (python: Interpreter): boolean => patch === undefined || python.version === version;
-  let first: Interpreter | null = null;
-  if (own && fits(own)) first = own;
+  let first = own && fits(own) ? own : null;
   if (first && isMeant(first)) return first;
   for (const folder of await pythonFolders(host)) {
     const command = path.join(folder, `python3.${minor}`);
@@ -135,11 +134,8 @@ async function pythonFolders(host: NodeJS.ProcessEnv): Promise<string[]> {
 export async function closedFolders(host: NodeJS.ProcessEnv): Promise<string[]> {
   const folders = [...managersOf(host), ...(host["PATH"] ?? "").split(path.delimiter)];
   const looks = folders.map(async (folder) => {
-    const error = await readdir(folder).then(
-      () => null,
-      (reason: NodeJS.ErrnoException) => reason,
-    );
-    return error?.code === "EACCES" ? [folder] : [];
+    const error = await readdir(folder).catch((reason: NodeJS.ErrnoException) => reason);
+    return "code" in error && error.code === "EACCES" ? [folder] : [];
   });
   return [...new Set((await Promise.all(looks)).flat())];
 }
@@ -163,9 +159,9 @@ function condaRoots(host: NodeJS.ProcessEnv): string[] {
     program && path.dirname(path.dirname(program)),
     host["CONDA_ROOT"],
     host["MAMBA_ROOT_PREFIX"],
-  ].filter((root) => root !== undefined && root !== "");
+  ];
   const usual = CONDA_NAMES.flatMap((name) => [path.join(home, name), path.join("/opt", name)]);
-  return [...named, ...usual, "/opt/conda"] as string[];
+  return [...named.flatMap((root) => root || []), ...usual, "/opt/conda"];
 }
 
 /** The folders in a folder, highest version first; none if it does not exist. */

@@ -80,7 +80,6 @@ export function runsOn(made: string, here: string): boolean {
   return compare(libcVersion, ours[3] ?? "") <= 0;
 }
 
-/** Number by number. */
 function compare(a: string, b: string): number {
   const others = b.split(".").map(Number);
   const differences = a.split(".").map((part, place) => Number(part) - (others[place] ?? 0));

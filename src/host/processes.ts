@@ -1,31 +1,14 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** The kernel reports processor time in hundredths of a second, whatever it uses internally. */
-const TICK_MS = 10;
-const PAGE_BYTES = 4096;
-/** Bits of a task's flags, and of its pending signals. */
-const PF_EXITING = 0x4;
-const SIGKILL_PENDING = 1 << (9 - 1);
 /** There are four from a replica up to the agent: keeper, template, its keeper, agent. */
 const MAX_STEPS_UP = 6;
 
 /** The kernel's data on a process or thread. */
 type ProcStat = {
-  /** One letter: R is running, T is stopped, Z is a zombie. */
-  readonly state: string;
   /** A zombie. For a process that is its first thread; others may live on, and `threads` counts all. */
   readonly hasExited: boolean;
   readonly parent: number;
-  /** Processor time, for a process the sum of its threads. */
-  readonly usedMs: number;
-  /** Processor time of reaped children, and of theirs. */
-  readonly reapedMs: number;
-  readonly residentBytes: number;
-  /** It was killed or is exiting; freeing much memory takes a while. */
-  readonly isEnding: boolean;
   readonly threads: number;
-  /** Start time in kernel ticks since boot. */
-  readonly startedTicks: number;
 };
 
 /** Reads the data on a process or thread from `folder` below `proc`. Throws if it has ended. */
@@ -33,17 +16,10 @@ export function readStat(folder: string, proc: string): ProcStat {
   const text = readFileSync(`${proc}/${folder}/stat`, "latin1");
   // The name in front is chosen by the app.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  const state = fields[0] ?? "";
   return {
-    state,
-    hasExited: "ZX".includes(state),
+    hasExited: "ZX".includes(fields[0] ?? ""),
     parent: Number(fields[1]),
-    usedMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
-    reapedMs: (Number(fields[13]) + Number(fields[14])) * TICK_MS,
-    residentBytes: Number(fields[21]) * PAGE_BYTES,
-    isEnding: (Number(fields[6]) & PF_EXITING) !== 0 || (Number(fields[28]) & SIGKILL_PENDING) !== 0,
     threads: Number(fields[17]),
-    startedTicks: Number(fields[19]),
   };
 }
 

@@ -39,13 +39,8 @@ export class ReadingPace {
     this.#isTicking = false;
     this.#usedMs = 0;
     // Readers that start to wait meanwhile come after all present ones.
-    for (let left = this.#count(); left > 0 && !this.isSpent(); left--) this.#next()?.();
-  }
-
-  #count(): number {
-    let count = 0;
-    for (const readers of this.#waiting.values()) count += readers.length;
-    return count;
+    for (let left = [...this.#waiting.values()].flat().length; left > 0 && !this.isSpent(); left--)
+      this.#next()?.();
   }
 
   /** The longest waiting reader of the longest waiting owner. */

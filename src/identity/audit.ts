@@ -1,5 +1,5 @@
 import type { Clock } from "../kit/clock.ts";
-import { type AuditEntry, auditHash, NO_HASH } from "../store/accounts/audit.ts";
+import { auditHash, NO_HASH } from "../store/accounts/audit.ts";
 import type { Store } from "../store/store.ts";
 import type { Principal } from "./principal.ts";
 
@@ -25,10 +25,7 @@ export type AuditRecord = Omit<Change, "projectId" | "principal"> & {
   readonly actor: string | null;
 };
 
-/**
- * The audit log. Each entry's hash covers the entry and the hash before it, so that `millrace doctor` finds entries that
- * were changed or removed later.
- */
+/** The audit log. Each entry's hash covers the hash before it, so that `millrace doctor` finds later changes. */
 export class Audit {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -49,7 +46,8 @@ export class Audit {
 
   /** A project's changes, newest first. */
   async list(page: { projectId: string; limit: number; before?: number }): Promise<AuditRecord[]> {
-    return (await this.#store.auditEntries.list(page)).map(fromEntry);
+    const entries = await this.#store.auditEntries.list(page);
+    return entries.map(({ number, createdAt, entry }) => ({ ...JSON.parse(entry), number, createdAt }));
   }
 
   async #append(change: Change): Promise<void> {
@@ -62,11 +60,6 @@ export class Audit {
       if (await this.#store.auditEntries.append({ ...row, hash })) return;
     }
   }
-}
-
-function fromEntry({ number, createdAt, entry }: AuditEntry): AuditRecord {
-  const rest = JSON.parse(entry) as Omit<AuditRecord, "number" | "createdAt">;
-  return { ...rest, number, createdAt };
 }
 
 function actorOf(principal: Principal | null): string | null {

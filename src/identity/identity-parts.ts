@@ -2,15 +2,15 @@ import type { Clock } from "../kit/clock.ts";
 import type { Seal } from "../kit/seal.ts";
 import type { Changes } from "../nodes/changes.ts";
 import type { Store } from "../store/store.ts";
-import { Addresses, type Post } from "./addresses.ts";
 import { Audit } from "./audit.ts";
 import { Devices } from "./devices.ts";
 import { Invitations } from "./invitations.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { Links } from "./links.ts";
+import type { Post } from "./mailer.ts";
 import { Operators, type Owner, type OwnerParts, renewOwner } from "./owner.ts";
 import { type Hash, Passwords } from "./passwords.ts";
-import { type Candidate, ensureSetup, makePasswordLink, type Meant, People } from "./people.ts";
+import { type Candidate, type Meant, People } from "./people.ts";
 import { Sessions } from "./sessions.ts";
 import { MailQuota, SignInThrottle } from "./throttle.ts";
 import type { Tokens } from "./tokens.ts";
@@ -28,22 +28,26 @@ type IdentitySources = {
 /** Everything about people, sessions and operators; the tokens are in `openInstallation`. */
 export function identityParts({ store, seal, tokens, post, hashPassword }: IdentitySources, clock: Clock) {
   const sessions = new Sessions({ store, tokens, clock });
-  const links = new Links(seal, clock);
-  const passwords = new Passwords({ seal, clock, hash: hashPassword });
-  const throttle = new SignInThrottle(clock);
-  const quota = new MailQuota(clock);
-  const people = new People({ store, tokens, sessions, passwords, links, throttle, clock });
+  const parts = {
+    store,
+    tokens,
+    sessions,
+    passwords: new Passwords(seal, clock, hashPassword),
+    links: new Links(seal, clock),
+    throttle: new SignInThrottle(clock),
+    quota: new MailQuota(clock),
+    post,
+    clock,
+  };
+  const people = new People(parts);
   return {
     audit: new Audit(store, clock),
     sessions,
     people,
-    addresses: new Addresses({ store, tokens, people, passwords, links, throttle, quota, post, clock }),
-    invitations: new Invitations({ store, tokens, sessions, people, throttle, quota, post, clock }),
-    makePasswordLink: (meant: Meant) => makePasswordLink(store, links, meant),
+    invitations: new Invitations({ ...parts, people }),
     operators: new Operators(store),
     devices: new Devices({ store, sessions, clock }),
-    /** A link for the first person; null once somebody can sign in. */
-    setupLink: (baseUrl: string) => ensureSetup(store, links, baseUrl),
+    sendsMail: post !== null,
   };
 }
 
@@ -69,9 +73,6 @@ export function followIdentity(
   });
 }
 
-/** The default project, its owner's token, and where the service is reached. */
-type Bootstrap = Owner & { readonly apiUrl: string; readonly baseUrl: string };
-
 /**
  * A link that sets a password. `isFirst`: nobody can sign in yet, and the link creates the first account. `url` is null if
  * no person, or several, have the address: `people` lists them.
@@ -82,17 +83,10 @@ export type PasswordLink = {
   readonly people: readonly Candidate[];
 };
 
-/** The ids of the keys: the newest signs, all verify. */
-type RotatedKeys = { readonly keys: readonly string[] };
-
 /** What an operator on this machine can do, whether or not the service runs. */
-export type OperatorRequests = {
-  readonly bootstrap: () => Bootstrap;
-  readonly passwordLink: (input: Meant) => Promise<PasswordLink>;
-  readonly rotateKeys: () => Promise<RotatedKeys>;
-};
+export type OperatorRequests = ReturnType<typeof operatorRequests>;
 
-type OperatorParts = Pick<ReturnType<typeof identityParts>, "audit" | "makePasswordLink" | "setupLink"> &
+type OperatorParts = Pick<ReturnType<typeof identityParts>, "audit" | "people"> &
   OwnerParts & {
     readonly keys: KeyRing;
     readonly owner: Owner;
@@ -101,8 +95,8 @@ type OperatorParts = Pick<ReturnType<typeof identityParts>, "audit" | "makePassw
   };
 
 /** Answers the requests, and records their changes in the default project's audit log. */
-export function operatorRequests(parts: OperatorParts): OperatorRequests {
-  const { audit, makePasswordLink, keys, apiUrl, baseUrl } = parts;
+export function operatorRequests(parts: OperatorParts) {
+  const { audit, keys, apiUrl, baseUrl } = parts;
   let { owner } = parts;
   const record = async (action: string, target: string): Promise<void> => {
     const change = { action, target, before: null, after: null };
@@ -110,10 +104,10 @@ export function operatorRequests(parts: OperatorParts): OperatorRequests {
   };
   return {
     bootstrap: () => ({ ...owner, apiUrl, baseUrl }),
-    passwordLink: async (meant) => {
-      const setup = await parts.setupLink(baseUrl);
+    passwordLink: async (meant: Meant): Promise<PasswordLink> => {
+      const setup = await parts.people.setupLink(baseUrl);
       if (setup !== null) return { url: setup, isFirst: true, people: [] };
-      const { link, people } = await makePasswordLink(meant);
+      const { link, people } = await parts.people.passwordLink(meant);
       const [only] = people;
       if (link === null || !only) return { url: null, isFirst: false, people };
       await record("person.password-link", only.id);
@@ -124,6 +118,7 @@ export function operatorRequests(parts: OperatorParts): OperatorRequests {
       // The next rotation voids the key that signed the owner's token.
       owner = await renewOwner(parts);
       await record("signing-key.rotate", keys.signingKey.id);
+      // The newest signs, all verify.
       return { keys: keys.publicKeys().map(({ kid }) => kid) };
     },
   };

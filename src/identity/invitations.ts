@@ -1,34 +1,17 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import type { Clock } from "../kit/clock.ts";
 import { addressKey } from "../kit/ip-addresses.ts";
 import { AppError } from "../model/errors.ts";
 import type { Invitation, Joined, NewInvitation, Offer } from "../store/accounts/invitations.ts";
-import type { Store } from "../store/store.ts";
-import type { Post } from "./addresses.ts";
 import { invitationMail } from "./mailer.ts";
-import { badLink, type Credentials, normal, type People, takenPair } from "./people.ts";
+import { badLink, type Credentials, normal, type People, type PeopleParts, takenPair } from "./people.ts";
 import type { PersonPrincipal, Principal } from "./principal.ts";
-import type { Sessions, SignedIn } from "./sessions.ts";
-import type { MailQuota, SignInThrottle } from "./throttle.ts";
+import type { SignedIn } from "./sessions.ts";
 import { hashSecret } from "./token-judge.ts";
-import type { Tokens } from "./tokens.ts";
 
 const LIFE_MS = 7 * 86_400_000;
 const SECRET_BYTES = 32;
 /** How many open invitations a project may have. */
 const MAX_OPEN = 100;
-
-type InvitationParts = {
-  readonly store: Store;
-  readonly tokens: Tokens;
-  readonly sessions: Sessions;
-  readonly people: People;
-  readonly throttle: SignInThrottle;
-  readonly quota: MailQuota;
-  /** Null if the installation sends no mail. */
-  readonly post: Post | null;
-  readonly clock: Clock;
-};
 
 /** A request for an invitation. */
 export type Wish = Pick<Invitation, "projectId" | "role" | "email"> & {
@@ -36,19 +19,19 @@ export type Wish = Pick<Invitation, "projectId" | "role" | "email"> & {
   readonly ip: string;
 };
 
-/** A new invitation. Its secret is either returned here or mailed, once. */
-export type Made = { readonly invitation: NewInvitation; readonly secret: string | null };
-
 /** Invitations: the holder of a link can join one project, once. A link belongs to no account and gives no access to one. */
 export class Invitations {
-  readonly #parts: InvitationParts;
+  readonly #parts: PeopleParts & { readonly people: People };
 
-  constructor(parts: InvitationParts) {
+  constructor(parts: PeopleParts & { readonly people: People }) {
     this.#parts = parts;
   }
 
-  /** Throws `bad_request` if the project has too many open ones, or the installation sends no mail. */
-  async make(wish: Wish, inviter: Principal): Promise<Made> {
+  /**
+   * Returns the invitation with its secret, null if that was mailed. Throws `bad_request` if the project has too many open
+   * ones, or the installation sends no mail.
+   */
+  async make(wish: Wish, inviter: Principal) {
     const { store, clock } = this.#parts;
     const { projectId, role, isMailed, ip } = wish;
     const now = clock.now();
@@ -68,7 +51,10 @@ export class Invitations {
     const send = isMailed ? this.#courier(invitation, secret, ip) : null;
     const result = await store.invitations.insert({ invitation, max: MAX_OPEN });
     if (result === "no_right") throw new AppError("forbidden");
-    if (result === "full") throw tooManyOpen();
+    if (result === "full") {
+      const message = `The project has ${MAX_OPEN} open invitations: revoke some first.`;
+      throw new AppError("bad_request", { message });
+    }
     send?.();
     return { invitation, secret: isMailed ? null : secret };
   }
@@ -132,9 +118,4 @@ export class Invitations {
     const onSent = async () => await store.invitations.noteMailed({ id, now: clock.now() });
     return () => post.mailer.order({ make, onSent });
   }
-}
-
-function tooManyOpen(): AppError {
-  const message = `The project has ${MAX_OPEN} open invitations: revoke some first.`;
-  return new AppError("bad_request", { message });
 }

@@ -52,16 +52,6 @@ const READ_AGAIN_MS = 60_000;
 const MIN_GAP_MS = 1_000;
 const KEY_ID = /^[\w-]{1,64}$/;
 
-/** One public key as `/.well-known/jwks.json` shows it. */
-type PublicKey = {
-  readonly kty: string;
-  readonly crv: string;
-  readonly x: string;
-  readonly kid: string;
-  readonly use: "sig";
-  readonly alg: "EdDSA";
-};
-
 /** The keys that sign and verify tokens, the same for every process on the database: the newest one signs. */
 export class KeyRing {
   readonly #store: Store;
@@ -83,7 +73,7 @@ export class KeyRing {
   /** Reads the keys; makes one at the first start. */
   static async open(store: Store, seal: Seal, clock: Clock): Promise<KeyRing> {
     const ring = new KeyRing(store, seal, clock);
-    await ring.#read();
+    await ring.refresh();
     return ring;
   }
 
@@ -103,22 +93,18 @@ export class KeyRing {
     return known ?? this.#find(id);
   }
 
-  publicKeys(): PublicKey[] {
+  /** As `/.well-known/jwks.json` shows them. */
+  publicKeys() {
     return this.#keys.map(({ id, publicKey }) => {
       const { kty = "", crv = "", x = "" } = publicKey.export({ format: "jwk" });
-      return { kty, crv, x, kid: id, use: "sig", alg: "EdDSA" };
+      return { kty, crv, x, kid: id, use: "sig", alg: "EdDSA" } as const;
     });
   }
 
   /** Makes a new signing key. The previous one still verifies; older ones are void. */
   async rotate(): Promise<void> {
     await this.#store.signingKeys.rotate(newKey(this.#seal, this.#clock.now()));
-    await this.#read();
-  }
-
-  /** Reads the keys again, because another process has changed them. */
-  async refresh(): Promise<void> {
-    await this.#read();
+    await this.refresh();
   }
 
   #find(id: string): KeyObject | null {
@@ -127,16 +113,16 @@ export class KeyRing {
 
   /** Concurrent callers share one read. */
   #readOnce(inMs = 0): Promise<void> {
-    this.#reading ??= this.#readIn(inMs).finally(() => (this.#reading = null));
+    const read = async (): Promise<void> => {
+      if (inMs > 0) await new Promise<void>((resolve) => void this.#clock.after(inMs, resolve));
+      await this.refresh();
+    };
+    this.#reading ??= read().finally(() => (this.#reading = null));
     return this.#reading;
   }
 
-  async #readIn(ms: number): Promise<void> {
-    if (ms > 0) await new Promise<void>((resolve) => void this.#clock.after(ms, resolve));
-    await this.#read();
-  }
-
-  async #read(): Promise<void> {
+  /** Reads the keys again; another process may have changed them. */
+  async refresh(): Promise<void> {
     this.#readAt = this.#clock.monotonic();
     const turn = ++this.#begun;
     const keys = await loadTokenKeys(this.#store, this.#seal, this.#clock.now());

@@ -22,13 +22,6 @@ type MailOrder = {
   readonly onSent?: () => Promise<void>;
 };
 
-/** Sends mail in the background: the caller does not wait, and does not learn the outcome. */
-export type Mailer = {
-  order(order: MailOrder): void;
-  /** Drops the mails that wait, and aborts the one that is being sent. */
-  stop(): Promise<void>;
-};
-
 type MailerOptions = {
   readonly smtpUrl: string;
   readonly smtpFrom: string;
@@ -42,12 +35,15 @@ type Waiting = MailOrder & { readonly mail: Mail | null; readonly attempt: numbe
 export function openMailer(
   { smtpUrl, smtpFrom }: { readonly smtpUrl: string | null; readonly smtpFrom: string | null },
   parts: Pick<MailerOptions, "clock" | "log">,
-): SmtpMailer | null {
-  return smtpUrl === null || smtpFrom === null ? null : new SmtpMailer({ smtpUrl, smtpFrom, ...parts });
+): Mailer | null {
+  return smtpUrl === null || smtpFrom === null ? null : new Mailer({ smtpUrl, smtpFrom, ...parts });
 }
 
-/** Sends mail through one server, one mail at a time. */
-export class SmtpMailer implements Mailer {
+/** How mail is sent, and the base URL of its links, which is never a request's Host. */
+export type Post = { readonly mailer: Pick<Mailer, "order">; readonly baseUrl: () => string };
+
+/** Sends mail in the background through one server, one at a time: callers do not wait, and do not learn the outcome. */
+export class Mailer {
   readonly #options: MailerOptions;
   /** New mails and retries that wait for their timer, oldest first. */
   readonly #fresh = new Map<Waiting, Timer>();
@@ -69,6 +65,7 @@ export class SmtpMailer implements Mailer {
     this.#later(randomInt(LATEST_START_MS), order, this.#fresh);
   }
 
+  /** Drops the mails that wait, and aborts the one that is being sent. */
   async stop(): Promise<void> {
     this.#stopped.abort();
     for (const queue of [this.#fresh, this.#retries]) {
@@ -145,46 +142,34 @@ export class SmtpMailer implements Mailer {
 
 /** The mail that carries an invitation. */
 export function invitationMail(to: string, { projectName, url }: { projectName: string; url: string }): Mail {
-  return {
-    to,
-    subject: "An invitation to Millrace",
-    text: lines(
-      `You have been invited to the project ${quoted(projectName)}. Open this link to join:`,
-      url,
-      "The link works once and expires in seven days. You can join with an existing account or create one.",
-      "If you were not expecting this, you can ignore it.",
-    ),
-  };
+  return mail(to, "An invitation to Millrace", [
+    `You have been invited to the project ${quoted(projectName)}. Open this link to join:`,
+    url,
+    "The link works once and expires in seven days. You can join with an existing account or create one.",
+    "If you were not expecting this, you can ignore it.",
+  ]);
 }
 
 /** The mail that verifies an address. */
 export function proofMail(to: string, url: string): Mail {
-  return {
-    to,
-    subject: "Verify your address for Millrace",
-    text: lines(
-      "An account on Millrace uses this e-mail address. If it is yours, open this link in the browser where you are signed in:",
-      url,
-      "The link expires in a day. If this was not you, you can ignore it; nothing will happen.",
-    ),
-  };
+  return mail(to, "Verify your address for Millrace", [
+    "An account on Millrace uses this e-mail address. If it is yours, open this link in the browser where you are signed in:",
+    url,
+    "The link expires in a day. If this was not you, you can ignore it; nothing will happen.",
+  ]);
 }
 
 /** The mail with a password-reset link. */
 export function passwordMail(to: string, url: string): Mail {
-  return {
-    to,
-    subject: "Reset your Millrace password",
-    text: lines(
-      "Somebody asked to reset the password of the account with this address. To choose a new one, open this link:",
-      url,
-      "The link works once and expires in an hour. If this was not you, you can ignore it; your password stays the same.",
-    ),
-  };
+  return mail(to, "Reset your Millrace password", [
+    "Somebody asked to reset the password of the account with this address. To choose a new one, open this link:",
+    url,
+    "The link works once and expires in an hour. If this was not you, you can ignore it; your password stays the same.",
+  ]);
 }
 
-function lines(...paragraphs: readonly string[]): string {
-  return `${paragraphs.join("\n\n")}\n`;
+function mail(to: string, subject: string, paragraphs: readonly string[]): Mail {
+  return { to, subject, text: `${paragraphs.join("\n\n")}\n` };
 }
 
 /** The project's name, shortened, without characters that could make a link in a mail program. */

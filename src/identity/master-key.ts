@@ -34,19 +34,12 @@ export function keyFileProblem(file: string): string | null {
 
 const CHECK = "master_key_check";
 
-/** The master key is not the one that the database's secrets are sealed with. */
-class WrongMasterKey extends Error {
-  constructor(file: string) {
-    super(
-      `${file} is not the master key of this database: the secrets in it cannot be read. ` +
-        "Copy master.key from a service that uses this database, or from a backup, and name it with MILLRACE_MASTER_KEY_FILE",
-    );
-    this.name = "WrongMasterKey";
-  }
-}
-
 /** Throws if the key is not the database's. The first start stores a value that only its key can make. */
 export async function checkMasterKey(store: Pick<Store, "meta">, seal: Seal, file: string): Promise<void> {
   const own = seal.mark(Buffer.alloc(0), CHECK).toString("hex");
-  if ((await store.meta.setIfAbsent({ key: CHECK, value: own })) !== own) throw new WrongMasterKey(file);
+  if ((await store.meta.setIfAbsent({ key: CHECK, value: own })) === own) return;
+  throw new Error(
+    `${file} is not the master key of this database: the secrets in it cannot be read. ` +
+      "Copy master.key from a service that uses this database, or from a backup, and name it with MILLRACE_MASTER_KEY_FILE",
+  );
 }

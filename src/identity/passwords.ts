@@ -20,13 +20,6 @@ type Cost = { readonly N: number; readonly r: number; readonly p: number };
 /** Hashes a password. */
 export type Hash = (password: string, salt: Buffer, cost: Cost) => Promise<Buffer>;
 
-type PasswordParts = {
-  readonly seal: Seal;
-  readonly clock: Clock;
-  /** scrypt if absent. */
-  readonly hash?: Hash | undefined;
-};
-
 /**
  * Derives the key by which a person is found from an address and a password: one scrypt hash, then a MAC with the master
  * key, so that a copy of the database allows no guessing. The salt is derived from the address, so that the work does not
@@ -37,7 +30,7 @@ export class Passwords {
   readonly #hashNow: Hash;
   readonly #lane: FairLane;
 
-  constructor({ seal, clock, hash = scryptHash }: PasswordParts) {
+  constructor(seal: Seal, clock: Clock, hash: Hash = scryptHash) {
     this.#seal = seal;
     this.#hashNow = hash;
     this.#lane = new FairLane(LANE, clock);

@@ -1,14 +1,16 @@
 import { randomUUID, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
+import { addressKey } from "../kit/ip-addresses.ts";
 import { AppError } from "../model/errors.ts";
-import type { Membership } from "../store/accounts/memberships.ts";
+import type { Membership, MembershipChange } from "../store/accounts/memberships.ts";
 import type { Person } from "../store/accounts/people.ts";
 import type { Store } from "../store/store.ts";
 import type { Links } from "./links.ts";
+import { passwordMail, type Post, proofMail } from "./mailer.ts";
 import type { Passwords } from "./passwords.ts";
 import { CHALLENGE, type PersonPrincipal } from "./principal.ts";
 import type { Sessions, SignedIn } from "./sessions.ts";
-import type { SignInThrottle } from "./throttle.ts";
+import type { MailQuota, SignInThrottle } from "./throttle.ts";
 import type { Tokens } from "./tokens.ts";
 
 export type PeopleParts = {
@@ -18,6 +20,9 @@ export type PeopleParts = {
   readonly passwords: Passwords;
   readonly links: Links;
   readonly throttle: SignInThrottle;
+  readonly quota: MailQuota;
+  /** Null if the installation sends no mail. */
+  readonly post: Post | null;
   readonly clock: Clock;
 };
 
@@ -30,7 +35,7 @@ const MAX_LISTED = 20;
 /** An address and a password, and the network address that sent them. */
 export type Credentials = { readonly email: string; readonly password: string; readonly ip: string };
 
-/** Signs people in, and manages their accounts and roles. */
+/** People's accounts, addresses and roles. Several may have the same address until one verifies it by mail. */
 export class People {
   readonly #parts: PeopleParts;
 
@@ -61,19 +66,15 @@ export class People {
 
   /** Sets the password that a link was made for, and signs the person in; throws `forbidden`. */
   async acceptLink(link: string, { password, ip }: Omit<Credentials, "email">): Promise<SignedIn> {
-    const { store, sessions, passwords, links, throttle, clock } = this.#parts;
+    const { store, sessions, links, throttle } = this.#parts;
     const opened = links.readPassword(link);
     const person = opened && (await store.people.find(opened.id));
     if (!person || person.updatedAt !== opened.updatedAt) throw badLink();
-    const { id, email, updatedAt } = person;
     // By id, so that others with the same address cannot block the person.
-    throttle.choose(id, ip);
-    const signInKey = await passwords.key(email, password, ip);
-    const change = await store.people.setPassword({ id, signInKey, now: clock.now(), updatedAt });
-    if (change === "taken") throw takenPair();
-    if (change === "stale") throw badLink();
-    await sessions.endOthers(id, null);
-    return await sessions.open(id, "browser");
+    throttle.choose(person.id, ip);
+    if (!(await this.#setPassword(person, password, ip))) throw badLink();
+    await sessions.endOthers(person.id, null);
+    return await sessions.open(person.id, "browser");
   }
 
   /** Ends every other session of the person; throws `unauthorized` when the current password is wrong. */
@@ -81,19 +82,41 @@ export class People {
     principal: PersonPrincipal,
     { current, next, ip }: { readonly current: string; readonly next: string; readonly ip: string },
   ): Promise<void> {
-    const { store, sessions, passwords, throttle, clock } = this.#parts;
+    const { sessions, throttle } = this.#parts;
     // Counted before the hash, which is expensive.
     throttle.choose(principal.email, ip);
-    const { id, email, updatedAt } = await this.confirm(principal, current, ip);
-    const signInKey = await passwords.key(email, next, ip);
+    const person = await this.#confirm(principal, current, ip);
+    if (!(await this.#setPassword(person, next, ip))) throw wrongPassword();
+    await sessions.endOthers(person.id, principal.sessionId);
+  }
+
+  /** False if the account was changed in the meantime. */
+  async #setPassword({ id, email, updatedAt }: Person, password: string, ip: string): Promise<boolean> {
+    const { store, passwords, clock } = this.#parts;
+    const signInKey = await passwords.key(email, password, ip);
     const change = await store.people.setPassword({ id, signInKey, now: clock.now(), updatedAt });
     if (change === "taken") throw takenPair();
-    if (change === "stale") throw wrongPassword();
-    await sessions.endOthers(id, principal.sessionId);
+    return change !== "stale";
+  }
+
+  /** Changes the person's address, even if others have it; throws `unauthorized` for a wrong password. */
+  async changeEmail(principal: PersonPrincipal, { email, password, ip }: Credentials): Promise<void> {
+    const { store, tokens, passwords, throttle, clock } = this.#parts;
+    const address = normal(email);
+    // Counted before the hash, which is expensive.
+    throttle.choose(address, ip);
+    const { id, updatedAt } = await this.#confirm(principal, password, ip);
+    const signInKey = await passwords.key(address, password, ip);
+    const change = { id, email: address, signInKey, now: clock.now(), updatedAt };
+    const result = await store.people.setEmail(change);
+    if (result === "taken") throw takenPair();
+    if (result === "stale")
+      throw new AppError("bad_request", { message: "The account was changed in the meantime; try again." });
+    tokens.forgetSubject(id);
   }
 
   /** The person who is signed in and knows their password; throws `unauthorized`. */
-  async confirm({ personId }: PersonPrincipal, password: string, ip: string): Promise<Person> {
+  async #confirm({ personId }: PersonPrincipal, password: string, ip: string): Promise<Person> {
     const { store, passwords, throttle } = this.#parts;
     const attempt = throttle.enter(personId, ip);
     const person = await store.people.find(personId);
@@ -101,6 +124,49 @@ export class People {
     const isTheirs = person?.signInKey?.length === key.length && timingSafeEqual(key, person.signInKey);
     if (!attempt.settle(isTheirs ? personId : null) || !person) throw wrongPassword();
     return person;
+  }
+
+  /** Sends a link to the person's address; throws `not_found` if the installation sends no mail. */
+  async askForProof({ personId }: PersonPrincipal, ip: string): Promise<void> {
+    const { store, links, quota } = this.#parts;
+    const { mailer, baseUrl } = this.#post;
+    const person = await store.people.find(personId);
+    if (!person || person.provenAt !== null) return;
+    const { id, email } = person;
+    quota.spend("proof", { to: email, by: [id, addressKey(ip)] });
+    mailer.order({
+      make: async () => proofMail(email, `${baseUrl()}/prove#${links.proof({ id, email })}`),
+    });
+  }
+
+  /** Verifies the address. Only the person who asked for the link can use it; throws `forbidden`. */
+  async prove({ personId }: PersonPrincipal, link: string): Promise<string> {
+    const { store, tokens, links, clock } = this.#parts;
+    const opened = links.readProof(link);
+    if (opened?.id !== personId) throw badLink();
+    if (!(await store.people.prove({ ...opened, now: clock.now() }))) throw badLink();
+    tokens.forgetSubject(personId);
+    return opened.email;
+  }
+
+  /** Mails a password-reset link to the person who has verified the address. The answer does not show whether one has. */
+  forgotten(email: string, ip: string): void {
+    const { store, links, quota } = this.#parts;
+    const { mailer, baseUrl } = this.#post;
+    const address = normal(email);
+    quota.spend("password", { to: address, by: [addressKey(ip)] });
+    mailer.order({
+      make: async () => {
+        const person = await store.people.findProven(address);
+        return person && passwordMail(address, `${baseUrl()}/password#${links.password(person, "mail")}`);
+      },
+    });
+  }
+
+  get #post(): Post {
+    if (this.#parts.post) return this.#parts.post;
+    const message = "This installation does not send mail. Ask its operator for a link.";
+    throw new AppError("not_found", { message });
   }
 
   /** A new person to store; the address is not verified. */
@@ -117,13 +183,13 @@ export class People {
     };
   }
 
-  async setRole(projectId: string, personId: string, role: Membership["role"]): Promise<MemberChange> {
+  async setRole(projectId: string, personId: string, role: Membership["role"]): Promise<MembershipChange> {
     const change = await this.#parts.store.memberships.setRole({ projectId, personId, role });
     this.#parts.tokens.forgetSubject(personId);
     return change;
   }
 
-  async removeMember(projectId: string, personId: string): Promise<MemberChange> {
+  async removeMember(projectId: string, personId: string): Promise<MembershipChange> {
     const change = await this.#parts.store.memberships.remove({ projectId, personId });
     this.#parts.tokens.forgetSubject(personId);
     return change;
@@ -147,13 +213,30 @@ export class People {
     tokens.forgetSubject(personId);
     return result === "made";
   }
-}
 
-type MemberChange = "changed" | "absent" | "last_owner";
+  /** The set-up link, which makes the first person; null if a person exists. */
+  async setupLink(baseUrl: string): Promise<string | null> {
+    const { store, links } = this.#parts;
+    return (await store.people.hasAny()) ? null : `${baseUrl}/setup#${links.setup()}`;
+  }
 
-/** The set-up link, which makes the first person; null if a person exists. */
-export async function ensureSetup(store: Store, links: Links, baseUrl: string): Promise<string | null> {
-  return (await store.people.hasAny()) ? null : `${baseUrl}/setup#${links.setup()}`;
+  /** Makes a link for the person; the link is null if there is no such person or several. Returns all of them. */
+  async passwordLink(
+    meant: Meant,
+  ): Promise<{ readonly link: string | null; readonly people: readonly Candidate[] }> {
+    const { store, links } = this.#parts;
+    const found =
+      "email" in meant
+        ? await store.people.listByEmail({ email: normal(meant.email), limit: MAX_LISTED })
+        : [await store.people.find(meant.personId)].filter((person) => person !== null);
+    const [only, ...others] = found;
+    const candidates = found.map(async ({ id, email, provenAt, createdAt }) => {
+      const projects = await store.memberships.projectsOf(id);
+      return { id, email, provenAt, createdAt, projectIds: projects.map((project) => project.id) };
+    });
+    const link = only && others.length === 0 ? links.password(only, "operator") : null;
+    return { link, people: await Promise.all(candidates) };
+  }
 }
 
 /** A person who may be meant by an address. */
@@ -163,25 +246,6 @@ export type Candidate = Pick<Person, "id" | "email" | "provenAt" | "createdAt"> 
 
 /** The person an operator means: by address, or by id if several have that address. */
 export type Meant = { readonly email: string } | { readonly personId: string };
-
-/** Makes a link for the person; the link is null if there is no such person or several. Returns all of them. */
-export async function makePasswordLink(
-  { people, memberships }: Store,
-  links: Links,
-  meant: Meant,
-): Promise<{ readonly link: string | null; readonly people: readonly Candidate[] }> {
-  const found =
-    "email" in meant
-      ? await people.listByEmail({ email: normal(meant.email), limit: MAX_LISTED })
-      : [await people.find(meant.personId)].filter((person) => person !== null);
-  const [only, ...others] = found;
-  const candidates = found.map(async ({ id, email, provenAt, createdAt }) => {
-    const projects = await memberships.projectsOf(id);
-    return { id, email, provenAt, createdAt, projectIds: projects.map((project) => project.id) };
-  });
-  const link = only && others.length === 0 ? links.password(only, "operator") : null;
-  return { link, people: await Promise.all(candidates) };
-}
 
 /** An address as it is stored and looked up. */
 export function normal(email: string): string {

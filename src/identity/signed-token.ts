@@ -40,13 +40,6 @@ export type Reading = {
   readonly payload: JsonObject;
 };
 
-type NewToken = {
-  readonly subject: string;
-  /** Epoch milliseconds. */
-  readonly expiresAt: number;
-  readonly claims: Readonly<Record<string, string>>;
-};
-
 type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
@@ -65,7 +58,12 @@ export class TokenSigner {
     this.#clock = clock;
   }
 
-  sign({ subject, expiresAt, claims }: NewToken): { token: string; jti: string } {
+  /** `expiresAt`: in epoch milliseconds. */
+  sign(
+    subject: string,
+    expiresAt: number,
+    claims: Readonly<Record<string, string>>,
+  ): { token: string; jti: string } {
     const { id, privateKey } = this.keys.signingKey;
     const jti = randomUUID();
     const payload = {

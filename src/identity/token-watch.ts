@@ -13,16 +13,10 @@ type Held = {
   isAsking: boolean;
 };
 
-/**
- * Together with the 2.5 s after which a judgement is renewed, this is well below the 5 s within which a revoked token stops,
- * with time left for the last message.
- */
+/** With the 2.5 s after which a judgement is renewed, well below the 5 s within which a revoked token stops. */
 const LOOK_MS = 500;
 
-/**
- * Ends streams and WebSockets when their token loses the right to them: it expires, is revoked or replaced, its key is
- * retired, or its principal may do less.
- */
+/** Ends streams and WebSockets when their token is no longer valid, or its principal may do less. */
 export class TokenWatch {
   readonly #tokens: Pick<Tokens, "isGood" | "admit" | "hold">;
   readonly #clock: Clock;

@@ -18,10 +18,7 @@ type Kept = {
 /** How many entries are checked for each new one, so that a memory full of held tokens is not scanned whole. */
 const LOOKED_AT = 16;
 
-/**
- * Remembers a limited number of tokens and evicts the oldest first. Tokens with open streams or WebSockets stay, because
- * each check of those would have to verify them again.
- */
+/** Remembers a limited number of tokens. Those with open streams or WebSockets stay: each check needs them again. */
 export class TokenMemory<Remembered extends Kept> {
   readonly #max: number;
   readonly #byToken = new Map<string, Remembered>();
@@ -106,14 +103,6 @@ export type NewAccount = {
   readonly expiresAt: number;
 };
 
-/** How an account's token is replaced. */
-export type Rotation = {
-  /** Null for the same lifetime as before. */
-  readonly expiresAt: number | null;
-  /** How long earlier tokens stay valid. */
-  readonly overlapMs: number;
-};
-
 export type TokensParts = {
   readonly store: Store;
   readonly keys: KeyRing;
@@ -151,7 +140,7 @@ export class Tokens {
     const { projectId, name, description = null, role, limits = null, expiresAt } = account;
     const callLimits = limits && JSON.stringify(limits);
     const id = `sa-${randomUUID()}`;
-    const { token, jti } = this.#sign(id, account);
+    const { token, jti } = this.#signer.sign(id, expiresAt, { project_id: projectId, role });
     await this.#store.accounts.insert({
       account: { id, projectId, name, description, role, callLimits, createdAt, expiresAt },
       token: { jtiHash: hashSecret(jti) },
@@ -159,18 +148,22 @@ export class Tokens {
     return { accountId: id, token, createdAt };
   }
 
-  /** A new token for an account; null if the project has no such account, or it is revoked. */
+  /**
+   * A new token for an account; null if the project has no such account, or it is revoked. `expiresAt`: null for the same
+   * lifetime as before. Earlier tokens stay valid for `overlapMs`.
+   */
   async rotate(
     projectId: string,
     accountId: string,
-    { expiresAt: wanted, overlapMs }: Rotation,
+    { expiresAt: wanted, overlapMs }: { readonly expiresAt: number | null; readonly overlapMs: number },
   ): Promise<{ token: string; expiresAt: number } | null> {
     const found = await this.#store.accounts.find({ id: accountId, projectId });
     if (!found) return null;
     const { account } = found;
     const now = this.#clock.now();
     const expiresAt = wanted ?? now + account.expiresAt - found.token.createdAt;
-    const { token, jti } = this.#sign(accountId, { projectId, role: account.role, expiresAt });
+    const claims = { project_id: projectId, role: account.role };
+    const { token, jti } = this.#signer.sign(accountId, expiresAt, claims);
     const rotating = this.#store.accounts.rotate({
       id: accountId,
       projectId,
@@ -202,14 +195,11 @@ export class Tokens {
     if (expiresAt <= now) return null;
     const parent = Buffer.from(found.token.jtiHash).toString("base64url");
     const claims = { project_id: projectId, role: "call", user, parent };
-    const { token } = this.#signer.sign({ subject: accountId, expiresAt, claims });
+    const { token } = this.#signer.sign(accountId, expiresAt, claims);
     return { token, expiresAt };
   }
 
-  /**
-   * Changes an account; false if the project has no such account, it is revoked, its expiry would move later, or its
-   * limits are not `limitsBefore`.
-   */
+  /** False if there is no such account, it is revoked, its expiry would move later, or its limits are others. */
   async update(
     projectId: string,
     accountId: string,
@@ -229,7 +219,7 @@ export class Tokens {
   /** A short-lived token for a person's session. */
   issueAccess(personId: string, sessionId: string): { token: string; expiresAt: number } {
     const expiresAt = this.#clock.now() + ACCESS_MS;
-    const { token } = this.#signer.sign({ subject: personId, expiresAt, claims: { sid: sessionId } });
+    const { token } = this.#signer.sign(personId, expiresAt, { sid: sessionId });
     return { token, expiresAt };
   }
 
@@ -317,17 +307,6 @@ export class Tokens {
     if (known.isVoid) throw refusal();
     if (known.failure && !isInGrace()) throw known.failure.error;
     return known;
-  }
-
-  #sign(
-    accountId: string,
-    { projectId, role, expiresAt }: Pick<NewAccount, "projectId" | "role" | "expiresAt">,
-  ): { token: string; jti: string } {
-    return this.#signer.sign({
-      subject: accountId,
-      expiresAt,
-      claims: { project_id: projectId, role },
-    });
   }
 
   #forget(known: Remembered): void {

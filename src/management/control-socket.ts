@@ -33,10 +33,7 @@ export function controlSocketPath(runtimeDir: string): string {
 /** The header with the client's key. */
 export const KEY_HEADER = "x-control-key";
 
-/**
- * The key that clients must send: an app that may use unix sockets can connect to any path, but behind its walls it cannot
- * read this file. Empty if there is none.
- */
+/** The clients' key, empty if there is none: an app may connect to the socket, but cannot read this file. */
 export function controlKey(runtimeDir: string): string {
   try {
     return readFileSync(keyPath(runtimeDir), "latin1");

@@ -16,7 +16,7 @@ import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { ExecutableCheck } from "../kit/files.ts";
 import type { SpanCounts } from "../kit/histograms.ts";
 import type { DeliveryState } from "../model/delivery.ts";
-import type { Glance } from "../model/app.ts";
+import type { LiveStatus } from "../model/app.ts";
 import type { NodeDetails } from "../model/node.ts";
 import type { RunTally } from "../model/run.ts";
 import type { Owners } from "../nodes/owners.ts";
@@ -36,7 +36,7 @@ export type OwnNode = {
 };
 
 /** What the management API shows and changes. */
-export type ManagementParts = Omit<ReturnType<typeof identityParts>, "setupLink"> & {
+export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly store: Store;
   readonly tokens: Tokens;
   readonly keys: KeyRing;
@@ -68,7 +68,7 @@ export type ManagementParts = Omit<ReturnType<typeof identityParts>, "setupLink"
   /** Tells the deliverer that a delivery is due. */
   readonly wake: () => void;
   /** The status of a project's apps on all nodes, by the app's number; without those of nodes that do not answer. */
-  readonly glances: (projectId: string) => Promise<ReadonlyMap<number, Glance>>;
+  readonly liveStatuses: (projectId: string) => Promise<ReadonlyMap<number, LiveStatus>>;
 
   readonly ownNode: () => OwnNode;
   /** Which apps this node owns; null for a service that does not share its database. */

@@ -98,7 +98,7 @@ export type Version = VersionBlobs & {
 };
 
 /** The current status of an app that is served. */
-export type Glance = {
+export type LiveStatus = {
   readonly appNumber: number;
   readonly version: { readonly number: number; readonly buildId: string };
   readonly state: "ready" | "notready" | "error" | "cold";

@@ -4,19 +4,19 @@ import type { Seal } from "../kit/seal.ts";
 import type { Store } from "../store/store.ts";
 import type { PeerCertificate } from "node:tls";
 
-/** By what a node proves to others which one it is: its certificate and key, and the authority that both sides trust. */
+/** How a node identifies itself: its certificate and key, and the authority that both sides trust. */
 export type Identity = Certified & { readonly nodeId: string; readonly authority: string };
 
-/** What every service shows to the agents of seats elsewhere, whatever its address; no node's name. */
+/** The name that every service shows to the agents of remote seats, whatever its address; no node has it. */
 const SEATS_HOST = "home.seats.millrace.internal";
 
-/** Also where the key is kept: in that row of `meta`. */
+/** The row of `meta` with the key. */
 const KEY = "authority";
 const CONTEXT = "meta/authority";
 const NAME = "Millrace installation";
-/** No node runs for longer without a new start: ten years. */
+/** Ten years; no node runs for longer without a restart. */
 const LEAF_MS = 3652 * 24 * 60 * 60 * 1000;
-/** Long before any of them is made: no two clocks agree, and nothing depends on when one begins to count. */
+/** Long ago, because clocks differ. */
 const FROM = new Date("2020-01-01T00:00:00Z");
 
 type AuthorityParts = {
@@ -25,54 +25,31 @@ type AuthorityParts = {
   readonly clock: Pick<Clock, "now">;
 };
 
-/** The installation's own authority: whoever has a certificate of it is one of its nodes. */
-export class Authority {
-  /** As PEM. */
-  readonly certificate: string;
-  readonly #key: string;
-  readonly #clock: Pick<Clock, "now">;
+/** The installation's own authority; a client with one of its certificates is one of its nodes. */
+export type Authority = Awaited<ReturnType<typeof openAuthority>>;
 
-  private constructor({ certificate, key }: Certified, clock: Pick<Clock, "now">) {
-    this.certificate = certificate;
-    this.#key = key;
-    this.#clock = clock;
-  }
-
-  /** The one in the database; made by the first node that looks for it. Its key is sealed with the master key. */
-  static async open({ store, seal, clock }: AuthorityParts): Promise<Authority> {
-    const stored =
-      (await store.meta.get(KEY)) ??
-      // Of two that are made at once, all take the one that was stored first.
-      (await store.meta.setIfAbsent({ key: KEY, value: sealed(made(), seal) }));
-    const certified = JSON.parse(seal.open(Buffer.from(stored, "base64"), CONTEXT).toString()) as Certified;
-    return new Authority(certified, clock);
-  }
-
-  /** A new key for that node, and a certificate of it. The key is in memory alone. */
-  issue(nodeId: string): Identity {
-    return { ...this.#certify(hostOf(nodeId)), nodeId };
-  }
-
-  /** The same for where the agents of seats elsewhere call. No node takes it for another. */
-  forSeats(): Omit<Identity, "nodeId"> {
-    return this.#certify(SEATS_HOST);
-  }
-
-  #certify(name: string): Omit<Identity, "nodeId"> {
-    const leaf = makeLeaf(
-      { name, from: FROM, until: new Date(this.#clock.now() + LEAF_MS) },
-      { name: NAME, certificate: this.certificate, key: this.#key },
-    );
-    return { ...leaf, authority: this.certificate };
-  }
-}
-
-function made(): Certified {
-  return makeAuthority({ name: NAME, from: FROM, until: NO_END });
-}
-
-function sealed(certified: Certified, seal: Seal): string {
-  return seal.close(Buffer.from(JSON.stringify(certified)), CONTEXT).toString("base64");
+/** The authority in the database, made by the first node that starts. Its key is sealed with the master key. */
+export async function openAuthority({ store, seal, clock }: AuthorityParts) {
+  const make = (): string => {
+    const made = makeAuthority({ name: NAME, from: FROM, until: NO_END });
+    return seal.close(Buffer.from(JSON.stringify(made)), CONTEXT).toString("base64");
+  };
+  // If several nodes make one at once, all take the one that was stored first.
+  const stored = (await store.meta.get(KEY)) ?? (await store.meta.setIfAbsent({ key: KEY, value: make() }));
+  const opened = seal.open(Buffer.from(stored, "base64"), CONTEXT).toString();
+  const { certificate, key } = JSON.parse(opened) as Certified;
+  const certify = (name: string): Omit<Identity, "nodeId"> => {
+    const leaf = { name, from: FROM, until: new Date(clock.now() + LEAF_MS) };
+    return { ...makeLeaf(leaf, { name: NAME, certificate, key }), authority: certificate };
+  };
+  return {
+    /** As PEM. */
+    certificate,
+    /** A new key for that node, and a certificate of it. The key is only in memory. */
+    issue: (nodeId: string): Identity => ({ ...certify(hostOf(nodeId)), nodeId }),
+    /** The same for the listener that the agents of remote seats call. It identifies no node. */
+    forSeats: () => certify(SEATS_HOST),
+  };
 }
 
 const DOMAIN = ".millrace.internal";
@@ -80,7 +57,7 @@ const ID = "[0-9a-z][0-9a-z-]{0,61}";
 const ONLY_ID = new RegExp(`^${ID}$`);
 const ONLY_NAME = new RegExp(`^DNS:(${ID})${DOMAIN.replaceAll(".", "\\.")}$`);
 
-/** The host name in the certificate of a node: nobody looks it up. */
+/** The host name in the certificate of a node; it is never looked up. */
 export function hostOf(nodeId: string): string {
   if (!ONLY_ID.test(nodeId)) throw new Error(`${JSON.stringify(nodeId)} is not the id of a node`);
   return nodeId + DOMAIN;

@@ -10,6 +10,8 @@ type ChangesParts = {
   readonly log: Log;
 };
 
+type Hear = (subjects: readonly string[]) => void | Promise<void>;
+
 /** With the time for the query, changes are known within a second even without notifications. */
 const LOOK_EVERY_MS = 900;
 /** Spreads the queries of many nodes. */
@@ -50,7 +52,7 @@ export class Changes {
   }
 
   /** Calls `hear` with the changes of a topic, at least once each; after a failure again a second later. */
-  on(topic: Topic, hear: (subjects: readonly string[]) => void | Promise<void>): void {
+  on(topic: Topic, hear: Hear): void {
     const listeners = this.#byTopic.get(topic) ?? [];
     this.#byTopic.set(topic, [...listeners, this.#listener(topic, hear)]);
   }
@@ -74,7 +76,7 @@ export class Changes {
     this.#pruning?.cancel();
   }
 
-  #listener(topic: string, hear: (subjects: readonly string[]) => void | Promise<void>): ChangeListener {
+  #listener(topic: string, hear: Hear): ChangeListener {
     return new ChangeListener(hear, (error) =>
       this.#parts.log.warn({ err: error, detail: topic }, "could not handle a change; retrying"),
     );
@@ -124,7 +126,7 @@ export class Changes {
       if (isWhole) for (const listener of this.#ofAll) listener.tell([]);
       return true;
     } catch (error) {
-      // The store's own log tells of a database that is away.
+      // The store logs a database that does not answer.
       if (this.#failures === 0) log.warn({ err: error }, "could not look for changes by other services");
       return false;
     }
@@ -134,23 +136,20 @@ export class Changes {
     try {
       while (!this.#isStopped && (await this.#parts.store.changes.prune()) > 0);
     } catch {
-      // The next time, or another node.
+      // The timer, or another node, tries again.
     }
   }
 }
 
 /** A listener that is called one at a time until it succeeds; changes that come meanwhile are told together. */
 class ChangeListener {
-  readonly #hear: (subjects: readonly string[]) => void | Promise<void>;
+  readonly #hear: Hear;
   readonly #onFailure: (error: unknown) => void;
   /** Changes that it has not handled yet. */
   readonly #owed = new Set<string>();
   #isBusy = false;
 
-  constructor(
-    hear: (subjects: readonly string[]) => void | Promise<void>,
-    onFailure: (error: unknown) => void,
-  ) {
+  constructor(hear: Hear, onFailure: (error: unknown) => void) {
     this.#hear = hear;
     this.#onFailure = onFailure;
   }

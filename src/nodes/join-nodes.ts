@@ -5,21 +5,23 @@ import { type Clock, pause } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
-import type { Glance } from "../model/app.ts";
+import type { LiveStatus } from "../model/app.ts";
 import type { NodeDetails, ServiceNode } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
-import { Authority } from "./authority.ts";
+import { openAuthority } from "./authority.ts";
+import { Changes } from "./changes.ts";
 import type { NetworkWall } from "../host/walls/network.ts";
 import { LEASE_MS, NodeLease } from "./lease.ts";
 import { listenAt, PeerListener, type PeerRoutes } from "./peer-listener.ts";
 import { Neighbours } from "./neighbours.ts";
-import { type NodeWork, OwnNode } from "./own-node.ts";
+import type { AppHost } from "./owned-apps.ts";
+import { Owners } from "./owners.ts";
 import type { Ownership } from "./ownership.ts";
 import { PeerHeartbeat } from "./peer-heartbeat.ts";
 import { type Peer, Peers } from "./peers.ts";
 import { type Answering, answering, NodeTalk } from "./talk.ts";
 import { AppLocator, type Others } from "./forward/app-locator.ts";
-import type { Roster } from "./roster.ts";
+import { Roster } from "./roster.ts";
 
 type JoinParts = Pick<Settings, "nodeUrl"> & {
   readonly store: Store;
@@ -36,8 +38,18 @@ type JoinParts = Pick<Settings, "nodeUrl"> & {
   readonly network: Pick<NetworkWall, "neighbours" | "managementPort">;
 };
 
-/** Notes count as left behind after a day. */
+/** How often notes in the blob store are renewed; they count as left behind after a day. */
 const NOTE_MS = 6 * 60 * 60 * 1000;
+/** The minimum gap between comparisons with the database after changes of apps. */
+const APP_CHANGES_MS = 200;
+
+/** What a node does for its installation. */
+export type NodeWork = AppHost & {
+  /** Takes over the runs of dead nodes. */
+  judge(): void;
+  /** How many runs are executed here. */
+  runs(): number;
+};
 
 /** The other nodes of the installation, as this service uses them. */
 export type JoinedNodes = Awaited<ReturnType<typeof join>>;
@@ -53,7 +65,7 @@ export async function joinNodes(parts: JoinParts, life: Lifecycle): Promise<Join
 
 async function join(parts: JoinParts, life: Lifecycle) {
   const { store, seal, clock, log, ownership } = parts;
-  const identity = (await Authority.open({ store, seal, clock })).issue(ownership.owner);
+  const identity = (await openAuthority({ store, seal, clock })).issue(ownership.owner);
   const listener = await life.start(
     "listener for other nodes",
     () => PeerListener.listen({ identity, ...listenAt(parts.nodeUrl), log }),
@@ -76,11 +88,46 @@ async function join(parts: JoinParts, life: Lifecycle) {
     peers.forget(gone.id);
     void talk.heartbeat(gone).catch(() => peers.abandon(gone.id));
   };
-  const node = await OwnNode.join(
-    { store, clock, log, ownership, details: parts.details, url, handoverPeer: talk, onGone },
-    life,
+  let work: NodeWork | null = null;
+  const changes = await life.start(
+    "changes by other nodes",
+    () => Changes.open(parts),
+    (opened) => opened.stop(),
   );
-  const { roster, owners } = node;
+  const lease = new NodeLease({
+    ...parts,
+    id: ownership.owner,
+    self: { url, details: () => ({ ...parts.details(), runs: work?.runs() ?? 0 }) },
+  });
+  const roster: Roster = new Roster({
+    ...parts,
+    lease,
+    onGone,
+    onDeaths: () => work?.judge(),
+    onChange: () => owners.onNodesChanged(),
+  });
+  const { predecessors } = ownership;
+  const owners = new Owners({ ...parts, lease, roster, handoverPeer: talk, predecessors });
+  changes.on("app", async () => {
+    await owners.sync();
+    // Others may change many apps: those that change meanwhile are looked up together.
+    await pause(clock, APP_CHANGES_MS);
+  });
+  changes.on("node", () => roster.look());
+  changes.onReset(() => roster.look());
+  await life.start(
+    "lease of this node",
+    async () => {
+      await lease.begin();
+      lease.start();
+    },
+    () => lease.leave(),
+  );
+  await life.start(
+    "other nodes",
+    () => roster.start(),
+    () => roster.stop(),
+  );
   const { neighbours: file, managementPort } = parts.network;
   if (file !== null)
     await life.start(
@@ -104,29 +151,33 @@ async function join(parts: JoinParts, life: Lifecycle) {
     url,
     owners,
     /** Changes by others. Register listeners before `serve`. */
-    changes: node.changes,
+    changes,
     others: { locator, peers } satisfies Others,
     /** The status of the apps of a project that other nodes serve; nothing of a node that does not answer. */
-    glances: async (projectId: string): Promise<readonly Glance[]> => {
+    liveStatuses: async (projectId: string): Promise<readonly LiveStatus[]> => {
       const nodes = roster.all.filter(({ id }) => id !== ownership.owner);
-      const asked = await Promise.allSettled(nodes.map((each) => talk.glances(each, projectId)));
+      const asked = await Promise.allSettled(nodes.map((each) => talk.liveStatuses(each, projectId)));
       return asked.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
     },
     /** From now on takes requests from other nodes, and apps. */
     serve: async (
-      work: NodeWork & Omit<Answering, "owners" | "heartbeat" | "onDropped">,
+      given: NodeWork & Omit<Answering, "owners" | "heartbeat" | "onDropped">,
       routes: Omit<PeerRoutes, "own">,
     ): Promise<void> => {
       const onDropped = (id: string, requestId: string): void => peers.dropped.drop(id, requestId);
-      const own = answering({ ...work, owners, onDropped, heartbeat: (peer) => talk.heartbeat(peer) });
+      const own = answering({ ...given, owners, onDropped, heartbeat: (peer) => talk.heartbeat(peer) });
       listener.route({ ...routes, own });
       await prove.with([]);
-      await node.serve(work, async () => {
-        await meetOthers({ roster, talk, clock, self });
-        const others = roster.all.map(({ id }) => id).filter((id) => id !== self.id);
-        await prove.with(others);
-        parts.requireVolumes(others);
-      });
+      work = given;
+      owners.serveBy(given);
+      changes.start();
+      await lease.announce();
+      await roster.look();
+      await meetOthers({ roster, talk, clock, self });
+      const others = roster.all.map(({ id }) => id).filter((id) => id !== self.id);
+      await prove.with(others);
+      parts.requireVolumes(others);
+      await owners.start();
       ownership.settle();
     },
     /** Where agents on other machines reach the other nodes. */
@@ -134,17 +185,17 @@ async function join(parts: JoinParts, life: Lifecycle) {
       roster.all.flatMap(({ id, details }) => (id === self.id ? [] : (details.seatAddress ?? []))),
     seatAddressOf: (nodeId: string): string | null => roster.find(nodeId)?.details.seatAddress ?? null,
     /** Whether that node lives; true as long as this node must not take others for dead. */
-    isAlive: (nodeId: string): boolean => !node.lease.mayJudge || roster.find(nodeId) !== undefined,
+    isAlive: (nodeId: string): boolean => !lease.mayJudge || roster.find(nodeId) !== undefined,
     /** Whether another node may be taken for dead because its lease has passed. */
-    mayJudge: (): boolean => node.lease.mayJudge,
+    mayJudge: (): boolean => lease.mayJudge,
     /** Whether another node can take its apps. */
     hasOthers: (): boolean => roster.takers.some(({ id }) => id !== self.id),
     /** Whether no other node lives, not even one that is leaving. */
-    isAlone: (): boolean =>
-      roster.all.every(({ id }) => id === self.id || ownership.predecessors.includes(id)),
+    isAlone: (): boolean => roster.all.every(({ id }) => id === self.id || predecessors.includes(id)),
     /** Hands its apps over to the others. */
     leave: async (): Promise<void> => {
-      await node.leave();
+      await lease.startLeaving();
+      await owners.leave();
       listener.startClosing();
     },
   };
@@ -171,45 +222,25 @@ async function sharingOf({ blobs, store, ownership, clock, log }: JoinParts) {
   };
 }
 
-type MeetingParts = {
-  readonly roster: Roster;
-  readonly talk: Pick<NodeTalk, "hello">;
-  readonly clock: Clock;
-  readonly self: Peer;
-};
-
 /** A dead node counts as alive until its lease has passed. */
 const PATIENCE_MS = 2 * LEASE_MS;
 const LOOK_AGAIN_MS = 500;
-
-/** Another node lives, and cannot be reached from here, or this one from there. */
-class UnreachableNodeError extends Error {
-  constructor(other: Peer, self: Peer, cause: unknown) {
-    super(
-      `this service, at ${self.url}, and another of this installation, at ${other.url}, cannot reach each other: ` +
-        "set MILLRACE_NODE_URL of each to an address that the others reach",
-      { cause },
-    );
-    this.name = "UnreachableNodeError";
-  }
-}
-
-/** Another node lives whose data directory has the same name: which apps are whose goes by that name. */
-class CopiedDirectoryError extends Error {
-  constructor(other: Peer) {
-    super(
-      `the data directory of this service is a copy of that of the service at ${other.url}: ` +
-        "remove the file directory-id from the copy and start again",
-    );
-    this.name = "CopiedDirectoryError";
-  }
-}
 
 /**
  * Resolves when every other node that lives was reached, and has reached this one; throws if one is not, or if one has a
  * copy of this node's data directory.
  */
-async function meetOthers({ roster, talk, clock, self }: MeetingParts): Promise<void> {
+async function meetOthers({
+  roster,
+  talk,
+  clock,
+  self,
+}: {
+  roster: Roster;
+  talk: NodeTalk;
+  clock: Clock;
+  self: Peer;
+}): Promise<void> {
   const met = new Set([self.id]);
   const until = clock.monotonic() + PATIENCE_MS;
   for (;;) {
@@ -223,15 +254,22 @@ async function meetOthers({ roster, talk, clock, self }: MeetingParts): Promise<
         failure = { other, cause: error };
       }
     }
-    if (!failure) return requireOwnHome(roster, self);
-    if (clock.monotonic() > until) throw new UnreachableNodeError(failure.other, self, failure.cause);
+    if (!failure) break;
+    if (clock.monotonic() > until)
+      throw new Error(
+        `this service, at ${self.url}, and another of this installation, at ${failure.other.url}, cannot reach ` +
+          "each other: set MILLRACE_NODE_URL of each to an address that the others reach",
+        { cause: failure.cause },
+      );
     await pause(clock, LOOK_AGAIN_MS);
     await roster.look();
   }
-}
-
-function requireOwnHome(roster: Roster, self: Peer): void {
+  // Which node owns which app depends on the directory's id.
   const home = roster.find(self.id)?.details.home;
   const twin = roster.all.find(({ id, details }) => id !== self.id && details.home === home);
-  if (twin) throw new CopiedDirectoryError(twin);
+  if (twin)
+    throw new Error(
+      `the data directory of this service is a copy of that of the service at ${twin.url}: ` +
+        "remove the file directory-id from the copy and start again",
+    );
 }

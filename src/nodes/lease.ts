@@ -21,41 +21,31 @@ const CLOCK_JUMP_MS = 2_000;
 
 /** The lease of this node: renews it, and knows how long it is valid. */
 export class NodeLease {
+  readonly id: string;
+  /** The node is stopping and takes no more apps. */
+  isLeaving = false;
+  /** Since when it has been held without a gap; monotonic. */
+  heldSince = Number.POSITIVE_INFINITY;
   readonly #parts: NodeLeaseParts;
   #timer: Timer | null = null;
   #isAnnounced = false;
-  #isLeaving = false;
   #isOver = false;
   #renewing: Promise<void> | null = null;
   /** The offset of the database's clock to the monotonic one; null before the first renewal. */
   #offsetMs: number | null = null;
   /** When the latest successful renewal was sent; monotonic. */
   #givenAt = Number.NEGATIVE_INFINITY;
-  #heldSince = Number.POSITIVE_INFINITY;
   /** Until then no other node counts as dead; monotonic. */
   #judgesFrom = Number.POSITIVE_INFINITY;
 
   constructor(parts: NodeLeaseParts) {
     this.#parts = parts;
-  }
-
-  get id(): string {
-    return this.#parts.id;
+    this.id = parts.id;
   }
 
   /** Whether the lease is valid, as far as this node can know. */
   get isHeld(): boolean {
     return this.#parts.clock.monotonic() < this.#givenAt + LEASE_MS;
-  }
-
-  /** Since when it has been held without a gap; monotonic. */
-  get heldSince(): number {
-    return this.#heldSince;
-  }
-
-  /** Whether the node is stopping and takes no more apps. */
-  get isLeaving(): boolean {
-    return this.#isLeaving;
   }
 
   /**
@@ -67,7 +57,6 @@ export class NodeLease {
     return this.isHeld && this.#parts.clock.monotonic() >= this.#judgesFrom;
   }
 
-  /** Renews the lease for the first time. */
   async begin(): Promise<void> {
     await this.#renew();
   }
@@ -86,12 +75,11 @@ export class NodeLease {
 
   /** The others take over its apps and give it no more. */
   async startLeaving(): Promise<void> {
-    this.#isLeaving = true;
+    this.isLeaving = true;
     await this.#renewing;
     await this.#renewSafely();
   }
 
-  /** Gives up the lease. */
   async leave(): Promise<void> {
     this.#isOver = true;
     this.#timer?.cancel();
@@ -122,14 +110,14 @@ export class NodeLease {
       leaseMs: LEASE_MS,
       url: self?.url ?? null,
       details: self?.details() ?? null,
-      isLeaving: this.#isLeaving,
+      isLeaving: this.isLeaving,
     });
     const offsetMs = databaseNow - clock.monotonic();
     const isFirst = this.#offsetMs === null;
     const isClockSet = Math.abs(offsetMs - (this.#offsetMs ?? offsetMs)) > CLOCK_JUMP_MS;
     if (isFirst || isClockSet || givenAt - this.#givenAt > 2 * RENEW_MS)
       this.#judgesFrom = clock.monotonic() + LEASE_MS;
-    if (givenAt - this.#givenAt >= LEASE_MS) this.#heldSince = givenAt;
+    if (givenAt - this.#givenAt >= LEASE_MS) this.heldSince = givenAt;
     this.#offsetMs = offsetMs;
     this.#givenAt = givenAt;
   }

@@ -13,7 +13,6 @@ export type AppHost = {
   letGo(appNumber: number): Promise<void>;
   /** Whether a deploy is changing it; such an app is not moved. */
   isChanging(appNumber: number): boolean;
-  /** Its number of ready replicas. */
   readyCount(appNumber: number): number;
   /** This node has taken apps, and must end what their former owner left unfinished. */
   onTaken(): void;
@@ -33,7 +32,7 @@ const LONGEST_RETRY_MS = 60_000;
 /** The apps of this node with their fences. Each is served, unless it cannot be loaded. */
 export class OwnedApps {
   readonly #parts: OwnedAppsParts;
-  readonly #fences = new Map<number, number>();
+  readonly fences = new Map<number, number>();
   readonly #unserved = new Map<number, Unserved>();
   #host: AppHost | null = null;
 
@@ -41,7 +40,6 @@ export class OwnedApps {
     this.#parts = parts;
   }
 
-  /** Sets what serves the apps. */
   serveBy(host: AppHost): void {
     this.#host = host;
   }
@@ -50,21 +48,13 @@ export class OwnedApps {
     return this.#host !== null;
   }
 
-  has(appNumber: number): boolean {
-    return this.#fences.has(appNumber);
-  }
-
-  fenceOf(appNumber: number): number | undefined {
-    return this.#fences.get(appNumber);
-  }
-
   /** The fence for writes about an app; one that never matches if this node does not own it. */
   holderOf(appNumber: number): AppHolder {
-    return { owner: this.#parts.nodeId, fence: this.#fences.get(appNumber) ?? NO_FENCE };
+    return { owner: this.#parts.nodeId, fence: this.fences.get(appNumber) ?? NO_FENCE };
   }
 
   list(): OwnedApp[] {
-    return Array.from(this.#fences, ([appNumber, fence]) => ({ appNumber, fence }));
+    return Array.from(this.fences, ([appNumber, fence]) => ({ appNumber, fence }));
   }
 
   /** Whether it may be moved now. */
@@ -78,8 +68,8 @@ export class OwnedApps {
 
   /** Adds apps and serves them. */
   async serve(apps: readonly OwnedApp[]): Promise<void> {
-    const come = apps.filter(({ appNumber, fence }) => fence > (this.#fences.get(appNumber) ?? NO_FENCE));
-    for (const { appNumber, fence } of come) this.#fences.set(appNumber, fence);
+    const come = apps.filter(({ appNumber, fence }) => fence > (this.fences.get(appNumber) ?? NO_FENCE));
+    for (const { appNumber, fence } of come) this.fences.set(appNumber, fence);
     const host = this.#host;
     if (!host) return;
     if (come.length > 0) host.onTaken();
@@ -92,7 +82,7 @@ export class OwnedApps {
   /** Removes the app; its calls in progress end. */
   async loosen(appNumber: number): Promise<void> {
     this.#unserved.delete(appNumber);
-    if (this.#fences.delete(appNumber)) await this.#host?.letGo(appNumber);
+    if (this.fences.delete(appNumber)) await this.#host?.letGo(appNumber);
   }
 
   /** Apps that could not be loaded and are due for a retry. */
@@ -122,7 +112,7 @@ export class OwnedApps {
 
   async #open(appNumber: number, host: AppHost): Promise<void> {
     // It may have been handed over meanwhile.
-    if (this.#fences.has(appNumber)) {
+    if (this.fences.has(appNumber)) {
       try {
         await host.open(appNumber);
         this.#unserved.delete(appNumber);
@@ -130,11 +120,11 @@ export class OwnedApps {
         this.#note(appNumber, error);
       }
     }
-    if (!this.#fences.has(appNumber)) await host.letGo(appNumber);
+    if (!this.fences.has(appNumber)) await host.letGo(appNumber);
   }
 
   #note(appNumber: number, error: unknown): void {
-    if (!this.#fences.has(appNumber)) return;
+    if (!this.fences.has(appNumber)) return;
     const { clock, log } = this.#parts;
     const failures = (this.#unserved.get(appNumber)?.failures ?? 0) + 1;
     const waitMs = backoffMs(failures, RETRY_MS, LONGEST_RETRY_MS);

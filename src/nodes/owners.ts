@@ -6,11 +6,18 @@ import type { AppPlace, ServiceNode } from "../model/node.ts";
 import type { AppHolder, OwnedApp } from "../store/nodes/app-owners.ts";
 import type { Store } from "../store/store.ts";
 import type { NodeLease } from "./lease.ts";
-import { type HandoverPeer, Handovers } from "./handovers.ts";
 import { type AppHost, OwnedApps } from "./owned-apps.ts";
 import { ranked, toMove, winnerOf } from "./rendezvous.ts";
 import type { Peer } from "./peers.ts";
 import type { Roster } from "./roster.ts";
+
+/** The messages to the next owner of an app. */
+export type HandoverPeer = {
+  /** Starts that many replicas there; rejects if it cannot. */
+  prepare(node: ServiceNode, appNumber: number, replicas: number): Promise<void>;
+  /** Tells it that it owns the app now. */
+  adopt(node: ServiceNode, appNumber: number): Promise<void>;
+};
 
 export type OwnersParts = {
   readonly store: Pick<Store, "appOwners">;
@@ -27,6 +34,8 @@ export type OwnersParts = {
 export type AppLocation = { readonly kind: "here" } | { readonly kind: "there"; readonly peer: Peer };
 
 const SYNC_MS = 1_000;
+/** How long an app stays after its next owner could not get ready. */
+const UNMOVED_MS = 60_000;
 /** How often a node looks for apps without an owner, and for its own that belong on another node. */
 const REVIEW_MS = 5_000;
 const PAGE = 1_000;
@@ -46,14 +55,16 @@ const ASKED_AT_A_TIME = 2;
 export class Owners {
   readonly #parts: OwnersParts;
   readonly #apps: OwnedApps;
-  readonly #handovers: Handovers;
+  /** Apps that could not be moved, and when to retry; monotonic. */
+  readonly #unmoved = new Map<number, number>();
+  /** Nodes that failed to get an app ready while this one stops; they are not asked again. */
+  readonly #unready = new Set<string>();
   #timers: Timer[] = [];
   #reviewing: Promise<void> | null = null;
   #syncing: Promise<void> | null = null;
   /** When the owned apps were last compared with the database; monotonic. */
   #comparedAt = Number.NEGATIVE_INFINITY;
   #mending: Promise<void> | null = null;
-  /** Apps that are being handed over. */
   readonly #giving = new Map<number, Promise<boolean>>();
   #hasStarted = false;
   #isLeaving = false;
@@ -65,10 +76,8 @@ export class Owners {
   constructor(parts: OwnersParts) {
     this.#parts = parts;
     this.#apps = new OwnedApps({ ...parts, nodeId: parts.lease.id });
-    this.#handovers = new Handovers(parts);
   }
 
-  /** Sets what serves the owned apps. */
   serveBy(host: AppHost): void {
     this.#apps.serveBy(host);
   }
@@ -99,12 +108,12 @@ export class Owners {
   }
 
   has(appNumber: number): boolean {
-    return this.#apps.has(appNumber);
+    return this.#apps.fences.has(appNumber);
   }
 
   /** Whether this node owns the app and holds its lease, as far as it knows without asking. */
   mayClaim(appNumber: number): boolean {
-    return this.#apps.has(appNumber) && this.#parts.lease.isHeld;
+    return this.#apps.fences.has(appNumber) && this.#parts.lease.isHeld;
   }
 
   /** Why an owned app cannot be loaded; null if unknown. */
@@ -135,7 +144,7 @@ export class Owners {
     const found = await this.locate(place, isSent);
     if (found?.kind !== "here") return found;
     if (owner === lease.id) {
-      if (this.#isLeaving && !this.#apps.has(appNumber)) {
+      if (this.#isLeaving && !this.#apps.fences.has(appNumber)) {
         // It was given to this node as it left. If it has been given away since that was read, this does nothing.
         await this.#giveUp({ appNumber, fence });
         return null;
@@ -172,13 +181,8 @@ export class Owners {
   /** Takes a new app; false if another node owns it. */
   async takeNew(appNumber: number): Promise<boolean> {
     if (await this.#giving.get(appNumber)?.catch(() => false)) return false;
-    if (this.#apps.has(appNumber)) return true;
+    if (this.#apps.fences.has(appNumber)) return true;
     return (await this.#take([appNumber])).length > 0;
-  }
-
-  /** Another node has handed the app over to this one. */
-  async adopt(appNumber: number): Promise<void> {
-    await this.lookAfter([appNumber]);
   }
 
   /** Compares the owned apps with the database. */
@@ -209,7 +213,6 @@ export class Owners {
   /** Hands every app over, each ready on the other node first; without other nodes, apps stay without an owner. */
   async leave(): Promise<void> {
     this.#isLeaving = true;
-    this.#handovers.hurry();
     this.stop();
     await this.#parts.roster.look();
     await forEachConcurrently(this.#apps.list(), FAREWELLS_AT_A_TIME, (app) =>
@@ -226,7 +229,7 @@ export class Owners {
     const winner = winnerOf(app.appNumber, this.#others());
     if (winner) await this.#handOver(app.appNumber, winner);
     // Its calls end here; the next node to start may take it at once.
-    if (this.#apps.has(app.appNumber)) await this.#giveUp(app);
+    if (this.#apps.fences.has(app.appNumber)) await this.#giveUp(app);
   }
 
   /** Releases the app, unless another node owns it by now. */
@@ -235,7 +238,6 @@ export class Owners {
     await store.appOwners.handOver({ ...app, from: lease.id, to: null });
   }
 
-  /** Other nodes that may take apps. */
   #others(): ServiceNode[] {
     return this.#parts.roster.takers.filter(({ id }) => id !== this.#parts.lease.id);
   }
@@ -261,9 +263,10 @@ export class Owners {
     const before = this.#apps.list();
     const owned = await store.appOwners.owned(lease.id);
     const numbers = new Set(owned.map(({ appNumber }) => appNumber));
-    const given = owned.filter(({ appNumber, fence }) => (this.#apps.fenceOf(appNumber) ?? -1) < fence);
+    const { fences } = this.#apps;
+    const given = owned.filter(({ appNumber, fence }) => (fences.get(appNumber) ?? -1) < fence);
     const gone = before.filter(
-      ({ appNumber, fence }) => !numbers.has(appNumber) && this.#apps.fenceOf(appNumber) === fence,
+      ({ appNumber, fence }) => !numbers.has(appNumber) && fences.get(appNumber) === fence,
     );
     // Lost apps first. Neither is awaited: opening may take minutes, in which more may be lost.
     for (const { appNumber } of gone)
@@ -277,10 +280,11 @@ export class Owners {
     if (this.#isLeaving || !this.#apps.isServing || !this.#hasStarted) return;
     if (!this.#isSwept || this.#reviews++ % SWEEP_EVERY === 0) await this.#sweep();
     if (!lease.mayJudge) return;
-    const movable = this.#apps
-      .list()
-      .map(({ appNumber }) => appNumber)
-      .filter((appNumber) => this.#handovers.mayTry(appNumber) && this.#apps.isFree(appNumber));
+    const now = this.#parts.clock.monotonic();
+    for (const [appNumber, until] of this.#unmoved) if (until <= now) this.#unmoved.delete(appNumber);
+    const movable = [...this.#apps.fences.keys()].filter(
+      (appNumber) => !this.#unmoved.has(appNumber) && this.#apps.isFree(appNumber),
+    );
     for (const { appNumber, to } of toMove(movable, lease.id, roster.takers, MAX_MOVES)) {
       if (this.#isLeaving) return;
       await this.#handOver(appNumber, to);
@@ -318,22 +322,41 @@ export class Owners {
     const first = others.length > 0 ? ((failures - 2) * ASKED_AT_A_TIME) % others.length : 0;
     for (const node of others.slice(first, first + ASKED_AT_A_TIME)) {
       await this.#handOver(appNumber, node);
-      if (!this.#apps.has(appNumber)) return;
+      if (!this.#apps.fences.has(appNumber)) return;
+    }
+  }
+
+  /** Gets the other node ready for the app; false if it cannot. */
+  async #prepare(appNumber: number, to: ServiceNode): Promise<boolean> {
+    const { handoverPeer, log, clock } = this.#parts;
+    if (this.#unready.has(to.id)) return false;
+    try {
+      await handoverPeer.prepare(to, appNumber, this.#apps.readyCount(appNumber));
+      return true;
+    } catch (error) {
+      log.warn({ err: error, appNumber, node: to.details.name }, "another node cannot take over an app yet");
+      if (this.#isLeaving) this.#unready.add(to.id);
+      else this.#unmoved.set(appNumber, clock.monotonic() + UNMOVED_MS);
+      return false;
     }
   }
 
   async #handOver(appNumber: number, to: ServiceNode): Promise<void> {
-    if (!(await this.#handovers.prepare(appNumber, to, this.#apps.readyCount(appNumber)))) return;
-    const fence = this.#apps.fenceOf(appNumber);
+    const { store, lease, handoverPeer } = this.#parts;
+    // If this node is stopping, apps move even if the next owner is not ready.
+    if (!(await this.#prepare(appNumber, to)) && !this.#isLeaving) return;
+    const fence = this.#apps.fences.get(appNumber);
     // A deploy may have begun during the preparation.
     if (fence === undefined || (!this.#isLeaving && !this.#apps.isFree(appNumber))) return;
-    const giving = this.#handovers.give({ appNumber, fence }, to);
+    const given = store.appOwners.handOver({ appNumber, fence, from: lease.id, to: to.id });
+    const giving = given.then((newFence) => newFence !== null);
     this.#giving.set(appNumber, giving);
     const isGiven = await giving.finally(() => this.#giving.delete(appNumber));
     // Another node owns it already, or the new owner is gone; the database knows which.
     if (!isGiven) return await this.#sync();
-    // New calls go there; calls in progress end here.
-    await Promise.all([this.#apps.loosen(appNumber), this.#handovers.tell(to, appNumber)]);
+    // New calls go there; calls in progress end here. Without the message it would notice within a second.
+    const telling = handoverPeer.adopt(to, appNumber).catch(() => undefined);
+    await Promise.all([this.#apps.loosen(appNumber), telling]);
   }
 
   async #safely(what: string, work: () => Promise<void>): Promise<void> {

@@ -4,12 +4,10 @@ import { Connection, type ConnectionUser } from "../kit/http/connection.ts";
 import type { ServiceNode } from "../model/node.ts";
 import { hostOf, type Identity } from "./authority.ts";
 
-/** The id and address of another node. */
 export type Peer = Pick<ServiceNode, "id" | "url">;
 
 /** For a connection and its handshake. */
 const CONNECT_MS = 2_000;
-/** Idle connections per peer. */
 const MAX_IDLE = 256;
 /** Detects dead machines on idle connections; ten more probes follow, a second apart. */
 const KEEP_ALIVE_MS = 5_000;
@@ -19,7 +17,6 @@ const MAX_REMEMBERED = 10_000;
 /** Bytes of callers' bodies. */
 const MAX_HELD_BYTES = 64 * 1024 * 1024;
 
-/** The state of one peer. */
 type Known = {
   readonly peer: Peer;
   /** The most recently used one is last. */
@@ -73,7 +70,7 @@ export class Peers {
     const late = this.#clock.after(CONNECT_MS, () => socket.destroy());
     socket.setKeepAlive(true, KEEP_ALIVE_MS);
     socket.on("session", (session: Buffer) => {
-      // With one of these nobody looks again at who the other side is.
+      // A resumed session does not check the peer's certificate again.
       if (socket.authorized) known.session = session;
     });
     socket.once("secureConnect", () => {
@@ -128,46 +125,30 @@ export class Peers {
   }
 
   #of(peer: Peer): Known {
-    const known = this.#known.get(peer.id);
-    if (known) return known;
-    const fresh: Known = { peer, idle: [], session: undefined };
-    this.#known.set(peer.id, fresh);
-    return fresh;
+    const known = this.#known.get(peer.id) ?? { peer, idle: [], session: undefined };
+    this.#known.set(peer.id, known);
+    return known;
   }
 }
 
-/**
- * Memory for callers' bodies on their way to other nodes. Unauthenticated callers may be many: without room, a body is
- * read only when the owner asks for it.
- */
+/** Memory for callers' bodies. Without room, a body is read only when the owner asks for it. */
 export class HeldBytes {
+  bytes = 0;
   readonly #maxBytes: number;
-  #bytes = 0;
 
   constructor(maxBytes = MAX_HELD_BYTES) {
     this.#maxBytes = maxBytes;
   }
 
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   get hasRoom(): boolean {
-    return this.#bytes < this.#maxBytes;
-  }
-
-  add(bytes: number): void {
-    this.#bytes += bytes;
+    return this.bytes < this.#maxBytes;
   }
 }
 
 /** A forwarded answer that can be ended. */
 export type Droppable = { abandon(): void };
 
-/**
- * Forwarded answers whose callers do not read. While reading is paused, a connection that the owner closes is not
- * noticed here, so the owner sends a message.
- */
+/** Answers whose callers do not read. A closed connection is not noticed then, so the owner sends a message. */
 class Dropped {
   readonly #stalled = new Map<string, Set<Droppable>>();
   readonly #dropped = new Set<string>();
@@ -176,9 +157,8 @@ class Dropped {
   add(nodeId: string, requestId: string, answer: Droppable): void {
     const key = keyOf(nodeId, requestId);
     if (this.#dropped.has(key)) return answer.abandon();
-    const stalled = this.#stalled.get(key);
-    if (stalled) stalled.add(answer);
-    else this.#stalled.set(key, new Set([answer]));
+    const stalled = this.#stalled.get(key) ?? new Set();
+    this.#stalled.set(key, stalled.add(answer));
   }
 
   remove(nodeId: string, requestId: string, answer: Droppable): void {

@@ -19,10 +19,11 @@ export type RosterParts = {
 
 const LOOK_MS = 1_000;
 
-/** The living nodes, looked up every second. While the database cannot be asked, those that were known last. */
+/** The living nodes, looked up every second; while the database does not answer, the last known ones. */
 export class Roster {
+  /** Every living node by id, including this one. */
+  all: readonly ServiceNode[] = [];
   readonly #parts: RosterParts;
-  #nodes: readonly ServiceNode[] = [];
   #timer: Timer | null = null;
   #looking: Promise<void> | null = null;
 
@@ -30,18 +31,13 @@ export class Roster {
     this.#parts = parts;
   }
 
-  /** Every living node, this one too, by id. */
-  get all(): readonly ServiceNode[] {
-    return this.#nodes;
-  }
-
   /** Those that may be given apps. */
   get takers(): readonly ServiceNode[] {
-    return this.#nodes.filter(({ isLeaving }) => !isLeaving);
+    return this.all.filter(({ isLeaving }) => !isLeaving);
   }
 
   find(id: string): ServiceNode | undefined {
-    return this.#nodes.find((node) => node.id === id);
+    return this.all.find((node) => node.id === id);
   }
 
   async start(): Promise<void> {
@@ -53,7 +49,7 @@ export class Roster {
     this.#timer?.cancel();
   }
 
-  /** Looks now; a failure is told, and the next look comes by itself. */
+  /** Looks now; a failure is logged, and the timer looks again. */
   look(): Promise<void> {
     this.#looking ??= this.#look()
       .catch((error: unknown) => this.#parts.log.error({ err: error }, "could not look up the other nodes"))
@@ -64,15 +60,15 @@ export class Roster {
   async #look(): Promise<void> {
     const { store, lease, onDeaths, onChange, onGone } = this.#parts;
     const { living, deadCount } = await store.nodes.list();
-    const before = this.#nodes;
-    this.#nodes = living;
+    const before = this.all;
+    this.all = living;
     if (keyOf(living) !== keyOf(before)) onChange();
     for (const node of before) if (!this.find(node.id)) onGone(node);
     if (deadCount > 0 && lease.mayJudge) onDeaths();
   }
 }
 
-/** What of them others act on. */
+/** The fields that others act on. */
 function keyOf(nodes: readonly ServiceNode[]): string {
   return nodes.map(({ id, url, isLeaving }) => `${id} ${url} ${isLeaving}`).join("\n");
 }

@@ -5,7 +5,7 @@ import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
 import type { Store } from "../store/store.ts";
-import { Authority } from "./authority.ts";
+import { openAuthority } from "./authority.ts";
 import type { JoinedNodes } from "./join-nodes.ts";
 import { listenAt } from "./peer-listener.ts";
 import type { Ownership } from "./ownership.ts";
@@ -52,7 +52,7 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle) {
   );
   const lasting = seatServiceUrl === null ? [] : [await numericHost(new URL(seatServiceUrl))];
   return {
-    identity: (await Authority.open({ store, seal, clock })).forSeats(),
+    identity: (await openAuthority({ store, seal, clock })).forSeats(),
     ...listenAt(seatUrl, seatPort),
     whose: {
       installationId: (await store.meta.get("instance_id")) ?? "",
@@ -61,7 +61,6 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle) {
     /** Whether the service that began a seat lives; true if that is unknown. */
     isHeld: ({ nodeId }: { readonly nodeId: string }): boolean =>
       !parts.ownership.predecessors.includes(nodeId) && (parts.node()?.isAlive(nodeId) ?? true),
-    /** Whether no other service lives. */
     isAlone: (): boolean => parts.node()?.isAlone() ?? false,
     /** Those of the seats that a service has, or may still take over. */
     known: async (seatIds: readonly string[]): Promise<ReadonlySet<string>> =>
@@ -69,7 +68,6 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle) {
     records: recordsOf(parts),
     /** Where it is reached, as `host:port`, if it listens on that port. */
     addressFor: (port: number): string => (seatUrl === null ? `127.0.0.1:${port}` : new URL(seatUrl).host),
-    /** Where the other nodes are reached. */
     others: (): readonly string[] => [...(parts.node()?.seatAddresses() ?? []), ...lasting],
   };
 }

@@ -1,11 +1,10 @@
 import { z } from "zod";
 import type { Clock } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
-import type { Glance } from "../model/app.ts";
+import type { LiveStatus } from "../model/app.ts";
 import type { ServiceNode } from "../model/node.ts";
 import type { RunKey } from "../model/run.ts";
-import type { HandoverPeer } from "./handovers.ts";
-import type { Owners } from "./owners.ts";
+import type { HandoverPeer, Owners } from "./owners.ts";
 import type { Peer, Peers } from "./peers.ts";
 import type { Connection, ConnectionUser } from "../kit/http/connection.ts";
 import { BadResponse } from "../kit/http/fields.ts";
@@ -17,7 +16,8 @@ const PATHS = {
   hello: "/nodes/hello",
   prepare: "/nodes/prepare",
   adopt: "/nodes/adopt",
-  glances: "/nodes/glances",
+  // Named as in the previous release, whose nodes ask for it during an upgrade.
+  liveStatuses: "/nodes/glances",
   holdsRun: "/nodes/holds-run",
   dropped: "/nodes/dropped",
 } as const;
@@ -27,9 +27,9 @@ const PREPARE_MS = 30_000;
 const HELLO_MS = 5_000;
 /** For a heartbeat, and for the call back during a hello, which has to end before `HELLO_MS`. */
 const HEARTBEAT_MS = 1_900;
-const GLANCE_MS = 1_500;
+const STATUS_MS = 1_500;
 const HOLDS_RUN_MS = 1_500;
-const MAX_GLANCES = 100_000;
+const MAX_STATUSES = 100_000;
 
 const COUNT = z.int().min(0).max(1_000_000_000);
 /** The range of the database column. */
@@ -38,11 +38,11 @@ const APP_NUMBER = z.int32().min(1);
 const HELLO = z.object({ url: z.url({ protocol: /^https$/ }).max(2_048) }).nullable();
 const PREPARE = z.object({ appNumber: APP_NUMBER, replicas: z.int().min(0).max(100_000) });
 const ADOPT = z.object({ appNumber: APP_NUMBER });
-const GLANCES = z.object({ projectId: z.string().max(64) });
+const STATUS_REQUEST = z.object({ projectId: z.string().max(64) });
 const RUN = z.object({ appNumber: APP_NUMBER, id: z.uuid() });
 const HOLDS = z.boolean();
 const DROPPED = z.object({ requestId: z.string().min(1).max(128) });
-const GLANCED = z
+const STATUSES = z
   .array(
     z.object({
       appNumber: APP_NUMBER,
@@ -55,14 +55,14 @@ const GLANCED = z
       coldStarts: COUNT,
     }),
   )
-  .max(MAX_GLANCES);
+  .max(MAX_STATUSES);
 
 /** What this node does for others. */
 export type Answering = {
-  readonly owners: Pick<Owners, "adopt">;
+  readonly owners: Pick<Owners, "lookAfter">;
   /** Starts replicas of an app that is about to move here. */
   readonly warm: (appNumber: number, replicas: number) => Promise<void>;
-  readonly glances: (projectId: string) => readonly Glance[];
+  readonly liveStatuses: (projectId: string) => readonly LiveStatus[];
   /** Whether a run is in progress here; one that has ended here is stored when it resolves. */
   readonly holdsRun: (run: RunKey) => Promise<boolean>;
   /** That node has closed the answer to a request that this node forwarded to it. */
@@ -72,12 +72,15 @@ export type Answering = {
 };
 
 /** Answers the messages of other nodes. */
-export function answering({ owners, warm, glances, holdsRun, onDropped, heartbeat }: Answering) {
+export function answering({ owners, warm, liveStatuses, holdsRun, onDropped, heartbeat }: Answering) {
   return async (from: string, path: string, value: unknown): Promise<unknown> => {
     switch (path) {
       case PATHS.hello: {
         const asked = read(HELLO, value);
-        if (asked) await verifyAddress({ id: from, url: asked.url }, heartbeat);
+        if (!asked) return null;
+        await heartbeat({ id: from, url: asked.url }).catch((error: unknown) => {
+          throw new AppError("bad_request", { message: `cannot reach ${asked.url} from here` }, error);
+        });
         return null;
       }
       case PATHS.prepare: {
@@ -86,10 +89,10 @@ export function answering({ owners, warm, glances, holdsRun, onDropped, heartbea
         return null;
       }
       case PATHS.adopt:
-        await owners.adopt(read(ADOPT, value).appNumber);
+        await owners.lookAfter([read(ADOPT, value).appNumber]);
         return null;
-      case PATHS.glances:
-        return glances(read(GLANCES, value).projectId);
+      case PATHS.liveStatuses:
+        return liveStatuses(read(STATUS_REQUEST, value).projectId);
       case PATHS.holdsRun:
         return await holdsRun(read(RUN, value));
       case PATHS.dropped:
@@ -101,11 +104,13 @@ export function answering({ owners, warm, glances, holdsRun, onDropped, heartbea
   };
 }
 
+type TalkParts = { readonly peers: Peers; readonly clock: Clock };
+
 /** The messages of this node to others. */
 export class NodeTalk implements HandoverPeer {
-  readonly #by: { readonly peers: Peers; readonly clock: Clock };
+  readonly #by: TalkParts;
 
-  constructor(by: { readonly peers: Peers; readonly clock: Clock }) {
+  constructor(by: TalkParts) {
     this.#by = by;
   }
 
@@ -128,8 +133,11 @@ export class NodeTalk implements HandoverPeer {
   }
 
   /** The status of a project's apps that are served there. */
-  async glances(node: ServiceNode, projectId: string): Promise<readonly Glance[]> {
-    return read(GLANCED, await ask(this.#by, node, PATHS.glances, { projectId }, { patienceMs: GLANCE_MS }));
+  async liveStatuses(node: ServiceNode, projectId: string): Promise<readonly LiveStatus[]> {
+    return read(
+      STATUSES,
+      await ask(this.#by, node, PATHS.liveStatuses, { projectId }, { patienceMs: STATUS_MS }),
+    );
   }
 
   /** Whether a run is in progress there; one that has ended there is stored when it resolves. */
@@ -142,12 +150,6 @@ export class NodeTalk implements HandoverPeer {
   async dropped(node: Peer, requestId: string): Promise<void> {
     await ask(this.#by, node, PATHS.dropped, { requestId });
   }
-}
-
-async function verifyAddress(node: Peer, heartbeat: Answering["heartbeat"]): Promise<void> {
-  await heartbeat(node).catch((error: unknown) => {
-    throw new AppError("bad_request", { message: `cannot reach ${node.url} from here` }, error);
-  });
 }
 
 function read<T>(schema: z.ZodType<T>, value: unknown): T {
@@ -167,7 +169,7 @@ type Asking = { readonly patienceMs?: number; readonly isFresh?: boolean };
 
 /** Posts a value to another node as JSON and resolves with its answer; throws `PeerFailure`. */
 export async function ask(
-  { peers, clock }: { readonly peers: Peers; readonly clock: Clock },
+  { peers, clock }: TalkParts,
   peer: Peer,
   path: string,
   value: unknown,

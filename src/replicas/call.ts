@@ -29,7 +29,7 @@ export type CallReader = {
   onEnd(outcome: Outcome): void;
 };
 
-/** How much credit a reader grants at a time: a quarter of the initial credit, so that a generator never waits for it. */
+/** How much credit a reader grants at a time: little enough that a generator never waits for it. */
 export const GRANT_BYTES = INITIAL_CREDIT_BYTES / 4;
 
 /** The replica that holds a call, as a call's reader sees it. */
@@ -156,10 +156,7 @@ export type ConversationEnd = (isCut: boolean) => void;
 
 /** Where a response's body goes. */
 export type ResponseSink = {
-  /**
-   * Returns whether there is room for more; if not, `resume` of the flow is called later. `onSent` is called when the
-   * sink no longer needs the bytes.
-   */
+  /** False: no room until `resume` of the flow. `onSent` is called when the sink no longer needs the bytes. */
   write(bytes: Buffer, onSent?: () => void): boolean;
   trailers(trailers: readonly string[]): void;
 };
@@ -167,9 +164,7 @@ export type ResponseSink = {
 /** Holds a response back while its sink is full. */
 export type ResponseFlow = { pause(): void; resume(): void };
 
-export type { ResponseHead };
-
-/** Ended calls at the front before the table is copied. */
+/** How many places of ended calls may be at the front before the table is copied. */
 const MAX_GAP = 1024;
 
 /**

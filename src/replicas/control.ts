@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { Call, CallTable } from "./call.ts";
 import { FRAME, FrameReader, packFrame } from "./frames.ts";
-import { callMove, controlMove, type ControlPhase, frameName } from "./wire-order.ts";
+import { CALL_STEPS, CONTROL_STEPS, type ControlPhase, frameName } from "./wire-order.ts";
 import { BadFrame } from "../engines/protocol.ts";
 
 /** How much may be unread and unanswered: many times what any load causes. */
@@ -87,7 +87,7 @@ export class Control {
   }
 
   #move(type: number): ControlPhase {
-    const next = controlMove(this.#phase, type);
+    const next = CONTROL_STEPS[this.#phase][type];
     if (!next) throw new BadFrame(`${frameName(type)} out of turn`);
     return next;
   }
@@ -103,7 +103,7 @@ export class Control {
     const call = this.#calls.get(callId);
     // Its result came first, on the wire.
     if (!call) return;
-    const next = callMove(call.phase, type);
+    const next = CALL_STEPS[call.phase][type];
     if (!next) throw new BadFrame(`${frameName(type)} out of turn`);
     call.phase = next;
     if (type === FRAME.WITHDRAWN) this.#onWithdrawn(call);

@@ -66,9 +66,6 @@ export class CrashLoop {
   }
 }
 
-/** The calls of a replica that is gone. */
-type Divided<C> = { readonly begun: readonly C[]; readonly waiting: readonly C[] };
-
 const NOTHING_MEASURED = { callsPerSecond: 0, usedPercent: 0 };
 /** A machine that ends sooner after its app was ready may have been ended by the app. */
 const SETTLED_MS = 60_000;
@@ -93,7 +90,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   #timer: Timer | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
   #isStopping = false;
-  /** Whether only one replica can run; null until the first one is ready, and no second is started before that. */
+  /** Whether only one replica can run; null until the first is ready, and no second is started before that. */
   #single: boolean | null;
   /** The port that the last replica to fail could not listen on; null for none. */
   #portInUse: number | null = null;
@@ -145,7 +142,6 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     return initFailure && waitMs > 0 ? { failure: initFailure, waitMs } : null;
   }
 
-  /** Changes the limits; running calls are not affected. */
   setScaling(scaling: ScalingConfig): void {
     this.#scaling = scaling;
     this.#meter.setScaling(scaling);
@@ -184,7 +180,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     if (this.#timer === null) this.#lookAgainIn(this.#scaling.cooldownSeconds * 1000);
   }
 
-  /** A replica has answered: the app works. */
+  /** A replica has answered, so the app works, or the cause of earlier failures is gone. */
   noteHealth(): void {
     this.#crashes.forgive();
   }
@@ -217,7 +213,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     await this.#empty();
   }
 
-  /** Ends every process of the version, kept templates too. */
+  /** Ends every replica now, and every other process of the version, kept templates too. */
   async close(): Promise<void> {
     this.#halt();
     for (const replica of this.replicas) replica.kill();
@@ -237,7 +233,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
       onEnding: () => this.#withdraw(replica),
       onLeaving: () => this.#onLeaving(replica, startedAt),
       onSilence: (isSilent) => this.#onSilence(isSilent),
-      onGone: (exit, begun, waiting) => this.#onGone(replica, startedAt, exit, { begun, waiting }),
+      onGone: (exit, begun, waiting) => this.#onGone(replica, startedAt, exit, begun, waiting),
       onLog: (line) => this.#events.onLog(replica, line),
       onError: (error) => this.#events.onError(error),
     });
@@ -315,7 +311,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     return { callsPerSecond: this.#meter.callsPerSecond, usedPercent };
   }
 
-  #onGone(replica: R, startedAt: number, exit: Exit, { begun, waiting }: Divided<C>): void {
+  #onGone(replica: R, startedAt: number, exit: Exit, begun: readonly C[], waiting: readonly C[]): void {
     this.replicas.delete(replica);
     this.#leaving.delete(replica);
     if (this.replicas.size === 0) {
@@ -324,10 +320,12 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     }
     this.#withdraw(replica);
     const isFault = !replica.isCondemned && !this.#isStopping;
-    if (isFault) this.#counts.deaths += 1;
     const failure = isFault ? this.#failureToStart(replica, exit) : null;
-    if (isFault) this.#crashes.record(startedAt, this.#clock.monotonic(), failure);
-    if (isFault) this.#notePort(replica, exit.initFailure?.portInUse ?? null);
+    if (isFault) {
+      this.#counts.deaths += 1;
+      this.#crashes.record(startedAt, this.#clock.monotonic(), failure);
+      this.#notePort(replica, exit.initFailure?.portInUse ?? null);
+    }
     this.#events.onReplicaGone(replica.id, { ...exit, initFailure: exit.initFailure ?? failure });
     const { detail, isOutOfMemory } = exit;
     const died: Outcome = { kind: "died", detail, ...(isOutOfMemory && { isOutOfMemory }) };

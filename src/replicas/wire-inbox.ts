@@ -5,7 +5,7 @@ import type { Outcome, Returned, Unsendable } from "../model/outcome.ts";
 import type { Call, CallTable, Chunk } from "./call.ts";
 import type { InitFailure } from "../engines/engine.ts";
 import { FRAME, FrameReader, HEAD_BYTES, INITIAL_CREDIT_BYTES } from "./frames.ts";
-import { callMove, frameName, wireMove, type WirePhase } from "./wire-order.ts";
+import { CALL_STEPS, frameName, WIRE_STEPS, type WirePhase } from "./wire-order.ts";
 import {
   BadFrame,
   cutMessage,
@@ -40,7 +40,8 @@ const IS_JSON = 1;
  */
 export class WireInbox {
   readonly #calls: CallTable;
-  readonly #limits: PayloadLimits;
+  /** By frame type; 0 where there is none. */
+  readonly #maxBytes: readonly number[];
   readonly #events: WireEvents;
   readonly #reader = new FrameReader({
     admit: (type, callId, length) => this.#admit(type, callId, length),
@@ -54,8 +55,16 @@ export class WireInbox {
 
   constructor(calls: CallTable, limits: PayloadLimits, events: WireEvents) {
     this.#calls = calls;
-    this.#limits = limits;
     this.#events = events;
+    const { helloBytes, initFailedBytes, failedBytes } = WIRE_LIMITS;
+    this.#maxBytes = byType({
+      HELLO: helloBytes,
+      INIT_FAILED: initFailedBytes,
+      FAILED: failedBytes,
+      RESULT: RESULT_HEAD_BYTES + limits.maxResultBytes,
+      CHUNK: CHUNK_HEAD_BYTES + limits.maxChunkBytes,
+      END: MS_BYTES,
+    });
   }
 
   /** Returns whether all of it was copied, so that `data` can be reused. */
@@ -66,12 +75,12 @@ export class WireInbox {
   #admit(type: number, callId: number, length: number): void {
     if (type === FRAME.HELLO || type === FRAME.INIT_FAILED) this.#moveWire(type, callId);
     else this.#moveCall(type, callId);
-    if (length > this.#maxBytes(type) || length < leastBytes(type))
+    if (length > (this.#maxBytes[type] ?? 0) || length < (MIN_BYTES[type] ?? 0))
       throw new BadFrame(`a ${frameName(type)} of ${length} bytes`);
   }
 
   #moveWire(type: number, callId: number): WirePhase {
-    const next = wireMove(this.#phase, type);
+    const next = WIRE_STEPS[this.#phase][type];
     if (!next || callId !== 0) throw new BadFrame(`${frameName(type)} out of turn`);
     return next;
   }
@@ -83,30 +92,11 @@ export class WireInbox {
     if (!call) throw new BadFrame(`${frameName(type)} for no call`);
     // These two belong on the control connection.
     const isHere = type !== FRAME.WITHDRAWN && type !== FRAME.BEGUN;
-    if (!isHere || !callMove(call.phase, type)) throw new BadFrame(`${frameName(type)} out of turn`);
+    if (!isHere || !CALL_STEPS[call.phase][type]) throw new BadFrame(`${frameName(type)} out of turn`);
     if (type === FRAME.CHUNK && call.creditBytes <= 0) throw new BadFrame("a CHUNK beyond its credit");
     if (type === FRAME.CANCELLED && !call.isCancelled)
       throw new BadFrame("CANCELLED for a call that was not cancelled");
     return call;
-  }
-
-  #maxBytes(type: number): number {
-    switch (type) {
-      case FRAME.HELLO:
-        return WIRE_LIMITS.helloBytes;
-      case FRAME.INIT_FAILED:
-        return WIRE_LIMITS.initFailedBytes;
-      case FRAME.FAILED:
-        return WIRE_LIMITS.failedBytes;
-      case FRAME.RESULT:
-        return RESULT_HEAD_BYTES + this.#limits.maxResultBytes;
-      case FRAME.CHUNK:
-        return CHUNK_HEAD_BYTES + this.#limits.maxChunkBytes;
-      case FRAME.END:
-        return MS_BYTES;
-      default:
-        return 0;
-    }
   }
 
   #receive(type: number, callId: number, payload: Buffer): void {
@@ -196,58 +186,58 @@ export class WireInbox {
   }
 }
 
-function leastBytes(type: number): number {
-  if (type === FRAME.RESULT) return RESULT_HEAD_BYTES;
-  if (type === FRAME.CHUNK) return CHUNK_HEAD_BYTES;
-  return type === FRAME.END ? MS_BYTES : 0;
+/** Numbers by frame type, for speed; 0 where there is none. */
+function byType(numbers: Partial<Record<keyof typeof FRAME, number>>): readonly number[] {
+  const all = Array<number>(64).fill(0);
+  for (const [name, number] of Object.entries(numbers)) all[FRAME[name as keyof typeof FRAME]] = number;
+  return all;
 }
 
+const MIN_BYTES = byType({ RESULT: RESULT_HEAD_BYTES, CHUNK: CHUNK_HEAD_BYTES, END: MS_BYTES });
+
 function notJson(what: "result" | "chunk"): Unsendable {
-  return {
-    kind: "unsendable",
-    code: "result_not_json",
-    message: `The app's process sent a ${what} that is not JSON.`,
-    runMs: 0,
-  };
+  const message = `The app's process sent a ${what} that is not JSON.`;
+  return { kind: "unsendable", code: "result_not_json", message, runMs: 0 };
 }
 
 function badStatus(payload: Buffer): Unsendable {
   const status = payload.readUInt16LE(MS_BYTES);
-  return {
-    kind: "unsendable",
-    code: "app_error",
-    message: `The app's process answered with the status ${status}, which is not 200 to 599.`,
-    runMs: 0,
-  };
+  const message = `The app's process answered with the status ${status}, which is not 200 to 599.`;
+  return { kind: "unsendable", code: "app_error", message, runMs: 0 };
 }
 
-const { nameChars, runMs } = WIRE_LIMITS;
-const milliseconds = z.number().min(0).max(runMs);
+const { nameChars, runMs: maxRunMs } = WIRE_LIMITS;
 const message = z.string().transform(cutMessage);
 const traceback = z.string().transform(cutTraceback);
+const run_ms = z.number().min(0).max(maxRunMs);
 
+/** FAILED: what went wrong, as a value. */
 const failure = z.discriminatedUnion("kind", [
-  z.object({
-    kind: z.literal("raised"),
-    code: z.enum(["app_error", "out_of_memory"]),
-    message,
-    traceback,
-    run_ms: milliseconds,
-  }),
+  z
+    .object({
+      kind: z.literal("raised"),
+      code: z.enum(["app_error", "out_of_memory"]),
+      message,
+      traceback,
+      run_ms,
+    })
+    .transform(({ run_ms: runMs, ...raised }) => ({ ...raised, runMs })),
   z.object({
     kind: z.literal("misfit"),
     details: z
       .array(z.object({ field: z.string().max(nameChars), problem: z.enum(["missing", "unknown"]) }))
       .max(WIRE_LIMITS.misfits),
-    more: z.int().min(0).optional(),
+    more: z.int().min(0).default(0),
   }),
   z.object({ kind: z.literal("no_function") }),
-  z.object({
-    kind: z.literal("unsendable"),
-    code: z.enum(["result_not_json", "result_too_large"]),
-    message,
-    run_ms: milliseconds,
-  }),
+  z
+    .object({
+      kind: z.literal("unsendable"),
+      code: z.enum(["result_not_json", "result_too_large"]),
+      message,
+      run_ms,
+    })
+    .transform(({ run_ms: runMs, ...unsendable }) => ({ ...unsendable, runMs })),
 ]);
 
 /** RESULT, without parsing its JSON; null if its status is invalid. */
@@ -261,29 +251,10 @@ function parseResult(payload: Buffer): Returned | null {
 function parseMs(payload: Buffer): number {
   const ms = payload.readDoubleLE(0);
   // Written so that NaN fails.
-  if (!(ms >= 0 && ms <= runMs)) throw new BadFrame(`a run of ${ms} ms`);
+  if (!(ms >= 0 && ms <= maxRunMs)) throw new BadFrame(`a run of ${ms} ms`);
   return ms;
 }
 
-/** FAILED: what went wrong, as a value. */
 export function parseFailure(payload: Buffer): Outcome {
-  const fields = parseJson("FAILED", failure, payload);
-  switch (fields.kind) {
-    case "raised":
-      return {
-        kind: "raised",
-        code: fields.code,
-        message: fields.message,
-        traceback: fields.traceback,
-        runMs: fields.run_ms,
-      };
-    case "misfit":
-      return { kind: "misfit", details: fields.details, more: fields.more ?? 0 };
-    case "no_function":
-      return { kind: "no_function" };
-    case "unsendable":
-      return { kind: "unsendable", code: fields.code, message: fields.message, runMs: fields.run_ms };
-    default:
-      return fields satisfies never;
-  }
+  return parseJson("FAILED", failure, payload);
 }

@@ -20,10 +20,7 @@ export const WIRE_MOVES: Moves<WirePhase, FrameName> = {
 };
 
 /** Legal frames about the replica itself, on the control connection. */
-export const CONTROL_MOVES: Moves<ControlPhase, FrameName> = {
-  quiet: {},
-  asked: { PONG: "quiet" },
-};
+export const CONTROL_MOVES: Moves<ControlPhase, FrameName> = { quiet: {}, asked: { PONG: "quiet" } };
 
 /** Legal frames about a call. WITHDRAWN and BEGUN come on the control connection, as answers. */
 export const CALL_MOVES: Moves<CallPhase, FrameName> = {
@@ -47,12 +44,10 @@ export function frameName(type: number): string {
   return NAMES.get(type) ?? `frame of type ${type}`;
 }
 
-/** The same tables by frame type, for speed: they are used for each frame. */
-const BY_TYPE = {
-  wire: byType(WIRE_MOVES),
-  control: byType(CONTROL_MOVES),
-  call: byType(CALL_MOVES),
-};
+/** The same tables by frame type, for speed: they are used for each frame. Undefined where a frame may not come. */
+export const WIRE_STEPS = byType(WIRE_MOVES);
+export const CONTROL_STEPS = byType(CONTROL_MOVES);
+export const CALL_STEPS = byType(CALL_MOVES);
 
 function byType<Phase extends string>(
   moves: Moves<Phase, FrameName>,
@@ -63,19 +58,4 @@ function byType<Phase extends string>(
     return [phase, phases];
   });
   return Object.fromEntries(rows) as Record<Phase, readonly (Phase | undefined)[]>;
-}
-
-/** The phase after a frame about the replica itself; undefined where it may not come. */
-export function wireMove(phase: WirePhase, type: number): WirePhase | undefined {
-  return BY_TYPE.wire[phase][type];
-}
-
-/** The phase of a control connection after a frame about the replica itself; undefined where it may not come. */
-export function controlMove(phase: ControlPhase, type: number): ControlPhase | undefined {
-  return BY_TYPE.control[phase][type];
-}
-
-/** The phase of a call after a frame about it; undefined where it may not come. */
-export function callMove(phase: CallPhase, type: number): CallPhase | undefined {
-  return BY_TYPE.call[phase][type];
 }

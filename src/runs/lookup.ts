@@ -8,9 +8,8 @@ import type { LargePayloads } from "./large-payloads.ts";
 import type { LiveRun } from "./live-run.ts";
 import type { PartReader } from "./transcript-parts.ts";
 import { STREAM_TYPE, plainChunk } from "./response.ts";
-import { PlainTranscript, StoredTranscript, type Transcript } from "./transcript.ts";
+import { plainTranscript, storedTranscript, type Transcript } from "./transcript.ts";
 
-/** A run at the time of the lookup. */
 export type KnownRun = {
   readonly run: Run;
   /** Set while the run is in progress here. */
@@ -24,7 +23,7 @@ export type KnownRun = {
 /** Reserves memory for so many bytes; throws if there is none. */
 type MakeRoom = (bytes: number) => void;
 
-const NO_CHUNKS = new PlainTranscript(null);
+const NO_CHUNKS = plainTranscript(null);
 
 /** Interval at which a run is polled that is not in progress here; it grows while the run stays queued. */
 const POLL_MS = 100;
@@ -36,7 +35,7 @@ export type LookupParts = {
   readonly journal: Journal;
   readonly store: Store;
   readonly partReader: PartReader;
-  /** Null where every payload lies in the database. */
+  /** Null if all payloads are in the database. */
   readonly large: LargePayloads | null;
 };
 
@@ -48,7 +47,7 @@ export class RunLookup {
     this.#parts = parts;
   }
 
-  /** Whether the run is under way here. */
+  /** Whether the run is in progress here. */
   isLive(id: string): boolean {
     return this.#parts.executor.find(id) !== undefined;
   }
@@ -66,8 +65,8 @@ export class RunLookup {
   }
 
   /**
-   * Null if there is no such run, or if `maySee` is false for it; nothing more is read then. `makeRoom` is called before a
-   * result is read or copied and may throw; null if the result is not wanted.
+   * Null if there is no such run, or `maySee` is false for it. `makeRoom` is called before a result is read or copied and
+   * may throw; null if the result is not wanted.
    */
   async find(
     key: RunKey,
@@ -95,7 +94,7 @@ export class RunLookup {
     const blob = makeRoom && stored?.resultBlob;
     // A result whose blob is gone or damaged is no longer kept.
     const payload = stored && blob ? { ...stored, result: await this.#read(blob) } : stored;
-    return { ...fromRecord(run, payload, () => new StoredTranscript(partReader, key)), live: null };
+    return { ...fromRecord(run, payload, () => storedTranscript(partReader, key)), live: null };
   }
 
   /** A run's arguments; null if they are not kept. Read separately, because they may be large and are rarely wanted. */
@@ -151,22 +150,13 @@ export class RunLookup {
 function fromLive(live: LiveRun): KnownRun {
   const { request, claim, end } = live;
   const transcript = live.transcript();
-  const run = live.record();
-  if (end && !claim) return { ...fromRecord(run, payloadOf(live, end), () => transcript), live: null };
-  return {
-    // An end that is not stored yet may still be rejected.
-    run: end ? withoutEnd(run) : run,
-    payload: {
-      input: inputOf(live),
-      result: null,
-      contentType: null,
-      isBare: request.isBare,
-      sealedSecret: null,
-    },
-    live,
-    transcript,
-    isKept: true,
-  };
+  const record = live.record();
+  if (end && !claim) return { ...fromRecord(record, payloadOf(live, end), () => transcript), live: null };
+  // An end that is not stored yet may still be rejected.
+  const run = end ? withoutEnd(record) : record;
+  const { isBare } = request;
+  const payload = { input: inputOf(live), result: null, contentType: null, isBare, sealedSecret: null };
+  return { run, payload, live, transcript, isKept: true };
 }
 
 /** `chunks`: the transcript of a stream, or of a run that may yet become one. */
@@ -174,6 +164,6 @@ function fromRecord(run: Run, payload: Payload | null, chunks: () => Transcript)
   if (!isFinal(run.state)) return { run, payload, transcript: chunks(), isKept: true };
   if (payload?.contentType === STREAM_TYPE) return { run, payload, transcript: chunks(), isKept: true };
   const value = plainValue(run, payload);
-  const transcript = new PlainTranscript(value && plainChunk(value));
+  const transcript = plainTranscript(value && plainChunk(value));
   return { run, payload, transcript, isKept: isKept(run, payload) };
 }

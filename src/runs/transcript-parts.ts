@@ -10,7 +10,7 @@ import { AppError } from "../model/errors.ts";
 
 const HEADER_BYTES = 4;
 const EMPTY = Buffer.alloc(0);
-/** Most answers that stream at all outgrow it once or twice; ten thousand idle streams hold little. */
+/** Most streams outgrow it once or twice; ten thousand idle streams hold little. */
 const FIRST_BYTES = 512;
 /** Up to here a loop over the bytes beats the fixed cost of a native copy. */
 const SHORT_BYTES = 64;
@@ -24,7 +24,7 @@ export class PartBuilder {
   eventCount = 0;
   #out: Buffer = EMPTY;
   #used = 0;
-  /** What the next buffer has room for at least. */
+  /** The minimum size of the next buffer. */
   #roomBytes = FIRST_BYTES;
 
   get bytes(): number {
@@ -59,7 +59,7 @@ export class PartBuilder {
     const part = this.view();
     this.firstEvent += this.eventCount;
     this.eventCount = 0;
-    // A further part becomes about as long: a buffer that grows by doubling takes three times the time.
+    // The next part becomes about as long: growing by doubling takes three times the time.
     this.#roomBytes = this.#used + (this.#used >>> 2);
     this.#out = EMPTY;
     this.#used = 0;
@@ -75,7 +75,6 @@ export class PartBuilder {
   }
 }
 
-/** A chunk and its number. */
 export type NumberedChunk = Pick<Chunk, "isText" | "bytes"> & { readonly event: number };
 
 /** The part's chunks that come after a number. */
@@ -97,12 +96,12 @@ export function chunksAfter(
 
 type Waiting = { readonly part: RunPart; readonly settle: (isStored: boolean) => void };
 
-/** What may wait for a disk that is slower than the generators; what comes beyond it is not kept. */
+/** Maximum that may wait for a disk that is slower than the generators; more is not kept. */
 const MAX_WAITING_BYTES = 32 * 1024 * 1024;
 const BATCH_BYTES = 1024 * 1024;
 const RETRY_MS = 1_000;
 
-/** Writes parts of transcripts behind, those that wait together; nothing a caller waits for waits for it. */
+/** Stores parts of transcripts in the background, waiting ones together; no caller waits for it. */
 export class PartWriter {
   readonly #store: Store;
   readonly #reserve: Pick<DiskReserve, "isLow">;
@@ -125,12 +124,12 @@ export class PartWriter {
     });
   }
 
-  /** Whether somebody who can wait should. */
+  /** Whether generators without a caller should wait. */
   get isFull(): boolean {
     return this.#waitingBytes > MAX_WAITING_BYTES / 4;
   }
 
-  /** Resolves with whether the part is stored. One that nobody was promised leaves the disk's reserve to others. */
+  /** Resolves with whether the part is stored. One that is not owed is refused when the disk is nearly full. */
   async write(key: RunKey, part: TranscriptPart, isOwed = true): Promise<boolean> {
     if (!isOwed && this.#reserve.isLow) return false;
     const isTooMuch = this.#waitingBytes + part.bytes.length > MAX_WAITING_BYTES;
@@ -142,12 +141,12 @@ export class PartWriter {
     return await promise;
   }
 
-  /** Stores what waits, or gives it up where the storage does not answer. */
+  /** Stores what waits; gives up if the storage does not answer. */
   async stop(): Promise<void> {
     await this.#behind.settle(0, () => this.#settle(this.#waiting.length, false));
   }
 
-  /** Resolves when it is not full, or not any more. */
+  /** Resolves when it is not full. */
   async untilRoom(): Promise<void> {
     while (this.isFull) await this.#written.wait();
   }
@@ -174,7 +173,7 @@ export class PartWriter {
 
 /** More at once are read no faster, and every other read of the database would wait behind them. */
 const LIMITS = { total: 4, perKey: 2, waiting: 20_000, waitMs: 30_000 };
-const CROWDED = {
+const OVERLOADED = {
   message: "More transcripts are being read than the database can keep up with; try again shortly.",
   headers: { "retry-after": "5" },
 };
@@ -190,19 +189,16 @@ export class PartReader {
   }
 
   /** The part that holds the event after `after`; if that one is gone, the first later part. */
-  async next(key: RunKey, after: number): Promise<TranscriptPart | null> {
-    const { appNumber, id } = key;
-    const read = () => this.#store.transcripts.next({ appNumber, id, after });
-    return await this.#lane.run(String(appNumber), crowded, read);
+  async next({ appNumber, id }: RunKey, after: number): Promise<TranscriptPart | null> {
+    return await this.#inTurn(appNumber, () => this.#store.transcripts.next({ appNumber, id, after }));
   }
 
   /** The number of the last stored event; 0 if none is stored. */
   async last({ appNumber, id }: RunKey): Promise<number> {
-    const read = () => this.#store.transcripts.last({ appNumber, id });
-    return await this.#lane.run(String(appNumber), crowded, read);
+    return await this.#inTurn(appNumber, () => this.#store.transcripts.last({ appNumber, id }));
   }
-}
 
-function crowded(): AppError {
-  return new AppError("overloaded", CROWDED);
+  #inTurn<Result>(appNumber: number, read: () => Promise<Result>): Promise<Result> {
+    return this.#lane.run(String(appNumber), () => new AppError("overloaded", OVERLOADED), read);
+  }
 }

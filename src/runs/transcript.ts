@@ -10,9 +10,8 @@ import { chunksAfter, PartBuilder } from "./transcript-parts.ts";
 /** A run's chunks, to be read again by number, from 1. */
 export type Transcript = {
   /**
-   * Chunks after that number, as many as are at hand; if the first of them is not the next one, those between
-   * are no longer kept. Waits while there is none and the run goes on; null when there are no more, or the
-   * signal says that nobody waits.
+   * Chunks after that number, as many as are at hand; if the first is not the next one, those between are no longer kept.
+   * Waits while there is none and the run goes on; null if there are no more, or the signal aborts.
    */
   read(after: number, signal?: AbortSignal): Promise<readonly NumberedChunk[] | null>;
   /** The same without waiting, of what is in memory; null if the next chunk is not. */
@@ -21,7 +20,7 @@ export type Transcript = {
   last(): Promise<number>;
 };
 
-/** All that a run gave, part by part; throws where some of it is no longer kept. */
+/** All chunks of a run, part by part; throws if some are no longer kept. */
 export async function* allChunks(transcript: Transcript): AsyncGenerator<readonly NumberedChunk[]> {
   let after = 0;
   for (let chunks = await transcript.read(0); chunks; chunks = await transcript.read(after)) {
@@ -36,27 +35,27 @@ export type TranscriptOptions = {
   /** The number of the next chunk; those before are stored already. */
   readonly firstEvent: number;
   readonly store: Store;
-  /** Of a run whose chunks are to outlive a crash: they are stored within `SEAL_MS`, however few they are. */
+  /** Set if chunks must survive a crash: they are stored within `SEAL_MS`, however few there are. */
   readonly clock: Clock | null;
   readonly writer: PartWriter;
   readonly reader: PartReader;
   readonly maxBytes: number;
-  /** False: only the last parts are there to be read, and nothing is stored. */
+  /** False: only the last parts can be read, and nothing is stored. */
   readonly isKept: boolean;
-  /** Whether somebody was promised to find it: else it gives way where the disk has little room. */
+  /** Whether a caller was promised the transcript; otherwise it is not stored when the disk is nearly full. */
   readonly isOwed?: () => boolean;
 };
 
-/** What one stream holds in memory, at most: ten thousand streams hold 160 MB. */
+/** The maximum that a stream holds in memory: ten thousand streams hold 160 MB. */
 const PART_BYTES = 16 * 1024;
-/** Twice a second: a row for each of a slow stream's chunks would cost more than they tell. */
+/** Twice a second: a row for each chunk of a slow stream would cost too much. */
 const SEAL_MS = 500;
-/** Of a transcript that is not kept, for who follows it: twice what a socket gives in one tick. */
+/** Parts of a transcript that is not kept, for its readers: twice what a socket gives in one tick. */
 const FOLLOWED_PARTS = 8;
-/** Past its limit a transcript loses this much of its beginning at once, not a part at a time. */
+/** Beyond its limit, a transcript loses this share of its beginning at once, not a part at a time. */
 const CUT_SHARE = 1 / 8;
 
-/** The transcript of a run under way: its last part in memory, what came before in the store. */
+/** The transcript of a run in progress: its last part in memory, earlier ones in the store. */
 export class LiveTranscript implements Transcript {
   readonly #options: TranscriptOptions;
   readonly #open = new PartBuilder();
@@ -83,7 +82,7 @@ export class LiveTranscript implements Transcript {
     return this.#open.firstEvent + this.#open.eventCount - 1;
   }
 
-  /** Whether it has passed what it may hold. */
+  /** Whether it is beyond its limit. */
   get isTooLong(): boolean {
     return this.#bytes + this.#open.bytes > this.#options.maxBytes;
   }
@@ -95,7 +94,7 @@ export class LiveTranscript implements Transcript {
     if (this.#changed.isAwaited) this.#changed.notify();
   }
 
-  /** No more chunks will come; what is left to be stored with the run's record. */
+  /** No more chunks will come; returns the part to store with the run's record. */
   end(): TranscriptPart | null {
     this.#isOver = true;
     this.#sealing?.cancel();
@@ -105,7 +104,7 @@ export class LiveTranscript implements Transcript {
     return this.#open.eventCount > 0 ? this.#open.view() : (this.#leaving.at(-1) ?? this.#givenUp);
   }
 
-  /** The run gave one plain value, or nothing: it is kept elsewhere, and here for who follows. */
+  /** The run gave one plain value, or nothing: it is stored elsewhere, and here for readers that follow. */
   endPlain(chunk: Pick<Chunk, "isText" | "bytes"> | null): void {
     if (chunk) this.#open.add(chunk);
     this.#isOver = true;
@@ -191,61 +190,34 @@ export class LiveTranscript implements Transcript {
     if (part.firstEvent + part.eventCount === this.#open.firstEvent) this.#givenUp = part;
   }
 
-  /** The beginning makes room for the end: who comes back asks for what came last. */
+  /** The beginning makes room for the end: readers that reconnect want the latest chunks. */
   async #cut(): Promise<void> {
     const { maxBytes, store, key } = this.#options;
     while (this.#bytes > maxBytes * (1 - CUT_SHARE) && this.#stored.length > 0) {
       this.#bytes -= this.#stored.shift()!.bytes;
     }
     const { firstEvent: before } = this.#stored[0] ?? this.#leaving[0] ?? this.#open;
-    // Left where it is, it goes with the rest when its time is over.
+    // If that fails, it is removed with the rest when it expires.
     await store.transcripts.trim({ ...key, before }).catch(() => undefined);
   }
 }
 
 /** The transcript of a run that has ended and is stored. */
-export class StoredTranscript implements Transcript {
-  readonly #reader: PartReader;
-  readonly #key: RunKey;
-
-  constructor(reader: PartReader, key: RunKey) {
-    this.#reader = reader;
-    this.#key = key;
-  }
-
-  async read(after: number): Promise<readonly NumberedChunk[] | null> {
-    const part = await this.#reader.next(this.#key, after);
-    return part && chunksAfter(part, after);
-  }
-
-  atHand(): null {
-    return null;
-  }
-
-  async last(): Promise<number> {
-    return await this.#reader.last(this.#key);
-  }
+export function storedTranscript(reader: PartReader, key: RunKey): Transcript {
+  return {
+    read: async (after) => {
+      const part = await reader.next(key, after);
+      return part && chunksAfter(part, after);
+    },
+    atHand: () => null,
+    last: () => reader.last(key),
+  };
 }
 
 /** The transcript of a run that gave one plain value, as if it had been yielded; or none. */
-export class PlainTranscript implements Transcript {
-  readonly #chunk: Pick<Chunk, "isText" | "bytes"> | null;
-
-  constructor(chunk: Pick<Chunk, "isText" | "bytes"> | null) {
-    this.#chunk = chunk;
-  }
-
-  read(after: number): Promise<readonly NumberedChunk[] | null> {
-    return Promise.resolve(this.atHand(after));
-  }
-
-  atHand(after: number): readonly NumberedChunk[] | null {
-    return this.#chunk && after < 1 ? [{ event: 1, ...this.#chunk }] : null;
-  }
-
-  last(): Promise<number> {
-    return Promise.resolve(this.#chunk ? 1 : 0);
-  }
+export function plainTranscript(chunk: Pick<Chunk, "isText" | "bytes"> | null): Transcript {
+  const atHand = (after: number) => (chunk && after < 1 ? [{ event: 1, ...chunk }] : null);
+  return { read: async (after) => atHand(after), atHand, last: async () => (chunk ? 1 : 0) };
 }
 
 /** The first part with a chunk after that number. */

@@ -71,11 +71,11 @@ const SHORT: Record<DatabaseKind, Record<string, Moment>> = {
 };
 
 /** What the promise is about, beside all other tests. */
-const AT_A_GLANCE = new Set(["runs.accept", "claims.finish"]);
+const IN_MINIMAL = new Set(["runs.accept", "claims.finish"]);
 
 /** Where the service dies in this form of the test. */
 function deaths(kind: DatabaseKind): { point: Point; moment: Moment }[] {
-  const points = FAULT_LENGTH === "glance" ? POINTS.filter(({ name }) => AT_A_GLANCE.has(name)) : POINTS;
+  const points = FAULT_LENGTH === "minimal" ? POINTS.filter(({ name }) => IN_MINIMAL.has(name)) : POINTS;
   return points.flatMap((point) => {
     const moments = IS_FULL ? MOMENTS : MOMENTS.filter((moment) => moment === SHORT[kind][point.name]);
     return moments.map((moment) => ({ point, moment }));

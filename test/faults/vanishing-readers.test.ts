@@ -70,7 +70,7 @@ def meet(wanted):
     yield "all here"
 `;
 
-const WAVES = { glance: 1, short: 4, full: 20 }[FAULT_LENGTH];
+const WAVES = { minimal: 1, short: 4, full: 20 }[FAULT_LENGTH];
 /** How many readers of each app come in a wave, and how many slots it has; 250 readers in all. */
 const APPS = {
   looped: { readers: 224, slots: 200 },

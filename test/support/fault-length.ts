@@ -1,8 +1,8 @@
 /**
- * How much a fault test does: a `glance` beside all other tests, the `short` form for who asks for the fault tests
- * (`npm run test:faults`), or the `full` one (`MILLRACE_FAULTS=full`).
+ * How much a fault test does: `minimal` beside all other tests, `short` in `npm run test:faults`, `full` with
+ * `MILLRACE_FAULTS=full`.
  */
-export type FaultLength = "glance" | "short" | "full";
+export type FaultLength = "minimal" | "short" | "full";
 
 /** What this run of the tests asks for. */
 export const FAULT_LENGTH: FaultLength =
@@ -10,4 +10,4 @@ export const FAULT_LENGTH: FaultLength =
     ? "full"
     : process.env["MILLRACE_FAULTS_ALONE"] === "true"
       ? "short"
-      : "glance";
+      : "minimal";

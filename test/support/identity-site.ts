@@ -7,7 +7,7 @@ import { bearerToken } from "../../src/identity/principal.ts";
 import { identityParts } from "../../src/identity/identity-parts.ts";
 import { KeyRing } from "../../src/identity/key-ring.ts";
 import { Links } from "../../src/identity/links.ts";
-import { SmtpMailer } from "../../src/identity/mailer.ts";
+import { Mailer } from "../../src/identity/mailer.ts";
 import type { Hash } from "../../src/identity/passwords.ts";
 import type { People } from "../../src/identity/people.ts";
 import type { Role } from "../../src/model/roles.ts";
@@ -84,7 +84,7 @@ export class IdentitySite {
   readonly clock: Clock;
   readonly operations: readonly Operation[];
   readonly #app: FastifyInstance;
-  readonly #mailer: SmtpMailer | null;
+  readonly #mailer: Mailer | null;
   /** The mailer's own: a test that goes forward by hours must not cut off a mail that is on its way. */
   readonly #mailClock = new HandClock();
   readonly #mail: MailServer | null;
@@ -104,7 +104,7 @@ export class IdentitySite {
     this.#mail = mail;
     this.#mailer =
       mail &&
-      new SmtpMailer({
+      new Mailer({
         smtpUrl: mail.url,
         smtpFrom: "no-reply@millrace.example",
         clock: this.#mailClock,

@@ -96,21 +96,25 @@ async function withPacked(
   try {
     await mkdir(aside, { recursive: true, mode: 0o700 });
     const room = await roomBytes(aside);
-    let needed = bytes ?? 0;
-    if (needed > room) throw new NoRoom(needed, room);
-    const sink = await createFile(packed);
-    try {
-      for await (const piece of blobs.open(hash, { bytes, signal })) {
-        // One whose length nobody knows may have any.
-        if (bytes === null && (needed += piece.length) > room) throw new NoRoom(needed, room);
-        await sink.write(piece);
-      }
-    } finally {
-      await sink.abandon();
-    }
+    if (bytes !== null && bytes > room) throw new NoRoom(bytes, room);
+    await writeArriving(blobs.open(hash, { bytes, signal }), packed, room);
     await act(packed, { ...LIMITS, roomBytes: await roomBytes(aside) }, aside);
   } finally {
     await removeTree(aside);
+  }
+}
+
+/** Writes what arrives to a new file; throws `NoRoom` for more than there is room for. */
+export async function writeArriving(from: AsyncIterable<Buffer>, to: string, room: number): Promise<void> {
+  const sink = await createFile(to);
+  let bytes = 0;
+  try {
+    for await (const piece of from) {
+      if ((bytes += piece.length) > room) throw new NoRoom(bytes, room);
+      await sink.write(piece);
+    }
+  } finally {
+    await sink.abandon();
   }
 }
 

@@ -29,10 +29,7 @@ export async function storeBundle(
   }
 }
 
-/**
- * Stores an environment, without the links to its interpreter, which is the machine's; gives which Python it is for, too.
- * Throws `Unpackable` for one that would not be the same elsewhere.
- */
+/** Stores an environment without the links to its interpreter. Throws `Unpackable` if it could not be used elsewhere. */
 export async function storeEnvironment(
   folder: string,
   blobs: BlobStore,

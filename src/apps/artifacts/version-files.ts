@@ -40,8 +40,8 @@ const BUNDLE = /^bundles\/(p-[a-z0-9]+)\/[a-z0-9-]+\/[\w-]+$/;
 const ENVIRONMENT = /^environments\/[\w-]+$/;
 
 /**
- * The files of versions where several nodes share a database: each keeps what it has built in blobs too, so that the
- * others can fetch it. What cannot be fetched, an image or packages for another Python, is made again from the bundle.
+ * The files of versions where nodes share a database: each stores what it has built in blobs for the others. What
+ * cannot be fetched, an image or packages for another Python, is built again.
  */
 export class VersionFiles {
   readonly #parts: VersionFilesParts;
@@ -85,10 +85,7 @@ export class VersionFiles {
     };
   }
 
-  /**
-   * Makes bundle and packages of a version be on this machine, and says whether they were. Throws `app_not_ready` where
-   * they cannot be had.
-   */
+  /** Fetches the files of a version unless they are here; throws `app_not_ready` if they cannot be had. */
   async ensure(version: Version): Promise<"here" | "fetched"> {
     if (this.#isHere(version)) return "here";
     const known = this.#underWay.get(version.id) ?? this.#fetch(version);

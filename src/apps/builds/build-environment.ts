@@ -61,10 +61,7 @@ function unattended(environment: string | null): Record<string, string> {
   };
 }
 
-/**
- * What they find in a seat elsewhere, besides what its place has: the index and the proxies that this host has chosen, but
- * none of its files. `bin` comes before the place's own path.
- */
+/** What they find in a remote seat: this host's choice of index and proxies, but none of its files. */
 export async function remoteEnvironment(
   host: NodeJS.ProcessEnv,
   bin: string,

@@ -13,9 +13,8 @@ import { readRequirements } from "./requirements.ts";
 import type { BuildInput, BuildSite } from "./site.ts";
 
 /**
- * Makes a bundle ready for its first replica. Throws a `BuildError` for what its author has to correct, and the signal's
- * reason when cancelled; nothing that it started outlives it. `keep` stores what was made: no environment is removed
- * before it has ended.
+ * Makes a bundle ready for its first replica. Throws a `BuildError` for its author, or the signal's reason; no process
+ * outlives it. `keep` stores what was made: no environment is removed before it has ended.
  */
 export async function prepareBuild<Kept>(
   input: BuildInput,

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { Stats } from "node:fs";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { lstat, namesIn, open, readFile, realpath, stat } from "../../kit/files.ts";
@@ -32,10 +33,7 @@ export async function readBundleText(bundleDir: string, name: string): Promise<s
   return (await readFile(target, "utf8")).replace(/^\uFEFF/, "");
 }
 
-/**
- * A hash over a file's content, or over the names and contents of all a folder holds. Throws a `BuildError` if that is
- * too much: commands of the build may have made it.
- */
+/** A hash over a file, or over all of a folder. Throws a `BuildError` if that is too much: a command may have made it. */
 export async function hashPath(target: string, signal: AbortSignal): Promise<string> {
   const files = (await stat(target)).isFile() ? null : await filesBelow(target);
   if (files === null) return await hashFile(target, signal);
@@ -60,22 +58,30 @@ async function hashFile(file: string, signal: AbortSignal): Promise<string> {
 async function filesBelow(target: string): Promise<string[]> {
   const files: string[] = [];
   let bytes = 0;
+  for await (const { place, found, waiting } of entriesBelow(target)) {
+    if (found.isFile()) {
+      files.push(place);
+      bytes += found.size;
+    }
+    requireLittle(bytes, target);
+    if (files.length + waiting > MAX_HASHED_FILES)
+      throw new BuildError(`${path.basename(target)} has more than ${MAX_HASHED_FILES} files`);
+  }
+  return files;
+}
+
+/** All that is below a folder, with how many folders are still to be read; links are not followed. */
+export async function* entriesBelow(
+  target: string,
+): AsyncGenerator<{ place: string; found: Stats; waiting: number }> {
   const folders = [target];
-  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop())
     for await (const name of namesIn(folder, NAMES_AT_ONCE)) {
       const place = path.join(folder, name);
       const found = await lstat(place);
       if (found.isDirectory()) folders.push(place);
-      if (found.isFile()) {
-        files.push(place);
-        bytes += found.size;
-      }
-      requireLittle(bytes, target);
-      if (files.length + folders.length > MAX_HASHED_FILES)
-        throw new BuildError(`${path.basename(target)} has more than ${MAX_HASHED_FILES} files`);
+      yield { place, found, waiting: folders.length };
     }
-  }
-  return files;
 }
 
 function requireLittle(bytes: number, target: string): void {

@@ -14,10 +14,7 @@ const FETCH_MS = 5 * 60 * 1000;
 /** What came of an attempt: a Python, or for people why there is none. */
 type Fetched = { readonly python: Interpreter | null; readonly why: string };
 
-/**
- * Has uv install a Python where it keeps its own, if the host has uv and may download. Throws only the signal's
- * reason: an app may do with another version.
- */
+/** Has uv install a Python, if the host has uv and may download. Throws only the signal's reason. */
 export async function fetchPython(version: string, site: BuildSite, limitMs = FETCH_MS): Promise<Fetched> {
   const { host, python: own, say, signal } = site;
   // Not from the bundle: a file there could have uv download from anywhere.
@@ -68,10 +65,7 @@ export async function choosePython(site: BuildSite): Promise<Interpreter> {
 /** Interpreters that were seen to run behind the walls of a level. */
 const usable = new Set<string>();
 
-/**
- * Throws a `BuildError` if the app's interpreter does not run where its processes will, which may be those of another
- * user. The service's own was tried when it started.
- */
+/** Throws a `BuildError` if the app's interpreter does not run behind its walls, perhaps as another user. */
 export async function requireUsable({ path: program, version }: Interpreter, site: BuildSite): Promise<void> {
   const { walls, host, python } = site;
   const key = `${walls?.level} ${program}`;

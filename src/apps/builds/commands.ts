@@ -26,10 +26,7 @@ export type CommandKind = keyof typeof SOURCES;
 const NOTHING = /^\s*(?:#.*|set -e\s*)?$/;
 const INSTALLERS = /\b(pip[\d.]*|uv)\b/;
 
-/**
- * The commands of one kind: those of the configuration, and only if it has none those of the file that clients
- * make of the same key, so that nothing runs twice.
- */
+/** The commands of one kind: the configuration's, or else those of the file that clients make of the same key. */
 export async function readCommands(
   kind: CommandKind,
   { config, bundleDir }: BuildSite,

@@ -7,12 +7,21 @@ import { BuildError, type BuildSite, severalProblems } from "./site.ts";
 import { PYTHON_SYNC } from "./make-environment.ts";
 import { runStep } from "./run-step.ts";
 
+/** Prints a mistake on a line that is shorter than those that are cut. */
+const TELL = `import json
+def tell(file, kind, error):
+    line, text = getattr(error, "lineno", None), getattr(error, "text", None)
+    message = "%s: %s" % (kind, getattr(error, "msg", None) or error)
+    told = {"file": file[:500], "line": line, "text": text and text[:200], "message": message[:500]}
+    print(json.dumps(told), flush=True)
+`;
+
 /**
  * Reads every Python file of the bundle's own and writes nothing. Packages that came along are not the author's to
  * mend: folders of virtual environments, installed packages and JavaScript, and those whose name begins with a dot.
  */
-const PARSE = `
-import ast, json, os, sys, warnings
+const PARSE = `${TELL}
+import ast, os, warnings
 warnings.simplefilter("ignore")
 OTHERS = {"__pycache__", "node_modules", "site-packages", "dist-packages"}
 for folder, folders, files in os.walk("."):
@@ -30,18 +39,13 @@ for folder, folders, files in os.walk("."):
         except (OSError, RecursionError, MemoryError):
             pass
         except (SyntaxError, ValueError) as error:
-            line, text = getattr(error, "lineno", None), getattr(error, "text", None)
-            message = "%s: %s" % (type(error).__name__, getattr(error, "msg", None) or error)
-            told = {"file": file[:500], "line": line, "text": text and text[:200], "message": message[:500]}
-            print(json.dumps(told), flush=True)
+            tell(file, type(error).__name__, error)
 print("done")`;
 
-/**
- * One process for the whole bundle: each start of Python costs as much as compiling a hundred files. Tells of each
- * mistake on a line, shorter than those that are cut, and last that it is through.
- */
-const COMPILE = `${PYTHON_SYNC}
-import json, os, py_compile, sys
+/** One process for the bundle: starting Python takes as long as compiling 100 files. Prints mistakes as lines, then `done`. */
+const COMPILE = `${TELL}
+${PYTHON_SYNC}
+import os, py_compile, sys
 for folder, folders, files in os.walk("."):
     folders[:] = [name for name in folders if name != "__pycache__"]
     for name in files:
@@ -51,11 +55,7 @@ for folder, folders, files in os.walk("."):
         try:
             py_compile.compile(file, doraise=True)
         except py_compile.PyCompileError as error:
-            reason = error.exc_value
-            line, text = getattr(reason, "lineno", None), getattr(reason, "text", None)
-            message = "%s: %s" % (error.exc_type_name, getattr(reason, "msg", None) or reason)
-            told = {"file": file[:500], "line": line, "text": text and text[:200], "message": message[:500]}
-            print(json.dumps(told), flush=True)
+            tell(file, error.exc_type_name, error.exc_value)
         except OSError:
             pass
 if sys.argv[1:] == ["sync"]:
@@ -76,18 +76,12 @@ type Mistake = z.infer<typeof MISTAKE>;
 
 const ADVICE = "Fix it or exclude the file, or deploy with --disable-syntax-check";
 
-/**
- * Throws a `BuildError` that names each Python file which does not parse, and where, if the deploy asks for that. It
- * reads files with the app's own Python: another version has another syntax.
- */
+/** If the deploy asks for it, throws a `BuildError` with the files that the app's own Python cannot parse. */
 export async function checkSyntax(python: string, site: BuildSite): Promise<void> {
   await refuseUnparsed(python, "", site);
 }
 
-/**
- * The same for an app whose image is still to be built, so that a mistake costs no image. The image's Python is not known
- * yet: another one reads the files, and the error says which.
- */
+/** The same before the image is built, whose Python is not known yet: the error says which one has read the files. */
 export async function checkSyntaxForImage(
   { path: python, version }: Interpreter,
   site: BuildSite,
@@ -104,9 +98,8 @@ async function refuseUnparsed(python: string, reader: string, site: BuildSite): 
 }
 
 /**
- * Compiles the bundle's Python files, so that replicas need not. A mistake in `main.py` is a `BuildError` for an app
- * that offers functions; in other files it is a warning, for nobody may ever import them. A bundle that commands changed is on the disk
- * afterwards.
+ * Compiles the bundle's Python files. A mistake in the `main.py` of functions is a `BuildError`, in other files a warning:
+ * they may never be imported. A bundle that commands changed is synced.
  */
 export async function compileBundle(
   python: string,
@@ -114,7 +107,9 @@ export async function compileBundle(
   needsMain: boolean,
   site: BuildSite,
 ): Promise<void> {
-  const mistakes = await compile(python, wasChanged, site);
+  const mistakes = await told(python, [COMPILE, ...(wasChanged ? ["sync"] : [])], site);
+  // The parser itself may break on some file: the first replica will tell whether that matters.
+  if (mistakes === null) return site.say("warning: could not precompile the bundle", "stderr");
   const isMain = ({ file }: Mistake): boolean => needsMain && file === "main.py";
   const others = mistakes.filter((mistake) => !isMain(mistake));
   for (const mistake of others.slice(0, MAX_NAMED)) site.say(`warning: ${describe(mistake)}`, "stderr");
@@ -129,40 +124,23 @@ export function requireMain(bundleDir: string): void {
     throw new BuildError("there is no main.py at the root of the bundle");
 }
 
-async function compile(python: string, wasChanged: boolean, site: BuildSite): Promise<readonly Mistake[]> {
-  const mistakes = await told(python, [COMPILE, ...(wasChanged ? ["sync"] : [])], site);
-  // The parser itself may break on some file: the first replica will tell whether that matters.
-  if (mistakes === null) site.say("warning: could not precompile the bundle", "stderr");
-  return mistakes ?? [];
-}
-
-/** The mistakes that a program reports; null if it broke off. */
+/** The mistakes that a program reports; null if it did not finish. */
 async function told(
   python: string,
   program: readonly string[],
   site: BuildSite,
 ): Promise<readonly Mistake[] | null> {
   const lines: string[] = [];
-  await runStep(
-    {
-      program: python,
-      args: ["-I", "-S", "-W", "ignore", "-c", ...program],
-      env: site.seat ? {} : appEnvironment(site.host, {}),
-      onLine: (text, stream) => {
-        if (stream === "stdout" && lines.length <= MAX_MISTAKES) lines.push(text);
-      },
-    },
-    site,
-  );
-  const isThrough = lines.at(-1) === "done" || lines.length > MAX_MISTAKES;
-  return isThrough ? readMistakes(lines.slice(0, -1)) : null;
-}
-
-/** Null where it is something else: elsewhere, the app's own image says it. */
-function readMistakes(lines: readonly string[]): readonly Mistake[] | null {
+  const onLine: BuildSite["say"] = (text, stream) => {
+    if (stream === "stdout" && lines.length <= MAX_MISTAKES) lines.push(text);
+  };
+  const args = ["-I", "-S", "-W", "ignore", "-c", ...program];
+  await runStep({ program: python, args, env: site.seat ? {} : appEnvironment(site.host, {}), onLine }, site);
+  if (lines.at(-1) !== "done" && lines.length <= MAX_MISTAKES) return null;
   try {
-    return lines.map((line) => MISTAKE.parse(JSON.parse(line)));
+    return lines.slice(0, -1).map((line) => MISTAKE.parse(JSON.parse(line)));
   } catch {
+    // In a remote seat the app's own image may have printed something else.
     return null;
   }
 }

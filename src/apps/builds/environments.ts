@@ -15,43 +15,29 @@ import type { BuildSite } from "./site.ts";
 const MAKING = 2;
 
 /**
- * The name of the environment that holds a project's packages: equal if what it runs on is the same, a Python or an
- * image, and the lines in any order, and the contents of the files they name, whichever installer is at hand. To install
- * a package may run its code, so none is shared with another project.
+ * The name of the environment that holds a project's packages. It depends on what they run on (a Python or an image),
+ * the lines in any order, and the contents of the files that they name, not on the installer. Installing a package may
+ * run its code, so no environment is shared with another project.
  */
 async function environmentKey(
   projectId: string,
-  requirements: Requirements,
+  { packages, constraints, locals, links, flags }: Requirements,
   runsOn: readonly string[],
   signal: AbortSignal,
 ): Promise<string> {
-  const { packages, constraints, locals, links, flags } = requirements;
-  const inputs = [
-    MAKING,
-    runsOn,
-    packages,
-    constraints,
-    await oneByOne(locals, async (local) => [...(await named(local, signal)), local.after]),
-    await oneByOne(links, async (each) => await named(each, signal)),
-    flags,
-  ];
+  const hashed = async (
+    files: readonly (BundlePath & { readonly after?: string })[],
+  ): Promise<string[][]> => {
+    const all: string[][] = [];
+    // One by one: each has a file open, and there may be as many as lines.
+    for (const { name, fullPath, after } of files)
+      all.push([name, await hashPath(fullPath, signal), ...(after === undefined ? [] : [after])]);
+    return all;
+  };
+  const inputs = [MAKING, runsOn, packages, constraints, await hashed(locals), await hashed(links), flags];
   // Half of it is plenty, and keeps the first line of scripts short enough for every kernel.
   const hash = createHash("sha256").update(JSON.stringify(inputs)).digest("hex").slice(0, 32);
   return `${projectId}-${hash}`;
-}
-
-async function named({ name, fullPath }: BundlePath, signal: AbortSignal): Promise<string[]> {
-  return [name, await hashPath(fullPath, signal)];
-}
-
-/** Each has a file open, and there may be as many as lines. */
-async function oneByOne<Item>(
-  items: readonly Item[],
-  work: (item: Item) => Promise<string[]>,
-): Promise<string[][]> {
-  const done: string[][] = [];
-  for (const item of items) done.push(await work(item));
-  return done;
 }
 
 /** In an environment's folder, in place of its packages: those are in a blob, for other machines. */
@@ -79,9 +65,8 @@ export function readBlobRecord(environment: string): BlobRecord | null {
 }
 
 /**
- * An environment is made where it stays, because scripts in it name its path. It counts only with this file in
- * it, which is written last and holds that path; the file's time is that of the last build that wanted the
- * environment.
+ * The marker of a complete environment, written last. It holds the folder's path, which scripts in the environment name;
+ * its time is that of the last build that wanted the environment.
  */
 export const READY = "ready";
 /** In the name of one that a single build has to itself, after its project's. */
@@ -94,7 +79,7 @@ const busy = new Map<string, Promise<void>>();
 /** Environments that builds of this process use, by folder, with the builds' ids: no version names them yet. */
 const held = new Map<string, Set<string>>();
 
-/** Tells which folders versions use, as it is at that moment. */
+/** Tells which folders versions use now. */
 type InUse = () => Promise<ReadonlySet<string>>;
 
 /** The environment that holds these packages: one that exists, or a new one. */
@@ -145,36 +130,35 @@ async function unlessReady(
   await alone(folder, make);
 }
 
-/** A shared environment whose packages are not here: `make` leaves in its folder what tells where they are. */
-export async function sharedStandIn(
-  folder: string,
-  site: BuildSite,
-  make: (folder: string) => Promise<void>,
-): Promise<void> {
+/** Leaves in the folder of an environment whose packages are in an image or a blob the record of which. */
+type MakeRecord = (folder: string) => Promise<void>;
+
+/** A shared environment whose packages are in a blob. */
+export async function sharedStandIn(folder: string, site: BuildSite, make: MakeRecord): Promise<void> {
   await unlessReady(folder, isStandIn, site, () => standIn(folder, make));
 }
 
-/** An environment of one build whose packages are in an image, or elsewhere: `make` leaves in its folder what tells which. */
-export async function ownStandIn(site: BuildSite, make: (folder: string) => Promise<void>): Promise<string> {
+/** An environment of one build whose packages are in an image or a blob. */
+export async function ownStandIn(site: BuildSite, make: MakeRecord): Promise<string> {
   const folder = ownFolder(site);
   hold(folder, site.buildId);
   await alone(folder, () => standIn(folder, make));
   return folder;
 }
 
-/** An environment that another service has had built elsewhere: `make` leaves in its folder what tells where it is. */
-export async function knownStandIn(folder: string, make: (folder: string) => Promise<void>): Promise<void> {
+/** An environment that another service has had built, whose packages are in a blob. */
+export async function knownStandIn(folder: string, make: MakeRecord): Promise<void> {
   await untilFree(folder);
   if (!isReady(folder, isStandIn)) await alone(folder, () => standIn(folder, make));
 }
 
-/** Removes one that tells what is not true any more, unless a build relies on it, or it has changed meanwhile. */
+/** Removes one whose record is no longer true, unless a build relies on it, or it has changed meanwhile. */
 export async function dropStandIn(folder: string, isUntrue: () => boolean): Promise<void> {
   await untilFree(folder);
-  if (!held.has(folder) && isUntrue()) await occupied(folder, () => removeEnvironment(folder));
+  if (!held.has(folder) && isUntrue()) await occupied(folder, () => removeTree(folder));
 }
 
-async function standIn(folder: string, make: (folder: string) => Promise<void>): Promise<void> {
+async function standIn(folder: string, make: MakeRecord): Promise<void> {
   await removeTree(folder);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await make(folder);
@@ -192,10 +176,7 @@ export async function ownEnvironment(python: Interpreter, site: BuildSite): Prom
   return folder;
 }
 
-/**
- * An environment that was made on another machine: `fill` leaves it in its folder, which is empty. False if it was here,
- * or another did it meanwhile.
- */
+/** An environment from another machine: `fill` puts it into its empty folder. False if it is here already. */
 export async function fetchedEnvironment(
   folder: string,
   user: number | null,
@@ -213,21 +194,16 @@ export async function fetchedEnvironment(
   return true;
 }
 
-/** Whether an environment is here, whole: its packages or its image, or for other machines what tells which blob has it. */
+/** Whether an environment is here, whole: its packages or its image, or for other machines the record of its blob. */
 export function hasEnvironment(folder: string, isForOthers: boolean): boolean {
   const isHere = readImageRecord(folder) !== null || hasPackages(folder);
   return wantedTime(folder) !== null && (isHere || (isForOthers && isStandIn(folder)));
 }
 
-/** The build's commands are through with it: whatever they made of its marker, it is the service's again. */
-export async function ownEnvironmentDone(folder: string, site: BuildSite): Promise<void> {
-  await close(folder, site);
-}
-
-/** Nobody but the service puts anything beside the marker from now on. */
-async function close(folder: string, { user }: Pick<BuildSite, "user">): Promise<void> {
+/** From now on only the service writes beside the marker, whatever the build's commands have made of that. */
+export async function close(folder: string, { user }: Pick<BuildSite, "user">): Promise<void> {
   if (user !== null) await lchown(folder, 0, 0);
-  // They would have the app run in an image, or with packages, that it has not made.
+  // These would have the app run in an image, or with packages, that its build has not made.
   for (const record of [IMAGE_RECORD, BLOB_RECORD]) await removeTree(path.join(folder, record));
   await markReady(folder);
 }
@@ -247,7 +223,7 @@ type EnvironmentAges = {
   readonly now?: number;
 };
 
-/** Removes environments that nobody finishes any more, and those that no version uses and no build has wanted for long. */
+/** Removes environments that were left unfinished, and those that no version uses and no build has wanted for long. */
 export async function sweepEnvironments(
   dataDir: string,
   inUse: InUse,
@@ -273,22 +249,17 @@ export async function dropEnvironment(folder: string, usedAt: number, inUse: InU
 }
 
 /**
- * Removes one unless somebody uses it. Builds are kept from it first, and versions looked for then: a build that has
- * let go of it before that has stored its version.
+ * Removes one that is not in use. It is locked against builds before versions are looked for: a build that released it
+ * before that has stored its version.
  */
 async function removeUnused(folder: string, inUse: InUse): Promise<void> {
   if (busy.has(folder) || held.has(folder)) return;
   await occupied(folder, async () => {
     if ((await inUse()).has(folder)) return;
-    // First: from here on it counts for nobody, should this process end in between.
+    // First: from here on it no longer counts, should this process end in between.
     await rm(path.join(folder, READY), { force: true });
-    await removeEnvironment(folder);
+    await removeTree(folder);
   });
-}
-
-/** Removes one environment; one that is gone is fine. */
-export async function removeEnvironment(folder: string): Promise<void> {
-  await removeTree(folder);
 }
 
 /** Where environments lie. */
@@ -354,7 +325,7 @@ async function alone(folder: string, work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } catch (error) {
-      await removeEnvironment(folder);
+      await removeTree(folder);
       throw error;
     }
   });
@@ -369,11 +340,9 @@ async function occupied(folder: string, work: () => Promise<void>): Promise<void
 
 /** Resolves when the promise has ended, in whichever way; throws the signal's reason when cancelled. */
 async function settled(promise: Promise<void>, signal: AbortSignal): Promise<void> {
-  let onAbort = (): void => {};
-  const aborted = new Promise<void>((resolve) => {
-    onAbort = resolve;
-    signal.addEventListener("abort", onAbort, { once: true });
-  });
+  const { promise: aborted, resolve } = Promise.withResolvers<void>();
+  const onAbort = (): void => resolve();
+  signal.addEventListener("abort", onAbort);
   await Promise.race([promise.catch(() => {}), aborted]);
   signal.removeEventListener("abort", onAbort);
   signal.throwIfAborted();

@@ -85,17 +85,9 @@ async function notInstalled(names: readonly string[], signal: AbortSignal): Prom
   for (const name of names) {
     signal.throwIfAborted();
     const bare = bareName(name);
-    const state = await promisify(execFile)("dpkg-query", [
-      "-W",
-      "-f",
-      "${db:Status-Status}",
-      "--",
-      bare,
-    ]).then(
-      ({ stdout }) => stdout,
-      () => "",
-    );
-    if (state !== "installed") missing.push(bare);
+    const args = ["-W", "-f", "${db:Status-Status}", "--", bare];
+    const asked = await promisify(execFile)("dpkg-query", args).catch(() => null);
+    if (asked?.stdout !== "installed") missing.push(bare);
   }
   return missing;
 }

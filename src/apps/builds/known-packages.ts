@@ -1,17 +1,14 @@
-import { execFile } from "node:child_process";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { readdir } from "../../kit/files.ts";
 import { hostEnvironment } from "./build-environment.ts";
 import { readPipSettings } from "./pip-settings.ts";
+import { askPython } from "./pip-wheel.ts";
 import type { Requirements } from "./requirements.ts";
 import type { BuildSite } from "./site.ts";
 
-/**
- * By Python, which uses the proxies and certificates that pip will use. An address may hold a password; null stands for
- * pip's own default.
- */
+/** Run by Python, for the proxies and certificates that pip will use; a null index is pip's own default. */
 const ASK = `import base64, concurrent.futures, json, sys, urllib.error, urllib.parse, urllib.request
 asked = json.load(sys.stdin)
 
@@ -56,10 +53,7 @@ const LIMIT_MS = 120_000;
 /** The packages that no index of this host has, and those for which none could be asked. */
 export type UnknownPackages = { readonly unknown: readonly string[]; readonly unsure: readonly string[] };
 
-/**
- * Asks the indexes that pip would use whether they have the packages, by name. Nothing is downloaded. What has an
- * address of its own, or is in a folder that pip looks into, is not asked for.
- */
+/** Asks the indexes of pip for the packages by name. Those with an address, or in a local folder, are not asked for. */
 export async function unknownPackages(
   { packages, links, flags }: Requirements,
   site: BuildSite,
@@ -104,14 +98,8 @@ async function ask(
   site: BuildSite,
 ): Promise<z.infer<typeof ANSWER> | null> {
   const options = { env: hostEnvironment(site), timeout: LIMIT_MS, signal: site.signal };
-  const text = await new Promise<string>((resolve) => {
-    const child = execFile(site.python.path, ["-I", "-c", ASK], options, (error, stdout) =>
-      resolve(error ? "null" : stdout),
-    );
-    child.stdin?.on("error", () => {}); // It ended early; its exit tells.
-    child.stdin?.end(JSON.stringify(question));
-  });
+  const text = await askPython(site.python.path, ASK, JSON.stringify(question), options).catch(() => "null");
   site.signal.throwIfAborted();
-  const read = ANSWER.safeParse(JSON.parse(text));
+  const read = ANSWER.safeParse(JSON.parse(text.toString()));
   return read.success ? read.data : null;
 }

@@ -1,12 +1,14 @@
 import path from "node:path";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { byNames } from "../../host/app-python.ts";
-import { lstat, namesIn, readFile } from "../../kit/files.ts";
+import { readFile } from "../../kit/files.ts";
+import { entriesBelow } from "./bundle-files.ts";
 import { buildEnvironment } from "./build-environment.ts";
 import { choosePython, requireUsable } from "./choose-python.ts";
 import { type BuildCommand, type BuildSteps, type CommandKind, runCommands } from "./commands.ts";
 import { checkSyntax, compileBundle, requireMain } from "./compile-bundle.ts";
-import { ownEnvironment, ownEnvironmentDone, removeEnvironment, sharedEnvironment } from "./environments.ts";
+import { close, ownEnvironment, sharedEnvironment } from "./environments.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
 import { installInto } from "./make-environment.ts";
 import type { Requirements } from "./requirements.ts";
 import type { BuildSite } from "./site.ts";
@@ -63,7 +65,7 @@ class LocalTarget implements BuildTarget {
   }
 
   async finish(needsMain: boolean): Promise<void> {
-    if (this.#own !== null) await ownEnvironmentDone(this.#own, this.#site);
+    if (this.#own !== null) await close(this.#own, this.#site);
     if (needsMain) requireMain(this.#site.bundleDir);
     await compileBundle(this.#python.path, this.#hasRun, needsMain, this.#site);
   }
@@ -76,7 +78,7 @@ class LocalTarget implements BuildTarget {
 
   /** Removes what a failed build leaves. */
   async abandon(): Promise<void> {
-    if (this.#own !== null) await removeEnvironment(this.#own);
+    if (this.#own !== null) await removeTree(this.#own);
   }
 }
 
@@ -86,7 +88,6 @@ const TEXTS = /\.(?:py|sh|js|mjs|ts|toml|ya?ml|json|cfg|ini|txt)$/;
 /** How much of a bundle is searched: a file that names the path is usually among the first. */
 const MAX_FILES = 2_000;
 const MAX_FILE_BYTES = 256 * 1024;
-const NAMES_AT_ONCE = 32;
 
 /** Warns of files that name the path by which the hosted original shows storage, where walls cannot put it there. */
 async function warnOfStoragePath({ bundleDir, walls, say, signal }: BuildSite): Promise<void> {
@@ -100,18 +101,12 @@ async function warnOfStoragePath({ bundleDir, walls, say, signal }: BuildSite): 
 }
 
 async function firstToNameIt(bundleDir: string, signal: AbortSignal): Promise<string | null> {
-  const folders = [bundleDir];
   let count = 0;
-  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
-    for await (const name of namesIn(folder, NAMES_AT_ONCE)) {
-      signal.throwIfAborted();
-      const place = path.join(folder, name);
-      const found = await lstat(place);
-      if (found.isDirectory()) folders.push(place);
-      if (++count > MAX_FILES) return null;
-      if (!found.isFile() || found.size > MAX_FILE_BYTES || !TEXTS.test(name)) continue;
-      if ((await readFile(place, "latin1")).includes(LITERAL)) return path.relative(bundleDir, place);
-    }
+  for await (const { place, found } of entriesBelow(bundleDir)) {
+    signal.throwIfAborted();
+    if (++count > MAX_FILES) return null;
+    if (!found.isFile() || found.size > MAX_FILE_BYTES || !TEXTS.test(place)) continue;
+    if ((await readFile(place, "latin1")).includes(LITERAL)) return path.relative(bundleDir, place);
   }
   return null;
 }

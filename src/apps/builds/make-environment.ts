@@ -25,10 +25,7 @@ export const PYTHON_SYNC = `def sync(folder):
         pass
     os.sync()`;
 
-/**
- * Compiles all that was installed, then waits until the disk holds it. Installers that the environment had before
- * are left out: they take seconds to compile, and the app runs without them.
- */
+/** Compiles what was installed, but no installers, then syncs: those take seconds, and the app runs without them. */
 const FINISH = `${PYTHON_SYNC}
 import compileall, os, re, sys
 lib = os.path.join(sys.prefix, "lib")
@@ -155,10 +152,7 @@ export async function install(
   site.say(`environment ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
 }
 
-/**
- * What was checked, and nothing else, as files for the installer to find in a folder, and the options that name them.
- * `where` tells where a file of the bundle is for the installer.
- */
+/** What was checked, as files and options for the installer; `where` gives the installer's path of a bundle's file. */
 export function installerInput(
   { packages, constraints, locals, links, flags }: Requirements,
   installer: Installer,

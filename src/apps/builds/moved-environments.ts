@@ -14,9 +14,8 @@ const MAX_GROWN_CHARS = 64 * 1024 * 1024;
 const OF_PATH = /[\p{L}\p{N}_.-]/u;
 
 /**
- * Makes environments fit the place they are in, should their directory have been moved or restored elsewhere:
- * packages are found by where Python lies, but scripts name their interpreter by its whole path. Returns how many
- * were changed.
+ * Fits environments to their place after their directory was moved or restored: scripts name their interpreter by its
+ * whole path. Returns how many were changed.
  */
 export async function settleMovedEnvironments(dataDir: string): Promise<number> {
   const root = await realPathOf(environmentsDir(dataDir));
@@ -153,10 +152,7 @@ async function replace(file: string, text: string, { mode, owner, times }: Repla
 /** What installers write about an environment, and their scripts, are far smaller. */
 const MAX_BYTES = 1024 * 1024;
 
-/**
- * A file of an environment; null for none. A build may have put anything there, and may be about to: a pipe that
- * nobody writes to, a link, a file without end.
- */
+/** A file of an environment; null for none. A build may have put a link, a pipe or an endless file there. */
 async function readSmall(file: string): Promise<{ readonly bytes: Buffer; readonly stats: Stats } | null> {
   const opened = await open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(() => null);
   if (opened === null) return null;

@@ -23,10 +23,7 @@ type Wheel = { readonly url: string; readonly version: readonly number[]; readon
 /** Reads files from an index. */
 export type Download = (url: string) => Promise<Buffer>;
 
-/**
- * Fetches the newest pip that runs on that Python from a PEP 503 index into a folder; returns its path. For hosts
- * whose Python has neither pip nor ensurepip.
- */
+/** Fetches the newest pip for that Python from a PEP 503 index into a folder, for Pythons without pip and ensurepip. */
 export async function fetchPipWheel(
   indexUrl: string,
   pythonVersion: string,
@@ -52,18 +49,34 @@ export function pythonDownload(
   env: Readonly<Record<string, string>>,
   signal: AbortSignal,
 ): Download {
-  const options = { env: { ...env }, encoding: "buffer" as const, maxBuffer: MAX_BYTES, signal };
-  return async (url) =>
-    await new Promise((resolve, reject) => {
-      const child = execFile(python, ["-I", "-c", DOWNLOAD], options, (error, stdout, stderr) => {
-        if (!error) return resolve(stdout);
-        if (signal.aborted) return reject(signal.reason as Error);
-        const why = stderr.toString("utf8").trim().split("\n").at(-1) ?? error.message;
-        reject(new BuildError(`cannot fetch ${withoutPassword(url)}: ${why}`));
-      });
-      child.stdin?.on("error", () => {}); // It died before it read: its exit tells.
-      child.stdin?.end(url);
+  return async (url) => {
+    try {
+      return await askPython(python, DOWNLOAD, url, { env, signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      const { stderr, message } = error as Error & { stderr?: string };
+      const why = stderr?.trim().split("\n").at(-1) ?? message;
+      throw new BuildError(`cannot fetch ${withoutPassword(url)}: ${why}`);
+    }
+  };
+}
+
+/** What a short program prints that gets `input`; rejects with what it prints as an error. Isolated from what builds write. */
+export async function askPython(
+  python: string,
+  program: string,
+  input: string,
+  options: { env: Readonly<Record<string, string>>; timeout?: number; signal: AbortSignal },
+): Promise<Buffer> {
+  return await new Promise((resolve, reject) => {
+    const more = { ...options, env: { ...options.env }, encoding: "buffer", maxBuffer: MAX_BYTES } as const;
+    const child = execFile(python, ["-I", "-c", program], more, (error, stdout, stderr) => {
+      if (error) reject(Object.assign(error, { stderr: stderr.toString("utf8") }));
+      else resolve(stdout);
     });
+    child.stdin?.on("error", () => {}); // It ended before it read: its exit tells.
+    child.stdin?.end(input);
+  });
 }
 
 /** The newest wheel of an index page that runs on that Python, is not withdrawn, and whose hash is known. */

@@ -25,10 +25,7 @@ type LocalPackage = BundlePath & { readonly after: string };
 const GENERATED = "requirements.txt";
 const MAX_FILES = 100;
 
-/**
- * What is to be installed: the file of `paths.pip`, else `[dependencies.pip]`, else `requirements.txt`. Null for
- * nothing; throws a `BuildError` that has everything wrong with them.
- */
+/** The packages to install, null for none; throws a `BuildError` with everything that is wrong with them. */
 export async function readRequirements(site: BuildSite): Promise<Requirements | null> {
   const { dependencies } = site.config;
   const reading = new Reading(site.bundleDir);

@@ -49,10 +49,7 @@ export type VersionFault = {
   readonly message: string;
 };
 
-/**
- * Looks whether a version has its bundle, its packages and its Python; `own` is the service's own Python. Images are
- * looked for where `containers` is given.
- */
+/** Whether a version has its bundle, packages and Python; images are looked for only with `containers`. */
 export async function versionFault(
   { bundle, environment, python }: BuiltVersion,
   own: string,

@@ -83,7 +83,8 @@ async function unpack(
     return null;
   } catch (error) {
     if (error instanceof BadContent) return error.message;
-    if (isInflateError(error)) return "is damaged: its bytes cannot be unpacked";
+    if (String((error as NodeJS.ErrnoException).code).startsWith("Z_"))
+      return "is damaged: its bytes cannot be unpacked";
     throw error;
   } finally {
     await target.close();
@@ -121,8 +122,4 @@ async function* checked(
   }
   if (bytes < file.bytes) throw new BadContent("unpacks to less than its declared size");
   if (sum !== file.crc32) throw new BadContent("is damaged: its checksum does not match");
-}
-
-function isInflateError(error: unknown): boolean {
-  return String((error as NodeJS.ErrnoException).code).startsWith("Z_");
 }

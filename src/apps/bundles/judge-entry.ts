@@ -34,7 +34,7 @@ const IN_ZIP64 = 0xffffffff;
 const ZIP64_FIELD = 0x0001;
 
 const STORED = 0;
-const DEFLATED = 8;
+export const DEFLATED = 8;
 const METHODS: Readonly<Record<number, string>> = {
   9: " (Deflate64)",
   12: " (bzip2)",
@@ -61,21 +61,9 @@ export function entryProblems(entry: Entry, isFolder: boolean, limits: BundleLim
   return problems.filter((problem) => problem !== null);
 }
 
-/** What the header in front of an entry's bytes says otherwise than the directory, where it says it at all. */
-export function localProblem(entry: Entry, local: LocalFileHeader): string | null {
-  const contradicted = contradictions(entry, local);
-  if (contradicted.length === 0) return null;
-  return `has a header that contradicts the zip's directory: ${contradicted.join(", ")}`;
-}
-
 /** The mode of the file: 0755 if its owner may execute it, else 0644; what else was set is not kept. */
 export function modeOf(entry: Entry): number {
   return ((unixMode(entry) ?? 0) & 0o100) === 0 ? 0o644 : 0o755;
-}
-
-/** Whether the entry's bytes are packed. */
-export function isDeflated({ compressionMethod }: Entry): boolean {
-  return compressionMethod === DEFLATED;
 }
 
 function unixMode({ versionMadeBy, externalFileAttributes }: Entry): number | null {
@@ -108,7 +96,8 @@ function sizeProblem(entry: Entry, isFolder: boolean, limits: BundleLimits): str
   return null;
 }
 
-function contradictions(entry: Entry, local: LocalFileHeader): string[] {
+/** What the header before an entry's bytes says otherwise than the directory, where it says it at all. */
+export function localProblem(entry: Entry, local: LocalFileHeader): string | null {
   const isLater = (local.generalPurposeBitFlag & DESCRIPTOR_FLAG) !== 0;
   const { bytes, packedBytes } = localSizes(local);
   /** Zero stands for "not known yet" in the header of a stream. */
@@ -122,7 +111,9 @@ function contradictions(entry: Entry, local: LocalFileHeader): string[] {
     ["packed size", isOther(packedBytes, entry.compressedSize)],
     ["checksum", isOther(local.crc32, entry.crc32)],
   ];
-  return facts.filter(([, isContradicted]) => isContradicted).map(([fact]) => fact);
+  const contradicted = facts.filter(([, isContradicted]) => isContradicted).map(([fact]) => fact);
+  if (contradicted.length === 0) return null;
+  return `has a header that contradicts the zip's directory: ${contradicted.join(", ")}`;
 }
 
 function localSizes({ uncompressedSize, compressedSize, extraField }: LocalFileHeader): {

@@ -6,9 +6,8 @@ import { createHash } from "node:crypto";
 type FileMatcher = (name: string) => boolean;
 
 /**
- * Patterns as shells and `fnmatch` know them: `*`, `?`, `[abc]`, `[!abc]`. One without a slash fits a name at any
- * depth, another one the whole way from the root, and then `*` goes across folders. What fits a folder fits all that
- * is in it. A `./` in front and a slash at the end say nothing more.
+ * Shell patterns (`*`, `?`, `[abc]`, `[!abc]`). Without a slash they match a name at any depth; otherwise the path from the
+ * root, where `*` crosses folders. A folder's match includes its content; a leading `./` and a final slash are ignored.
  */
 export function readFilePatterns(patterns: readonly string[]): FileMatcher {
   const anywhere: RegExp[] = [];

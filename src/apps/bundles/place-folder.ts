@@ -67,10 +67,7 @@ async function isThere(target: string): Promise<boolean> {
 
 const FILES_AT_ONCE = 8;
 
-/**
- * Copies a folder's files into a folder that must not exist: whole and safely on the disk, or nothing is left.
- * What a link leads to is copied, not the link.
- */
+/** Copies a folder's files, following links, into a new folder: whole and synced, or nothing is left. */
 export async function copyFolder(
   from: string,
   to: string,

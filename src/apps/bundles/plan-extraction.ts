@@ -1,7 +1,7 @@
 import type { FileHandle } from "node:fs/promises";
 import type { Entry } from "yauzl";
 import { judgeEntryName, showName } from "./entry-names.ts";
-import { type BundleLimits, entryProblems, isDeflated, localProblem, modeOf } from "./judge-entry.ts";
+import { type BundleLimits, DEFLATED, entryProblems, localProblem, modeOf } from "./judge-entry.ts";
 import { NameTree } from "./name-tree.ts";
 import { BundleError, nameOf, Problems, ZipDirectory } from "./zip-directory.ts";
 
@@ -28,10 +28,7 @@ function overlapProblems(spans: readonly EntrySpan[], directory: DirectorySpan):
   return problems;
 }
 
-/**
- * Whether there are directory entries in the bytes that belong to nothing: then another reader may see other files
- * in this zip. Anything else may stand there, as the program of a self-extracting zip does.
- */
+/** Whether directory entries are outside the directory: other readers may see other files then. */
 async function hasSecondDirectory(
   file: FileHandle,
   spans: readonly EntrySpan[],
@@ -87,7 +84,7 @@ type PlanOptions = {
 /** Judges a whole zip before a byte of it is written; throws one `BundleError` with every problem. */
 export async function planExtraction(file: FileHandle, options: PlanOptions): Promise<ExtractionPlan> {
   const directory = await ZipDirectory.open(file);
-  const { entryCount } = directory;
+  const { entryCount } = directory.zip;
   if (entryCount === 0) throw new BundleError(["The zip contains no files."]);
   if (entryCount > options.limits.maxFiles) {
     throw new BundleError([`The zip contains ${entryCount} entries, more than ${options.limits.maxFiles}.`]);
@@ -150,7 +147,7 @@ class Planner {
     this.#files.push({
       name: judged.name.names.join("/"),
       mode: modeOf(entry),
-      isDeflated: isDeflated(entry),
+      isDeflated: entry.compressionMethod === DEFLATED,
       dataStart,
       packedBytes: entry.compressedSize,
       bytes: entry.uncompressedSize,
@@ -160,7 +157,7 @@ class Planner {
 
   async #locate(entry: Entry, problems: string[], raw: Uint8Array): Promise<number | null> {
     try {
-      const local = await this.#directory.localHeader(entry);
+      const local = await this.#directory.zip.readLocalFileHeaderPromise(entry);
       const problem = localProblem(entry, local);
       if (problem !== null) problems.push(problem);
       const { fileDataStart } = local;

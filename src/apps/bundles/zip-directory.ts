@@ -1,12 +1,6 @@
 import type { FileHandle } from "node:fs/promises";
 import { crc32 } from "node:zlib";
-import {
-  type Entry,
-  fromRandomAccessReaderPromise,
-  type LocalFileHeader,
-  RandomAccessReader,
-  type ZipFile,
-} from "yauzl";
+import { type Entry, fromRandomAccessReaderPromise, RandomAccessReader, type ZipFile } from "yauzl";
 import { callbackify } from "node:util";
 
 const END_BYTES = 22;
@@ -14,11 +8,11 @@ const UNICODE_NAME = 0x7075;
 
 /** A zip's central directory: what its writer says is in it. Nothing of it is to be believed unchecked. */
 export class ZipDirectory {
-  readonly #zip: ZipFile;
+  readonly zip: ZipFile;
   readonly #start: number;
 
   private constructor(zip: ZipFile) {
-    this.#zip = zip;
+    this.zip = zip;
     this.#start = Number(zip.readEntryCursor);
   }
 
@@ -34,27 +28,18 @@ export class ZipDirectory {
     }
   }
 
-  get entryCount(): number {
-    return this.#zip.entryCount;
-  }
-
   /** Every entry in the directory's order. Throws `BundleError` when the directory is damaged. */
   async *entries(): AsyncGenerator<Entry, void, void> {
     try {
-      for await (const entry of this.#zip.eachEntry()) yield entry;
+      for await (const entry of this.zip.eachEntry()) yield entry;
     } catch (error) {
       throw damaged(error);
     }
   }
 
-  /** What stands in front of an entry's bytes. Throws when there is nothing of the kind. */
-  async localHeader(entry: Entry): Promise<LocalFileHeader> {
-    return await this.#zip.readLocalFileHeaderPromise(entry);
-  }
-
   /** Where the directory lies, once all of it has been read, and where the record after it begins. */
   get span(): { readonly start: number; readonly end: number; readonly recordStart: number } {
-    const { readEntryCursor, fileSize, comment } = this.#zip;
+    const { readEntryCursor, fileSize, comment } = this.zip;
     return {
       start: this.#start,
       end: Number(readEntryCursor),
@@ -176,13 +161,9 @@ export class Problems {
     if (this.#shown.length < MAX_SHOWN) this.#shown.push(problem);
   }
 
-  get isEmpty(): boolean {
-    return this.#count === 0;
-  }
-
   /** Throws them all as one `BundleError`, if there are any. */
   throwIfAny(): void {
-    if (this.isEmpty) return;
+    if (this.#count === 0) return;
     const more = this.#count - this.#shown.length;
     throw new BundleError(more === 0 ? this.#shown : [...this.#shown, `There are ${more} more problems.`]);
   }

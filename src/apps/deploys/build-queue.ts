@@ -7,9 +7,8 @@ type Waiting = { readonly app: Wanting; readonly begin: () => void };
 export type BuildShares = { readonly total: number; readonly perProject: number };
 
 /**
- * Lets builds have their turn: those of one app one after the other, and only so many at once over all. No project
- * has all places, and of those who wait one of the project with the fewest builds goes first: nobody's builds keep
- * those of others waiting for ever.
+ * Limits how many builds run at once, one for each app. The next one is of the project with the fewest running builds, so
+ * that no project delays another for ever.
  */
 export class BuildQueue {
   readonly #shares: BuildShares;

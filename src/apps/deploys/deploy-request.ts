@@ -56,9 +56,7 @@ function invalid(problems: readonly string[]): AppError {
 }
 
 /** What opens registries of images: of Docker's own configuration nothing but that. */
-export type RegistryAuth = {
-  readonly auths: Readonly<Record<string, { readonly auth: string }>>;
-};
+export type RegistryAuth = { readonly auths: Readonly<Record<string, { readonly auth: string }>> };
 
 const MAX_CHARS = 64 * 1024;
 

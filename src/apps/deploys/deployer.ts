@@ -170,17 +170,16 @@ export class Deployer {
     }
   }
 
-  /**
-   * Makes a folder the app's current version, untried: its first call starts it. A folder that is so already
-   * changes nothing.
-   */
+  /** Makes a folder the app's current version, without a check. An unchanged folder changes nothing. */
   async deployFolder(projectId: string, folder: string): Promise<LiveApp> {
     const { config, warnings } = loadAppConfig(folder, { host: THIS_HOST });
     for (const warning of warnings) this.#parts.log.warn({ folder, warning }, "app configuration");
     const name = config.deployment.name ?? path.basename(folder).toLowerCase();
     const patterns = config.deployment;
     const hash = await hashFolder(folder, patterns);
-    const current = await this.#current(projectId, name);
+    const { store, catalog } = this.#parts;
+    const app = await store.apps.find({ projectId, name });
+    const current = app ? catalog.byNumber(app.number) : undefined;
     if (current?.version.bundleHash === hash) {
       const deployment = { ...config.deployment, name };
       const scaling = { ...config.scaling, ...current.version.overrides };
@@ -219,12 +218,6 @@ export class Deployer {
     this.#timer?.cancel();
     await this.#sweeping;
     await this.#underWay.stop(STOPPED);
-  }
-
-  async #current(projectId: string, name: string): Promise<LiveApp | undefined> {
-    const { store, catalog } = this.#parts;
-    const app = await store.apps.find({ projectId, name });
-    return app ? catalog.byNumber(app.number) : undefined;
   }
 
   #newId(): string {
@@ -368,10 +361,7 @@ export class Deployer {
     await this.#settleLeftover(build.id, app, message);
   }
 
-  /**
-   * Ends a build that its service left unfinished: as a success if its version serves, for then only the last word
-   * was missing; else as a failure that leaves nothing behind.
-   */
+  /** Ends a build that its service left unfinished: as a success if its version serves, else as a failure. */
   async #settleLeftover(id: string, app: App | null, message: string): Promise<void> {
     const { store, clock } = this.#parts;
     // It may have ended since it was found.

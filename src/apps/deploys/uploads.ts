@@ -13,9 +13,8 @@ type ReceiveLimits = {
 const FULL: ReadonlySet<string | undefined> = new Set(["ENOSPC", "EDQUOT", "EROFS"]);
 
 /**
- * Stores what arrives as a file that is nobody else's, safely on the disk. Throws `AppError`, and leaves nothing,
- * when it is too large, ends early or cannot be written. The stream is not destroyed then, so that a request can
- * still be answered.
+ * Stores a stream as a private file, synced. Throws `AppError`, and leaves nothing, if it is too large, ends early or cannot
+ * be written; the stream is not destroyed then, so that the request can be answered.
  */
 export async function receiveFile(
   from: Readable,

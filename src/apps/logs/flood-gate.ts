@@ -24,9 +24,8 @@ const MAX_SOURCES = 50_000;
 const LEAST_SHARE = 100;
 
 /**
- * Lets a source's lines pass until they are too many, then leaves them out until a second's worth may pass
- * again: so a flood that goes on is one gap a second, not one between any two lines. Pure but for what it
- * remembers; times are milliseconds that only grow.
+ * Lets a source's lines pass until they are too many, then drops them until a second's worth may pass: a long flood is one
+ * gap a second. Times are monotonic milliseconds.
  */
 export class FloodGate<Line> {
   readonly #limits: FloodLimits;

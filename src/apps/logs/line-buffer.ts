@@ -10,10 +10,7 @@ const LINE_BYTES = 200;
 /** Lines read from memory: those that were chosen, and how far they were looked through. */
 type BufferPage = { readonly lines: LogLine[]; readonly reached: string };
 
-/**
- * The latest lines of all apps, in the order of their ids: first some that are stored already, then those that
- * wait to be.
- */
+/** The latest lines of all apps, in the order of their ids: first stored ones, then those that wait to be. */
 export class LineBuffer {
   #lines: LogLine[] = [];
   #storedCount = 0;

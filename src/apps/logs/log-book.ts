@@ -77,10 +77,7 @@ const APP_LIMITS: FloodLimits = { linesPerSecond: 10_000, bytesPerSecond: 10 * 1
 
 type Gate = ReturnType<typeof gateOf>;
 
-/**
- * What apps print: every line gets its position, and can be read again or followed. Nothing that is added is ever
- * waited for; what is too much is left out, and the log says so.
- */
+/** What apps print, to be read again or followed. Adding never waits; what is too much is left out, with a note. */
 export class LogBook {
   readonly #parts: LogBookParts;
   readonly #gates: readonly Gate[];

@@ -14,10 +14,7 @@ import type { Registry, Traffic } from "./traffic.ts";
 import type { Turns } from "../../kit/concurrency.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 
-/**
- * Whether other services may work in that folder of the data directory too: it is a link, or on another disk. One that
- * is neither is ours alone, because a directory has one service at a time.
- */
+/** Whether other services may use a folder of the data directory: it is a link, or on another disk. */
 export function isSharedFolder(dataDir: string, name: string): boolean {
   const folder = path.join(dataDir, name);
   const found = lstatSync(folder, { throwIfNoEntry: false });
@@ -266,10 +263,7 @@ async function removeVersions(
   }
 }
 
-/**
- * Removes the folders below `bundlesDir` (project, app, version) that no version names, and that came there before that
- * time: of a later one, another service may be about to store the version.
- */
+/** Removes bundle folders (project/app/version) without a version; newer ones than `before` may soon have one. */
 export async function removeUnnamedBundles(
   bundlesDir: string,
   named: ReadonlySet<string>,

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { FleetCounts } from "../../replicas/fleet-events.ts";
 import type { LiveApp, OpenVersion } from "./open-version.ts";
-import type { App, Glance } from "../../model/app.ts";
+import type { App, LiveStatus } from "../../model/app.ts";
 
 /** In so many steps of equal size calls move to a new version. */
 const STEPS = 5;
@@ -61,10 +61,7 @@ export class Traffic {
     return this.all().filter((other) => other !== next && other.excludes(next.version));
   }
 
-  /**
-   * That version could not start because another has a port that it needs: from now on it cannot start beside any that
-   * has replicas. Tells whether that is new.
-   */
+  /** Notes that one of the versions with replicas has the port that `next` needs; false if that was known. */
   contest(next: OpenVersion): boolean {
     const others = this.all().filter((other) => other !== next && !other.isInTheWay && other.isBusy);
     for (const other of others) other.isInTheWay = true;
@@ -173,10 +170,7 @@ export class Registry {
   }
 }
 
-/**
- * The ports that a server has in its code. A version that wants the same ports can start only when those beside which
- * it cannot run have ended; their calls wait from `clear` to `leave`.
- */
+/** The ports in a server's code: rivals that have them end first, and their calls wait from `clear` to `leave`. */
 export class Room {
   readonly #next: OpenVersion;
   readonly #traffic: Traffic | undefined;
@@ -213,7 +207,7 @@ export class Room {
 }
 
 /** How an app does, of which these are the versions that may have replicas, the current one first; null for none. */
-export function glanceOf(versions: readonly LiveApp[]): Glance | null {
+export function liveStatusOf(versions: readonly LiveApp[]): LiveStatus | null {
   const [current] = versions;
   if (!current) return null;
   const replicas = { starting: 0, ready: 0, draining: 0 };
@@ -240,7 +234,7 @@ export function glanceOf(versions: readonly LiveApp[]): Glance | null {
   };
 }
 
-function stateOf({ pool }: LiveApp): Glance["state"] {
+function stateOf({ pool }: LiveApp): LiveStatus["state"] {
   const states = [...pool.replicas].map(({ state }) => state);
   if (states.includes("ready")) return "ready";
   if (states.includes("starting")) return "notready";

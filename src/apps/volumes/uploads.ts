@@ -72,10 +72,7 @@ export class Uploads {
     }
   }
 
-  /**
-   * Puts the parts together into one file, safely on the disk, for `take` to move away or copy; then nothing is left
-   * of the upload. Throws `bad_request` when a part is missing or has another tag.
-   */
+  /** Joins the parts, synced, for `take` to move or copy. Throws `bad_request` for a missing part or a wrong tag. */
   async complete<Taken>(
     { id, partCount }: Upload,
     tags: readonly PartTag[],

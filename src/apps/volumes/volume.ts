@@ -75,14 +75,7 @@ export class Volume implements VolumeFiles {
   async put(source: string, path: VolumePath): Promise<SizeChange> {
     const beforeBytes = await this.#sizeOf(path);
     const folder = await makeFolder(this.#root, path.slice(0, -1)).catch(refused);
-    try {
-      await rename(source, inFolder(folder, path.at(-1) ?? ""));
-      await folder.sync();
-    } catch (error) {
-      throw volumeError(error);
-    } finally {
-      await folder.close();
-    }
+    await changeIn(folder, path, (entry) => rename(source, entry));
     return { beforeBytes, afterBytes: await this.#sizeOf(path) };
   }
 
@@ -117,14 +110,7 @@ export class Volume implements VolumeFiles {
 
   async #inParent(path: VolumePath, change: (entry: string) => Promise<void>): Promise<void> {
     const folder = await openInside(this.#root, path.slice(0, -1), constants.O_DIRECTORY).catch(refused);
-    try {
-      await change(inFolder(folder, path.at(-1) ?? ""));
-      await folder.sync();
-    } catch (error) {
-      throw volumeError(error);
-    } finally {
-      await folder.close();
-    }
+    await changeIn(folder, path, change);
   }
 
   /** Null for what is gone meanwhile, and for what is neither a file nor a folder of this volume. */
@@ -143,6 +129,22 @@ export class Volume implements VolumeFiles {
     } finally {
       await handle?.close();
     }
+  }
+}
+
+/** Changes the last name of a path in its folder, durably, and closes that. */
+async function changeIn(
+  folder: FileHandle,
+  path: VolumePath,
+  change: (entry: string) => Promise<void>,
+): Promise<void> {
+  try {
+    await change(inFolder(folder, path.at(-1) ?? ""));
+    await folder.sync();
+  } catch (error) {
+    throw volumeError(error);
+  } finally {
+    await folder.close();
   }
 }
 
@@ -186,9 +188,8 @@ const O_PATH = 0o10000000;
 const FOLDER_MODE = 0o755;
 
 /**
- * Apps write into a volume while it is served here, and what they write may be links. So whatever is
- * opened is asked before where it really is, and from then on reached through its descriptor alone: a link may
- * lead around inside the volume, and nothing that an app swaps meanwhile leads out of it.
+ * An app may make links while its volume is served. So the real place of what is opened is checked first, and then reached
+ * through its descriptor alone: no link leads out of the volume.
  */
 async function openInside(root: string, path: VolumePath, flags = O_RDONLY): Promise<FileHandle> {
   return await openReal(root, [root, ...path].join("/"), flags);
@@ -219,27 +220,14 @@ function inFolder({ fd }: FileHandle, name: string): string {
 
 /** What the file system's complaints mean to a caller; anything else is an error of ours. */
 export function volumeError(error: unknown): unknown {
-  switch ((error as NodeJS.ErrnoException).code) {
-    case "ENOENT":
-    case "ENOTDIR":
-    case "ELOOP":
-    case "EACCES":
-      return new AppError("not_found", { message: "The volume has no such file or folder." }, error);
-    case "EISDIR":
-    case "ENOTEMPTY":
-    case "EEXIST":
-      return badPath("is a folder");
-    case "ENAMETOOLONG":
-      return badPath("is too long");
-    case "ENXIO":
-      return badPath("is not a file");
-    case "ENOSPC":
-    case "EDQUOT":
-    case "EROFS":
-      return new AppError("storage_unavailable", {}, error);
-    default:
-      return error;
-  }
+  const { code = "" } = error as NodeJS.ErrnoException;
+  if (["ENOENT", "ENOTDIR", "ELOOP", "EACCES"].includes(code))
+    return new AppError("not_found", { message: "The volume has no such file or folder." }, error);
+  if (["EISDIR", "ENOTEMPTY", "EEXIST"].includes(code)) return badPath("is a folder");
+  if (code === "ENAMETOOLONG") return badPath("is too long");
+  if (code === "ENXIO") return badPath("is not a file");
+  if (["ENOSPC", "EDQUOT", "EROFS"].includes(code)) return new AppError("storage_unavailable", {}, error);
+  return error;
 }
 
 /** Found first and opened when its real path is known: to open a pipe or a device outside would do something there. */

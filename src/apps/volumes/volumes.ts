@@ -37,18 +37,15 @@ type DownloadGrant = { readonly projectId: string; readonly filePath: string };
 
 /** The persistent storage of all projects: what their apps see, and what is on its way there. */
 export class Volumes {
-  readonly #storage: Pick<StorageFolders, "make">;
-  readonly #helper: StorageHelper | null;
+  readonly #parts: VolumesParts;
   readonly #grants: Grants;
   readonly #trash: Trash;
   readonly #uploads: Uploads;
-  readonly #clock: Clock;
   #sweeping: Timer | null = null;
 
-  constructor({ dataDir, storage, helper, seal, clock, log, shortage }: VolumesParts) {
-    this.#storage = storage;
-    this.#helper = helper;
-    this.#clock = clock;
+  constructor(parts: VolumesParts) {
+    const { dataDir, seal, clock, log, shortage } = parts;
+    this.#parts = parts;
     // Beside the projects' folders, on their disk and out of their apps' sight.
     const staging = path.join(dataDir, "storage", ".staging");
     this.#grants = new Grants(seal, clock);
@@ -58,7 +55,7 @@ export class Volumes {
 
   /** Sweeps now and from now on. */
   start(): void {
-    this.#sweeping = this.#clock.every(SWEEP_MS, () => void this.sweep());
+    this.#sweeping = this.#parts.clock.every(SWEEP_MS, () => void this.sweep());
     void this.sweep();
   }
 
@@ -67,10 +64,7 @@ export class Volumes {
     return await (await this.#volume(projectId)).list(folder);
   }
 
-  /**
-   * Begins an upload; its id is the right to send its parts. An empty file has none, and is there at once: some
-   * clients complete it, some do not.
-   */
+  /** Begins an upload; its id is the right to send its parts. An empty file has none, and is there at once. */
   async begin(projectId: string, filePath: string, partCount: number): Promise<string> {
     const target = readFilePath(filePath);
     if (partCount === 0) {
@@ -129,7 +123,7 @@ export class Volumes {
 
   async stop(): Promise<void> {
     this.#sweeping?.cancel();
-    await this.#helper?.stop();
+    await this.#parts.helper?.stop();
     await this.#trash.stop();
   }
 
@@ -141,8 +135,9 @@ export class Volumes {
 
   async #volume(projectId: string): Promise<VolumeFiles> {
     if (!PROJECT_ID.test(projectId)) throw new Error(`${projectId} is no project's id`);
-    if (this.#helper) return new KeptVolume(this.#helper, projectId);
-    return new Volume(await realpath(this.#storage.make(projectId)), this.#trash);
+    const { helper, storage } = this.#parts;
+    if (helper) return new KeptVolume(helper, projectId);
+    return new Volume(await realpath(storage.make(projectId)), this.#trash);
   }
 }
 

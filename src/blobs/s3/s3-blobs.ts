@@ -283,10 +283,7 @@ export function partBytes(bytes: number, least = PART_BYTES): number {
   return Math.max(least, Math.ceil(bytes / MAX_PARTS / least) * least);
 }
 
-/**
- * Stores a file under a key, part by part, each with its checksum. A failure leaves nothing behind if the store can
- * still be reached.
- */
+/** Stores a file part by part, each with its checksum. A failure removes the parts if the store can be reached. */
 async function putParts(
   client: S3Client,
   key: string,

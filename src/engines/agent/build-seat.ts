@@ -19,7 +19,6 @@ export type BuildSeatEvents = {
 
 type Done = Extract<SeatMessage, { readonly done: unknown }>["done"];
 
-/** An order that has not been carried out yet. */
 type OpenOrder = {
   readonly id: number;
   readonly message: BuildOrder;
@@ -42,7 +41,6 @@ const LINE_COST_CHARS = 64;
 
 /** A seat in which an environment is built: its agent carries out one order after the other. The build ends with it. */
 export class BuildSeat implements Builder {
-  /** Rejects with `BuildSeatLost` if it cannot be had. */
   readonly ground: Promise<BuildGround>;
   readonly #parts: RemoteParts;
   readonly #workload: Workload;
@@ -50,7 +48,6 @@ export class BuildSeat implements Builder {
   readonly #signal: AbortSignal;
   readonly #session: AgentSession;
   readonly #ready = Promise.withResolvers<BuildGround>();
-  /** Rejects when it is over. */
   readonly #ended = Promise.withResolvers<never>();
   readonly #blobs: Set<string | null>;
   readonly #starting: readonly Timer[];
@@ -93,7 +90,6 @@ export class BuildSeat implements Builder {
     return this.#session.id;
   }
 
-  /** Whether its agent may fetch that blob. */
   uses(blob: string): boolean {
     return this.#blobs.has(blob);
   }
@@ -124,7 +120,6 @@ export class BuildSeat implements Builder {
     );
   }
 
-  /** Runs a program to its end. */
   async run({ program, args, env, files = {}, onLine }: BuildStep): Promise<ProgramEnd> {
     const lastWords = new LastWords();
     const { code, isOutOfMemory } = await this.#do(
@@ -138,7 +133,6 @@ export class BuildSeat implements Builder {
     return { code, detail, lastWords: lastWords.text };
   }
 
-  /** Has a folder sent: an archive that `unpackFolder` reads, unchecked, and behind it the SHA-256 of its bytes. */
   async take<Taken>(what: BuildFolder, use: (archive: Readable) => Promise<Taken>): Promise<Taken> {
     const { home } = this.#parts.listener.parts;
     const arrived = Promise.withResolvers<Socket>();
@@ -174,13 +168,11 @@ export class BuildSeat implements Builder {
     }
   }
 
-  /** Has an environment fetched that was built before. */
   async bring(blob: string): Promise<void> {
     this.#blobs.add(blob);
     await this.#do((id) => ({ bring: { id, blob } }));
   }
 
-  /** Ends it, with everything in it. */
   close(): void {
     this.#over(new BuildSeatLost("the build has ended"));
   }

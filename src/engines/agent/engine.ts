@@ -4,7 +4,6 @@ import {
   type Engine,
   type Exit,
   type ServerCommand,
-  type ServerEvents,
   type StartedServer,
   type Workload,
   refused,
@@ -18,10 +17,10 @@ import { rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
-import { LogSockets } from "../log-lines.ts";
+import { LogSockets, type OutputEvents } from "../log-lines.ts";
 import { type Ports, withPort, withPortVariable } from "../server/ports.ts";
 import { startServer } from "../server/start-server.ts";
-import { RemoteSeat, type RemoteSeatEvents, whatIsMissing } from "./remote-seat.ts";
+import { RemoteSeat, whatIsMissing } from "./remote-seat.ts";
 import { deferred, orderOf, over, type Spawn } from "../local/spawn.ts";
 import type { ClaimedSeat, SeatWish } from "./seat-records.ts";
 
@@ -47,7 +46,7 @@ function startRemoteServer(
   workload: Workload,
   ports: Ports,
   clock: Clock,
-  events: ServerEvents,
+  events: OutputEvents,
 ): StartedServer {
   const { server } = workload;
   const authored = { take: async () => server?.port ?? 0, giveBack: () => {} };
@@ -66,7 +65,7 @@ function remoteServer(
   { entrypoint, port: authored }: ServerCommand,
   port: number,
   clock: Clock,
-  events: ServerEvents,
+  events: OutputEvents,
 ): StartedServer {
   const { home } = parts.listener.parts;
   const isShared = parts.place.isShared === true;
@@ -145,7 +144,7 @@ export function spawnRemote(parts: RemoteParts): Spawn {
 type FoundSeat = Pick<RemoteSeat, "process" | "say" | "place">;
 
 /** A seat for that: an abandoned one of a dead service that runs exactly this, else a new one. */
-function seatFor(parts: RemoteParts, start: SeatStart, clock: Clock, events: RemoteSeatEvents): FoundSeat {
+function seatFor(parts: RemoteParts, start: SeatStart, clock: Clock, events: OutputEvents): FoundSeat {
   const wish = wishOf(parts, start.workload);
   const open = (claimed: ClaimedSeat | null): RemoteSeat =>
     new RemoteSeat(parts, start, { mark: wish?.workload ?? null, claimed }, clock, events);

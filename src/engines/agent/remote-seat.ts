@@ -1,7 +1,7 @@
 import { runsOn } from "../../host/interpreter.ts";
 import { backoffMs, retry } from "../../kit/retry.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { type Exit, type SeatEvents, type ServerPlace, type Workload, ended, refused } from "../engine.ts";
+import { type Exit, type ServerPlace, type Workload, ended, refused } from "../engine.ts";
 import type { StartedProcess } from "../local/spawn.ts";
 import { Questions } from "./agent-messages.ts";
 import { endOfSeat } from "./seat-walls.ts";
@@ -10,6 +10,7 @@ import type { SeatPlace } from "./seat-place.ts";
 import type { ClaimedSeat, SeatProof } from "./seat-records.ts";
 import { AgentSession, type RemoteParts, type SeatStart, type SeatStartPhase, sittingOf } from "./session.ts";
 import { explainer } from "../local/limited.ts";
+import type { OutputEvents } from "../log-lines.ts";
 
 /** How long a place may take to end; then its seat counts as ended. */
 const END_MS = 5_000;
@@ -22,12 +23,9 @@ const STRIKE_LONGEST_WAIT_MS = 15_000;
 /** Then its agent ends by itself, and its place with it. */
 const MAX_STRIKES = 10;
 
-export type RemoteSeatEvents = Pick<SeatEvents, "onLog" | "onError">;
-
 export type SeatPast = {
   /** Marks what runs in it, for the service that may take it over; null where none may. */
   readonly mark: Buffer | null;
-  /** Null for a seat that is new. */
   readonly claimed: ClaimedSeat | null;
 };
 
@@ -39,7 +37,7 @@ export class RemoteSeat {
   readonly #parts: RemoteParts;
   readonly #start: SeatStart;
   readonly #clock: Clock;
-  readonly #events: RemoteSeatEvents;
+  readonly #events: OutputEvents;
   readonly #mark: Buffer | null;
   readonly #session: AgentSession;
   /** Null for a claimed seat: another service has started it. */
@@ -57,7 +55,7 @@ export class RemoteSeat {
     start: SeatStart,
     { mark, claimed }: SeatPast,
     clock: Clock,
-    events: RemoteSeatEvents,
+    events: OutputEvents,
   ) {
     this.isBack = this.#back.promise;
     this.#mark = mark;
@@ -126,12 +124,10 @@ export class RemoteSeat {
     );
   }
 
-  /** Where the app's own server takes connections. */
   async place(): Promise<ServerPlace> {
     return (this.#session.isConnected && (await this.#questions.place())?.place) || { kind: "nowhere" };
   }
 
-  /** Tells the agent, if it is there. */
   say(message: ServiceMessage): void {
     this.#session.say(message);
   }

@@ -71,9 +71,7 @@ export class SeatListener {
   readonly #tickets = new Map<string, Guest>();
   readonly #guests = new Map<string, Guest>();
   readonly #strangers = new UnauthenticatedConnections<string>(MAX_STRANGERS);
-  /** How many blobs are on their way to each. */
   readonly #fetches = new Counts<Guest>();
-  /** What blobs are sent to. */
   readonly #fetching = new Set<Socket>();
   readonly #lost: LostAgents;
 

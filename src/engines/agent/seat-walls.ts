@@ -21,9 +21,9 @@ export type AskedWalls = {
   readonly must_judge: boolean;
 };
 
-/** What an app gets on a machine that strangers use too. */
+/** The walls of an app on a shared machine. */
 export type GuestWalls = {
-  /** Null for nothing. */
+  /** Null for none. */
   readonly asked: AskedWalls | null;
   /** Variables that its programs need behind them. */
   readonly variables: Readonly<Record<string, string>>;
@@ -32,19 +32,14 @@ export type GuestWalls = {
 /** Nobody says so: what listens there for the service itself is none of the app's. */
 const GUEST: NetworkFields = [["guest", "true"]];
 
-/**
- * Walls for apps on machines that strangers use too, by the settings that count on this machine. Throws if those ask for
- * what no other machine can give.
- */
+/** Walls for apps on shared machines, by the settings for this machine. Throws if other machines cannot give them. */
 export function guestWalls(
   { isolation }: Pick<Settings, "isolation">,
   network: NetworkWall,
   place: string,
 ): (workload: Workload, ownPort: number) => GuestWalls {
-  if (isolation === "uid")
-    throw new Error(
-      `MILLRACE_ISOLATION=uid, but on ${place} all apps run as one user: the strongest level there is userns`,
-    );
+  const oneUser = `on ${place} all apps run as one user: the strongest level there is userns`;
+  if (isolation === "uid") throw new Error(`MILLRACE_ISOLATION=uid, but ${oneUser}`);
   if (isolation === "none") return () => ({ asked: null, variables: {} });
   // What that machine can do is found out there; the file is on this one.
   const elsewhere = { managementPort: () => 0, neighbours: null };
@@ -64,14 +59,15 @@ export function guestWalls(
   };
 }
 
-/** What deploys go by where seats raise walls: each says itself what its machine cannot hold an app to. */
+/** The network rules for deploys where seats raise walls: each seat reports itself what its machine cannot enforce. */
 export function heldElsewhere(network: NetworkWall, { isolation }: Pick<Settings, "isolation">): NetworkWall {
   return isolation === "none" ? network : { ...network, hasWalls: true, gap: null };
 }
 
-/** What seats elsewhere have said of their walls. */
+/** What remote seats have reported about their walls. */
 export class SeatWallReport {
-  #weakest: StandingWalls | null = null;
+  /** The weakest so far; null while none has started. */
+  weakest: StandingWalls | null = null;
   readonly #onNew: (walls: StandingWalls) => void;
   readonly #told = new Set<string>();
 
@@ -79,13 +75,8 @@ export class SeatWallReport {
     this.#onNew = onNew;
   }
 
-  /** The weakest so far; null while none has started. */
-  get weakest(): StandingWalls | null {
-    return this.#weakest;
-  }
-
   hear(walls: StandingWalls): void {
-    if (this.#weakest === null || strength(walls) < strength(this.#weakest)) this.#weakest = walls;
+    if (this.weakest === null || strength(walls) < strength(this.weakest)) this.weakest = walls;
     const key = `${walls.level} ${walls.gap === null}`;
     if (this.#told.has(key)) return;
     this.#told.add(key);
@@ -101,30 +92,31 @@ function strength({ level, gap }: StandingWalls): number {
 /** The most that each may hold, in bytes; null for as much as there is. */
 export type FolderLimits = Readonly<Record<FolderName, number | null>>;
 
-/** What an agent holds its app to: those, and the memory of each replica. */
+/** What an agent limits: the folders, and the memory of each replica. */
 export type AskedLimits = FolderLimits & { readonly memory: number | null };
 
-/** How all of a seat has ended, as its agent tells it. */
+/** The end of a seat, as its agent reports it. */
 export type ToldEnd = {
   readonly code: number;
   readonly isOutOfMemory: boolean;
-  /** The folder that held too much, so that the agent has ended it. */
+  /** The folder that was too full, so that the agent has ended the seat. */
   readonly full: FolderName | null;
 };
 
-/** What the operator says of the disks of machines that strangers use too. */
-export function folderLimits(
-  settings: Pick<Settings, "maxScratchBytes" | "maxProjectStorageBytes">,
-): FolderLimits {
-  return { scratch: settings.maxScratchBytes, storage: settings.maxProjectStorageBytes };
+/** The operator's limits for the disks of shared machines. */
+export function folderLimits({
+  maxScratchBytes: scratch,
+  maxProjectStorageBytes: storage,
+}: Pick<Settings, "maxScratchBytes" | "maxProjectStorageBytes">): FolderLimits {
+  return { scratch, storage };
 }
 
-/** What an app in that seat is held to; null where its place does that. */
+/** The limits of an app in that seat; null where its place enforces them. */
 export function askedLimits({ memoryBytes }: Limits, folders: FolderLimits | undefined): AskedLimits | null {
   return folders ? { memory: memoryBytes, ...folders } : null;
 }
 
-/** Why it ended, in the words that it has on this machine. A folder that nobody limits is no reason. */
+/** Why it ended, in the words of this machine. A folder without a limit is no reason. */
 export function endOfSeat(
   { code, isOutOfMemory, full }: ToldEnd,
   limits: Limits,
@@ -132,6 +124,6 @@ export function endOfSeat(
 ): Exit {
   const most = full && folders?.[full];
   if (full && most) return ended(describeFull(full, most));
-  if (isOutOfMemory) return { detail: describeRunOut(limits), initFailure: null, isOutOfMemory };
+  if (isOutOfMemory) return { ...ended(describeRunOut(limits)), isOutOfMemory };
   return ended(describeExit(code, null));
 }

@@ -86,11 +86,9 @@ export type SessionTask = SeatPlaceEvents & {
   readonly workload: Workload;
   /** The first phase of `SEAT_MOVES` on each connection: the agent of an app, or of a build. */
   readonly first: "greeting" | "hired";
-  /** Where the agent may look for a service. */
   addresses(): readonly string[];
   /** What the agent is to do, told on each connection. */
   sitting(): Sitting;
-  /** Whether the agent may fetch that blob. */
   uses(blob: string): boolean;
   /** Stores the hash of the secret, before the agent learns the secret; absent where no other service needs it. */
   record?(proof: SeatProof, placeName: string): Promise<void>;
@@ -98,11 +96,9 @@ export type SessionTask = SeatPlaceEvents & {
   onConnected(): void;
   onMessage(message: SeatMessage): void;
   onDisconnected?(): void;
-  /** The agent broke the protocol. */
   onFault(fault: string): void;
   /** The agent did not come back within the grace period. */
   onLost(): void;
-  /** The place has ended. */
   onExited(exit: Exit): void;
   /** The agent came when the session was over, and its secret has been stored meanwhile. */
   onTooLate?(): void;
@@ -127,7 +123,6 @@ export class AgentSession implements Guest {
   #line: SeatLine<SeatMessage, ServiceMessage> | null = null;
   /** Ends an agent that does not come back, or does not end. */
   #deadline: Timer | null = null;
-  /** The services that the agent knows of. */
   #knows = "";
 
   /** Goes on with a seat that was claimed, or begins a new one. */
@@ -162,7 +157,6 @@ export class AgentSession implements Guest {
     return this.#state === "ending";
   }
 
-  /** Tells the agent, if it is connected. */
   say(message: ServiceMessage): void {
     this.#line?.say(message);
   }
@@ -210,7 +204,6 @@ export class AgentSession implements Guest {
     return true;
   }
 
-  /** The one place where events are checked against the table. */
   #move(event: SessionEvent): boolean {
     const next = SESSION_MOVES[this.#state][event];
     if (next === undefined) return false;

@@ -5,11 +5,11 @@ import type { ContainerTool } from "../../host/containers/container-tool.ts";
 import { startContainer } from "../../host/containers/start-container.ts";
 import type { ContainerStart, Mount, StartedContainer } from "../../host/containers/start-container.ts";
 import { describeRunOut } from "../../host/limits/limits.ts";
-import { describeExit, type Exit, type SeatEvents, type Workload, refused, ended } from "../engine.ts";
+import { describeExit, type Exit, type Workload, refused, ended } from "../engine.ts";
 import { unkeptByContainers } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { pause } from "../../kit/clock.ts";
-import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
+import { LAST_LINES_MS, readOutput, type OutputEvents } from "../log-lines.ts";
 import { type Agent, startWatch } from "../local/agent.ts";
 import type { FolderName } from "../agent/agent-messages.ts";
 import { backoffMs } from "../../kit/retry.ts";
@@ -17,7 +17,6 @@ import { backoffMs } from "../../kit/retry.ts";
 /** The machine that containers run on. */
 export type ContainerHost = ProcessHost & { readonly containers: Containers };
 
-/** What differs between containers of apps. */
 type ContainerParts = Pick<ContainerStart, "program" | "args" | "port" | "input"> & {
   readonly variables: Readonly<Record<string, string>>;
   readonly mounts: readonly Mount[];
@@ -53,7 +52,7 @@ export async function startAppContainer(
   host: ContainerHost,
   workload: Workload,
   parts: ContainerParts,
-  { onLog, onError }: Pick<SeatEvents, "onLog" | "onError">,
+  { onLog, onError }: OutputEvents,
 ): Promise<AppContainer | Exit> {
   const { containers, dataDir, storage, limits, clock } = host;
   const folders = foldersOf(workload, dataDir);

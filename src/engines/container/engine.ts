@@ -1,5 +1,5 @@
 import { type Containers, readImageRecord } from "../../host/containers/containers.ts";
-import type { Engine, ServerCommand, ServerEvents, StartedServer, Workload } from "../engine.ts";
+import type { Engine, ServerCommand, StartedServer, Workload } from "../engine.ts";
 import { foldersOf, type ProcessHost } from "../local/host.ts";
 import { withPortVariable } from "../server/ports.ts";
 import { startServer } from "../server/start-server.ts";
@@ -7,6 +7,7 @@ import { IdleTemplates } from "../templates/template-line.ts";
 import { templateSeats } from "../templates/seat.ts";
 import { type ContainerHost, startAppContainer } from "./app-container.ts";
 import { spawnContainer } from "./spawn-container.ts";
+import type { OutputEvents } from "../log-lines.ts";
 
 const ON_LOOPBACK =
   "its server listens on 127.0.0.1 inside its container, where it cannot be reached; have it listen on 0.0.0.0";
@@ -40,7 +41,7 @@ function serveContainer(
   host: ContainerHost,
   workload: Workload,
   { entrypoint, port: inside }: ServerCommand,
-  events: ServerEvents,
+  events: OutputEvents,
 ): StartedServer {
   return startServer(host.ports, async (outside) => {
     const [program = null, ...args] = withPortVariable(entrypoint, inside);

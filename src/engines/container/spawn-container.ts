@@ -58,7 +58,6 @@ export function spawnContainer(host: ContainerHost, home: Home): Spawn {
         await door.close();
       }
     };
-    /** Null for an unknown process. */
     const look = <Found>(pid: number, ask: (agent: Agent, known: number) => Found): Found | null => {
       const known = pids.of(pid);
       return app?.watch && known > 0 ? ask(app.watch, known) : null;
@@ -96,7 +95,6 @@ class HostPids {
     this.#top = top;
   }
 
-  /** Returns 0 for an unknown process. */
   of(inside: number): number {
     const known = this.#known.get(inside);
     if (known !== undefined && innermost(known) === inside) return known;

@@ -49,7 +49,6 @@ export class ApiError extends Error {
 /** Requests to the API of a cluster, with limits on time and size. It does not retry. */
 export class KubernetesApi {
   readonly namespace: string;
-  /** For messages. */
   readonly address: string;
   readonly #access: ClusterAccess;
   readonly #answerMs: number;

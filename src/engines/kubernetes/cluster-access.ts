@@ -11,7 +11,6 @@ export type ClusterAccess = {
   readonly tls: ClusterTls;
   /** Read for each request, because tokens are renewed; null with a client certificate. */
   readonly token: () => string | null;
-  /** The default namespace for pods. */
   readonly namespace: string;
 };
 
@@ -57,7 +56,7 @@ function ofAccount(env: NodeJS.ProcessEnv, folder: string): ClusterAccess {
 
 const text = z.string().check(z.minLength(1), z.maxLength(262_144));
 const name = z.string().check(z.maxLength(1_024));
-const NAMED = { name };
+const CONTEXT = z.object({ cluster: name, user: name, namespace: z.optional(name) });
 
 const CLUSTER = z.object({
   server: text,
@@ -83,16 +82,9 @@ const USER = z.object({
 
 const CONFIG = z.object({
   "current-context": text,
-  clusters: z.array(z.object({ ...NAMED, cluster: CLUSTER })).check(z.maxLength(1_000)),
-  contexts: z
-    .array(
-      z.object({
-        ...NAMED,
-        context: z.object({ cluster: name, user: name, namespace: z.optional(name) }),
-      }),
-    )
-    .check(z.maxLength(1_000)),
-  users: z.array(z.object({ ...NAMED, user: z.nullish(USER) })).check(z.maxLength(1_000)),
+  clusters: z.array(z.object({ name, cluster: CLUSTER })).check(z.maxLength(1_000)),
+  contexts: z.array(z.object({ name, context: CONTEXT })).check(z.maxLength(1_000)),
+  users: z.array(z.object({ name, user: z.nullish(USER) })).check(z.maxLength(1_000)),
 });
 
 type User = z.infer<typeof USER>;
@@ -154,15 +146,14 @@ function tlsOf(cluster: Cluster, user: User, folder: string): ClusterTls {
     if (data !== undefined) return Buffer.from(data, "base64").toString("utf8");
     return file === undefined ? undefined : readFileSync(path.resolve(folder, file), "utf8");
   };
-  const ca = pem(cluster["certificate-authority-data"], cluster["certificate-authority"]);
-  const cert = pem(user["client-certificate-data"], user["client-certificate"]);
-  const key = pem(user["client-key-data"], user["client-key"]);
-  const servername = cluster["tls-server-name"];
+  const found = {
+    ca: pem(cluster["certificate-authority-data"], cluster["certificate-authority"]),
+    cert: pem(user["client-certificate-data"], user["client-certificate"]),
+    key: pem(user["client-key-data"], user["client-key"]),
+    servername: cluster["tls-server-name"],
+  };
   return {
-    ...(ca !== undefined && { ca }),
-    ...(cert !== undefined && { cert }),
-    ...(key !== undefined && { key }),
-    ...(servername !== undefined && { servername }),
+    ...Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)),
     rejectUnauthorized: cluster["insecure-skip-tls-verify"] !== true,
   };
 }

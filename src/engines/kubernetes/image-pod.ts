@@ -3,7 +3,6 @@ import { BUILDKIT } from "./labels.ts";
 
 /** What all pods that build images share. */
 export type ImagePodParts = {
-  /** A rootless BuildKit image. */
   readonly image: string;
   /** The Secret with credentials for the registry; null for none. */
   readonly secret: string | null;
@@ -16,9 +15,8 @@ export type ImagePodParts = {
 type SeatSpec = {
   readonly securityContext: object;
   readonly containers: readonly { readonly volumeMounts: readonly object[] }[];
-  readonly volumes: readonly SeatVolume[];
+  readonly volumes: readonly { readonly name: string; readonly secret?: object }[];
 };
-type SeatVolume = { readonly name: string; readonly secret?: object };
 
 /** The user of BuildKit's image. The agent runs as the same user: the socket between them is private. */
 const USER = 1_000;
@@ -78,7 +76,10 @@ export function besideBuildKit(
       ],
     })),
     volumes: [
-      ...volumes.map(openToAll),
+      // Without `fsGroup`, only root can read a secret unless all users may. It is mounted for the agent alone.
+      ...volumes.map(({ secret, ...each }) =>
+        secret ? { ...each, secret: { ...secret, defaultMode: 0o444 } } : each,
+      ),
       { name: TOOLS.name, ...little },
       { name: SOCKET.name, ...little },
       { name: DISK, emptyDir: { sizeLimit: String(parts.diskBytes) } },
@@ -88,11 +89,6 @@ export function besideBuildKit(
       { name: CONFIG.name, configMap: { name: parts.config, optional: true } },
     ],
   };
-}
-
-/** Without `fsGroup`, only root can read a secret unless all users may. It is mounted for the agent alone. */
-function openToAll(volume: SeatVolume): object {
-  return volume.secret ? { ...volume, secret: { ...volume.secret, defaultMode: 0o444 } } : volume;
 }
 
 function loginsVolume(secretName: string): object {
@@ -117,20 +113,20 @@ function toolBringer({ image }: ImagePodParts, walls: object): object {
 
 /** A sidecar: the agent starts when it is ready, and it ends after the agent. */
 function buildkitd({ image }: ImagePodParts, resources: object): object {
+  const withConfig = ["--config", `${CONFIG.mountPath}/buildkitd.toml`];
   return {
     name: BUILDKIT,
     image,
     imagePullPolicy: "IfNotPresent",
     restartPolicy: "Always",
+    // The cluster hides parts of /proc, so a process sandbox is impossible. The pod serves a single build.
     command: [
       "rootlesskit",
       "buildkitd",
       "--addr",
       ADDRESS,
-      // The cluster hides parts of /proc, so a process sandbox is impossible. The pod serves a single build.
       "--oci-worker-no-process-sandbox",
-      "--config",
-      `${CONFIG.mountPath}/buildkitd.toml`,
+      ...withConfig,
     ],
     env: [
       { name: "HOME", value: HOME },

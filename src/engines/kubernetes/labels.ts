@@ -5,7 +5,6 @@ import type { Workload } from "../engine.ts";
 export type Whose = {
   /** Shared by all services of the installation. */
   readonly installationId: string;
-  /** The service that made it. */
   readonly nodeId: string;
 };
 

@@ -11,8 +11,8 @@ export type PolicyParts = Pick<Settings, "egressAllow" | "networkDeny"> & {
   readonly seatAddresses: readonly string[];
 };
 
-type Kind = "none" | "egress" | "open";
-const KINDS: readonly Kind[] = ["none", "egress", "open"];
+const KINDS = ["none", "egress", "open"] as const;
+type Kind = (typeof KINDS)[number];
 const ALL = ["0.0.0.0/0", "::/0"] as const;
 
 /** One policy for each kind of `network`. Pods take no connections: agents connect to the service. */

@@ -54,6 +54,8 @@ export type KubernetesParts = {
   readonly settings: Settings;
   /** Closed together with the place. */
   readonly api: KubernetesApi;
+  /** The place of seats that build images; absent or null if they are here. Closed together with this one. */
+  readonly forImages?: KubernetesPlace | null;
   readonly clock: Clock;
   readonly log: Log;
   readonly whose: Whose;
@@ -84,7 +86,6 @@ export class KubernetesPlace implements SeatPlace {
   readonly #queue: PodQueue;
   readonly #leftovers: Leftovers;
   readonly #stopped = new AbortController();
-  /** By pod name. */
   readonly #seats = new Map<string, PodSeat>();
   /** Seats whose pods are gone if the next list lacks them. */
   #listed: readonly PodSeat[] = [];
@@ -126,6 +127,8 @@ export class KubernetesPlace implements SeatPlace {
   }
 
   begin(order: SeatOrder, workload: Workload, events: SeatPlaceEvents): PlacedSeat {
+    if (workload.buildsImage && this.#parts.forImages)
+      return this.#parts.forImages.begin(order, workload, events);
     return this.#open(podName(order.seatId, workload), order, workload, events);
   }
 
@@ -161,12 +164,17 @@ export class KubernetesPlace implements SeatPlace {
   }
 
   leaveNothing(): void {
+    this.#parts.forImages?.leaveNothing();
     this.#sweeper?.cancel();
     this.#lastSweep = this.#sweep(true);
   }
 
   /** Waits until the cluster has accepted pending removals, then disconnects. */
   async close(): Promise<void> {
+    await Promise.all([this.#parts.forImages?.close(), this.#closeOwn()]);
+  }
+
+  async #closeOwn(): Promise<void> {
     this.#sweeper?.cancel();
     const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
     if (this.#seats.size === 0) this.#onEmpty?.();

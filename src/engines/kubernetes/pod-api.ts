@@ -13,7 +13,6 @@ export type PodApiParts = {
   readonly clock: Clock;
   readonly pod: PodParts;
   readonly policies: Omit<PolicyParts, "installationId">;
-  /** Ends all retries. */
   readonly stopped: AbortSignal;
   /** The cluster refuses to remove a pod; removal is retried. */
   readonly onRefused: (error: ApiError) => void;
@@ -152,7 +151,6 @@ export class PodApi {
   }
 }
 
-/** Ignores that an object already exists. */
 function unlessThere(error: unknown): void {
   if (!(error instanceof ApiError && error.reason === "AlreadyExists")) throw error;
 }

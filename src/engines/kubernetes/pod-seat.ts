@@ -102,7 +102,6 @@ export class PodSeat implements PlacedSeat {
     return this.#obstacle === null && this.#parts.now() - since >= SET_UP_MS;
   }
 
-  /** Asks the cluster for its warnings. */
   async askWhy(): Promise<void> {
     const warning = await this.#parts.pods.lastWarning(this.placeName);
     // It may have started or ended meanwhile.
@@ -116,7 +115,6 @@ export class PodSeat implements PlacedSeat {
     this.#end(STOPPED);
   }
 
-  /** Leaves the pod to another service. */
   letGo(): void {
     if (!this.#move("letGo")) return;
     this.#end(ended("left to another service"));
@@ -139,7 +137,6 @@ export class PodSeat implements PlacedSeat {
     return "done";
   }
 
-  /** Takes the pod's new status. */
   see(pod: SeenPod): void {
     this.#seen = pod;
     this.#obstacle = pod.obstacle;
@@ -153,7 +150,6 @@ export class PodSeat implements PlacedSeat {
     this.#move("end");
   }
 
-  /** The pod is gone from the cluster. */
   seeGone(): void {
     const detail = UNWANTED.has(this.#state) ? "ended" : "its pod was deleted";
     if (this.#move("vanish")) this.#end(ended(detail));
@@ -215,7 +211,6 @@ const MAY_BE_TRANSIENT: ReadonlySet<number> = new Set([401, 409]);
 /** Transient refusals: a used-up quota, and a new namespace whose service account does not exist yet. */
 const TRANSIENT = /exceeded quota|error looking up service account/;
 
-/** Whether a retry is pointless. */
 function isFinal(error: unknown): boolean {
   if (!(error instanceof ApiError) || error.isTransient) return false;
   const isTransient = error.status === 403 && TRANSIENT.test(error.message);

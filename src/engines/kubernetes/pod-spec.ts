@@ -22,7 +22,6 @@ export type PodParts = {
   readonly whose: Whose;
   /** The worker image; `{python}` is replaced by a version such as 3.12. */
   readonly image: string;
-  /** The default Python, such as 3.12. */
   readonly python: string;
   /** Each gets the resources that its app asks for. */
   readonly replicasPerSeat: number;
@@ -97,20 +96,15 @@ export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workl
   const { whose } = parts;
   const name = podName(order.seatId, workload);
   const spec = specOf(parts, name, workload);
+  const labels = { ...workloadLabels(workload), [NETWORK]: networkLabel(workload.network) };
+  const ownerReferences = [ownerOf("ConfigMap", ownerName(whose.installationId), ownerUid)];
+  const beside = { resources: resourcesOf(parts, workload), walls: WALLS };
+  const { images } = parts;
   return {
     apiVersion: "v1",
     kind: "Pod",
-    metadata: {
-      ...metadataOf(parts, name, order.seatId, {
-        ...workloadLabels(workload),
-        [NETWORK]: networkLabel(workload.network),
-      }),
-      ownerReferences: [ownerOf("ConfigMap", ownerName(whose.installationId), ownerUid)],
-    },
-    spec:
-      parts.images && workload.buildsImage
-        ? besideBuildKit(spec, parts.images, { resources: resourcesOf(parts, workload), walls: WALLS })
-        : spec,
+    metadata: { ...metadataOf(parts, name, order.seatId, labels), ownerReferences },
+    spec: images && workload.buildsImage ? besideBuildKit(spec, images, beside) : spec,
   };
 }
 
@@ -179,7 +173,7 @@ export function secretOf({ whose }: PodParts, pod: { name: string; uid: string }
 function containerOf(parts: PodParts, workload: Workload) {
   return {
     name: CONTAINER,
-    image: imageFor(parts, workload),
+    image: workload.image ?? workerImage(parts, workload),
     imagePullPolicy: "IfNotPresent",
     command: [...AGENT_COMMAND, `${ORDER_DIR}/order.json`],
     workingDir: WORK_DIR,
@@ -216,10 +210,6 @@ for name in os.listdir("${PYTHON_DIR}"):
     securityContext: WALLS,
     volumeMounts: [{ name: "agent", mountPath: AGENT_DIR }],
   };
-}
-
-function imageFor(parts: PodParts, workload: Workload): string {
-  return workload.image ?? workerImage(parts, workload);
 }
 
 function workerImage({ image, python }: PodParts, workload: Workload): string {
@@ -270,20 +260,14 @@ function pullSecretsOf({ images, overrides }: PodParts, { image }: Workload): ob
 /** Machines with one of its GPUs, and its sandbox. */
 function placementOf({ cards, containerRuntime }: Workload, { spec }: PodOverrides): object {
   const runtimeClassName = containerRuntime && RUNTIME_CLASSES[containerRuntime];
-  const machines = cards && {
-    nodeAffinity: {
-      requiredDuringSchedulingIgnoredDuringExecution: {
-        nodeSelectorTerms: [
-          { matchExpressions: [{ key: COMPUTE, operator: "In", values: cards.names.map(labelValue) }] },
-        ],
-      },
-    },
-  };
+  const values = cards?.names.map(labelValue);
+  const nodeSelectorTerms = [{ matchExpressions: [{ key: COMPUTE, operator: "In", values }] }];
+  const machines = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } };
   const tolerations = (spec["tolerations"] as unknown[] | undefined) ?? [];
   const forCards = { key: "nvidia.com/gpu", operator: "Exists", effect: "NoSchedule" };
   return {
     ...(runtimeClassName !== null && { runtimeClassName }),
-    ...(machines && { affinity: machines, tolerations: [...tolerations, forCards] }),
+    ...(cards && { affinity: { nodeAffinity: machines }, tolerations: [...tolerations, forCards] }),
   };
 }
 
@@ -296,19 +280,9 @@ export function podPartsOf(
   settings: Settings,
   given: Pick<PodParts, "whose" | "python" | "image">,
 ): PodParts {
-  return {
-    ...given,
-    replicasPerSeat: settings.replicasPerSeat,
-    maxScratchBytes: settings.maxScratchBytes,
-    storage: settings.kubernetesStorage,
-    overrides: settings.kubernetesPod,
-    images: imagesOf(settings),
-  };
-}
-
-function imagesOf(settings: Settings): PodParts["images"] {
+  const { replicasPerSeat, maxScratchBytes, kubernetesStorage: storage, kubernetesPod: overrides } = settings;
   const { registry, registrySecret: secret, buildkitImage: image, buildkitConfig: config } = settings;
-  return registry === null
-    ? null
-    : { registry, secret, image, config, diskBytes: settings.buildkitDiskBytes };
+  const images =
+    registry === null ? null : { registry, secret, image, config, diskBytes: settings.buildkitDiskBytes };
+  return { ...given, replicasPerSeat, maxScratchBytes, storage, overrides, images };
 }

@@ -4,7 +4,6 @@ import { describeExit, type Exit, ended } from "../engine.ts";
 import { visibleText } from "../../model/visible-text.ts";
 import { BUILDKIT, CONTAINER, NODE, SEAT } from "./labels.ts";
 
-/** Limits for texts of the cluster. */
 const MAX_WORDS = 500;
 const MAX_LAST_WORDS = 400;
 const words = z.pipe(
@@ -27,22 +26,14 @@ const STATE = z.object({
   running: z.nullish(z.object({ startedAt: z.nullish(words) })),
   terminated: z.nullish(TERMINATED),
 });
-const STATUSES = z
-  .array(
-    z.object({
-      name: words,
-      state: z.optional(STATE),
-      lastState: z.optional(STATE),
-      imageID: z.optional(words),
-    }),
-  )
-  .check(z.maxLength(64));
-const CONDITION = z.object({
-  type: words,
-  status: words,
-  reason: z.optional(words),
-  message: z.optional(words),
+const STATUS = z.object({
+  name: words,
+  state: z.optional(STATE),
+  lastState: z.optional(STATE),
+  imageID: z.optional(words),
 });
+const STATUSES = z.array(STATUS).check(z.maxLength(64));
+const CONDITION = z.object({ type: words, status: words, message: z.optional(words) });
 
 const POD = z.object({
   metadata: z.object({
@@ -67,7 +58,6 @@ const POD = z.object({
 export type SeenPod = {
   readonly name: string;
   readonly uid: string;
-  /** The service that made it. */
   readonly nodeId: string;
   readonly seatId: string;
   readonly isScheduled: boolean;
@@ -79,7 +69,6 @@ export type SeenPod = {
   readonly hasStarted: boolean;
   /** Its image by digest, with the repository if it came from one; null if unknown. */
   readonly image: string | null;
-  /** Why it does not start; null if unknown. */
   readonly obstacle: string | null;
   /** How it ended; null while it may still run, even on a machine that is not ready. */
   readonly end: PodEnd | null;
@@ -126,7 +115,7 @@ function imageOf(id: string): string | null {
 }
 
 /** The agent's container. The cluster may have added others. */
-function containerOf({ containerStatuses = [] }: Status): z.infer<typeof STATUSES>[number] | undefined {
+function containerOf({ containerStatuses = [] }: Status): z.infer<typeof STATUS> | undefined {
   return containerStatuses.find(({ name }) => name === CONTAINER);
 }
 
@@ -193,7 +182,6 @@ function endOf(status: Status): PodEnd | null {
   return { kind: "other", detail: join(plain(terminated.reason), terminated.message ?? detail) };
 }
 
-/** How an init container failed. */
 function failedBefore({ initContainerStatuses = [] }: Status): z.infer<typeof TERMINATED> | undefined {
   const ends = initContainerStatuses.flatMap(({ state }) => state?.terminated ?? []);
   return ends.find(({ exitCode }) => exitCode !== 0);
@@ -232,7 +220,6 @@ function plain(reason: string): string {
   return PLAIN[reason] ?? reason;
 }
 
-/** A description, and the cluster's message. */
 function join(what: string, message: string | undefined): string {
   return message ? `${what}: ${message}`.slice(0, MAX_WORDS) : what;
 }

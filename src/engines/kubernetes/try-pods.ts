@@ -15,7 +15,6 @@ export type TriedPod =
 type Trial = {
   readonly api: KubernetesApi;
   readonly settings: Settings;
-  /** The default Python, such as 3.12.4. */
   readonly python: string;
   /** Addresses that the pod has to reach: `host:port`. */
   readonly addresses: readonly string[];
@@ -41,12 +40,8 @@ const MOST_MS = 60_000;
 /** Starts a pod that checks whether an agent can run in the worker image, and removes it. */
 export async function tryWorkerPod({ api, settings, python, addresses, clock }: Trial): Promise<TriedPod> {
   const workload = { ...buildWorkload(WISH), limits: LIMITS };
-  const { name, image, pod } = checkPodOf(
-    partsOf(settings, python),
-    `s-${randomName(12)}`,
-    addresses,
-    workload,
-  );
+  const seatId = `s-${randomName(12)}`;
+  const { name, image, pod } = checkPodOf(partsOf(settings, python), seatId, addresses, workload);
   try {
     await api.ask({ method: "POST", path: api.pathOf("api/v1", "pods"), body: pod });
   } catch (error) {

@@ -1,10 +1,10 @@
+import * as z from "zod/mini";
 import { backoffMs } from "../../kit/retry.ts";
 import { type Clock, pause } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { ApiError, type KubernetesApi, statusWords } from "./api.ts";
 
-/** What is watched. */
-export type Watched = {
+type Watched = {
   readonly api: KubernetesApi;
   readonly clock: Clock;
   readonly path: string;
@@ -12,7 +12,7 @@ export type Watched = {
 };
 
 /** Events of a watch, with objects as the API server sent them. */
-export type WatchEvents = {
+type WatchEvents = {
   /** A list is requested. Objects that exist now and are missing from it are gone. */
   onListing(): void;
   /** A complete list: at the beginning, and whenever changes may have been missed. */
@@ -83,12 +83,13 @@ export class Watch {
     let after = "";
     for (let pages = 0; pages < MAX_PAGES; pages += 1) {
       const query = { labelSelector, limit: PAGE, ...(after !== "" && { continue: after }) };
-      const page = readPage(await api.ask({ method: "GET", path, query, signal }));
-      objects = objects.concat(page.items);
-      after = page.after;
+      const { data } = LIST.safeParse(await api.ask({ method: "GET", path, query, signal }));
+      if (!data) throw new Error("the Kubernetes API sent no list");
+      objects = objects.concat(data.items);
+      after = data.metadata.continue ?? "";
       if (after !== "") continue;
       this.#events.onList(objects);
-      return page.version;
+      return data.metadata.resourceVersion;
     }
     throw new Error("the Kubernetes API sends an endless list");
   }
@@ -96,13 +97,8 @@ export class Watch {
   async #follow(version: string): Promise<void> {
     const { api, path, labelSelector } = this.#watched;
     const { signal } = this.#stopped;
-    const query = {
-      watch: "1",
-      labelSelector,
-      allowWatchBookmarks: "true",
-      resourceVersion: version,
-      timeoutSeconds: WATCH_SECONDS,
-    };
+    const since = { resourceVersion: version, timeoutSeconds: WATCH_SECONDS };
+    const query = { watch: "1", labelSelector, allowWatchBookmarks: "true", ...since };
     const answer = await api.watch({ method: "GET", path, query, signal });
     this.#failures = 0;
     this.#events.onTrouble(null);
@@ -123,31 +119,18 @@ export class Watch {
   #take(line: string): void {
     const { type, object } = JSON.parse(line) as { type?: unknown; object?: unknown };
     if (type === "ERROR") throw errorOf(object);
-    const version = versionOf(object);
     if (type === "ADDED" || type === "MODIFIED" || type === "DELETED") this.#events.onChange(type, object);
     // Only afterwards: a change that was not processed is sent again.
-    if (version !== null) this.#version = version;
+    this.#version = OBJECT.safeParse(object).data?.metadata.resourceVersion ?? this.#version;
   }
 }
 
-type Meta = { readonly resourceVersion?: unknown; readonly continue?: unknown };
-
-function metaOf(object: unknown): Meta {
-  return (object as { metadata?: Meta } | null)?.metadata ?? {};
-}
-
-function versionOf(object: unknown): string | null {
-  const { resourceVersion } = metaOf(object);
-  return typeof resourceVersion === "string" && resourceVersion.length <= 64 ? resourceVersion : null;
-}
-
-function readPage(answer: unknown): { items: readonly unknown[]; after: string; version: string } {
-  const { items } = (answer ?? {}) as { items?: unknown };
-  const version = versionOf(answer);
-  if (!Array.isArray(items) || version === null) throw new Error("the Kubernetes API sent no list");
-  const after = metaOf(answer).continue;
-  return { items, after: typeof after === "string" ? after : "", version };
-}
+const VERSION = z.string().check(z.maxLength(64));
+const OBJECT = z.object({ metadata: z.object({ resourceVersion: VERSION }) });
+const LIST = z.object({
+  items: z.array(z.unknown()),
+  metadata: z.object({ resourceVersion: VERSION, continue: z.optional(z.string()) }),
+});
 
 function errorOf(object: unknown): ApiError {
   const { code } = (object ?? {}) as { code?: unknown };

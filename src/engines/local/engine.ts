@@ -1,7 +1,6 @@
 import {
   type Engine,
   type InitFailure,
-  type ServerEvents,
   type StartedServer,
   type Workload,
   STOPPED,
@@ -16,6 +15,7 @@ import { type Spawn, spawnPython } from "./spawn.ts";
 import { heldStart, startHeld } from "./start-held.ts";
 import { appPython, type AppPython, missingPython } from "../../host/app-python.ts";
 import { unkept } from "../../host/walls/network.ts";
+import type { OutputEvents } from "../log-lines.ts";
 
 const PYTHON_NAMES = new Set(["python", "python3"]);
 
@@ -30,7 +30,7 @@ export function processEngine(host: ProcessHost, spawn: Spawn = spawnPython): En
 }
 
 /** An app's own server as a process of this machine, on a port of its own. */
-function serveProcess(host: ProcessHost, workload: Workload, events: ServerEvents): StartedServer {
+function serveProcess(host: ProcessHost, workload: Workload, events: OutputEvents): StartedServer {
   const { server: command } = workload;
   if (!command) throw new Error("the app has no server of its own");
   return startServer(host.ports, async (port, isKilled) => {
@@ -77,24 +77,17 @@ function appInterpreter(
   { python: own, dataDir, network }: Pick<ProcessHost, "python" | "dataDir" | "network">,
   workload: Workload,
 ): AppPython | Promise<AppPython | InitFailure> {
-  const gap = unkept(workload.network, network);
-  if (gap?.isRefused) return Promise.resolve(cannotStart(notEnforced(gap.message)));
   const { environment } = foldersOf(workload, dataDir);
+  const refuse = (error: Error): InitFailure => cannotStart(error.message);
   try {
+    const gap = unkept(workload.network, network);
+    if (gap?.isRefused) throw new Error(notEnforced(gap.message));
     const python = appPython(environment, workload.python, { own, dataDir });
-    return "program" in python ? python : later(python, workload);
+    if ("program" in python) return python;
+    return python
+      .then((found) => found ?? cannotStart(missingPython(workload.python?.version)))
+      .catch(refuse);
   } catch (error) {
-    return Promise.resolve(cannotStart((error as Error).message));
-  }
-}
-
-async function later(
-  python: Promise<AppPython | null>,
-  workload: Workload,
-): Promise<AppPython | InitFailure> {
-  try {
-    return (await python) ?? cannotStart(missingPython(workload.python?.version));
-  } catch (error) {
-    return cannotStart((error as Error).message);
+    return Promise.resolve(refuse(error as Error));
   }
 }

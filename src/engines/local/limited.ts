@@ -5,14 +5,12 @@ import { type Exit, type Started, describeExit } from "../engine.ts";
 /** Why all of a seat was ended, if it was; for people. */
 export type Verdict = { why: string | null };
 
-/** The limits of one process. */
 export type Held = {
   readonly group: LimitGroup;
   readonly limits: Limits;
   readonly verdict: Verdict;
 };
 
-/** The limits of one fork. */
 export type HeldFork = Held & {
   /** The process of ours that every fork is below. */
   readonly ancestor: number;

@@ -13,18 +13,14 @@ export type Plan = {
   /** The app's interpreter, or another program, and what comes after it. */
   readonly program: string;
   readonly args: readonly string[];
-  /** Where it starts. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   /** One line for its stdin; null for a program that is told nothing there. */
   readonly order: string | null;
   /** Where the service listens for it; null for a program that does not call home. */
   readonly home: string | null;
-  /** What descriptor 3 gives it; null for nothing. */
   readonly input: string | null;
-  /** What it lives behind; null for nothing. */
   readonly walls: { readonly host: WalledHost; readonly reach: Reach } | null;
-  /** Null where nothing is to be watched. */
   readonly watched: Watched | null;
   /** The port that a server was given, and the one that its author wrote; null for what is no server. */
   readonly server: { readonly port: number; readonly authored: number } | null;
@@ -42,7 +38,7 @@ export function packPlan(plan: Plan): string {
     ...present({ order, home, input }),
     ...(walls === null ? UNWALLED : wallFields(walls.host, walls.reach)),
     ...(watched === null ? [] : watchFields(watched)),
-    ...(server === null ? [] : present({ port: String(server.port), authored: String(server.authored) })),
+    ...present({ ...server }),
     ...args.map((each): Field => ["argument", each]),
     ...Object.entries(env).map(([name, value]): Field => ["variable", `${name}=${value}`]),
     ["end", ""],
@@ -64,10 +60,8 @@ function wallFields({ level, dataDir, user, reads }: WalledHost, reach: Reach): 
   const { interpreter, names } = python;
   return [
     ...Object.entries({ rung: level, scratch, harness: PYTHON_DIR, data_dir: dataDir }),
-    ...present({ environment, storage, interpreter }),
-    ...present({ user: user === null ? null : String(user) }),
-    ...present({ memory_bytes: memoryBytes === null ? null : String(memoryBytes) }),
-    ...present({ unix_sockets: unixSockets ? "true" : null }),
+    ...present({ environment, storage, interpreter, user, memory_bytes: memoryBytes }),
+    ...present({ unix_sockets: unixSockets || null }),
     ...network,
     ...[...reads, ...reach.reads, ...(names === null ? [] : [names])].map((each): Field => ["read", each]),
     ...reach.writes.map((each): Field => ["write", each]),
@@ -76,14 +70,13 @@ function wallFields({ level, dataDir, user, reads }: WalledHost, reach: Reach): 
 
 function watchFields({ memoryBytes, folders, checksStorage }: Watched): Field[] {
   return [
-    ...present({ watched_memory: memoryBytes === null ? null : String(memoryBytes) }),
-    ...present({ checks_storage: checksStorage ? "true" : null }),
+    ...present({ watched_memory: memoryBytes, checks_storage: checksStorage || null }),
     ...folders.map(({ name, maxBytes, path }): Field => ["watched", `${name} ${maxBytes} ${path}`]),
   ];
 }
 
-function present(fields: Readonly<Record<string, string | null>>): Field[] {
-  return Object.entries(fields).flatMap(([name, value]) => (value === null ? [] : [[name, value] as const]));
+function present(fields: Readonly<Record<string, string | number | true | null>>): Field[] {
+  return Object.entries(fields).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]]));
 }
 
 /** A zero byte would be the start of another field, of the app's choosing. */

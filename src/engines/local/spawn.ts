@@ -1,24 +1,22 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import type { Clock } from "../../kit/clock.ts";
-import type { Exit, SeatEvents, Started, Workload } from "../engine.ts";
+import type { Exit, Started, Workload } from "../engine.ts";
 import type { WorkloadFolders } from "./host.ts";
 import { type HeldFork, hold, judge, explainer } from "./limited.ts";
 import { DOOR_ADDRESS } from "./plan.ts";
 import { type HeldStart, startHeld } from "./start-held.ts";
+import type { OutputEvents } from "../log-lines.ts";
 
 /** Reads its order, then becomes the replica or template that the order names. */
 const START = `import sys; sys.path[:1] = [${JSON.stringify(PYTHON_DIR)}]; from millrace_worker.start import main; main()`;
 
 export type Tickets = { readonly template?: string; readonly replica: string };
 
-/** A process that is to be. */
 export type ProcessStart = HeldStart & {
-  /** Where it calls home. */
   readonly address: string;
   readonly tickets: Tickets;
 };
 
-/** A process of ours, with what it keeps. */
 export type StartedProcess = Started & {
   /** How much memory it holds, as the kernel reports it; what an app says about itself does not count. */
   residentBytes(): Promise<number>;
@@ -31,11 +29,7 @@ export type StartedProcess = Started & {
 };
 
 /** Starts a template or a replica, which calls home; what it says before that is told as lines. */
-export type Spawn = (
-  start: ProcessStart,
-  clock: Clock,
-  events: Pick<SeatEvents, "onLog" | "onError">,
-) => StartedProcess;
+export type Spawn = (start: ProcessStart, clock: Clock, events: OutputEvents) => StartedProcess;
 
 /** Starts an agent and, below it, a template or a replica. */
 export const spawnPython: Spawn = (start, clock, events) => {
@@ -91,7 +85,6 @@ export function orderOf(
   });
 }
 
-/** A process that could not be started. */
 export function over(exit: Exit): StartedProcess {
   return deferred(() => null, { exited: Promise.resolve(exit), kill: () => {} });
 }

@@ -5,8 +5,8 @@ import { networkFields, networkVariables, type ServerPorts } from "../../host/wa
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import type { AppWalls, WalledHost } from "../../host/walls/walls.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { describeExit, type Exit, type SeatEvents, type Workload, ended, cannotStart } from "../engine.ts";
-import { LAST_LINES_MS, readOutput } from "../log-lines.ts";
+import { describeExit, type Exit, type Workload, ended, cannotStart } from "../engine.ts";
+import { LAST_LINES_MS, readOutput, type OutputEvents } from "../log-lines.ts";
 import { type Agent, type AgentExit, startAgent } from "./agent.ts";
 import { foldersOf, type ProcessHost, whatIsMissing, type WorkloadFolders } from "./host.ts";
 import { endOf, type Held, hold, type Verdict } from "./limited.ts";
@@ -14,14 +14,11 @@ import type { Plan } from "./plan.ts";
 
 /** Something of an app that is to be started. */
 export type HeldStart = {
-  /** The interpreter of agents: the host's. */
   readonly agentPython: string;
   readonly python: AppPython;
   readonly workload: Workload;
   readonly folders: WorkloadFolders;
-  /** Null where apps live behind no walls. */
   readonly walls: (AppWalls & Pick<WalledHost, "user">) | null;
-  /** Null where the host holds them to nothing. */
   readonly limits: AppLimits | null;
 };
 
@@ -53,7 +50,7 @@ export function startHeld(
   start: HeldStart,
   program: HeldProgram,
   clock: Clock,
-  events: Pick<SeatEvents, "onLog" | "onError">,
+  events: OutputEvents,
 ): HeldProcess | Exit {
   const { python, workload, folders, walls, limits } = start;
   const verdict: Verdict = { why: null };
@@ -85,7 +82,7 @@ export function startHeld(
 }
 
 /** How it ended, if all of it was ended for a reason. */
-export function withVerdict(exit: Exit, { why }: Verdict): Exit {
+function withVerdict(exit: Exit, { why }: Verdict): Exit {
   return why === null ? exit : { ...exit, detail: why };
 }
 

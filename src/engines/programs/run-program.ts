@@ -4,7 +4,7 @@ import type { Reach, WalledHost } from "../../host/walls/walls.ts";
 import { type Clock, systemClock, withTimeout } from "../../kit/clock.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import { describeExit } from "../engine.ts";
-import { type Agent, type AgentExit, startAgent } from "../local/agent.ts";
+import { type Agent, startAgent } from "../local/agent.ts";
 import type { Readable } from "node:stream";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { readPaced } from "../../host/read-paced.ts";
@@ -26,14 +26,12 @@ export type Program = {
   readonly onLine: (text: string, stream: LogStream) => void;
   /** What it may reach where it lives behind walls, which is also where it starts; null for all the service can. */
   readonly walls: { readonly host: WalledHost; readonly reach: Omit<Reach, "memoryBytes"> } | null;
-  /** What it and all it starts are held to; null for nothing. */
-  readonly held: Held | null;
-};
-
-type Held = {
-  readonly host: AppLimits;
-  readonly limits: Limits;
-  readonly folders: WrittenFolders;
+  /** The limits of it and all it starts; null for none. */
+  readonly held: {
+    readonly host: AppLimits;
+    readonly limits: Limits;
+    readonly folders: WrittenFolders;
+  } | null;
 };
 
 export type ProgramEnd = {
@@ -57,11 +55,23 @@ export async function runProgram(
     program.onLine(text, stream);
     lastWords.take(text, stream);
   };
-  const { held } = program;
+  const { held, walls } = program;
   const group = held && held.host.group(held.limits);
+  const plan = {
+    program: program.program,
+    args: program.args,
+    cwd: walls?.reach.folders.bundle ?? program.cwd,
+    env: program.env,
+    order: null,
+    home: null,
+    input: program.input ?? null,
+    walls: walls && { ...walls, reach: { ...walls.reach, memoryBytes: held?.limits.memoryBytes ?? null } },
+    watched: held && held.host.watched(held.limits, held.folders),
+    server: null,
+  };
   let agent: Agent;
   try {
-    agent = start(agentPython, program, clock, group);
+    agent = startAgent(agentPython, plan, clock, group);
   } catch (error) {
     group?.remove();
     throw error;
@@ -70,14 +80,17 @@ export async function runProgram(
   const read = Promise.all([readLines(stdout, take("stdout")), readLines(stderr, take("stderr"))]);
   const stop = (): void => agent.end();
   signal.addEventListener("abort", stop, { once: true });
-  // Whoever takes the lines has failed: nothing more is heard of it, so it ends too.
+  // The reader of its lines has failed, so it ends too.
   read.catch(stop);
   try {
     const end = await agent.exited;
     await withTimeout(LATE_OUTPUT_MS, read);
     signal.throwIfAborted();
     held?.host.noteStorage(held.folders.storage, end.isStorageFull);
-    const excess = held && excessOf(end, held, group?.ranOut() ?? false);
+    // What it had too much of is why it ended.
+    let excess: string | null = null;
+    if (held && end.full !== null) excess = held.host.describeFull(end.full);
+    else if (held && (end.isOutOfMemory || group?.ranOut())) excess = describeRunOut(held.limits);
     if (excess !== null) return { code: KILLED, detail: excess, lastWords: "" };
     return { code: end.code ?? 1, detail: describeExit(end.code, end.signal), lastWords: lastWords.text };
   } finally {
@@ -85,38 +98,6 @@ export async function runProgram(
     group?.remove();
     agent.close();
   }
-}
-
-function start(
-  agentPython: string,
-  { program, args, cwd, env, input, walls, held }: Program,
-  clock: Clock,
-  group: ReturnType<AppLimits["group"]>,
-): Agent {
-  const memoryBytes = held?.limits.memoryBytes ?? null;
-  const plan = {
-    program,
-    args,
-    cwd: walls?.reach.folders.bundle ?? cwd,
-    env,
-    order: null,
-    home: null,
-    input: input ?? null,
-    walls: walls && { host: walls.host, reach: { ...walls.reach, memoryBytes } },
-    watched: held && held.host.watched(held.limits, held.folders),
-    server: null,
-  };
-  return startAgent(agentPython, plan, clock, group);
-}
-
-/** What it had too much of, for people; null if that is not why it ended. */
-function excessOf(
-  { full, isOutOfMemory }: AgentExit,
-  { host, limits }: Held,
-  ranOut: boolean,
-): string | null {
-  if (full !== null) return host.describeFull(full);
-  return isOutOfMemory || ranOut ? describeRunOut(limits) : null;
 }
 
 /** A longer line is handed on in pieces. */
@@ -153,7 +134,6 @@ export class LastWords {
     if (line !== "") this.#heard[stream].take(line);
   }
 
-  /** On one line. */
   get text(): string {
     const { stderr, stdout } = this.#heard;
     const told = stdout.hasError && !stderr.hasError ? stdout : stderr;

@@ -7,31 +7,20 @@ import type { StorageFolders } from "../../host/storage/folders.ts";
 import { startOf } from "../../host/interpreter.ts";
 import { NO_NETWORK } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
-import { type Clock, type Timer, withTimeout } from "../../kit/clock.ts";
+import { type Timer, withTimeout } from "../../kit/clock.ts";
 import { FairLane } from "../../kit/concurrency.ts";
 import { AppError } from "../../model/errors.ts";
 import type { Home } from "../home.ts";
 import { type Agent, startAgent } from "../local/agent.ts";
+import type { ProcessHost } from "../local/host.ts";
 
-type HelperParts = {
-  /** The host's interpreter. */
-  readonly python: string;
-  readonly dataDir: string;
+type HelperParts = Pick<ProcessHost, "python" | "dataDir" | "clock"> & {
   readonly folders: StorageFolders;
-  /** Where helpers connect to. */
   readonly home: Pick<Home, "address" | "expect" | "forget">;
-  readonly clock: Clock;
 };
 
 /** What a helper does; the fields are those of `python/millrace_storage/start.py`. */
 export type StorageOrder = { readonly operation: string } & Readonly<Record<string, unknown>>;
-
-/** What an operation gives after its answer. */
-type HelperStream = {
-  readonly rest: Readable;
-  /** Cancels the operation. */
-  readonly end: () => void;
-};
 
 /** A list of as many entries as there may be, each with a long name. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
@@ -39,7 +28,6 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 const LIMITS = { total: 32, perKey: 8, waiting: 64, waitMs: 30_000 };
 /** Helpers that are kept, each two processes. There is always an idle one among so many, since no more operations run. */
 const MAX_HELPERS = LIMITS.total;
-/** How long a helper waits for its next operation. */
 export const HELPER_IDLE_MS = 30_000;
 /** How long an operation may take to begin, with the start of its helper. */
 export const BEGIN_MS = 30_000;
@@ -83,8 +71,11 @@ export class StorageHelper {
     return done;
   }
 
-  /** The same for an operation that gives bytes. */
-  async stream(projectId: string, order: StorageOrder): Promise<HelperStream> {
+  /** The same for an operation that gives bytes, after its answer. `end` cancels it. */
+  async stream(
+    projectId: string,
+    order: StorageOrder,
+  ): Promise<{ readonly rest: Readable; readonly end: () => void }> {
     const { socket } = await this.#begin(projectId, order, null);
     return { rest: socket, end: () => void socket.destroy() };
   }
@@ -123,9 +114,8 @@ export class StorageHelper {
     });
     if (answer === null) {
       socket.destroy();
-      throw new Error(
-        `the process for "${order.operation}" in the storage of ${projectId} ended without an answer`,
-      );
+      const what = `"${order.operation}" in the storage of ${projectId}`;
+      throw new Error(`the process for ${what} ended without an answer`);
     }
     if ("done" in answer) return { socket, done: answer.done };
     readToEnd(socket);
@@ -142,15 +132,12 @@ export class StorageHelper {
     if (this.#helpers.size >= MAX_HELPERS) [...this.#helpers.values()].find(({ isIdle }) => isIdle)?.end();
     const helper = new ProjectHelper(this.#parts, projectId, storage);
     this.#helpers.set(projectId, helper);
-    void this.#forgetAtEnd(projectId, helper);
-    return helper;
-  }
-
-  async #forgetAtEnd(projectId: string, helper: ProjectHelper): Promise<void> {
     this.#living.add(helper);
-    await helper.exited;
-    this.#living.delete(helper);
-    if (this.#helpers.get(projectId) === helper) this.#helpers.delete(projectId);
+    void helper.exited.then(() => {
+      this.#living.delete(helper);
+      if (this.#helpers.get(projectId) === helper) this.#helpers.delete(projectId);
+    });
+    return helper;
   }
 }
 
@@ -195,19 +182,14 @@ class ProjectHelper {
       () => null,
       () => null, // An operation that does not begin tells of it.
     );
-    this.exited = this.#clear(() => {
+    this.exited = this.#gone.then(async () => {
+      this.#isEnding = true;
+      this.#idle?.cancel();
       home.forget(ticket);
       connected.resolve(null);
+      await removeScratch(this.#scratch);
     });
     this.#idle = clock.after(HELPER_IDLE_MS, () => this.end());
-  }
-
-  async #clear(forget: () => void): Promise<void> {
-    await this.#gone;
-    this.#isEnding = true;
-    this.#idle?.cancel();
-    forget();
-    await removeScratch(this.#scratch);
   }
 
   get isIdle(): boolean {
@@ -247,14 +229,12 @@ class ProjectHelper {
     return socket;
   }
 
-  /** Begins an operation. Throws if that fails. */
   async require(order: StorageOrder, source: string | null): Promise<Socket> {
     const socket = await this.begin(order, source);
     if (socket !== null) return socket;
-    const complaint = (await this.#complaint).trim().slice(-MAX_COMPLAINT_CHARS);
-    throw new Error(
-      `the helper for the storage of ${this.#projectId} did not begin "${order.operation}": ${complaint || "it said nothing"}`,
-    );
+    const complaint = (await this.#complaint).trim().slice(-MAX_COMPLAINT_CHARS) || "it said nothing";
+    const helper = `the helper for the storage of ${this.#projectId}`;
+    throw new Error(`${helper} did not begin "${order.operation}": ${complaint}`);
   }
 
   end(): void {
@@ -312,7 +292,6 @@ async function answerOn(socket: Socket): Promise<z.output<typeof ANSWER> | null>
 
 const keep = (): void => {};
 
-/** Waits for its end without keeping what comes. */
 function readToEnd(socket: Socket): void {
   socket.off("readable", keep);
   socket.resume();
@@ -366,12 +345,9 @@ async function readUpTo(stream: Readable, wanted: (chunk: Buffer) => number): Pr
 }
 
 async function nextEvent(stream: Readable): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
   const events = ["readable", "end", "close", "error"] as const;
-  await new Promise<void>((resolve) => {
-    const settle = (): void => {
-      for (const name of events) stream.off(name, settle);
-      resolve();
-    };
-    for (const name of events) stream.on(name, settle);
-  });
+  for (const name of events) stream.on(name, resolve);
+  await promise;
+  for (const name of events) stream.off(name, resolve);
 }

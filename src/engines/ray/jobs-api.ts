@@ -11,7 +11,6 @@ const ANSWER_MS = 120_000;
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const MAX_WORDS = 500;
 
-/** A job's status, as Ray names it. */
 const JOB = z.object({
   status: z.enum(["PENDING", "RUNNING", "STOPPED", "SUCCEEDED", "FAILED"]),
   message: z.string().nullish(),
@@ -21,7 +20,6 @@ const LOGS = z.object({ logs: z.string() });
 
 export type Job = {
   readonly isOver: boolean;
-  /** Ray's message. */
   readonly message: string;
 };
 

@@ -44,7 +44,6 @@ export class RayPlace implements SeatPlace {
   readonly #handedOver = new Set<string>();
   #job: SupervisorJob | null = null;
   #line: Line | null = null;
-  /** Why this cluster cannot be used. */
   #refusal: string | null = null;
   #onEmpty: (() => void) | null = null;
 
@@ -192,7 +191,6 @@ type RaySeatParts = {
   /** Why no seat can start now; null if they can. */
   readonly trouble: () => string | null;
   readonly onBegun: () => void;
-  /** The seat is over. */
   readonly onGone: () => void;
   /** The actor was left to another service. */
   readonly onLeft: () => void;
@@ -209,7 +207,6 @@ const RAY_SEAT_MOVES: Moves<SeatState, "begin" | "end"> = {
   over: {},
 };
 
-/** A seat that is an actor of Ray. */
 class RaySeat implements PlacedSeat {
   readonly placeName: string;
   readonly exited: Promise<Exit>;
@@ -228,7 +225,6 @@ class RaySeat implements PlacedSeat {
     this.#resolve = resolve;
   }
 
-  /** Asks the current supervisor for it. */
   ask(): void {
     const { seatId: seat, namespace, start, say } = this.#parts;
     if (this.#state === "begun" || !start) say({ find: { seat, namespace } });
@@ -242,7 +238,6 @@ class RaySeat implements PlacedSeat {
     if (!this.#parts.say({ end: { seat: this.#parts.seatId } })) this.seeGone();
   }
 
-  /** Leaves the actor to another service. */
   letGo(): void {
     if (this.#state === "over") return;
     this.#parts.say({ forget: { seat: this.#parts.seatId } });
@@ -272,7 +267,6 @@ class RaySeat implements PlacedSeat {
     this.#end(ended("ended"));
   }
 
-  /** It cannot start on this cluster. */
   refuse(why: string): void {
     this.#end(refused(why));
   }
@@ -283,7 +277,6 @@ class RaySeat implements PlacedSeat {
     this.#parts.onGone();
   }
 
-  /** The one place where events are checked against the table. */
   #move(event: "begin" | "end"): boolean {
     const next = RAY_SEAT_MOVES[this.#state][event];
     if (next === undefined) return false;

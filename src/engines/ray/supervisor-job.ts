@@ -15,7 +15,6 @@ import { PYTHON_DIR } from "../../config/package-files.ts";
 type SupervisorJobParts = {
   readonly api: JobsApi;
   readonly pack: () => Promise<JobPackage>;
-  /** The namespace of this service's actors. */
   readonly namespace: string;
   readonly home: PlaceHome;
   readonly clock: Clock;
@@ -52,7 +51,6 @@ export class SupervisorJob {
   #proof: Buffer | null = null;
   #proofs = 0;
   #phase: "submitted" | "connected" | "away" = "submitted";
-  /** When that phase began. */
   #since = 0;
   #trouble: string | null = "Ray has not started the supervisor of this service yet";
   #isSilent = false;
@@ -83,7 +81,6 @@ export class SupervisorJob {
     return id === this.#id && this.#proof !== null && timingSafeEqual(this.#proof, shown);
   }
 
-  /** It has connected or disconnected. */
   setConnected(isConnected: boolean): void {
     this.#phase = isConnected ? "connected" : "away";
     this.#since = this.#parts.clock.monotonic();

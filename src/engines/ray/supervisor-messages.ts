@@ -4,10 +4,8 @@ import { type Moves, orderedReader, parseMessage } from "../protocol.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import type { Workload } from "../engine.ts";
 
-type Phase = "greeting" | "serving";
-
 /** The messages that are legal in each phase of a connection. Each connection reports all seats again. */
-const MOVES: Moves<Phase, string> = {
+const MOVES: Moves<"greeting" | "serving", string> = {
   greeting: { hello: "serving", beat: "greeting" },
   serving: { beat: "serving", waiting: "serving", begun: "serving", ended: "serving" },
 };

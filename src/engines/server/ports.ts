@@ -1,10 +1,10 @@
 import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
 import { type PortRange, SERVER_PORTS } from "../../host/walls/network.ts";
+import { once } from "node:events";
 
 /** Reserves ports for servers. */
 export type PortSource = {
-  /** Reserves a port; null if none is free. */
   take(): Promise<number | null>;
   giveBack(port: number): void;
 };
@@ -24,25 +24,22 @@ export class Ports implements PortSource {
     this.#next = randomInt(range.first, range.last + 1);
   }
 
-  /** A port that is free on this machine. */
-  async take(): Promise<number | null> {
-    return await this.#take(isFree);
-  }
-
   giveBack(port: number): void {
     this.#given.delete(port);
   }
 
   /** Ports of another machine: unique among the servers of this service. */
   readonly remote: PortSource = {
-    take: async () => await this.#take(async () => true),
+    take: async () => await this.take(async () => true),
     giveBack: (port) => this.giveBack(port),
   };
 
-  async #take(isUsable: (port: number) => Promise<boolean>): Promise<number | null> {
+  /** A port that is free on this machine. */
+  async take(isUsable = isFree): Promise<number | null> {
     const { first, last } = this.#range;
     for (let tries = first; tries <= last; tries++) {
-      const port = this.#turn();
+      const port = this.#next;
+      this.#next = port === last ? first : port + 1;
       if (this.#given.has(port)) continue;
       this.#given.add(port);
       if (await isUsable(port)) return port;
@@ -50,23 +47,14 @@ export class Ports implements PortSource {
     }
     return null;
   }
-
-  #turn(): number {
-    const { first, last } = this.#range;
-    const port = this.#next;
-    this.#next = port === last ? first : port + 1;
-    return port;
-  }
 }
 
 /** Whether a server could listen on that port, on any address. */
 async function isFree(port: number): Promise<boolean> {
   const server = createServer();
   try {
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen({ port, host: "0.0.0.0", exclusive: true }, resolve);
-    });
+    server.listen({ port, host: "0.0.0.0", exclusive: true });
+    await once(server, "listening");
     return true;
   } catch {
     return false;

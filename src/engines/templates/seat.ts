@@ -31,7 +31,6 @@ export function templateSeats(parts: SeatParts): Engine["open"] {
 /** A template that may not fork becomes the replica it was started for. */
 function openSeat(parts: SeatParts, workload: Workload, keepMs: number, home: Home, owner: SeatOwner): Seat {
   const { clock, idle } = parts;
-  /** The template, or the only replica. */
   let process: StartedProcess | null = null;
   let line: TemplateLine | null = null;
   const spawn = (tickets: Tickets): StartedProcess => {

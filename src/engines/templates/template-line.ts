@@ -33,7 +33,6 @@ export class IdleTemplates {
     }
   }
 
-  /** It is busy again, or gone. */
   remove(owner: object): void {
     this.#idle.delete(owner);
   }
@@ -44,7 +43,6 @@ type Waiting = {
   readonly replica: ReplicaStart;
   /** Called again if the first start failed. */
   readonly begin: (started: Started) => void;
-  /** The replica was killed meanwhile. */
   readonly isKilled: () => boolean;
 };
 
@@ -118,13 +116,11 @@ export class TemplateLine {
     return started;
   }
 
-  /** Sets how long it is kept without a replica. */
   keepFor(keepMs: number): void {
     this.#keepMs = keepMs;
     if (this.#phase === "forking" && !this.template.hasChildren) this.#keep();
   }
 
-  /** Takes no more replicas, and ends with its last one. */
   detach(): void {
     this.#isDetached = true;
     if (this.#phase === "forking") this.#retire();

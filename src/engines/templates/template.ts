@@ -21,7 +21,6 @@ const LAST_WORDS_MS = 500;
 /** How long a process may live after it closed its connection: its keeper has to end what it left behind. */
 const END_PATIENCE_MS = 5_000;
 
-/** A template's messages, one JSON object per line. */
 const templateMessage = z.union([
   z.object({ ready: z.object({ pid, forks: z.boolean(), reason, functions }) }),
   z.object({ failed: initFailure }),
@@ -52,9 +51,7 @@ const TEMPLATE_MOVES: Moves<TemplatePhase, string> = {
 export type TemplateEvents = {
   /** It has imported the app; `forks` says whether it forks or becomes a replica. */
   onReady(forks: boolean): void;
-  /** Its last replica has ended. */
   onIdle(): void;
-  /** It broke the protocol, and is being ended. */
   onFault(fault: string): void;
   /** It was found dead; it has not forked `unborn`. Called once. */
   onDead(why: string, unborn: readonly string[]): void;
@@ -145,7 +142,6 @@ export class Template {
     return { exited, kill, vitals, usage, obstacle };
   }
 
-  /** Ends it and everything below it. */
   async close(): Promise<void> {
     this.#isClosing = true;
     this.#process.kill();

@@ -7,10 +7,7 @@ import type { NumberedChunk } from "../../runs/transcript-parts.ts";
 import { runRecord } from "../../shapes/runs.ts";
 import { HEARTBEAT_MS, Piece } from "../event-stream.ts";
 
-/**
- * The number of the `end` event of a run with more chunks than are stored. Larger than any chunk's number, so that it
- * is never a lost chunk's.
- */
+/** The number of the `end` event of a run with more chunks than are stored: larger than any chunk's. */
 export const FAR_END = 999_999_999_999_999;
 
 export type EndedRun = Pick<KnownRun, "run" | "isKept"> & {

@@ -3,7 +3,7 @@ import type { AddressRanges } from "../../kit/ip-addresses.ts";
 import { namedByConnection } from "../../kit/http/fields.ts";
 import type { RequestHead } from "../request-head.ts";
 import { otherProtocols, PROTOCOL_HEADER } from "./socket-token.ts";
-import type { ResponseHead } from "../../replicas/call.ts";
+import type { ResponseHead } from "../../kit/http/response-parser.ts";
 
 /** Of one connection and no other, or set anew by us. */
 const DROPPED = new Set([
@@ -90,10 +90,7 @@ export function requestHeaders(request: IncomingMessage, head: RequestHead, by: 
   return headers;
 }
 
-/**
- * The trailers of a request as a server app gets them. Some servers add them to the headers, where they could forge
- * what we have set.
- */
+/** A request's trailers for a server app. Some servers add them to the headers, where they could forge ours. */
 export function requestTrailers(trailers: readonly string[]): string[] {
   return without(trailers, (name) => {
     const key = plainKey(name);
@@ -166,19 +163,15 @@ const NEVER_RESPONSE_TRAILERS = new Set(["content-length", "set-cookie"]);
 /** The part of an exchange that decides which headers pass. */
 type AnswerPlace = { readonly isOnAppHost: boolean };
 
-/** A server's headers as its caller gets them. */
-type AnswerHeaders = {
-  readonly headers: string[];
-  /** The app says itself which pages may read the answer. */
-  readonly hasCors: boolean;
-};
-
-/** The headers of a server's response as its caller gets them; `isChunked`: a body of unknown length comes in chunks. */
+/**
+ * The headers of a server's response as its caller gets them. `isChunked`: a body of unknown length comes in chunks.
+ * `hasCors`: the app says itself which pages may read the answer.
+ */
 export function responseHeaders(
   { headers: given, length }: ResponseHead,
   isChunked: boolean,
   place: AnswerPlace,
-): AnswerHeaders {
+): { readonly headers: string[]; readonly hasCors: boolean } {
   const named = namedByConnection(given);
   const dropped = droppedAt(place);
   const headers: string[] = [];
@@ -234,10 +227,7 @@ export function otherCookies(cookies: string): string {
     .join("; ");
 }
 
-/**
- * Removes `Domain` from an app's `Set-Cookie`, so that the cookie is sent to this host only. Null if the cookie is one of
- * the service's.
- */
+/** Removes `Domain` from a `Set-Cookie`, so that only this host gets the cookie; null for a cookie of the service's. */
 export function hostCookie(value: string): string | null {
   if (OWN.test(value)) return null;
   if (!MAY_HAVE_DOMAIN.test(value)) return value;

@@ -1,13 +1,11 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
-import type { ResponseFlow, ResponseHead, ResponseSink } from "../../replicas/call.ts";
+import type { ResponseFlow, ResponseSink } from "../../replicas/call.ts";
+import type { ResponseHead } from "../../kit/http/response-parser.ts";
 import type { LiveRun, RunEnd, RunReader, RunTiming } from "../../runs/live-run.ts";
 import type { Exchange, GoneListener } from "../exchange.ts";
 import { responseHeaders, responseTrailers } from "./headers.ts";
 
-/**
- * The caller of a server app: gets the response as it comes, and slows the server down when it does not read.
- * What came in one piece leaves in one write.
- */
+/** The caller of a server app: gets the response as it comes, and slows the server down when it does not read. */
 export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
   readonly #exchange: Exchange;
   readonly #clock: Clock;

@@ -12,13 +12,8 @@ import { offersOwn, OWN_PROTOCOL, readSocketToken } from "./socket-token.ts";
 import { Tunnel, type TunnelLimits, WaitingCaller } from "../../kit/websocket/tunnel.ts";
 import type { Socket } from "node:net";
 import { fieldLines } from "../../kit/http/fields.ts";
-import type {
-  Conversation,
-  ConversationEnd,
-  ResponseFlow,
-  ResponseHead,
-  ResponseSink,
-} from "../../replicas/call.ts";
+import type { Conversation, ConversationEnd, ResponseFlow, ResponseSink } from "../../replicas/call.ts";
+import type { ResponseHead } from "../../kit/http/response-parser.ts";
 import type { LiveRun, RunEnd, RunReader } from "../../runs/live-run.ts";
 import { ProxyAnswer } from "../proxy/proxy-answer.ts";
 import { type ProxyParts, type ServerCall, serverHead, serverRun } from "./proxy-route.ts";

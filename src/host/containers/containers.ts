@@ -269,7 +269,6 @@ type Builds = { count: number; hasFailed: boolean; clearing: Promise<void> };
 /** Podman's names for containers of builds; ours end with an id. */
 const BUILDING = "-working-container(-[0-9]+)?$";
 
-/** Below the data directory. */
 const IMAGES = "images";
 
 /** Labels of an image: its project, and the folder that represents it. */
@@ -293,7 +292,6 @@ export const IMAGE_RECORD = "image.json";
 
 /** An image that a build made. */
 type ImageRecord = {
-  /** The tool's id. */
   readonly id: string;
   readonly projectId: string;
   /** The command of its Python, for an app that offers functions; null for a server. */

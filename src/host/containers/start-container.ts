@@ -45,9 +45,7 @@ export type StartedContainer = {
   pid(): Promise<number>;
   /** The folders it writes to outside its mounts, and the volumes of its image, as far as known. */
   written(): Promise<string[]>;
-  /** Asks it to end. */
   askToEnd(): void;
-  /** Ends and removes it. */
   end(): void;
 };
 
@@ -211,9 +209,7 @@ function optionsOf(
 /** A container's variables, as the tool gets them. */
 type PassedVariables = {
   readonly args: readonly string[];
-  /** For the tool's own environment. */
   readonly env: Readonly<Record<string, string>>;
-  /** Names of withheld variables. */
   readonly withheld: readonly string[];
 };
 

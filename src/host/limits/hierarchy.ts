@@ -11,7 +11,6 @@ export type GroupValue = readonly [controller: Controller, file: string, value: 
 /** What differs between the versions of control groups. */
 export type Flavour = {
   readonly name: string;
-  /** The values for these limits. */
   values(limits: Limits): readonly GroupValue[];
   /** Files that a kernel may lack. */
   readonly optional: ReadonlySet<string>;
@@ -195,7 +194,6 @@ const PAUSE_MS = 20;
 /** Two seconds: the next start removes the rest. */
 const MAX_ROUNDS = 100;
 
-/** Sets one value of a group. */
 export function setValue(folder: string, file: string, value: string | number): void {
   writeFileSync(path.join(folder, file), String(value));
 }

@@ -14,7 +14,6 @@ export type LimitGroup = {
   add(pid: number): Promise<void>;
   /** Whether processes in it were ended because memory ran out. */
   ranOut(): boolean;
-  /** Ends all its processes and removes it. */
   remove(): void;
 };
 
@@ -22,7 +21,6 @@ export type LimitGroup = {
 export type WrittenFolders = {
   /** Folders that are removed with the processes. */
   readonly scratch: readonly string[];
-  /** Null for none. */
   readonly storage: string | null;
 };
 
@@ -50,7 +48,6 @@ export type AppLimits = {
   group(limits: Limits): LimitGroup | null;
   /** Describes which of its folders an app has filled. */
   describeFull(folder: "scratch" | "storage"): string;
-  /** Removes all groups. */
   close(): Promise<void>;
 };
 

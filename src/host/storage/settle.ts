@@ -13,7 +13,6 @@ import { askModule } from "../interpreter.ts";
 
 export type SettleParts = Pick<Settings, "dataDir" | "uidRange"> & {
   readonly level: WallLevel | null;
-  /** The host's interpreter. */
   readonly python: string;
   readonly log: Log;
 };

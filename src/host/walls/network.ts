@@ -58,32 +58,27 @@ function inForce(asked: Network, { egressOnly }: NetworkWall): Network {
   return asked === true && egressOnly ? "egress" : asked;
 }
 
+type Unkept = { readonly message: string; readonly isRefused: boolean };
+
 /** What of an app's `network` is not enforced here, and whether the app may run; null if all is enforced. */
-export function unkept(
-  asked: Network,
-  wall: NetworkWall,
-): { readonly message: string; readonly isRefused: boolean } | null {
+export function unkept(asked: Network, wall: NetworkWall): Unkept | null {
   const network = inForce(asked, wall);
+  const noWalls = "this service runs apps without isolation (MILLRACE_ISOLATION)";
   if (network === false && !wall.hasWalls)
-    return {
-      message:
-        "network = false is not enforced: this service runs apps without isolation (MILLRACE_ISOLATION)",
-      isRefused: false,
-    };
+    return { message: `network = false is not enforced: ${noWalls}`, isRefused: false };
   if (network !== "egress" || wall.gap === null) return null;
-  return {
-    message: `network = "egress" is not enforced: ${wall.gap}`,
-    isRefused: wall.networkUnenforced === "refuse",
-  };
+  return egressUnkept(wall.gap, wall);
 }
 
 /** The same for a container, which reaches everything that the host can reach, or nothing. */
-export function unkeptByContainers(asked: Network, wall: NetworkWall): ReturnType<typeof unkept> {
+export function unkeptByContainers(asked: Network, wall: NetworkWall): Unkept | null {
   if (inForce(asked, wall) !== "egress") return null;
-  return {
-    message: 'network = "egress" is not enforced: the app runs in a container',
-    isRefused: wall.networkUnenforced === "refuse",
-  };
+  return egressUnkept("the app runs in a container", wall);
+}
+
+function egressUnkept(why: string, { networkUnenforced }: NetworkWall): Unkept {
+  const isRefused = networkUnenforced === "refuse";
+  return { message: `network = "egress" is not enforced: ${why}`, isRefused };
 }
 
 /** The port of a server's replica, and the declared one, which stands for it inside. */

@@ -5,7 +5,6 @@ import { neighboursFile, type NetworkWall } from "./network.ts";
 
 /** The isolation of apps. */
 export type Isolated = {
-  /** Null for none. */
   readonly level: WallLevel | null;
   /** Why apps are not isolated, and what to do about it; null if they are. */
   readonly lack: string | null;

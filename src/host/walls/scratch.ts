@@ -26,7 +26,6 @@ export async function removeScratch(scratch: string): Promise<void> {
   removals.delete(removal);
 }
 
-/** Waits for pending removals. */
 export async function scratchRemoved(clock: Clock): Promise<void> {
   await withTimeout(STOP_MS, Promise.all(removals), clock);
 }

@@ -80,10 +80,7 @@ export class ManagementConnections {
     });
   }
 
-  /**
-   * Counts a request until `answer` closes and returns its sender; throws `too_many_connections` and `overloaded` if the
-   * limits are reached.
-   */
+  /** Counts a request until `answer` closes; throws `too_many_connections` and `overloaded` at the limits. */
   receive(request: IncomingMessage, answer: Writable): Sender {
     const visitor = this.#visits.get(request.socket)?.visitor;
     const from = fromPeer(request);

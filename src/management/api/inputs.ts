@@ -41,16 +41,6 @@ export const ID_TOKEN = NEXT_TOKEN.refine(
   "does not belong to this list",
 ).transform(idOf);
 
-/** Cuts a page from up to `limit` + 1 entries; returns it with the token of the next page. */
-export function cutPage<Entry extends { readonly id: string }>(
-  found: readonly Entry[],
-  limit: number,
-): { readonly page: readonly Entry[]; readonly nextToken: string } {
-  const page = found.slice(0, limit);
-  const last = found.length > limit ? page.at(-1) : undefined;
-  return { page, nextToken: tokenOf(last?.id ?? null) };
-}
-
 /** The token of a list that goes on after that id; empty at its end. */
 export function tokenOf(id: string | null): string {
   return id === null ? "" : Buffer.from(id).toString("base64url");
@@ -58,6 +48,11 @@ export function tokenOf(id: string | null): string {
 
 function idOf(token: string): string {
   return Buffer.from(token, "base64url").toString();
+}
+
+/** The refusal of one member of the input. */
+export function badField(field: string, problem: string): AppError {
+  return new AppError("bad_request", { message: `${field}: ${problem}`, details: [{ field, problem }] });
 }
 
 /** The app of the path; throws `app_not_found`. */

@@ -92,10 +92,7 @@ const CONNECTION_ERRORS: Record<string, ErrorCode> = {
   [TIMED_OUT]: "request_timeout",
 };
 
-/**
- * A listener with our answers in all cases, also for malformed requests: a request id, and one form of error. Hosts below
- * `appHosts` get 421.
- */
+/** A listener with our form of error in all cases, also for malformed requests; hosts below `appHosts` get 421. */
 export function createListener(
   log: Log,
   limits: ListenerLimits = USUAL_LIMITS,

@@ -11,7 +11,7 @@ import { isPlainText } from "./bodies.ts";
 import { fromPeer } from "./connections.ts";
 import type { ManagementForwarding } from "./forwarding.ts";
 import { nameIn } from "./inputs.ts";
-import type { Operation, RecordedChange } from "./operation.ts";
+import type { Call, Operation } from "./operation.ts";
 import { type Lane, type Payers, Shares, type Turn } from "./shares.ts";
 
 const MAX_BODY_BYTES = 64 * 1024;
@@ -79,8 +79,10 @@ function addRoute(app: FastifyInstance, operation: Operation, parts: Required<Mo
       const turn =
         ownTurn ?? (await shares.take(reply, laneOf(operation, request), { address: addressKey(ip) }));
       const { project_id: projectId = null } = (params ?? {}) as { project_id?: string };
-      const record = async (change: RecordedChange): Promise<void> =>
-        await audit.record({ projectId, before: null, after: null, ...change, principal, ip, requestId });
+      const record: Call["record"] = async (action, target, change) => {
+        const known = { projectId, action, target, before: null, after: null };
+        await audit.record({ ...known, ...change, principal, ip, requestId });
+      };
       const call = { params, query, body, principal, ip, reply, record };
       for (let tries = 1; ; tries += 1) {
         try {
@@ -115,20 +117,10 @@ async function appOf(operation: Operation, { params, query }: FastifyRequest): P
 }
 
 /** Requests with a token may have larger bodies. */
-function configOf({
-  access,
-  takesForm = false,
-  maxBodyBytes,
-  maxValues,
-  appOfBody,
-}: Operation): FastifyContextConfig {
-  if (access === null) return { takesForm, maxBodyBytes, maxValues };
-  return {
-    takesForm,
-    maxBodyBytes: maxBodyBytes ?? MAX_BODY_BYTES,
-    maxValues: maxValues ?? MAX_VALUES,
-    keepsBytes: appOfBody !== undefined,
-  };
+function configOf({ access, takesForm = false, appOfBody, ...limits }: Operation): FastifyContextConfig {
+  const { maxBodyBytes = access === null ? undefined : MAX_BODY_BYTES } = limits;
+  const { maxValues = access === null ? undefined : MAX_VALUES } = limits;
+  return { takesForm, maxBodyBytes, maxValues, keepsBytes: appOfBody !== undefined };
 }
 
 function laneOf(operation: Operation, request: FastifyRequest): Lane {

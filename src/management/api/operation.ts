@@ -31,10 +31,7 @@ export type Params<Path extends string> = {
   readonly [Each in Extract<NamesIn<Path>, Name>]: z.output<(typeof PARAMETERS)[Each]>;
 };
 
-/**
- * Who may call an operation: a role in the path's project; "any" token; a "person" who is signed in; the "operator" of
- * the installation; or anybody (null).
- */
+/** Who may call: a role in the path's project, any token, a person, the installation's operator, or anybody (null). */
 type Access = Role | "any" | "person" | "operator" | null;
 type CallerOf<A extends Access> = A extends null ? null : A extends "person" ? PersonPrincipal : Principal;
 
@@ -48,11 +45,12 @@ export type Call<Given = unknown, Query = unknown, Body = unknown, Caller = Prin
   /** For headers, and for answers that are not JSON. */
   readonly reply: FastifyReply;
   /** Writes a change to the audit log, by default that of the path's project. */
-  readonly record: (change: RecordedChange) => Promise<void>;
+  readonly record: (
+    action: Change["action"],
+    target: Change["target"],
+    change?: Partial<Pick<Change, "before" | "after" | "projectId">>,
+  ) => Promise<void>;
 };
-
-export type RecordedChange = Pick<Change, "action" | "target"> &
-  Partial<Pick<Change, "before" | "after" | "projectId">>;
 
 type Method = "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
 
@@ -96,10 +94,7 @@ type Definition<
   ): Promise<z.input<Response> | FastifyReply> | z.input<Response> | FastifyReply;
 };
 
-/**
- * One operation of the management API. Its routing, validation and access checks, the OpenAPI document and the table in
- * `docs/management.md` all come from it.
- */
+/** An operation: its route, checks, OpenAPI document and row in `docs/management.md` come from it. */
 export type Operation = Omit<Definition, "handle" | "isHeavy" | "appOfQuery" | "appOfBody"> & {
   readonly method: Method;
   /** With parameters in braces: `/v2/projects/{project_id}/apps`. */

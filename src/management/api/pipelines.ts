@@ -49,9 +49,7 @@ function closing(code: ErrorCode, message?: string): AppError {
 
 type Pending = { readonly request: IncomingMessage; readonly response: ServerResponse };
 
-/**
- * Pipelined requests: they are answered in order, and requests after a malformed one are not executed.
- */
+/** Pipelined requests are answered in order; those after a malformed one are not executed. */
 export class Pipelines {
   readonly #pending = new WeakMap<Socket, Pending[]>();
   readonly #refused = new WeakSet<Socket>();

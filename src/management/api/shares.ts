@@ -40,10 +40,12 @@ const ONE_PROJECT: Readonly<Record<Lane, LaneLimits>> = {
 /** When it is worth asking again, in seconds. */
 const RETRY_AFTER: Readonly<Record<Lane, string>> = { quick: "1", heavy: "5", transfer: "5" };
 
+type Lanes = Readonly<Record<Lane, FairLane>>;
+
 /** Limits the concurrent requests of each project, token and address, so that none can block the others. */
 export class Shares {
-  readonly #byPayer: Readonly<Record<Lane, FairLane>>;
-  readonly #byProject: Readonly<Record<Lane, FairLane>>;
+  readonly #byPayer: Lanes;
+  readonly #byProject: Lanes;
 
   constructor(clock: Clock = systemClock) {
     this.#byPayer = lanesOf(ONE_PAYER, clock);
@@ -58,15 +60,18 @@ export class Shares {
     const gone = new AbortController();
     const onClose = (): void => gone.abort();
     raw.once("close", onClose);
+    const enter = async (lanes: Lanes, key: string): Promise<Leave> => {
+      const leave = await lanes[lane].enter(key, gone.signal);
+      if (!leave) throw new AppError("too_many_in_flight", { headers: { "retry-after": RETRY_AFTER[lane] } });
+      raw.once("close", leave);
+      // It may have closed in the very moment of the turn.
+      if (raw.destroyed) leave();
+      return leave;
+    };
     // Always in this order, to avoid deadlocks.
-    await this.#enter(this.#byPayer[lane], lane, "token" in payers ? payers.token : payers.address, {
-      raw,
-      gone,
-    });
-    const leaveProject =
-      "token" in payers && payers.project !== null
-        ? await this.#enter(this.#byProject[lane], lane, payers.project, { raw, gone })
-        : null;
+    await enter(this.#byPayer, "token" in payers ? payers.token : payers.address);
+    const project = "token" in payers ? payers.project : null;
+    const leaveProject = project === null ? null : await enter(this.#byProject, project);
     raw.off("close", onClose);
     if (lane !== "heavy" || !leaveProject) return async (work) => await work();
     return async (work) => {
@@ -78,23 +83,9 @@ export class Shares {
       }
     };
   }
-
-  async #enter(
-    fairLane: FairLane,
-    lane: Lane,
-    key: string,
-    { raw, gone }: { readonly raw: FastifyReply["raw"]; readonly gone: AbortController },
-  ): Promise<Leave> {
-    const leave = await fairLane.enter(key, gone.signal);
-    if (!leave) throw new AppError("too_many_in_flight", { headers: { "retry-after": RETRY_AFTER[lane] } });
-    raw.once("close", leave);
-    // It may have closed in the very moment of the turn.
-    if (raw.destroyed) leave();
-    return leave;
-  }
 }
 
-function lanesOf(limits: Readonly<Record<Lane, LaneLimits>>, clock: Clock): Readonly<Record<Lane, FairLane>> {
+function lanesOf(limits: Readonly<Record<Lane, LaneLimits>>, clock: Clock): Lanes {
   return {
     quick: new FairLane(limits.quick, clock),
     heavy: new FairLane(limits.heavy, clock),

@@ -52,35 +52,23 @@ const MAX_SOCKETS_OF_PROJECT = 250;
 const MAX_MESSAGE_BYTES = 4_096;
 /** How long a reader may take nothing before it is dropped. */
 const STALL_MS = 60_000;
-/**
- * How often a socket's token is looked at. What is known of a token is at most 2.5 s old while it is, so a socket ends
- * within the 5 s in which a token stops. Every so many looks the peer has to show that it lives.
- */
+/** Well within the 5 s in which a revoked token stops: what is known of a token is at most 2.5 s old. */
 const CHECK_MS = 1_000;
 const CHECKS_PER_PING = 30;
 const CLOSE_MS = 2_000;
 
-const TOO_MANY = {
-  message: "The project has too many open log sockets.",
-  headers: { "retry-after": "5" },
-};
+const TOO_MANY = { message: "The project has too many open log sockets.", headers: { "retry-after": "5" } };
 
 const CLOSE = { ended: 1000, policy: 1008, failed: 1011, restart: 1012, later: 1013 } as const;
 
-/**
- * Serves WebSockets on a listener. These paths alone take the token in the query: a browser cannot send a header
- * with a WebSocket.
- */
+/** Serves WebSockets. Only they take the token in the query: a browser cannot send a header with them. */
 export function attachSockets(
   server: Server,
   routes: Readonly<Record<string, SocketRoute>>,
   parts: SocketParts,
 ): Sockets {
-  const upgrader = new WebSocketServer({
-    noServer: true,
-    maxPayload: MAX_MESSAGE_BYTES,
-    perMessageDeflate: false,
-  });
+  const options = { noServer: true, maxPayload: MAX_MESSAGE_BYTES, perMessageDeflate: false };
+  const upgrader = new WebSocketServer(options);
   const closing = new AbortController();
   const shares = new SocketShares(MAX_SOCKETS, parts.maxOfProject ?? MAX_SOCKETS_OF_PROJECT);
   const routeOf = ({ url }: IncomingMessage): SocketRoute | undefined => {
@@ -131,11 +119,9 @@ export function attachSockets(
         void serve(webSocket, frames, requireAccess, closing.signal, parts);
       });
     } catch (error) {
+      const said = { err: error, url: maskToken(request.url) };
       if (!(error instanceof AppError))
-        parts.log.error(
-          { err: error, url: maskToken(request.url) },
-          "a WebSocket upgrade failed with an internal error",
-        );
+        parts.log.error(said, "a WebSocket upgrade failed with an internal error");
       refuse(socket, error instanceof AppError ? error : new AppError("internal"));
     }
   };

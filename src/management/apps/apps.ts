@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { LiveApp } from "../../apps/versions/open-version.ts";
-import { glanceOf } from "../../apps/versions/traffic.ts";
+import { liveStatusOf } from "../../apps/versions/traffic.ts";
 import type { AppKey, AppKeys } from "../../config/readers.ts";
 import { SCALING_KEYS } from "../../config/keys/scaling.ts";
 import { appId, hostLabel } from "../../model/names.ts";
-import type { App, Glance, ScalingOverrides } from "../../model/app.ts";
+import type { App, LiveStatus, ScalingOverrides } from "../../model/app.ts";
 import { type Build, isFinalBuild } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import {
@@ -17,7 +17,7 @@ import {
 } from "../../shapes/apps.ts";
 import type { AppRecord, AppStatus, ContainerRecord, Scaling } from "../../shapes/apps.ts";
 import { ID, timestamp } from "../../shapes/common.ts";
-import { findApp } from "../api/inputs.ts";
+import { badField, findApp } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "../../config/keys/build.ts";
@@ -32,7 +32,7 @@ const APP_URL = `${PATH}/{app_id}` as const;
 
 /** A project's apps and their replicas. */
 export function appOperations(parts: ManagementParts): Operation[] {
-  const { store, catalog, glances } = parts;
+  const { store, catalog, liveStatuses } = parts;
   return [
     operation("GET", PATH, {
       id: "listApps",
@@ -41,13 +41,12 @@ export function appOperations(parts: ManagementParts): Operation[] {
       response: APPS,
       handle: async ({ params }) => {
         const { project_id: projectId } = params;
-        const [apps, live] = await Promise.all([store.apps.list(projectId), glances(projectId)]);
-        return await Promise.all(
-          apps.map(async (app) => {
-            const state = live.get(app.number)?.state;
-            return brief(app, state, state ? null : await store.builds.latest(app.number));
-          }),
-        );
+        const [apps, live] = await Promise.all([store.apps.list(projectId), liveStatuses(projectId)]);
+        const shown = apps.map(async (app) => {
+          const state = live.get(app.number)?.state;
+          return brief(app, state, state ? null : await store.builds.latest(app.number));
+        });
+        return await Promise.all(shown);
       },
     }),
     operation("GET", APP_URL, {
@@ -74,11 +73,11 @@ export function appOperations(parts: ManagementParts): Operation[] {
 
 /** An app with the settings of the version that serves, and how its last deploy went. */
 async function appRecord(
-  { store, catalog, appHosts }: Omit<ManagementParts, "glances">,
+  { store, catalog, appHosts }: Omit<ManagementParts, "liveStatuses">,
   app: App,
 ): Promise<AppRecord> {
   const live = catalog.byNumber(app.number);
-  const state = glanceOf(catalog.versions(app.number))?.state;
+  const state = liveStatusOf(catalog.versions(app.number))?.state;
   const latest = await store.builds.latest(app.number);
   const { hardware, scaling } = live?.version.config ?? {};
   return {
@@ -98,7 +97,7 @@ async function appRecord(
   };
 }
 
-function brief(app: App, state: Glance["state"] | undefined, latest: Build | null) {
+function brief(app: App, state: LiveStatus["state"] | undefined, latest: Build | null) {
   return {
     id: appId(app.projectId, app.name),
     status: state ?? statusBefore(app, latest),
@@ -143,15 +142,17 @@ function containersOf({ app, version, pool }: LiveApp, id: string): ContainerRec
 }
 
 /** How the apps of a project do, wherever they are served, by number; nothing of a node that does not answer. */
-type Glances = (projectId: string) => Promise<ReadonlyMap<number, Glance>>;
+type LiveStatuses = (projectId: string) => Promise<ReadonlyMap<number, LiveStatus>>;
 
-type Glancing = { glances(projectId: string): readonly Glance[] | Promise<readonly Glance[]> };
+type StatusSource = {
+  liveStatuses(projectId: string): readonly LiveStatus[] | Promise<readonly LiveStatus[]>;
+};
 
 /** Reads the status of a project's apps from this service, and from the other nodes if there are any. */
-export function glancesBy(...served: readonly (Glancing | null)[]): Glances {
+export function liveStatusesBy(...served: readonly (StatusSource | null)[]): LiveStatuses {
   return async (projectId) => {
-    const parts = await Promise.all(served.map(async (each) => (await each?.glances(projectId)) ?? []));
-    return new Map(parts.flat().map((glance) => [glance.appNumber, glance]));
+    const parts = await Promise.all(served.map(async (each) => (await each?.liveStatuses(projectId)) ?? []));
+    return new Map(parts.flat().map((status) => [status.appNumber, status]));
   };
 }
 
@@ -193,13 +194,10 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         const overrides = { ...before, ...overridesOf(call.body) };
         const { minReplicas, maxReplicas } = { ...config.scaling, ...overrides };
         if (maxReplicas < minReplicas) {
-          const problem = `must be at least minReplicaCount, which is ${minReplicas}`;
-          const details = [{ field: "maxReplicaCount", problem }];
-          throw new AppError("bad_request", { message: `maxReplicaCount: ${problem}`, details });
+          throw badField("maxReplicaCount", `must be at least minReplicaCount, which is ${minReplicas}`);
         }
         await catalog.switcher.changeScaling(app, overrides);
-        const target = call.params.app_id;
-        await call.record({ action: "app.scale", target, before, after: overrides });
+        await call.record("app.scale", call.params.app_id, { before, after: overrides });
         return await appRecord(parts, await findApp(store, call.params));
       },
     }),
@@ -217,8 +215,7 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         if (version?.appNumber !== app.number) throw new AppError("build_not_found");
         await catalog.switcher.rollBack(app, buildId);
         const before = { buildId: app.currentVersionId };
-        const target = call.params.app_id;
-        await call.record({ action: "app.rollback", target, before, after: { buildId } });
+        await call.record("app.rollback", call.params.app_id, { before, after: { buildId } });
         return await appRecord(parts, await findApp(store, call.params));
       },
     }),
@@ -232,8 +229,7 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         const app = await findApp(store, call.params);
         if (!catalog.byNumber(app.number)) throw noVersion();
         await catalog.switcher.restart(app);
-        const target = call.params.app_id;
-        await call.record({ action: "app.restart", target });
+        await call.record("app.restart", call.params.app_id);
         return await appRecord(parts, await findApp(store, call.params));
       },
     }),
@@ -247,10 +243,9 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         const app = await findApp(store, call.params);
         await deployer.cancelAll(app);
         await catalog.remove(app);
-        const target = call.params.app_id;
-        const before = { buildId: app.currentVersionId };
-        await call.record({ action: "app.delete", target, before });
-        return { id: target };
+        const { app_id: id } = call.params;
+        await call.record("app.delete", id, { before: { buildId: app.currentVersionId } });
+        return { id };
       },
     }),
   ];
@@ -286,8 +281,7 @@ export function configurationOperations({ store, catalog }: ManagementParts): Op
       handle: async ({ params }) => {
         const app = await findApp(store, params);
         const live = catalog.byNumber(app.number);
-        if (!live)
-          throw new AppError("build_not_found", { message: "The app has no version yet; deploy it first." });
+        if (!live) throw noVersion();
         const { id, number, createdAt, config } = live.version;
         const deployed = (await store.versions.findDeployed(id)) ?? config;
         return {

@@ -89,8 +89,8 @@ export function buildOperations({ store, deployer }: ManagementParts): Operation
         const build = await findBuild(call.params);
         await deployer.cancel(build);
         const ended = await findBuild(call.params);
-        const [before, after] = [{ status: build.status }, { status: ended.status }];
-        await call.record({ action: "build.cancel", target: build.id, before, after });
+        const after = { status: ended.status };
+        await call.record("build.cancel", build.id, { before: { status: build.status }, after });
         return buildRecord(ended);
       },
     }),
@@ -202,13 +202,7 @@ export function deployOperations(parts: ManagementParts): Operation[] {
         const { plan, warnings, problems, isNew } = await takeBytes(reply, (from) =>
           deployer.dryRun(request, from),
         );
-        return {
-          app: name,
-          isNew,
-          plan: [...plan],
-          warnings: [...warnings],
-          problems: [...problems],
-        };
+        return { app: name, isNew, plan: [...plan], warnings: [...warnings], problems: [...problems] };
       },
     }),
     operation("POST", "/v2/projects/{project_id}/deploys", {
@@ -255,7 +249,7 @@ async function* tell(
   yield `${JSON.stringify(end)}\n`;
 }
 
-function oneCallLine(id: string, line: Parameters<typeof buildLineRecord>[1]): DeployLine {
+function oneCallLine(id: string, line: BuildLine): DeployLine {
   const { log, createdAt } = buildLineRecord(id, line);
   return { log, stream: line.stream, stage: line.stage, createdAt };
 }
@@ -274,12 +268,8 @@ function partnerRefused(runtime: unknown): AppError {
 async function recordDeploy(
   call: Call,
   { projectId, name, currentVersionId }: App,
-  { id }: Build,
+  build: Build,
 ): Promise<void> {
-  await call.record({
-    action: "app.deploy",
-    target: appId(projectId, name),
-    before: { buildId: currentVersionId },
-    after: { buildId: id },
-  });
+  const [before, after] = [{ buildId: currentVersionId }, { buildId: build.id }];
+  await call.record("app.deploy", appId(projectId, name), { before, after });
 }

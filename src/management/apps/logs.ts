@@ -4,7 +4,7 @@ import { FIRST_TAG, LAST_TAG, LOG_STREAMS, logIdAt, parseTimestamp } from "../..
 import { type LogLine, timestampOf } from "../../model/log-line.ts";
 import { appId, RUN_ID } from "../../model/names.ts";
 import { LOG_PAGE, type LogFrame, type LogFrameWithStream, type LogLineRecord } from "../../shapes/logs.ts";
-import { findApp, nameIn, NEXT_TOKEN, pageSize } from "../api/inputs.ts";
+import { badField, findApp, nameIn, NEXT_TOKEN, pageSize } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 import type { Server } from "node:http";
@@ -166,12 +166,8 @@ function readAfter(query: URLSearchParams): string | null {
   const after = query.get("after") ?? "";
   if (after === "") return null;
   if (RUN_ID.test(after)) return after;
-  if (parseTimestamp(after) === null) throw badQuery("after", "is not an RFC 3339 time");
+  if (parseTimestamp(after) === null) throw badField("after", "is not an RFC 3339 time");
   return positionAfter(after);
-}
-
-function badQuery(field: string, problem: string): AppError {
-  return new AppError("bad_request", { message: `${field}: ${problem}`, details: [{ field, problem }] });
 }
 
 /** Serves `/ws-logs` and `/ws-build-logs` on the management API's listener. */
@@ -208,8 +204,8 @@ export function logSocket({ store, logBook }: Omit<LogSocketParts, "deployer">):
 function readQuery(query: URLSearchParams): Omit<TailQuery, "appNumber"> {
   const runId = query.get("runID")?.toLowerCase() ?? "";
   const replicaId = query.get("containerID") ?? "";
-  if (runId !== "" && !RUN_ID.test(runId)) throw badQuery("runID", "is not a run's id");
-  if (!REPLICA_ID.test(replicaId)) throw badQuery("containerID", "is not a container's id");
+  if (runId !== "" && !RUN_ID.test(runId)) throw badField("runID", "is not a run's id");
+  if (!REPLICA_ID.test(replicaId)) throw badField("containerID", "is not a container's id");
   const after = readAfter(query) ?? (runId === "" ? null : logIdAt(0n, FIRST_TAG));
   return {
     ...(runId !== "" && { runId }),

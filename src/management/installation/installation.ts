@@ -62,7 +62,7 @@ export function installationOperations(parts: ManagementParts): Operation[] {
           throw new AppError("bad_request", { message: "No other node could take its apps." });
         if (!(await store.nodes.setLeaving({ id, isLeaving })) && isLeaving) throw new AppError("not_found");
         const action = isLeaving ? "node.drain" : "node.undrain";
-        await record({ projectId, action, target: id, before: { state: node.state }, after: { state } });
+        await record(action, id, { projectId, before: { state: node.state }, after: { state } });
         return { ...node, state };
       },
     }),

@@ -93,129 +93,109 @@ const RESULTS = { delivered: "delivered", pending: "retry", failed: "failed" } a
 const REPLICA_STATES = ["starting", "ready", "draining"] as const;
 const LAG_RESOLUTION_MS = 20;
 const LAG_QUANTILES = [0.5, 0.99, 1];
+type Lag = ReturnType<typeof monitorEventLoopDelay>;
 
-/** Reads every figure at each scrape; between scrapes it costs one timer. */
-class Meter {
-  readonly #parts: ManagementParts;
-  readonly #lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
-
-  constructor(parts: ManagementParts) {
-    this.#parts = parts;
-    this.#lag.enable();
+/** Reads every figure. */
+async function measure(parts: ManagementParts, lag: Lag): Promise<Samples> {
+  const samples = new Samples();
+  const { journal, build, store, deployer, deliverer } = parts;
+  const { version, python } = build;
+  const info = { version, node: process.versions.node, python, store: store.kind };
+  samples.add("millrace_build_info", info, 1);
+  for (const [status, count] of deployer.ended) samples.add("millrace_builds_total", { status }, count);
+  for (const state of ["delivered", "pending", "failed"] as const) {
+    samples.add("millrace_webhook_attempts_total", { result: RESULTS[state] }, deliverer.attempts[state]);
   }
-
-  stop(): void {
-    this.#lag.disable();
+  samples.add("millrace_records_waiting", {}, journal.waiting);
+  samples.add("millrace_runs_lost_total", {}, journal.lost);
+  measureProcess(samples);
+  measureLag(lag, samples);
+  for (const live of parts.catalog.all()) measureApp(live, parts, samples);
+  for (const lane of ["read", "write"] as const) {
+    samples.add("millrace_storage_silent", { lane }, store.isSilent(lane) ? 1 : 0);
   }
-
-  async measure(): Promise<Samples> {
-    const samples = new Samples();
-    const { journal, build, store, deployer, deliverer } = this.#parts;
-    const { version, python } = build;
-    samples.add(
-      "millrace_build_info",
-      { version, node: process.versions.node, python, store: store.kind },
-      1,
-    );
-    for (const [status, count] of deployer.ended) {
-      samples.add("millrace_builds_total", { status }, count);
-    }
-    for (const state of ["delivered", "pending", "failed"] as const) {
-      samples.add("millrace_webhook_attempts_total", { result: RESULTS[state] }, deliverer.attempts[state]);
-    }
-    samples.add("millrace_records_waiting", {}, journal.waiting);
-    samples.add("millrace_runs_lost_total", {}, journal.lost);
-    this.#measureProcess(samples);
-    this.#measureLag(samples);
-    for (const live of this.#parts.catalog.all()) this.#measureApp(live, samples);
-    for (const lane of ["read", "write"] as const) {
-      samples.add("millrace_storage_silent", { lane }, store.isSilent(lane) ? 1 : 0);
-    }
-    try {
-      await this.#measureStore(samples);
-    } catch (error) {
-      // The other metrics are most useful while the database is unavailable.
-      if (!(error instanceof AppError)) throw error;
-    }
-    return samples;
+  try {
+    await measureStore(parts, samples);
+  } catch (error) {
+    // The other metrics are most useful while the database is unavailable.
+    if (!(error instanceof AppError)) throw error;
   }
+  return samples;
+}
 
-  #measureApp(live: LiveApp, samples: Samples): void {
-    const { app, pool } = live;
-    const { journal, tallies } = this.#parts;
-    // Idle apps are left out: a thousand of them would be most of the answer.
-    if (pool.counts.starts === 0 && pool.slots.waiting === 0) return;
+function measureApp({ app, pool }: LiveApp, { journal, tallies }: ManagementParts, samples: Samples): void {
+  // Idle apps are left out: a thousand of them would be most of the answer.
+  if (pool.counts.starts === 0 && pool.slots.waiting === 0) return;
+  const of = { project: app.projectId, app: app.name };
+  const counts = [journal.ended, ...tallies].map(({ byApp }) => byApp.get(app.number));
+  for (const state of ["success", "failure", "cancelled"] as const) {
+    const total = counts.reduce((sum, count) => sum + (count?.[state] ?? 0), 0);
+    samples.add("millrace_runs_total", { ...of, state }, total);
+  }
+  const replicas = [...pool.replicas];
+  for (const state of REPLICA_STATES) {
+    const count = replicas.filter((replica) => replica.state === state).length;
+    samples.add("millrace_replicas", { ...of, state }, count);
+  }
+  const running = replicas.reduce((sum, { calls }) => sum + calls.size, 0);
+  samples.add("millrace_runs_running", of, running);
+  samples.add("millrace_runs_waiting", of, pool.slots.waiting);
+  samples.add("millrace_queue_oldest_seconds", of, pool.slots.oldestWaitMs / 1000);
+  samples.add("millrace_replica_starts_total", of, pool.counts.starts);
+  samples.add("millrace_cold_starts_total", of, pool.counts.coldStarts);
+  samples.add("millrace_replica_deaths_total", of, pool.counts.deaths);
+}
+
+async function measureStore({ store, catalog, clock }: ManagementParts, samples: Samples): Promise<void> {
+  const [queued, pending] = await Promise.all([
+    store.figures.queuedRuns(),
+    store.figures.pendingDeliveries(),
+  ]);
+  const now = clock.now();
+  const age = (since: number | null): number => (since === null ? 0 : Math.max(0, now - since) / 1000);
+  for (const { appNumber, count, oldestAt } of queued) {
+    const app = catalog.byNumber(appNumber)?.app;
+    if (!app) continue;
     const of = { project: app.projectId, app: app.name };
-    const counts = [journal.ended, ...tallies].map(({ byApp }) => byApp.get(app.number));
-    for (const state of ["success", "failure", "cancelled"] as const) {
-      const total = counts.reduce((sum, count) => sum + (count?.[state] ?? 0), 0);
-      samples.add("millrace_runs_total", { ...of, state }, total);
-    }
-    const replicas = [...pool.replicas];
-    for (const state of REPLICA_STATES) {
-      const count = replicas.filter((replica) => replica.state === state).length;
-      samples.add("millrace_replicas", { ...of, state }, count);
-    }
-    const running = replicas.reduce((sum, { calls }) => sum + calls.size, 0);
-    samples.add("millrace_runs_running", of, running);
-    samples.add("millrace_runs_waiting", of, pool.slots.waiting);
-    samples.add("millrace_queue_oldest_seconds", of, pool.slots.oldestWaitMs / 1000);
-    samples.add("millrace_replica_starts_total", of, pool.counts.starts);
-    samples.add("millrace_cold_starts_total", of, pool.counts.coldStarts);
-    samples.add("millrace_replica_deaths_total", of, pool.counts.deaths);
+    samples.add("millrace_async_queued", of, count);
+    samples.add("millrace_async_oldest_seconds", of, age(oldestAt));
   }
+  samples.add("millrace_webhooks_pending", {}, pending.count);
+  samples.add("millrace_webhook_oldest_seconds", {}, age(pending.oldestAt));
+}
 
-  async #measureStore(samples: Samples): Promise<void> {
-    const { store, catalog, clock } = this.#parts;
-    const [queued, pending] = await Promise.all([
-      store.figures.queuedRuns(),
-      store.figures.pendingDeliveries(),
-    ]);
-    const now = clock.now();
-    const age = (since: number | null): number => (since === null ? 0 : Math.max(0, now - since) / 1000);
-    for (const { appNumber, count, oldestAt } of queued) {
-      const app = catalog.byNumber(appNumber)?.app;
-      if (!app) continue;
-      const of = { project: app.projectId, app: app.name };
-      samples.add("millrace_async_queued", of, count);
-      samples.add("millrace_async_oldest_seconds", of, age(oldestAt));
-    }
-    samples.add("millrace_webhooks_pending", {}, pending.count);
-    samples.add("millrace_webhook_oldest_seconds", {}, age(pending.oldestAt));
-  }
+function measureProcess(samples: Samples): void {
+  const { user, system } = process.cpuUsage();
+  samples.add("process_cpu_seconds_total", {}, (user + system) / 1e6);
+  samples.add("process_resident_memory_bytes", {}, process.memoryUsage.rss());
+  samples.add("process_open_fds", {}, readdirSync("/proc/self/fd").length);
+  samples.add("process_start_time_seconds", {}, Math.round(performance.timeOrigin) / 1000);
+}
 
-  #measureProcess(samples: Samples): void {
-    const { user, system } = process.cpuUsage();
-    samples.add("process_cpu_seconds_total", {}, (user + system) / 1e6);
-    samples.add("process_resident_memory_bytes", {}, process.memoryUsage.rss());
-    samples.add("process_open_fds", {}, readdirSync("/proc/self/fd").length);
-    samples.add("process_start_time_seconds", {}, Math.round(performance.timeOrigin) / 1000);
+function measureLag(lag: Lag, samples: Samples): void {
+  for (const quantile of LAG_QUANTILES) {
+    // The histogram records the time between two ticks of its timer.
+    const nanoseconds = lag.count === 0 ? 0 : lag.percentile(quantile * 100);
+    const seconds = Math.max(0, nanoseconds / 1e9 - LAG_RESOLUTION_MS / 1000);
+    samples.add("millrace_event_loop_lag_seconds", { quantile: String(quantile) }, seconds);
   }
-
-  #measureLag(samples: Samples): void {
-    for (const quantile of LAG_QUANTILES) {
-      // The histogram records the time between two ticks of its timer.
-      const nanoseconds = this.#lag.count === 0 ? 0 : this.#lag.percentile(quantile * 100);
-      const seconds = Math.max(0, nanoseconds / 1e9 - LAG_RESOLUTION_MS / 1000);
-      samples.add("millrace_event_loop_lag_seconds", { quantile: String(quantile) }, seconds);
-    }
-    this.#lag.reset();
-  }
+  lag.reset();
 }
 
 const CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** `GET /metrics`, in the text form that Prometheus reads. */
+/** `GET /metrics`, in the text form that Prometheus reads. Between scrapes it costs one timer. */
 export function metricsRoutes(
   app: FastifyInstance,
   parts: ManagementParts,
   authorizeOperator: (request: FastifyRequest) => Promise<void>,
 ): void {
-  const meter = new Meter(parts);
-  app.addHook("onClose", () => meter.stop());
+  const lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
+  lag.enable();
+  app.addHook("onClose", () => void lag.disable());
   app.get("/metrics", async (request, reply) => {
     await authorizeOperator(request);
-    return reply.type(CONTENT_TYPE).send(exposition(await meter.measure(), histogramsOf(parts)));
+    return reply.type(CONTENT_TYPE).send(exposition(await measure(parts, lag), histogramsOf(parts)));
   });
 }
 

@@ -18,12 +18,12 @@ const TYPES: Readonly<Record<string, string>> = {
   ".png": "image/png",
 };
 
+/** The best one first. */
 const COMPRESS = {
   br: (plain: Buffer) => brotliCompressSync(plain, { params: { [constants.BROTLI_PARAM_QUALITY]: 5 } }),
   gzip: (plain: Buffer) => gzipSync(plain),
 } as const;
 type Encoding = keyof typeof COMPRESS;
-const ENCODINGS = ["br", "gzip"] as const satisfies readonly Encoding[];
 
 /** A built file with its compressed forms. */
 class WebFile {
@@ -50,7 +50,7 @@ class WebFile {
     if (this.type === TYPES[".png"]) return null;
     const takes = (name: Encoding): boolean =>
       new RegExp(String.raw`\b${name}\b(?!\s*;\s*q=0)`).test(accepted);
-    return ENCODINGS.find(takes) ?? null;
+    return (Object.keys(COMPRESS) as Encoding[]).find(takes) ?? null;
   }
 }
 
@@ -123,60 +123,39 @@ function sendPage(
   page: Buffer,
   request: FastifyRequest,
   reply: FastifyReply,
-  { publicApiUrl, apiPort, build, addresses }: ManagementParts,
+  { publicApiUrl, apiPort, build, sendsMail }: ManagementParts,
 ): FastifyReply {
   const apiUrl = apiUrlOf(request, publicApiUrl, apiPort());
   const { version } = build;
-  const installation: Installation = { apiUrl, version, sendsMail: addresses.sendsMail };
+  const installation: Installation = { apiUrl, version, sendsMail };
   const html = page.toString().replace(FILLED_IN, () => escapeAttribute(JSON.stringify(installation)));
+  const { host, protocol } = request;
+  const { origin } = new URL(apiUrl);
+  const sockets = `${protocol === "https" ? "wss" : "ws"}://${host} ${origin.replace(/^http/, "ws")}`;
+  const calls = `connect-src 'self' ${origin} ${sockets}`;
   return reply
-    .headers({
-      "content-type": "text/html; charset=utf-8",
-      "cache-control": "no-cache",
-      "content-security-policy": policyFor(new URL(apiUrl).origin, request),
-      "x-frame-options": "DENY",
-      "referrer-policy": "no-referrer",
-      "cross-origin-opener-policy": "same-origin",
-    })
+    .headers(pageHeaders("img-src 'self' data: blob:", "font-src 'self'", calls))
+    .headers({ "content-type": "text/html; charset=utf-8", "cross-origin-opener-policy": "same-origin" })
     .send(html);
 }
 
-/** Allows the page only its own files, no inline code, and calls to this service. */
-function policyFor(apiOrigin: string, { host, protocol }: FastifyRequest): string {
-  const sockets = `${protocol === "https" ? "wss" : "ws"}://${host} ${apiOrigin.replace(/^http/, "ws")}`;
-  return [
-    "default-src 'none'",
-    "script-src 'self'",
-    "style-src 'self'",
-    "img-src 'self' data: blob:",
-    "font-src 'self'",
-    `connect-src 'self' ${apiOrigin} ${sockets}`,
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-    "base-uri 'none'",
-  ].join("; ");
+/** The headers of a page that may not be framed, loads only its own files, and runs no inline code. */
+function pageHeaders(...sources: readonly string[]): Record<string, string> {
+  const own = ["default-src 'none'", "script-src 'self'", "style-src 'self'"];
+  const never = ["form-action 'none'", "frame-ancestors 'none'", "base-uri 'none'"];
+  return {
+    "cache-control": "no-cache",
+    "content-security-policy": [...own, ...sources, ...never].join("; "),
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+  };
 }
 
 function escapeAttribute(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll('"', "&quot;").replaceAll("<", "&lt;");
 }
 
-/** The pages load only their own files, and may not be framed. */
-const HEADERS = {
-  "cache-control": "no-cache",
-  "content-security-policy": [
-    "default-src 'none'",
-    "script-src 'self'",
-    "style-src 'self'",
-    "img-src 'self'",
-    "connect-src 'self'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-    "base-uri 'none'",
-  ].join("; "),
-  "x-frame-options": "DENY",
-  "referrer-policy": "no-referrer",
-};
+const GUIDE_HEADERS = pageHeaders("img-src 'self'", "connect-src 'self'");
 
 /** Serves the guide, the documents of this release, under `/guide/`. */
 export function guideRoutes(app: FastifyInstance, { guideDir }: ManagementParts): void {
@@ -189,6 +168,6 @@ export function guideRoutes(app: FastifyInstance, { guideDir }: ManagementParts)
     if (files.size === 0) return sendNotBuilt(reply, "The guide", "build:guide");
     const file = files.get(`/${request.params["*"] || "index.html"}`);
     if (!file) throw new AppError("not_found");
-    return sendFile(file, request, reply.headers(HEADERS));
+    return sendFile(file, request, reply.headers(GUIDE_HEADERS));
   });
 }

@@ -22,7 +22,7 @@ const ERRORS: readonly ErrorCode[] = ["unauthorized", "forbidden", "too_many_req
 
 /** Sign-in by a set-up link, a password, a reset link or the cookie; and sign-out. */
 export function signInOperations(parts: ManagementParts): Operation[] {
-  const { people, sessions, addresses, publicBaseUrl } = parts;
+  const { people, sessions, publicBaseUrl } = parts;
   const answer = ({ reply }: Pick<Call, "reply">, signedIn: SignedIn) =>
     answerSignedIn(reply, signedIn, publicBaseUrl);
   return [
@@ -34,9 +34,9 @@ export function signInOperations(parts: ManagementParts): Operation[] {
       response: SIGNED_IN,
       errors: ERRORS,
       handle: async (call) => {
-        const { link, email, password } = call.body;
-        const signedIn = await people.setUp(link, { email, password, ip: call.ip });
-        await call.record({ action: "person.create", target: signedIn.personId, after: { email } });
+        const { link, ...given } = call.body;
+        const signedIn = await people.setUp(link, { ...given, ip: call.ip });
+        await call.record("person.create", signedIn.personId, { after: { email: given.email } });
         return answer(call, signedIn);
       },
     }),
@@ -49,7 +49,7 @@ export function signInOperations(parts: ManagementParts): Operation[] {
       errors: ERRORS,
       handle: async (call) => {
         const signedIn = await people.signIn({ ...call.body, ip: call.ip });
-        await call.record({ action: "session.create", target: signedIn.personId });
+        await call.record("session.create", signedIn.personId);
         return answer(call, signedIn);
       },
     }),
@@ -80,7 +80,7 @@ export function signInOperations(parts: ManagementParts): Operation[] {
         refuseOtherSites(call.reply.request, publicBaseUrl);
         const cookie = readRefreshCookie(call.reply, publicBaseUrl);
         const ended = cookie === null ? null : await sessions.endByToken(cookie);
-        if (ended) await call.record({ action: "session.delete", target: ended.personId });
+        if (ended) await call.record("session.delete", ended.personId);
         setRefreshCookie(call.reply, null, publicBaseUrl);
         return {};
       },
@@ -93,9 +93,8 @@ export function signInOperations(parts: ManagementParts): Operation[] {
       response: SIGNED_IN,
       errors: ERRORS,
       handle: async (call) => {
-        const { link, password } = call.body;
-        const signedIn = await people.acceptLink(link, { password, ip: call.ip });
-        await call.record({ action: "password.update", target: signedIn.personId });
+        const signedIn = await people.acceptLink(call.body.link, { ...call.body, ip: call.ip });
+        await call.record("password.update", signedIn.personId);
         return answer(call, signedIn);
       },
     }),
@@ -107,7 +106,7 @@ export function signInOperations(parts: ManagementParts): Operation[] {
       response: DONE,
       errors: ["not_found", "too_many_requests"],
       handle: ({ body, ip }) => {
-        addresses.forgotten(body.email, ip);
+        people.forgotten(body.email, ip);
         return {};
       },
     }),
@@ -146,11 +145,10 @@ export function passwordLinkOperations(parts: ManagementParts): Operation[] {
       body: MEANT,
       response: PASSWORD_LINK,
       handle: async ({ body, reply, record }) => {
-        const { makePasswordLink, publicBaseUrl, projectId } = parts;
-        const { link, people } = await makePasswordLink(body);
+        const { publicBaseUrl, projectId } = parts;
+        const { link, people } = await parts.people.passwordLink(body);
         const [only] = people;
-        if (link !== null && only)
-          await record({ projectId, action: "person.password-link", target: only.id });
+        if (link !== null && only) await record("person.password-link", only.id, { projectId });
         reply.header("cache-control", "no-store");
         const base = baseUrlOf(reply.request, publicBaseUrl);
         return {
@@ -199,10 +197,9 @@ export function meOperations({ store, people, sessions, operators }: ManagementP
       response: DONE,
       errors: ["too_many_requests"],
       handle: async (call) => {
-        const { principal: person } = call;
         const { currentPassword: current, newPassword: next } = call.body;
-        await people.changePassword(person, { current, next, ip: call.ip });
-        await call.record({ action: "password.update", target: person.personId });
+        await people.changePassword(call.principal, { current, next, ip: call.ip });
+        await call.record("password.update", call.principal.personId);
         return {};
       },
     }),
@@ -230,10 +227,9 @@ export function meOperations({ store, people, sessions, operators }: ManagementP
       response: ID,
       errors: ["not_found"],
       handle: async (call) => {
-        const { personId } = call.principal;
         const { session_id: id } = call.params;
-        if (!(await sessions.end(personId, id))) throw new AppError("not_found");
-        await call.record({ action: "session.delete", target: id });
+        if (!(await sessions.end(call.principal.personId, id))) throw new AppError("not_found");
+        await call.record("session.delete", id);
         return { id };
       },
     }),
@@ -241,7 +237,7 @@ export function meOperations({ store, people, sessions, operators }: ManagementP
 }
 
 /** The address of the person who asks: changing it, and verifying it by mail. */
-export function myAddressOperations({ addresses }: ManagementParts): Operation[] {
+export function myAddressOperations({ people }: ManagementParts): Operation[] {
   return [
     operation("POST", EMAIL_PATH, {
       id: "changeEmail",
@@ -251,12 +247,10 @@ export function myAddressOperations({ addresses }: ManagementParts): Operation[]
       response: MY_ADDRESS,
       errors: ["too_many_requests"],
       handle: async (call) => {
-        const { principal: person } = call;
-        const { email, password } = call.body;
-        await addresses.change(person, { email, password, ip: call.ip });
-        const after = { email: email.toLowerCase() };
-        const before = { email: person.email };
-        await call.record({ action: "person.update", target: person.personId, before, after });
+        const { personId, email } = call.principal;
+        await people.changeEmail(call.principal, { ...call.body, ip: call.ip });
+        const after = { email: call.body.email.toLowerCase() };
+        await call.record("person.update", personId, { before: { email }, after });
         return after;
       },
     }),
@@ -267,7 +261,7 @@ export function myAddressOperations({ addresses }: ManagementParts): Operation[]
       response: DONE,
       errors: ["not_found", "too_many_requests"],
       handle: async ({ principal, ip }) => {
-        await addresses.askForProof(principal, ip);
+        await people.askForProof(principal, ip);
         return {};
       },
     }),
@@ -278,12 +272,8 @@ export function myAddressOperations({ addresses }: ManagementParts): Operation[]
       body: z.object({ link: LINK }),
       response: MY_ADDRESS,
       handle: async (call) => {
-        const email = await addresses.prove(call.principal, call.body.link);
-        await call.record({
-          action: "person.prove-email",
-          target: call.principal.personId,
-          after: { email },
-        });
+        const email = await people.prove(call.principal, call.body.link);
+        await call.record("person.prove-email", call.principal.personId, { after: { email } });
         return { email };
       },
     }),

@@ -29,10 +29,7 @@ const KEY = z.object({
   alg: z.literal("EdDSA"),
 });
 
-/**
- * The tokens of a device, such as the command line: it shows a code, a signed-in person approves the code, and the device
- * gets its tokens. And the public keys of all tokens.
- */
+/** The tokens of a device, such as the command line, whose code a person approves; and the keys of all tokens. */
 export function tokenOperations({ devices, sessions, keys, publicBaseUrl }: ManagementParts): Operation[] {
   return [
     operation("POST", "/device-authorization", {
@@ -67,11 +64,10 @@ export function tokenOperations({ devices, sessions, keys, publicBaseUrl }: Mana
       handle: async ({ body, principal, record }) => {
         const { personId } = principal;
         if (!(await devices.approve(body.user_code, personId))) {
-          throw new AppError("not_found", {
-            message: "No device is waiting with this code; it may have expired.",
-          });
+          const message = "No device is waiting with this code; it may have expired.";
+          throw new AppError("not_found", { message });
         }
-        await record({ action: "device.approve", target: personId });
+        await record("device.approve", personId);
         return {};
       },
     }),
@@ -88,8 +84,7 @@ export function tokenOperations({ devices, sessions, keys, publicBaseUrl }: Mana
         if ("device_code" in body) {
           const redeemed = await devices.redeem(body.device_code);
           if (typeof redeemed === "string") return reply.code(400).send({ error: redeemed });
-          const { accessToken, refreshToken } = redeemed;
-          return { accessToken, refreshToken };
+          return { accessToken: redeemed.accessToken, refreshToken: redeemed.refreshToken };
         }
         const refreshed = await sessions.refresh(body.refresh_token, "device");
         if (!refreshed) return reply.code(400).send({ error: "invalid_grant" });

@@ -25,8 +25,7 @@ const PATH = "/v2/projects/{project_id}/members";
 export function memberOperations({ store, people }: ManagementParts): Operation[] {
   const find = async (projectId: string, personId: string) => {
     const members = await store.memberships.list(projectId);
-    const found = members.find((member) => member.personId === personId);
-    return found ? shown(found) : null;
+    return members.map(shown).find((member) => member.personId === personId) ?? null;
   };
 
   return [
@@ -55,7 +54,7 @@ export function memberOperations({ store, people }: ManagementParts): Operation[
         refuse(await people.setRole(projectId, personId, role));
         if (!before) throw new AppError("not_found");
         const after = { ...before, role };
-        await call.record({ action: "member.update", target: personId, before, after });
+        await call.record("member.update", personId, { before, after });
         return after;
       },
     }),
@@ -69,7 +68,7 @@ export function memberOperations({ store, people }: ManagementParts): Operation[
         const { project_id: projectId, person_id: personId } = call.params;
         const before = await find(projectId, personId);
         refuse(await people.removeMember(projectId, personId));
-        await call.record({ action: "member.delete", target: personId, before });
+        await call.record("member.delete", personId, { before });
         return { personId };
       },
     }),
@@ -112,18 +111,12 @@ export function invitationOperations({ invitations, publicBaseUrl }: ManagementP
       response: MADE_INVITATION,
       errors: ["too_many_requests"],
       handle: async (call) => {
-        const { reply, body } = call;
-        const { email, role, send } = body;
-        const wish = {
-          projectId: call.params.project_id,
-          email,
-          role,
-          isMailed: send === "mail",
-          ip: call.ip,
-        };
+        const { reply, ip } = call;
+        const { email, role, send } = call.body;
+        const wish = { projectId: call.params.project_id, email, role, isMailed: send === "mail", ip };
         const { invitation, secret } = await invitations.make(wish, call.principal);
         const after = invitationRecord({ ...invitation, mailedAt: null });
-        await call.record({ action: "invitation.create", target: after.id, after });
+        await call.record("invitation.create", after.id, { after });
         reply.header("cache-control", "no-store");
         const base = baseUrlOf(reply.request, publicBaseUrl);
         return { ...after, inviteUrl: secret === null ? null : `${base}/invitation#${secret}` };
@@ -140,7 +133,7 @@ export function invitationOperations({ invitations, publicBaseUrl }: ManagementP
         const revoked = await invitations.revoke(projectId, id);
         if (!revoked) throw new AppError("not_found");
         const before = invitationRecord(revoked);
-        await call.record({ action: "invitation.delete", target: id, before });
+        await call.record("invitation.delete", id, { before });
         return before;
       },
     }),
@@ -164,14 +157,9 @@ function invitationRecord(invitation: Omit<Invitation, "usedAt" | "usedBy">): In
 /** What the holder of an invitation link can do. The link is in the body, because URLs are logged. */
 export function invitationLinkOperations({ invitations, publicBaseUrl }: ManagementParts): Operation[] {
   const recordJoin = async (call: Call, joined: Joined): Promise<void> => {
-    const { id, projectId, personId, before, role } = joined;
-    await call.record({
-      projectId,
-      action: "member.join",
-      target: personId,
-      before: before === null ? null : { role: before },
-      after: { role, invitationId: id },
-    });
+    const { id, projectId, personId, role } = joined;
+    const before = joined.before === null ? null : { role: joined.before };
+    await call.record("member.join", personId, { projectId, before, after: { role, invitationId: id } });
   };
 
   return [
@@ -208,8 +196,8 @@ export function invitationLinkOperations({ invitations, publicBaseUrl }: Managem
       response: SIGNED_UP,
       errors: ["forbidden", "too_many_requests"],
       handle: async (call) => {
-        const { link, email, password } = call.body;
-        const { joined, signedIn } = await invitations.signUp(link, { email, password, ip: call.ip });
+        const { link, ...given } = call.body;
+        const { joined, signedIn } = await invitations.signUp(link, { ...given, ip: call.ip });
         await recordJoin(call, joined);
         return { ...answerSignedIn(call.reply, signedIn, publicBaseUrl), projectId: joined.projectId };
       },

@@ -43,7 +43,7 @@ export function projectOperations({ store, people }: ManagementParts): Operation
       handle: async (call) => {
         const { name } = call.body;
         const id = await create(call.principal.personId, name);
-        await call.record({ projectId: id, action: "project.create", target: id, after: { name } });
+        await call.record("project.create", id, { projectId: id, after: { name } });
         return { id, name };
       },
     }),

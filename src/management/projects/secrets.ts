@@ -31,7 +31,7 @@ export function secretOperations({ store, secrets, catalog }: ManagementParts): 
     const { projectId, appNumber } = scope;
     await catalog.refreshSecrets(projectId, appNumber === WHOLE_PROJECT ? null : appNumber);
     const after = Object.keys(call.body);
-    await call.record({ action: "secrets.replace", target, before, after });
+    await call.record("secrets.replace", target, { before, after });
     call.reply.header("cache-control", "no-store");
     return call.body;
   };

@@ -7,7 +7,7 @@ import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../
 import type { AccountRecord, ListedAccount } from "../../shapes/projects.ts";
 import { timestamp } from "../../shapes/common.ts";
 import type { ServiceAccount } from "../../store/accounts/accounts.ts";
-import { line, prose } from "../api/inputs.ts";
+import { badField, line, prose } from "../api/inputs.ts";
 import { type Operation, type Params, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -32,16 +32,13 @@ type ExpiryMembers = { readonly [Name in keyof typeof EXPIRY_MEMBERS]?: number |
 
 /** The expiry that a body names, null where it names none; throws `bad_request` for a time that cannot be meant. */
 function expiryOf(body: ExpiryMembers, now: number): number | null {
-  const given = new Set<number>();
-  for (const name of Object.keys(EXPIRY_MEMBERS) as (keyof ExpiryMembers)[]) {
-    const value = body[name];
-    if (value !== undefined && value !== null) given.add(value);
-  }
-  if (given.size > 1) throw refusal("expiresAt", "is given twice, with different values");
+  const names = Object.keys(EXPIRY_MEMBERS) as (keyof ExpiryMembers)[];
+  const given = new Set(names.flatMap((name) => body[name] ?? []));
+  if (given.size > 1) throw badField("expiresAt", "is given twice, with different values");
   const [expiresAt = null] = given;
   if (expiresAt === null) return null;
-  if (expiresAt <= now) throw refusal("expiresAt", "has passed already");
-  if (expiresAt > now + MAX_AHEAD_MS) throw refusal("expiresAt", "is more than ten years ahead");
+  if (expiresAt <= now) throw badField("expiresAt", "has passed already");
+  if (expiresAt > now + MAX_AHEAD_MS) throw badField("expiresAt", "is more than ten years ahead");
   return expiresAt;
 }
 
@@ -67,10 +64,7 @@ const LIMIT_MEMBERS = {
 
 type LimitMembers = z.output<z.ZodObject<typeof LIMIT_MEMBERS>>;
 
-/**
- * The limits of an account of that role; null for other roles than `call`. A missing member keeps its limit, null removes
- * it. Throws `bad_request`.
- */
+/** The limits for a role; null for others than `call`. A missing member keeps its limit, null removes it. */
 function limitsOf(
   { apps, functions, origins, callsPerMinute }: LimitMembers,
   role: Role,
@@ -78,11 +72,11 @@ function limitsOf(
 ): CallLimits | null {
   if (role !== "call") {
     if (apps || functions || origins || callsPerMinute)
-      throw refusal("role", "must be call for an account with apps, functions, origins or callsPerMinute");
+      throw badField("role", "must be call for an account with apps, functions, origins or callsPerMinute");
     return null;
   }
   const named = apps === undefined ? before?.apps : apps;
-  if (!named) throw refusal("apps", "must name the apps that an account of role call may call");
+  if (!named) throw badField("apps", "must name the apps that an account of role call may call");
   return {
     apps: named,
     functions: functions === undefined ? (before?.functions ?? null) : functions,
@@ -94,20 +88,12 @@ function limitsOf(
 /** Throws `bad_request` for an account of role `call` that is to get another one. */
 function requireSameRole(before: Role, role: Role | undefined): void {
   if (before !== "call" || role === undefined || role === "call") return;
-  throw refusal("role", "cannot be raised from call: its tokens may be public. Create another account");
+  throw badField("role", "cannot be raised from call: its tokens may be public. Create another account");
 }
 
 /** Exactly as browsers send it, because it is compared as text. */
 function isOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.parse(text)?.origin === text;
-}
-
-/** Refuses one member of the body. */
-function refusal(field: string, problem: string): AppError {
-  return new AppError("bad_request", {
-    message: `${field}: ${problem}`,
-    details: [{ field, problem }],
-  });
 }
 
 const operation = tagged("Service accounts");
@@ -129,13 +115,7 @@ const NEW_ACCOUNT = z.object({
   ...LIMIT_MEMBERS,
   ...EXPIRY_MEMBERS,
 });
-const CHANGE = z.object({
-  name: NAME.optional(),
-  description: DESCRIPTION.optional(),
-  role: ROLE.optional(),
-  ...LIMIT_MEMBERS,
-  ...EXPIRY_MEMBERS,
-});
+const CHANGE = NEW_ACCOUNT.extend({ name: NAME.optional(), role: ROLE.optional() });
 const NEW_USER_TOKEN = z.object({
   // Not normalized: two spellings are two users.
   user: z
@@ -176,7 +156,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         const given = { projectId, name, description, role, limits, expiresAt };
         const { accountId: id, token, createdAt } = await tokens.issue(given);
         const after = shown({ ...given, id, createdAt });
-        await call.record({ action: "service-account.create", target: id, after });
+        await call.record("service-account.create", id, { after });
         call.reply.header("cache-control", "no-store");
         return { ...after, token };
       },
@@ -207,7 +187,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
           const callLimits = limits && JSON.stringify(limits);
           const expiresAt = expiryOf(call.body, clock.now());
           if (expiresAt !== null && expiresAt > before.expiresAt)
-            throw refusal("expiresAt", "can only become earlier");
+            throw badField("expiresAt", "can only become earlier");
           const change = {
             ...(name !== undefined && { name }),
             ...(description !== undefined && { description }),
@@ -218,9 +198,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
           const limitsBefore = "callLimits" in change ? (before.callLimits ?? undefined) : undefined;
           if (!(await tokens.update(projectId, id, change, limitsBefore))) continue;
           const after = { ...before, ...change };
-          await call.record({
-            action: "service-account.update",
-            target: id,
+          await call.record("service-account.update", id, {
             before: shownRow(before),
             after: shownRow(after),
           });
@@ -248,7 +226,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         if (!rotated) throw notFound();
         const { token, expiresAt } = rotated;
         const after = shownRow({ ...before, expiresAt });
-        await call.record({ action: "service-account.rotate", target: id, before: shownRow(before), after });
+        await call.record("service-account.rotate", id, { before: shownRow(before), after });
         call.reply.header("cache-control", "no-store");
         return { ...after, token };
       },
@@ -271,8 +249,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         const issued = await tokens.issueForUser(projectId, id, { user, lifeMs: expiresInSeconds * 1000 });
         if (!issued) throw notFound();
         const expiresAt = timestamp(issued.expiresAt);
-        const after = { user, expiresAt };
-        await call.record({ action: "service-account.user-token", target: id, after });
+        await call.record("service-account.user-token", id, { after: { user, expiresAt } });
         call.reply.header("cache-control", "no-store");
         return { token: issued.token, expiresAt };
       },
@@ -288,7 +265,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         const before = await find(call.params);
         // Idempotent.
         if (await tokens.revoke(projectId, id)) {
-          await call.record({ action: "service-account.delete", target: id, before: shownRow(before) });
+          await call.record("service-account.delete", id, { before: shownRow(before) });
         }
         return listed(await find(call.params));
       },

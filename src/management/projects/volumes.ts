@@ -84,10 +84,12 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
     call: Call<{ readonly project_id: string }>,
     action: "write" | "remove",
     target: string,
-    { before, after }: { readonly before: number | null; readonly after: number | null },
+    { beforeBytes, afterBytes }: { readonly beforeBytes: number | null; readonly afterBytes: number | null },
   ): Promise<void> => {
-    const [was, is] = [before, after].map((sizeBytes) => (sizeBytes === null ? null : { sizeBytes }));
-    await call.record({ action: `volume.${action}`, target, before: was, after: is });
+    const [before, after] = [beforeBytes, afterBytes].map((sizeBytes) =>
+      sizeBytes === null ? null : { sizeBytes },
+    );
+    await call.record(`volume.${action}`, target, { before, after });
   };
 
   return [
@@ -113,7 +115,7 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
         const { file_path: filePath, part_count: partCount } = call.body;
         const uploadId = await volumes.begin(call.params.project_id, filePath, partCount);
         // An empty file has no parts, and clients do not complete it: it is there now.
-        if (partCount === 0) await recordFile(call, "write", filePath, { before: null, after: 0 });
+        if (partCount === 0) await recordFile(call, "write", filePath, { beforeBytes: null, afterBytes: 0 });
         const base = baseUrlOf(call.reply.request, publicBaseUrl);
         call.reply.header("cache-control", "no-store");
         return {
@@ -137,13 +139,9 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       handle: async (call) => {
         const { upload_id: uploadId, file_path: filePath, parts } = call.body;
         const tags = parts.map(({ part_number: partNumber, etag }) => ({ partNumber, etag }));
-        const change = { uploadId, filePath, tags };
-        const { beforeBytes: before, afterBytes: after } = await volumes.complete(
-          call.params.project_id,
-          change,
-        );
-        await recordFile(call, "write", filePath, { before, after });
-        return { file_path: filePath, size_bytes: after };
+        const done = await volumes.complete(call.params.project_id, { uploadId, filePath, tags });
+        await recordFile(call, "write", filePath, done);
+        return { file_path: filePath, size_bytes: done.afterBytes };
       },
     }),
     operation("GET", `${PATH}/download`, {
@@ -168,8 +166,8 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       errors: ["not_found"],
       handle: async (call) => {
         const { file_path: filePath } = call.query;
-        const { beforeBytes: before } = await volumes.remove(call.params.project_id, filePath);
-        await recordFile(call, "remove", filePath, { before, after: null });
+        const { beforeBytes } = await volumes.remove(call.params.project_id, filePath);
+        await recordFile(call, "remove", filePath, { beforeBytes, afterBytes: null });
         return { file_path: filePath };
       },
     }),
@@ -185,10 +183,7 @@ type ByteRange = { readonly first: number; readonly last: number };
 
 const RANGE = /^bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))$/;
 
-/**
- * The range in a Range header for a file of that size: null for the whole file, also for several ranges;
- * "none" if the file has no such bytes.
- */
+/** The range of a Range header: null for the whole file, also for several ranges; "none" if it has no such bytes. */
 export function readRange(header: string | undefined, sizeBytes: number): ByteRange | "none" | null {
   const [, from, to, suffix] = RANGE.exec(header ?? "") ?? [];
   if (suffix !== undefined) {

@@ -11,7 +11,7 @@ import {
   SIGNING_SECRETS,
 } from "../../shapes/deliveries.ts";
 import type { AttemptRecord, DeliveryRecord } from "../../shapes/deliveries.ts";
-import { cutPage, ID_TOKEN, pageSize } from "../api/inputs.ts";
+import { ID_TOKEN, pageSize, tokenOf } from "../api/inputs.ts";
 import { type Operation, type Params, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -49,7 +49,7 @@ export function webhookSecretOperations({ store, signingSecrets }: ManagementPar
           throw new AppError("bad_request", { message });
         }
         const { id, createdAt, secret } = await signingSecrets.make(projectId);
-        await call.record({ action: "webhook-secret.create", target: id, after: { id } });
+        await call.record("webhook-secret.create", id, { after: { id } });
         call.reply.header("cache-control", "no-store");
         return { id, createdAt: timestamp(createdAt), secret };
       },
@@ -63,7 +63,7 @@ export function webhookSecretOperations({ store, signingSecrets }: ManagementPar
       handle: async (call) => {
         const { project_id: projectId, id } = call.params;
         if (!(await signingSecrets.retire(projectId, id))) throw new AppError("not_found");
-        await call.record({ action: "webhook-secret.delete", target: id, before: { id } });
+        await call.record("webhook-secret.delete", id, { before: { id } });
         return { id };
       },
     }),
@@ -109,9 +109,9 @@ export function deliveryOperations({ store, steadyClock, wake }: ManagementParts
           ...(state && { state }),
           ...(before && { before }),
         });
-        const { page, nextToken } = cutPage(found, limit);
         const names = await appNames(projectId);
-        return { items: page.map((delivery) => deliveryRecord(delivery, projectId, names)), nextToken };
+        const items = found.slice(0, limit).map((delivery) => deliveryRecord(delivery, projectId, names));
+        return { items, nextToken: tokenOf(found.length > limit ? (items.at(-1)?.id ?? null) : null) };
       },
     }),
     operation("GET", DELIVERY_URL, {
@@ -137,16 +137,12 @@ export function deliveryOperations({ store, steadyClock, wake }: ManagementParts
       handle: async (call) => {
         const { project_id: projectId, id } = call.params;
         const { body, bodyBlob, state } = await find(call.params);
-        const redelivered = await store.deliveries.redeliver({
-          projectId,
-          ids: [id],
-          now: steadyClock.now(),
-        });
+        const now = steadyClock.now();
+        const redelivered = await store.deliveries.redeliver({ projectId, ids: [id], now });
         if (redelivered === 0 && body === null && !bodyBlob) {
           throw new AppError("not_found", { message: "The delivery's body is no longer stored." });
         }
-        const [before, after] = [{ state }, { redelivered }];
-        await call.record({ action: "delivery.redeliver", target: id, before, after });
+        await call.record("delivery.redeliver", id, { before: { state }, after: { redelivered } });
         wake();
         return { redelivered };
       },
@@ -163,8 +159,7 @@ export function deliveryOperations({ store, steadyClock, wake }: ManagementParts
         if (countOnly)
           return { redelivered: await store.deliveries.countRedeliverable({ projectId, from, to }) };
         const redelivered = await store.deliveries.redeliver({ projectId, from, to, now: steadyClock.now() });
-        const after = { from, to, redelivered };
-        await call.record({ action: "delivery.redeliver", target: projectId, after });
+        await call.record("delivery.redeliver", projectId, { after: { from, to, redelivered } });
         wake();
         return { redelivered };
       },
@@ -195,7 +190,6 @@ function deliveryRecord(
   };
 }
 
-/** One try at it. */
 function attemptRecord({ startedAt, nextAt, ...rest }: DeliveryAttempt): AttemptRecord {
   return {
     ...rest,

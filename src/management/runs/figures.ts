@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Glance } from "../../model/app.ts";
+import type { LiveStatus } from "../../model/app.ts";
 import { appId } from "../../model/names.ts";
 import { FIGURES, TRAFFIC } from "../../shapes/figures.ts";
 import type { ReplicaCounts, RunFiguresRecord, SpanRecord } from "../../shapes/figures.ts";
@@ -65,7 +65,7 @@ const STEPS = 72;
 const STEPS_OF_TRAFFIC = 24;
 
 /** Statistics of runs over time, and the current state. */
-export function figureOperations({ store, glances, clock }: ManagementParts): Operation[] {
+export function figureOperations({ store, liveStatuses, clock }: ManagementParts): Operation[] {
   return [
     operation("GET", `${PATH}/figures`, {
       id: "getFigures",
@@ -83,15 +83,15 @@ export function figureOperations({ store, glances, clock }: ManagementParts): Op
         const nowMs = clock.now();
         const { span, record } = spanOf(query, nowMs, STEPS);
         const runs = { projectId, appNumber: app?.number ?? null, ...span, maxRuns: MAX_RUNS };
-        const [figures, failures, queuedAt, apps, glanced] = await Promise.all([
+        const [figures, failures, queuedAt, apps, statuses] = await Promise.all([
           store.runFigures.ofSpan(runs),
           store.runFigures.lastFailures({ ...runs, limit: MAX_FAILURES }),
           store.runFigures.oldestQueuedAt(runs),
           app ? [app] : store.apps.list(projectId),
-          glances(projectId),
+          liveStatuses(projectId),
         ]);
         const names = new Map(apps.map(({ number, name }) => [number, name]));
-        const live = apps.flatMap(({ number }) => glanced.get(number) ?? []);
+        const live = apps.flatMap(({ number }) => statuses.get(number) ?? []);
         return {
           ...record,
           steps: figures.steps.map((step, index) => ({
@@ -109,7 +109,7 @@ export function figureOperations({ store, glances, clock }: ManagementParts): Op
             running: sumOf(live.map((each) => each.running)),
             replicas: replicasOf(live),
             coldStarts: sumOf(live.map((each) => each.coldStarts)),
-            version: app && (glanced.get(app.number)?.version ?? null),
+            version: app && (statuses.get(app.number)?.version ?? null),
           },
           lastFailures: failures.map(
             ({ appNumber, id, functionName, createdAt, errorCode, errorMessage }) => ({
@@ -135,9 +135,9 @@ export function figureOperations({ store, glances, clock }: ManagementParts): Op
       handle: async ({ params, query }) => {
         const { project_id: projectId } = params;
         const { span, record } = spanOf(query, clock.now(), STEPS_OF_TRAFFIC);
-        const [apps, glanced, traffic] = await Promise.all([
+        const [apps, statuses, traffic] = await Promise.all([
           store.apps.list(projectId),
-          glances(projectId),
+          liveStatuses(projectId),
           store.runFigures.byApp({ projectId, appNumber: null, ...span, maxRuns: MAX_RUNS }),
         ]);
         const byNumber = new Map(traffic.map((ofApp) => [ofApp.appNumber, ofApp]));
@@ -145,8 +145,8 @@ export function figureOperations({ store, glances, clock }: ManagementParts): Op
           ...record,
           items: apps.map(({ number, name }) => ({
             appId: appId(projectId, name),
-            version: glanced.get(number)?.version.number ?? null,
-            replicas: glanced.get(number)?.replicas ?? NO_REPLICAS,
+            version: statuses.get(number)?.version.number ?? null,
+            replicas: statuses.get(number)?.replicas ?? NO_REPLICAS,
             runs: byNumber.get(number)?.runs ?? [],
             failures: byNumber.get(number)?.failures ?? [],
           })),
@@ -169,7 +169,7 @@ function sharesOf({ byState }: RunFigures): { readonly runs: number; readonly er
 
 const NO_REPLICAS: ReplicaCounts = { starting: 0, ready: 0, draining: 0 };
 
-function replicasOf(live: readonly Glance[]): ReplicaCounts {
+function replicasOf(live: readonly LiveStatus[]): ReplicaCounts {
   const sum = (state: keyof ReplicaCounts): number => sumOf(live.map(({ replicas }) => replicas[state]));
   return { starting: sum("starting"), ready: sum("ready"), draining: sum("draining") };
 }

@@ -5,11 +5,11 @@ import { z } from "zod";
 import { judgeEntryName } from "../../apps/bundles/entry-names.ts";
 import { APP_KEYS } from "../../config/app-shape.ts";
 import { AppError } from "../../model/errors.ts";
-import { APP_NAME, appId } from "../../model/names.ts";
+import { APP_NAME } from "../../model/names.ts";
 import { ID } from "../../shapes/common.ts";
 import { BASE_IMAGE, FILE_RUN } from "../../shapes/runs.ts";
 import { isPlainText, takeBytes } from "../api/bodies.ts";
-import { findApp } from "../api/inputs.ts";
+import { findApp, nameIn } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -62,8 +62,7 @@ export function runOnceOperations(parts: ManagementParts): Operation[] {
       response: ID,
       handle: async (call) => {
         const { project_id: projectId, app_id: id } = call.params;
-        const prefix = appId(projectId, "");
-        const name = id.startsWith(prefix) ? id.slice(prefix.length) : "";
+        const name = nameIn(projectId, id) ?? "";
         if (!APP_NAME.test(name)) {
           const message =
             "The app's id must be the project's id, a hyphen, and a name of lower-case letters, digits and hyphens.";
@@ -71,7 +70,7 @@ export function runOnceOperations(parts: ManagementParts): Operation[] {
         }
         if (await store.apps.find({ projectId, name })) return { id };
         await store.apps.insertOrFind({ projectId, name, createdAt: clock.now() });
-        await call.record({ action: "app.create", target: id, after: { name } });
+        await call.record("app.create", id, { after: { name } });
         return { id };
       },
     }),
@@ -130,8 +129,7 @@ export function runOnceOperations(parts: ManagementParts): Operation[] {
             return dataOf(form, call.params.project_id);
           },
         });
-        const after = { fileName, functionName, runId };
-        await call.record({ action: "file.run", target: call.params.app_id, after });
+        await call.record("file.run", call.params.app_id, { after: { fileName, functionName, runId } });
         return { runId };
       },
     }),
@@ -153,9 +151,8 @@ function unknownMembers(query: unknown): string[] {
 /** The JSON for the function, unchanged; null if there is none. */
 function dataOf({ projectId, data }: RunForm, expected: string): string | null {
   if (projectId !== null && projectId !== expected) {
-    throw new AppError("bad_request", {
-      message: "The form's projectId differs from the project in the path.",
-    });
+    const message = "The form's projectId differs from the project in the path.";
+    throw new AppError("bad_request", { message });
   }
   if (data === null || data.trim() === "") return null;
   let value: unknown;

@@ -44,13 +44,13 @@ const NAMES_AT_ONCE = 100;
 /** Finds the nodes of apps and runs, from the database and the other nodes. */
 export class AppLocator {
   readonly #parts: LocatorParts;
-  readonly #places: Places;
+  readonly #place: (app: AppKey) => Promise<AppPlace | null>;
   /** Cached owners of remote apps, by project and name. Dropped when a node answers that the app has moved. */
   readonly #known = new Map<string, string>();
 
   constructor(parts: LocatorParts) {
     this.#parts = parts;
-    this.#places = new Places(parts.store);
+    this.#place = placeFinder(parts.store);
   }
 
   /** The app's owner, or the node that is to take it; null if there is no such app. Changes nothing. */
@@ -103,14 +103,8 @@ export class AppLocator {
     if (holder) return holder;
     const silent = answers.find(({ status }) => status === "rejected");
     if (!silent) return null;
-    throw new AppError(
-      "storage_unavailable",
-      {
-        message: "The run may be in progress on a node that does not answer right now; try again shortly.",
-        headers: { "retry-after": "1" },
-      },
-      silent,
-    );
+    const message = "The run may be in progress on a node that does not answer right now; try again shortly.";
+    throw new AppError("storage_unavailable", { message, headers: { "retry-after": "1" } }, silent);
   }
 
   /** Tells the node that forwarded a request that the connection of its answer was closed here. */
@@ -129,19 +123,17 @@ export class AppLocator {
     const { clock } = this.#parts;
     const until = clock.monotonic() + PATIENCE_MS;
     while (clock.monotonic() < until) {
-      const place = await this.#places.find(app);
+      const place = await this.#place(app);
       if (!place) return null;
       const found = await ask(place);
-      if (found?.kind === "there") this.#know(textOf(app), found.peer.id);
+      if (found?.kind === "there") {
+        if (this.#known.size >= MAX_KNOWN) this.#known.clear();
+        this.#known.set(textOf(app), found.peer.id);
+      }
       if (found) return found;
       await pause(clock, LOOK_AGAIN_MS);
     }
     throw new AppError("app_not_ready", { headers: { "retry-after": "1" } });
-  }
-
-  #know(text: string, nodeId: string): void {
-    if (this.#known.size >= MAX_KNOWN) this.#known.clear();
-    this.#known.set(text, nodeId);
   }
 }
 
@@ -150,22 +142,13 @@ function textOf({ projectId, appName }: AppKey): string {
 }
 
 /** Looks apps up, one statement at a time: callers have not shown a token yet and may invent names. */
-export class Places {
-  readonly #batches: Batcher<AppKey, ReadonlyMap<string, AppPlace>>;
-
-  constructor(store: Pick<Store, "appOwners">) {
-    this.#batches = new Batcher(
-      async (apps): Promise<ReadonlyMap<string, AppPlace>> => {
-        const wanted = new Map(apps.map((app) => [textOf(app), app]));
-        const names = Array.from(wanted.values(), ({ projectId, appName: name }) => ({ projectId, name }));
-        const places = await store.appOwners.find(names);
-        return new Map(places.map((place) => [textOf({ ...place, appName: place.name }), place]));
-      },
-      { maxItems: NAMES_AT_ONCE },
-    );
-  }
-
-  async find(app: AppKey): Promise<AppPlace | null> {
-    return (await this.#batches.add(app)).get(textOf(app)) ?? null;
-  }
+export function placeFinder(store: Pick<Store, "appOwners">): (app: AppKey) => Promise<AppPlace | null> {
+  const lookUp = async (apps: readonly AppKey[]): Promise<ReadonlyMap<string, AppPlace>> => {
+    const wanted = new Map(apps.map((app) => [textOf(app), app]));
+    const names = Array.from(wanted.values(), ({ projectId, appName: name }) => ({ projectId, name }));
+    const places = await store.appOwners.find(names);
+    return new Map(places.map((place) => [textOf({ ...place, appName: place.name }), place]));
+  };
+  const batches = new Batcher(lookUp, { maxItems: NAMES_AT_ONCE });
+  return async (app) => (await batches.add(app)).get(textOf(app)) ?? null;
 }

@@ -137,7 +137,7 @@ export class ForwardedRequest implements ConnectionUser, ResponseEvents {
     const isLarge = bodyBytes === null || bodyBytes > littleBytes || (isAwaited && bodyBytes > 0);
     this.#large = isLarge && !body ? new ForwardedBody(request, bodyBytes === null) : null;
     this.#heldBytes = isLarge ? 0 : bodyBytes;
-    peers.held.add(this.#heldBytes);
+    peers.held.bytes += this.#heldBytes;
     this.#caller = upgrade ? new WaitingCaller(request.socket, upgrade.first) : null;
     this.#parser = this.#newParser();
     this.#answer = new ForwardedAnswer(parts, this);
@@ -153,7 +153,7 @@ export class ForwardedRequest implements ConnectionUser, ResponseEvents {
   /** Nothing is sent after this. */
   release(): void {
     const { peers, request } = this.#parts;
-    peers.held.add(-this.#heldBytes);
+    peers.held.bytes -= this.#heldBytes;
     this.#heldBytes = 0;
     // Consumes the end of what `readWhole` read: until now the bytes could be put back.
     if (this.#hasRead) request.resume();

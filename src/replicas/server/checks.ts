@@ -8,10 +8,7 @@ type Address = { readonly host: string; readonly port: number; readonly path?: s
 /** How long a server may take to answer a check. */
 const ANSWER_MS = 5_000;
 
-/**
- * Checks a starting server: a good status from that path or, with null, an accepted connection. Returns null, or what is
- * wrong.
- */
+/** Checks a starting server: a good status or, with null, an accepted connection. Returns null, or what is wrong. */
 export async function checkStart(
   place: ServerPlace,
   endpoint: string | null,
@@ -42,45 +39,43 @@ export async function checkServer(
   }
 }
 
-async function tryPath(
-  { host, port, path }: Address,
-  endpoint: string,
-  clock: Clock,
-): Promise<string | null> {
-  const { promise, resolve } = Promise.withResolvers<string | null>();
-  const request = get({
-    ...(path === undefined ? { host, port } : { socketPath: path }),
-    path: endpoint,
-    agent: false,
-    headers: { "user-agent": "millrace-check" },
+function tryPath({ host, port, path }: Address, endpoint: string, clock: Clock): Promise<string | null> {
+  return reported(`${endpoint} did not answer`, clock, (report) => {
+    const request = get({
+      ...(path === undefined ? { host, port } : { socketPath: path }),
+      path: endpoint,
+      agent: false,
+      headers: { "user-agent": "millrace-check" },
+    });
+    request.once("response", ({ statusCode = 0 }) =>
+      report(statusCode >= 200 && statusCode < 400 ? null : `${endpoint} answered ${statusCode}`),
+    );
+    request.once("upgrade", () => report(`${endpoint} switched to another protocol`));
+    return request;
   });
-  request.once("response", ({ statusCode = 0 }) =>
-    resolve(statusCode >= 200 && statusCode < 400 ? null : `${endpoint} answered ${statusCode}`),
-  );
-  request.once("upgrade", () => resolve(`${endpoint} switched to another protocol`));
-  request.on("error", ({ message }) => resolve(`${endpoint} did not answer (${message})`));
-  const late = clock.after(ANSWER_MS, () => resolve(`${endpoint} did not answer for ${ANSWER_MS / 1000} s`));
-  try {
-    return await promise;
-  } finally {
-    late.cancel();
-    // The body is not needed.
-    request.destroy();
-  }
 }
 
-async function tryConnection({ host, port, path }: Address, clock: Clock): Promise<string | null> {
-  const { promise, resolve } = Promise.withResolvers<string | null>();
-  const socket = connect(path === undefined ? { host, port } : { path });
-  socket.once("connect", () => resolve(null));
-  socket.on("error", ({ message }) => resolve(`it did not accept a connection (${message})`));
-  const late = clock.after(ANSWER_MS, () =>
-    resolve(`it did not accept a connection for ${ANSWER_MS / 1000} s`),
+function tryConnection({ host, port, path }: Address, clock: Clock): Promise<string | null> {
+  return reported("it did not accept a connection", clock, (report) =>
+    connect(path === undefined ? { host, port } : { path }).once("connect", () => report(null)),
   );
+}
+
+/** What a check reports; `failure` with the reason if it fails, or reports nothing in time. */
+async function reported(
+  failure: string,
+  clock: Clock,
+  begin: (report: (fault: string | null) => void) => NodeJS.EventEmitter & { destroy(): unknown },
+): Promise<string | null> {
+  const { promise, resolve } = Promise.withResolvers<string | null>();
+  const check = begin(resolve);
+  check.on("error", ({ message }: Error) => resolve(`${failure} (${message})`));
+  const late = clock.after(ANSWER_MS, () => resolve(`${failure} for ${ANSWER_MS / 1000} s`));
   try {
     return await promise;
   } finally {
     late.cancel();
-    socket.destroy();
+    // A response's body is not needed.
+    check.destroy();
   }
 }

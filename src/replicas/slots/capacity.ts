@@ -45,30 +45,20 @@ export type SlotReplica<C> = {
   kill(): void;
 };
 
-/** The replicas as slots see them. Times are monotonic milliseconds. */
+/** The replicas as slots see them, explained in `Fleet`. Times are monotonic milliseconds. */
 export type Capacity<C> = {
   readonly replicas: ReadonlySet<SlotReplica<C>>;
-  /** Replicas that have started and are not ending. */
   readonly ready: readonly SlotReplica<C>[];
-  /** The ready ones that respond: only they are given calls. */
   readonly awake: readonly SlotReplica<C>[];
-  /** Counts the time in which at least one replica was ready. */
   readonly readyClock: { elapsed(now: number): number };
   setScaling(scaling: ScalingConfig): void;
-  /** For how long no replica is ready and none may be started, because the last ones failed. */
   holdMs(now: number): number;
-  /** Why a call cannot be served now, and for how long. */
   failure(now: number): { readonly failure: { readonly message: string }; readonly waitMs: number } | null;
-  /** Brings the number of replicas in line with the load. */
   scale(): void;
-  /** A call found every slot taken: more replicas are wanted, if there may be more. */
   grow(): void;
   noteIdle(): void;
   noteHealth(): void;
-  /** Takes a replica out of service; it finishes what it holds and exits. */
   retire(replica: SlotReplica<C>): void;
-  /** Asks every replica to end and waits until the last is gone. */
   drain(): Promise<void>;
-  /** Ends every replica now, with all its processes. */
   close(): Promise<void>;
 };

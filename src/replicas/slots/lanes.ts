@@ -4,15 +4,11 @@ import type { SlotCall } from "./capacity.ts";
 export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
   #items: (C | undefined)[] = [];
   #head = 0;
-  #size = 0;
-
-  get size(): number {
-    return this.#size;
-  }
+  size = 0;
 
   push(call: C): void {
     this.#items.push(call);
-    this.#size += 1;
+    this.size += 1;
   }
 
   /** The call that has waited longest, left where it is. */
@@ -26,7 +22,7 @@ export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
     if (!call) return undefined;
     this.#items[this.#head] = undefined;
     this.#head += 1;
-    this.#size -= 1;
+    this.size -= 1;
     if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;
@@ -49,7 +45,7 @@ export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
     }
     if (index === this.#head && index > 0) this.#items[--this.#head] = call;
     else this.#items.splice(index, 0, call);
-    this.#size += 1;
+    this.size += 1;
   }
 
   /** Takes one call out, wherever it stands; false when it is not here. */
@@ -57,16 +53,15 @@ export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
     const index = this.#items.indexOf(call, this.#head);
     if (index === -1) return false;
     this.#items[index] = undefined;
-    this.#size -= 1;
+    this.size -= 1;
     return true;
   }
 
-  /** Empties the queue. */
   takeAll(): C[] {
     const calls = this.#items.slice(this.#head).filter((call) => call !== undefined);
     this.#items = [];
     this.#head = 0;
-    this.#size = 0;
+    this.size = 0;
     return calls;
   }
 }
@@ -81,7 +76,6 @@ export class Lanes<C extends Pick<SlotCall, "lane" | "enqueuedAt">> {
   /** Callers that were served before a waiting backlog since its last turn. */
   #passedBy = 0;
 
-  /** Calls waiting in both lanes. */
   get size(): number {
     return this.callers.size + this.backlog.size;
   }
@@ -112,7 +106,6 @@ export class Lanes<C extends Pick<SlotCall, "lane" | "enqueuedAt">> {
     return this.#laneOf(call).remove(call);
   }
 
-  /** Empties both lanes. */
   takeAll(): C[] {
     return [...this.callers.takeAll(), ...this.backlog.takeAll()];
   }

@@ -18,7 +18,8 @@ export class Pace {
   readonly #slow = new Uint8Array(WINDOW);
   #slowCount = 0;
   #samples = 0;
-  #meanMs = 0;
+  /** What one call takes, lately. */
+  meanMs = 0;
 
   add(runMs: number): void {
     const slot = this.#samples % WINDOW;
@@ -27,23 +28,18 @@ export class Pace {
     this.#slow[slot] = isSlow;
     this.#samples += 1;
     // A moving mean over the last twenty calls or so.
-    this.#meanMs += (runMs - this.#meanMs) / Math.min(this.#samples, 20);
+    this.meanMs += (runMs - this.meanMs) / Math.min(this.#samples, 20);
   }
 
   /** How many calls may be handed ahead to a busy replica: none unless the app is fast. */
   get ahead(): number {
     if (this.#samples < LEAST_SAMPLES || this.#slowCount > SLOW_ALLOWED) return 0;
-    return Math.min(MAX_AHEAD, Math.floor(AHEAD_MS / this.#meanMs));
+    return Math.min(MAX_AHEAD, Math.floor(AHEAD_MS / this.meanMs));
   }
 
   /** How many calls one slot completes in a span, by the latest measure; 0 if unknown. */
   callsIn(spanMs: number): number {
-    return this.#samples === 0 ? 0 : spanMs / this.#meanMs;
-  }
-
-  /** What one call takes, lately. */
-  get meanMs(): number {
-    return this.#meanMs;
+    return this.#samples === 0 ? 0 : spanMs / this.meanMs;
   }
 }
 

@@ -45,12 +45,12 @@ export class Slots<C extends SlotCall> {
   /** Backlog calls that replicas hold. */
   #backlogInHand = 0;
   #isDraining = false;
-  /** The replicas are ending: a returned call finds no other. */
-  #isClosing = false;
+  /** The replicas are ending and take no more calls: a returned call finds no other. */
+  isClosing = false;
   #heir: Slots<C> | null = null;
 
   /** `mayHandAhead`: replicas can give back calls, so a busy one may hold more than it runs. */
-  constructor(scaling: ScalingConfig, capacity: Capacity<C>, clock: Clock, mayHandAhead = true) {
+  constructor(scaling: ScalingConfig, capacity: Capacity<C>, clock: Clock, mayHandAhead: boolean) {
     this.#mayHandAhead = mayHandAhead;
     this.#clock = clock;
     this.#watch = new Watch(clock, () => this.#look());
@@ -58,11 +58,6 @@ export class Slots<C extends SlotCall> {
     this.#growsEarly = growsEarly(scaling);
     this.#balancer = new Balancer(scaling.loadBalancingAlgorithm);
     this.#capacity = capacity;
-  }
-
-  /** The replicas are ending, and take no more calls. */
-  get isClosing(): boolean {
-    return this.#isClosing;
   }
 
   /** How many calls of both lanes wait. */
@@ -153,7 +148,7 @@ export class Slots<C extends SlotCall> {
     this.#isDraining = true;
     for (const call of this.#lanes.backlog.takeAll()) call.end(DRAINING);
     if (this.#lanes.size > 0) await this.#noneWaits.promise;
-    this.#isClosing = true;
+    this.isClosing = true;
     await this.#capacity.drain();
     this.#watch.stop();
   }
@@ -161,7 +156,7 @@ export class Slots<C extends SlotCall> {
   /** Ends everything now; what still runs gets `outcome`. */
   async close(outcome: Outcome): Promise<void> {
     this.#isDraining = true;
-    this.#isClosing = true;
+    this.isClosing = true;
     this.#watch.stop();
     for (const replica of this.#capacity.replicas)
       for (const call of replica.calls.values()) call.end(outcome);
@@ -213,10 +208,10 @@ export class Slots<C extends SlotCall> {
       if (call.lane === "backlog") this.#backlogInHand -= 1;
       if (call.hasEnded) continue;
       call.holder = null;
-      if (this.#isClosing || (this.#isDraining && call.lane === "backlog")) call.end(DRAINING);
+      if (this.isClosing || (this.#isDraining && call.lane === "backlog")) call.end(DRAINING);
       else waiting.push(call);
     }
-    if (this.#isClosing) return;
+    if (this.isClosing) return;
     this.#lanes.putBack(waiting);
     this.handOver();
     this.#capacity.scale();
@@ -317,7 +312,7 @@ export class Slots<C extends SlotCall> {
     for (const call of replica.calls.values()) {
       position += 1;
       // Closing slots have no queue left for a caller; a backlog call waits in the store.
-      const mayLeave = !this.#isClosing || call.lane === "backlog";
+      const mayLeave = !this.isClosing || call.lane === "backlog";
       if (position > this.#scaling.replicaConcurrency && mayLeave) replica.withdraw(call);
     }
   }
@@ -327,10 +322,7 @@ export class Slots<C extends SlotCall> {
 const TICK_MS = 10;
 const IDLE_TICKS = 100;
 
-/**
- * Checks all calls of a pool on one timer: a timer per call would cost more than many calls. It runs while there are
- * calls, and a second longer.
- */
+/** Checks all calls of a pool on one timer, because timers per call are costly; stops after an idle second. */
 export class Watch {
   /** How many calls have arrived so far. */
   arrivals = 0;

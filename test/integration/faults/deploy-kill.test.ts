@@ -45,7 +45,7 @@ type Kill = {
   /** Makes the deploy, and ends the service where it does not end itself; the upload may be unfinished. */
   readonly meet: (site: Site) => Promise<Met | null>;
   /** In the short form too, which has one of each step, or even where all other tests run. */
-  readonly isIn?: "short" | "glance";
+  readonly isIn?: "short" | "minimal";
 };
 
 async function begin({ client }: Site): Promise<BegunDeploy | null> {
@@ -136,7 +136,7 @@ const KILLS: readonly Kill[] = [
   },
   {
     at: "build, amid a command",
-    isIn: "glance",
+    isIn: "minimal",
     meet: (site) => {
       const toml = '[deployment]\nshell_commands = ["touch half-made && echo begun && sleep 60"]\n';
       return killWhen(site, "the command runs", bundle(site.mark, { toml }), async ({ buildId }) =>
@@ -172,7 +172,7 @@ const KILLS: readonly Kill[] = [
     at: "switch, when it is stored",
     point: ["apps.setCurrentVersion", "after"],
     meet: deploy,
-    isIn: "glance",
+    isIn: "minimal",
   },
   { at: "switch, before its end", point: ["builds.move", "before", '"to":"success"'], meet: deploy },
   {
@@ -183,7 +183,7 @@ const KILLS: readonly Kill[] = [
 ];
 
 function isTried({ isIn }: Kill): boolean {
-  return IS_FULL || isIn === "glance" || (FAULT_LENGTH === "short" && isIn === "short");
+  return IS_FULL || isIn === "minimal" || (FAULT_LENGTH === "short" && isIn === "short");
 }
 
 const databases = testDatabases();

@@ -14,7 +14,7 @@ import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
 
 const { calls: CALLS, deploys: DEPLOYS } = {
-  glance: { calls: 80, deploys: 0 },
+  minimal: { calls: 80, deploys: 0 },
   short: { calls: 1_500, deploys: 12 },
   full: { calls: 10_000, deploys: 80 },
 }[FAULT_LENGTH];
@@ -69,7 +69,7 @@ verifies(
     await load.expectDelivered();
     load.expectExecuted();
     if (DEPLOYS > 0) await deploys.expectAllEnded(() => clock.skip(SKIP_MS));
-    if (FAULT_LENGTH !== "glance") {
+    if (FAULT_LENGTH !== "minimal") {
       const { accepted, answered, refused, inDoubt } = calls;
       const [taken, told, not, open] = [accepted, answered, refused, inDoubt].map(({ size }) => size);
       console.log({ accepted: taken, answered: told, refused: not, inDoubt: open, faults: faulty.count() });
@@ -78,7 +78,7 @@ verifies(
     await test.service.stop();
     expectIntact(path.join(test.settings.dataDir, "millrace.db"));
   },
-  { glance: undefined, short: 900_000, full: 3_600_000 }[FAULT_LENGTH],
+  { minimal: undefined, short: 900_000, full: 3_600_000 }[FAULT_LENGTH],
 );
 
 /** Callers of every kind, and what became of their calls. */

@@ -1,7 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
-import { ensureSetup } from "../../../src/identity/people.ts";
 import { testDatabases, triedKinds } from "../../support/databases.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { claimsOf, cookieOf, IdentitySite, type SiteOptions } from "../../support/identity-site.ts";
@@ -27,7 +26,7 @@ async function openSite(kind: "sqlite" | "postgres" = "sqlite", options: SiteOpt
 describe.each(triedKinds("sqlite"))("people on %s", (kind) => {
   test("the set-up link makes the first person, owner of every project, once", async () => {
     const { site } = await openSite(kind);
-    const link = await ensureSetup(site.store, site.links, "http://here");
+    const link = await site.people.setupLink("http://here");
     expect(link).toMatch(/^http:\/\/here\/setup#[\w-]{40,}$/);
     const secret = link?.split("#")[1] ?? "";
     const setUp = (used: string, email: string) =>
@@ -47,7 +46,7 @@ describe.each(triedKinds("sqlite"))("people on %s", (kind) => {
       isOperator: true,
       projects: [{ id: "p-one", name: "one", role: "owner" }],
     });
-    expect(await ensureSetup(site.store, site.links, "http://here")).toBeNull();
+    expect(await site.people.setupLink("http://here")).toBeNull();
     expect((await setUp(secret, "eve@example.com")).status).toBe(403);
   });
 

@@ -11,9 +11,9 @@ function talking({ peers, listener }: TestNode): NodeTalk {
     throw new Error("nothing was expected here");
   };
   const own = answering({
-    owners: { adopt: refuse },
+    owners: { lookAfter: refuse },
     warm: refuse,
-    glances: refuse,
+    liveStatuses: refuse,
     holdsRun: refuse,
     onDropped: refuse,
     heartbeat: (node) => talk.heartbeat(node),

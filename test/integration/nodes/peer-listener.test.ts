@@ -7,7 +7,7 @@ import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import { AppError } from "../../../src/model/errors.ts";
-import { Authority } from "../../../src/nodes/authority.ts";
+import { type Authority, openAuthority } from "../../../src/nodes/authority.ts";
 import { ask, PeerFailure } from "../../../src/nodes/talk.ts";
 import { type FromPeer, PeerListener } from "../../../src/nodes/peer-listener.ts";
 import { Peers } from "../../../src/nodes/peers.ts";
@@ -29,7 +29,7 @@ describe.each(DATABASE_KINDS)("on %s", (kind) => {
       const store = await openStore(database);
       onTestFinished(() => store.close());
       const open = async (by = seal): Promise<Authority> =>
-        await Authority.open({ store, seal: by, clock: systemClock });
+        await openAuthority({ store, seal: by, clock: systemClock });
       const all = await Promise.all([open(), open(), open(), open()]);
       expect(new Set(all.map(({ certificate }) => certificate)).size).toBe(1);
       expect((await open()).certificate).toBe(all[0]?.certificate);

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { SmtpMailer } from "../../../src/identity/mailer.ts";
+import { Mailer } from "../../../src/identity/mailer.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { Tail } from "../../support/explain.ts";
@@ -16,7 +16,7 @@ async function open(options: MailServerOptions = {}) {
   const clock = new HandClock();
   const tail = new Tail();
   const log = createLog("trace", tail);
-  const mailer = new SmtpMailer({ smtpUrl: server.url, smtpFrom: "no-reply@millrace.example", clock, log });
+  const mailer = new Mailer({ smtpUrl: server.url, smtpFrom: "no-reply@millrace.example", clock, log });
   onTestFinished(() => mailer.stop());
   const sent: string[] = [];
   const order = (to: string): void =>

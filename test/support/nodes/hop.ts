@@ -7,7 +7,7 @@ import { onTestFinished } from "vitest";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
-import { Authority } from "../../../src/nodes/authority.ts";
+import { type Authority, openAuthority } from "../../../src/nodes/authority.ts";
 import { HeldBytes, type Peer, Peers } from "../../../src/nodes/peers.ts";
 import { ForwardedRequest, type ForwardResult } from "../../../src/nodes/forward/forwarded-request.ts";
 import { type FromPeer, PeerListener, type PeerRoutes } from "../../../src/nodes/peer-listener.ts";
@@ -24,7 +24,7 @@ export async function testAuthority(): Promise<Authority> {
       return values.get(key) ?? "";
     },
   };
-  return await Authority.open({ store: { meta }, seal: new Seal(randomBytes(32)), clock: systemClock });
+  return await openAuthority({ store: { meta }, seal: new Seal(randomBytes(32)), clock: systemClock });
 }
 
 /** A node of a test: a listener for peers, and connections to others. */

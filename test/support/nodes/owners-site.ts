@@ -4,9 +4,8 @@ import { createLog } from "../../../src/kit/log.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import type { ServiceNode } from "../../../src/model/node.ts";
 import { NodeLease } from "../../../src/nodes/lease.ts";
-import type { HandoverPeer } from "../../../src/nodes/handovers.ts";
 import type { AppHost } from "../../../src/nodes/owned-apps.ts";
-import { Owners } from "../../../src/nodes/owners.ts";
+import { type HandoverPeer, Owners } from "../../../src/nodes/owners.ts";
 import { winnerOf } from "../../../src/nodes/rendezvous.ts";
 import { Roster } from "../../../src/nodes/roster.ts";
 import { HandClock } from "../clocks.ts";
@@ -138,7 +137,7 @@ export class OwnersSite {
         this.onPrepare(appNumber);
         if (at(to).host.unloadable.has(appNumber)) throw new Error(MISSING);
       },
-      adopt: async (to, appNumber) => await at(to).owners.adopt(appNumber),
+      adopt: async (to, appNumber) => await at(to).owners.lookAfter([appNumber]),
     };
     const owners: Owners = new Owners({ store, clock, log, lease, roster, handoverPeer, predecessors: [] });
     return { id, host, lease, roster, owners };

@@ -12,7 +12,7 @@ const EMAIL = "ada@example.com";
 const IP = "192.0.2.1";
 
 function passwordsOf(sealedBy = seal): Passwords {
-  return new Passwords({ seal: sealedBy, clock: systemClock, hash: cheapHash });
+  return new Passwords(sealedBy, systemClock, cheapHash);
 }
 
 test("the same address and password give the same key, in either composition, and no others do", async () => {
@@ -39,7 +39,7 @@ test("a hash costs what it should where nothing else is said", async () => {
     costs.push(cost);
     return Buffer.alloc(32);
   };
-  const passwords = new Passwords({ seal, clock: systemClock, hash });
+  const passwords = new Passwords(seal, systemClock, hash);
   await passwords.key(EMAIL, "x", IP);
   // OWASP's figures for 16 MiB.
   expect(costs).toEqual([{ N: 2 ** 14, r: 8, p: 5 }]);
@@ -55,7 +55,7 @@ function heldHashes() {
     await new Promise<void>((resolve) => ends.push(resolve));
     return Buffer.alloc(32);
   };
-  const passwords = new Passwords({ seal, clock, hash });
+  const passwords = new Passwords(seal, clock, hash);
   const endNext = async (): Promise<void> => {
     const count = begun.length;
     ends.shift()?.();

@@ -96,11 +96,7 @@ verifies(
       expect(await signer.read(signed(encode(HEADER), encode({ ...CLAIMS, ...wrong })))).toBeNull();
     const extended = { ...HEADER, crit: ["b64"], b64: true };
     expect(await signer.read(signed(encode(extended), encode(CLAIMS)))).toBeNull();
-    const { token, jti } = signer.sign({
-      subject: "u-one",
-      expiresAt: clock.now() + 1,
-      claims: { sid: "s" },
-    });
+    const { token, jti } = signer.sign("u-one", clock.now() + 1, { sid: "s" });
     expect((await signer.read(token))?.claims).toEqual({ sub: "u-one", jti, exp: now + 1, sid: "s" });
     expect(await isGoodElsewhere(token)).toBe(true);
   },

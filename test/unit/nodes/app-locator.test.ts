@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { AppLocator, Places } from "../../../src/nodes/forward/app-locator.ts";
+import { AppLocator, placeFinder } from "../../../src/nodes/forward/app-locator.ts";
 import { OwnersSite } from "../../support/nodes/owners-site.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -53,10 +53,10 @@ verifies(
         .filter(isThere)
         .map((app) => ({ ...app, appNumber: 7, owner: "x", fence: 1, isAlive: true }));
     };
-    const places = new Places({ appOwners: { find } as never });
+    const findPlace = placeFinder({ appOwners: { find } as never });
     const names = Array.from({ length: 1_000 }, (_, at) => `made-up-${at}`);
     const found = await Promise.all(
-      [...names, "here", "here"].map((name) => places.find({ projectId: "p", appName: name })),
+      [...names, "here", "here"].map((name) => findPlace({ projectId: "p", appName: name })),
     );
     expect(found.slice(0, -2).every((place) => place === null)).toBe(true);
     expect(found.slice(-2).map((place) => place?.appNumber)).toEqual([7, 7]);

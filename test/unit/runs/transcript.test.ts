@@ -5,8 +5,8 @@ import type { TranscriptPart } from "../../../src/model/run.ts";
 import { PartReader, PartWriter } from "../../../src/runs/transcript-parts.ts";
 import {
   LiveTranscript,
-  PlainTranscript,
-  StoredTranscript,
+  plainTranscript,
+  storedTranscript,
   allChunks,
 } from "../../../src/runs/transcript.ts";
 import type { Transcript, TranscriptOptions } from "../../../src/runs/transcript.ts";
@@ -120,7 +120,7 @@ describe("the transcript of a run under way", () => {
       range(51, 100),
     ]);
     if (last) shelf.parts.push(last);
-    expect(await readAll(new StoredTranscript(shelf.reader, KEY))).toEqual(range(1, 100));
+    expect(await readAll(storedTranscript(shelf.reader, KEY))).toEqual(range(1, 100));
   });
 
   test("loses its beginning past its limit, and keeps its end", async () => {
@@ -254,11 +254,11 @@ describe("the transcript of a run under way", () => {
 });
 
 test("the transcript of a stored plain value is that value, once", async () => {
-  const transcript = new PlainTranscript(text("1"));
+  const transcript = plainTranscript(text("1"));
   expect(await readAll(transcript)).toEqual([1]);
   expect(await transcript.read(1)).toBeNull();
-  expect(await new PlainTranscript(null).read(0)).toBeNull();
-  expect([await transcript.last(), await new PlainTranscript(null).last()]).toEqual([1, 0]);
+  expect(await plainTranscript(null).read(0)).toBeNull();
+  expect([await transcript.last(), await plainTranscript(null).last()]).toEqual([1, 0]);
 });
 
 test("one that is to outlive a crash is stored twice a second, however little there is", async () => {

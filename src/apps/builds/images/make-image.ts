@@ -22,7 +22,7 @@ import type { Requirements } from "../requirements.ts";
 import { dockerfileFor, IMAGE_PYTHON } from "./dockerfile.ts";
 import { type ImageWish, warnOfIgnored } from "./wanted-image.ts";
 
-/** What podman goes by when it takes an image from somewhere: conditions for each kind of place, or for all others. */
+/** Podman's conditions for taking an image: for each kind of place, or for all others. */
 type Policy = {
   readonly default: readonly unknown[];
   readonly transports?: Readonly<Record<string, Readonly<Record<string, readonly unknown[]>>>>;
@@ -42,10 +42,9 @@ export async function registriesOnly(host: NodeJS.ProcessEnv): Promise<Policy> {
 
 /** Where podman looks for it. */
 async function hostPolicy({ HOME: home = "/" }: NodeJS.ProcessEnv): Promise<Policy> {
-  const places = [path.join(home, ".config/containers/policy.json"), "/etc/containers/policy.json"];
-  for (const place of places) {
+  for (const place of [path.join(home, ".config/containers/policy.json"), "/etc/containers/policy.json"]) {
     const text = await readFile(place, "utf8").catch(() => null);
-    // Whoever runs the host has written it.
+    // The operator has written it.
     // oxlint-disable-next-line no-unsafe-type-assertion
     if (text !== null) return JSON.parse(text) as Policy;
   }
@@ -57,6 +56,9 @@ const MEMORY_BYTES = Math.floor(totalmem() * 0.75);
 const IMAGE_ID = /^(?:sha256:)?[0-9a-f]{64}$/;
 
 type LayersWish = Extract<ImageWish, { kind: "layers" }>;
+
+/** The steps of a build, until they become layers. */
+type Steps = Record<CommandKind, readonly string[]> & { requirements: Requirements | null };
 
 /** What a build hands to the tool. */
 type Recipe = {
@@ -82,8 +84,7 @@ export async function buildInImage(
 class ImageTarget implements BuildTarget {
   readonly #wish: LayersWish;
   readonly #site: BuildSite;
-  readonly #commands = new Map<CommandKind, readonly string[]>();
-  #requirements: Requirements | null = null;
+  readonly #steps: Steps = { pre_build_commands: [], shell_commands: [], requirements: null };
 
   constructor(wish: LayersWish, site: BuildSite) {
     this.#wish = wish;
@@ -98,24 +99,18 @@ class ImageTarget implements BuildTarget {
   async makeOwn(): Promise<void> {}
 
   async runCommands(kind: CommandKind, commands: readonly BuildCommand[]): Promise<void> {
-    this.#commands.set(
-      kind,
-      commands.map(({ text }) => text),
-    );
+    this.#steps[kind] = commands.map(({ text }) => text);
   }
 
   async install(requirements: Requirements): Promise<void> {
-    this.#requirements = requirements;
+    this.#steps.requirements = requirements;
   }
 
   /** The image's own Python compiles nothing; its commands may still write `main.py`. */
   async finish(): Promise<void> {}
 
   async keep(): Promise<PreparedBuild> {
-    const before = this.#commands.get("pre_build_commands") ?? [];
-    const after = this.#commands.get("shell_commands") ?? [];
-    const steps = { before, after, requirements: this.#requirements };
-    return await makeImage(this.#wish, await layered(this.#wish, steps, this.#site), this.#site);
+    return await makeImage(this.#wish, await layered(this.#wish, this.#steps, this.#site), this.#site);
   }
 }
 
@@ -144,39 +139,29 @@ async function written(dockerfile: string, site: BuildSite): Promise<Recipe> {
 /** A Dockerfile of ours, for an app that names a base image or system packages. */
 async function layered(
   { base, apt }: LayersWish,
-  {
-    before,
-    after,
-    requirements,
-  }: {
-    readonly before: readonly string[];
-    readonly after: readonly string[];
-    readonly requirements: Requirements | null;
-  },
+  { pre_build_commands: before, shell_commands: after, requirements }: Steps,
   site: BuildSite,
 ): Promise<Recipe> {
   const { bundleDir, asideDir, user, host } = site;
   const context = path.dirname(bundleDir);
-  const bundle = path.basename(bundleDir);
-  const listed = requirements && path.join(asideDir, "requirements.txt");
-  if (requirements && listed !== null)
-    await writeFile(listed, requirementsText(requirements, await realpath(bundleDir)));
+  const listed = path.join(asideDir, "requirements.txt");
   const pipSettings = path.join(asideDir, "pip.conf");
-  if (requirements) await writeFile(pipSettings, await pipSettingsText(host), { mode: 0o600 });
+  if (requirements) {
+    await writeFile(listed, requirementsText(requirements, await realpath(bundleDir)));
+    await writeFile(pipSettings, await pipSettingsText(host), { mode: 0o600 });
+  }
+  const layers = {
+    base,
+    apt,
+    before,
+    after,
+    requirements: requirements && path.relative(context, listed),
+    needsApp: requirements !== null && requirements.locals.length + requirements.links.length > 0,
+    bundle: path.basename(bundleDir),
+    user,
+  };
   const dockerfile = path.join(asideDir, "Dockerfile");
-  await writeFile(
-    dockerfile,
-    dockerfileFor({
-      base,
-      apt,
-      before,
-      after,
-      requirements: listed && path.relative(context, listed),
-      needsApp: requirements !== null && requirements.locals.length + requirements.links.length > 0,
-      bundle,
-      user,
-    }),
-  );
+  await writeFile(dockerfile, dockerfileFor(layers));
   // Not as an argument: that would stay in the image, with the password of the index.
   const args = requirements ? ["--secret", `id=pip,src=${pipSettings}`] : [];
   return { context, dockerfile, python: site.config.customRuntime === null ? IMAGE_PYTHON : null, args };
@@ -217,10 +202,8 @@ async function build(
   };
   await containers.whileBuilding(tool, projectId, async () => {
     const { code, lastWords, detail } = await runProgram(python.path, program, signal);
-    if (code !== 0) {
-      const advice = await tools.advice(site);
-      throw new BuildError(`the image could not be built: ${lastWords || detail}${advice}`);
-    }
+    if (code !== 0)
+      throw new BuildError(`the image could not be built: ${lastWords || detail}${await tools.advice(site)}`);
   });
   const id = (await readFile(idFile, "utf8")).trim();
   if (!IMAGE_ID.test(id)) throw new BuildError(`${tool.kind} did not tell which image it has built`);

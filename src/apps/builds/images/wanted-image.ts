@@ -5,16 +5,8 @@ import { insideBundle } from "../bundle-files.ts";
 
 /** An image that is to be built, and what builds it. */
 export type ImageWish = { readonly containers: Containers; readonly tool: ContainerTool } & (
-  | {
-      readonly kind: "dockerfile";
-      /** Its real place in the bundle. */
-      readonly file: string;
-    }
-  | {
-      readonly kind: "layers";
-      readonly base: string;
-      readonly apt: readonly string[];
-    }
+  | /** By its real place in the bundle. */ { readonly kind: "dockerfile"; readonly file: string }
+  | { readonly kind: "layers"; readonly base: string; readonly apt: readonly string[] }
 );
 
 /** System packages that an app asks for, and those of them that the host has not. */
@@ -31,7 +23,7 @@ export async function wantedImage(
   site: BuildSite,
 ): Promise<ImageWish | null> {
   const { deployment, customRuntime } = site.config;
-  const { dockerBaseImageUrl, requireImage, containerRuntime, pythonVersion } = deployment;
+  const { dockerBaseImageUrl, requireImage, containerRuntime } = deployment;
   const dockerfile = customRuntime?.dockerfilePath ?? null;
   const file = dockerfile === null ? null : await insideBundle(site.bundleDir, dockerfile);
   if (dockerfile !== null && file === null)
@@ -61,9 +53,14 @@ export async function wantedImage(
       `container_runtime = "${containerRuntime}" needs ${runtime}, which this host has not: using the runtime of ${tool.kind}`,
     );
   if (file !== null) return { kind: "dockerfile", file, containers, tool };
-  const version = (pythonVersion ?? site.python.version).split(".").slice(0, 2).join(".");
-  const base = dockerBaseImageUrl ?? baseImage.replaceAll("{python}", version);
-  return { kind: "layers", base, apt: listed, containers, tool };
+  return { kind: "layers", base: baseOf(baseImage, site), apt: listed, containers, tool };
+}
+
+/** What an image that gets system packages begins from: the app's own, or the service's for the app's Python. */
+export function baseOf(baseImage: string, { config, python }: BuildSite): string {
+  const { dockerBaseImageUrl, pythonVersion } = config.deployment;
+  const version = (pythonVersion ?? python.version).split(".").slice(0, 2).join(".");
+  return dockerBaseImageUrl ?? baseImage.replaceAll("{python}", version);
 }
 
 const INSTALL = "Install podman 5.3.2 or newer, or Docker, and deploy again";
@@ -71,21 +68,20 @@ const INSTALL = "Install podman 5.3.2 or newer, or Docker, and deploy again";
 function withoutImage(base: string | null, missing: readonly string[], lack: string): string[] {
   const texts: string[] = [];
   if (base !== null) texts.push(`docker_base_image_url needs podman or docker on this host: ${lack}`);
-  if (missing.length > 0) {
-    const names = missing.join(" ");
+  if (missing.length > 0)
     texts.push(
-      `system packages are missing on this host: ${missing.join(", ")}. They need podman or docker (${lack}), or whoever runs the host runs: apt-get install ${names}`,
+      `system packages are missing on this host: ${missing.join(", ")}. They need podman or docker (${lack}), or whoever runs the host runs: apt-get install ${missing.join(" ")}`,
     );
-  }
   return texts;
 }
 
 /** Says what of an app's configuration does not count, because it has a Dockerfile. */
 export function warnOfIgnored({ config: { deployment, dependencies }, say }: BuildSite): void {
+  const kinds = (["pip", "apt", "conda"] as const).filter(
+    (kind) => Object.keys(dependencies[kind]).length > 0,
+  );
   const ignored = [
-    ...(Object.keys(dependencies.pip).length > 0 ? ["dependencies.pip"] : []),
-    ...(Object.keys(dependencies.apt).length > 0 ? ["dependencies.apt"] : []),
-    ...(Object.keys(dependencies.conda).length > 0 ? ["dependencies.conda"] : []),
+    ...kinds.map((kind) => `dependencies.${kind}`),
     ...(deployment.shellCommands.length > 0 ? ["shell_commands"] : []),
     ...(deployment.preBuildCommands.length > 0 ? ["pre_build_commands"] : []),
     ...(deployment.dockerBaseImageUrl === null ? [] : ["docker_base_image_url"]),

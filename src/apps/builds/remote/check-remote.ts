@@ -3,7 +3,7 @@ import type { ImageBuilds } from "../../../engines/build-seats.ts";
 import { BuildError, type BuildSite } from "../site.ts";
 import { insideBundle } from "../bundle-files.ts";
 import { listed, requireEntrypoint } from "../host-fit.ts";
-import { warnOfIgnored } from "../images/wanted-image.ts";
+import { baseOf, warnOfIgnored } from "../images/wanted-image.ts";
 import { imageFolder, type ImagePlan } from "./build-image.ts";
 
 /** What an app runs in elsewhere. */
@@ -32,12 +32,21 @@ export async function checkRemote(images: ImageBuilds | null, site: BuildSite): 
   if (image !== null) refuseForeign(image, images?.registry ?? null, site.projectId);
   const dockerfile = config.customRuntime?.dockerfilePath ?? null;
   if (dockerfile !== null) {
-    const plan = await dockerfilePlan(dockerfile, images, site);
+    if (images === null)
+      throw new BuildError(
+        `runtime.custom.dockerfile_path: this service builds no images in its cluster: ${SET_REGISTRY}. ${OWN_SERVER}`,
+      );
+    const file = await insideBundle(site.bundleDir, dockerfile);
+    if (file === null) throw new BuildError(`dockerfile_path: there is no ${dockerfile} in the bundle`);
     warnOfIgnored(site);
-    return { image: null, plan };
+    return { image: null, plan: { kind: "dockerfile", file } };
   }
   requireEntrypoint(site);
-  await refuseConda(site);
+  const conda = await listed("conda", site);
+  if (conda.length > 0)
+    throw new BuildError(
+      `Conda packages are not supported (${conda.join(", ")}): list what is on PyPI under [dependencies.pip]. ${OWN_IMAGE}`,
+    );
   const plan = await packagesPlan(images, site);
   if (site.registryAuth && image !== null && plan === null)
     site.say(
@@ -50,10 +59,7 @@ export async function checkRemote(images: ImageBuilds | null, site: BuildSite): 
 /** Machines take it for the beginning of an id, and run whatever image they have by that, without asking a registry. */
 const IMAGE_ID = /^sha256:/;
 
-/**
- * Behind one login are the images of all projects. A registry has more names than one, and may be the mirror of another:
- * a folder that is a project's id is that project's on every host.
- */
+/** One login opens all projects' images. A registry has several names, so a project's id as a folder counts on every host. */
 function refuseForeign(image: string, registry: string | null, projectId: string): void {
   if (IMAGE_ID.test(image))
     throw new BuildError(
@@ -68,37 +74,12 @@ function refuseForeign(image: string, registry: string | null, projectId: string
     throw new BuildError(`deployment.docker_base_image_url: ${image} is not an image of this project`);
 }
 
-async function dockerfilePlan(
-  dockerfile: string,
-  images: ImageBuilds | null,
-  site: BuildSite,
-): Promise<ImagePlan> {
-  if (images === null)
-    throw new BuildError(
-      `runtime.custom.dockerfile_path: this service builds no images in its cluster: ${SET_REGISTRY}. ${OWN_SERVER}`,
-    );
-  const file = await insideBundle(site.bundleDir, dockerfile);
-  if (file === null) throw new BuildError(`dockerfile_path: there is no ${dockerfile} in the bundle`);
-  return { kind: "dockerfile", file };
-}
-
-async function refuseConda(site: BuildSite): Promise<void> {
-  const conda = await listed("conda", site);
-  if (conda.length > 0)
-    throw new BuildError(
-      `Conda packages are not supported (${conda.join(", ")}): list what is on PyPI under [dependencies.pip]. ${OWN_IMAGE}`,
-    );
-}
-
 async function packagesPlan(images: ImageBuilds | null, site: BuildSite): Promise<ImagePlan | null> {
   const apt = await listed("apt", site);
-  const { dockerBaseImageUrl: image, requireImage, pythonVersion } = site.config.deployment;
+  const { dockerBaseImageUrl: image, requireImage } = site.config.deployment;
   if (apt.length === 0) return null;
-  if (images !== null && site.images !== null) {
-    const version = (pythonVersion ?? site.python.version).split(".").slice(0, 2).join(".");
-    const base = image ?? site.images.baseImage.replaceAll("{python}", version);
-    return { kind: "packages", base, apt };
-  }
+  if (images !== null && site.images !== null)
+    return { kind: "packages", base: baseOf(site.images.baseImage, site), apt };
   // An image of the app's own may have them.
   if (image !== null) return null;
   const text = `system packages are not installed on the machines of the cluster: ${apt.join(", ")}; ${SET_REGISTRY}. ${OWN_IMAGE}`;

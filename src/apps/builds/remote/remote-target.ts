@@ -28,16 +28,10 @@ import { checkRemote } from "./check-remote.ts";
 import { buildRemoteImage } from "./build-image.ts";
 import { bringBundleBack, storeFromSeat } from "./take-folders.ts";
 
-/**
- * How long after it was put a blob may still be named. Collectors leave it alone for a day, of which the store may have
- * counted half already, and a build takes three hours.
- */
+/** How old a blob may be to be named: collectors leave it alone for a day, and a build takes three hours. */
 const YOUNG_MS = 6 * 60 * 60 * 1000;
 
-/**
- * Builds for the machines of a cluster: in a seat there, after the image that the app asks for. Packages go to a blob, and
- * the environment's folder only says which; the bundle comes back.
- */
+/** Builds in a remote seat, after the image that the app asks for. Packages go to a blob; the bundle comes back. */
 export async function buildInSeat(
   site: BuildSite,
   remote: RemoteBuilds,
@@ -118,10 +112,7 @@ const NOT_PINNED =
   "warning: deployment.docker_base_image_url names no digest (…@sha256:…), and the cluster does not tell which image has the name " +
   "now. Packages are built for that one, and replicas run the one that has the name when they start";
 
-/**
- * The image that an app names, with the digest of the one that a machine has run: `REPOSITORY@DIGEST`. Null if the machine
- * reports another repository, which may not have that digest.
- */
+/** The app's image with the digest of the one that a machine has run; null if the machine reports another repository. */
 export function pinImage(image: string, ran: string | null): string | null {
   const [repository = "", digest] = ran?.split("@") ?? [];
   const name = image.replace(/:[^:/]*$/, "");

@@ -1,23 +1,20 @@
 import { createHash } from "node:crypto";
 import path from "node:path";
 import type { StoredBlob } from "../../../blobs/blob-store.ts";
-import { chownTree, createFile, rename } from "../../../kit/files.ts";
+import { chownTree, rename } from "../../../kit/files.ts";
 import { removeTree } from "../../../kit/remove-tree.ts";
 import { BadTar } from "../../../kit/tar/archive.ts";
 import { Unpackable } from "../../../kit/tar/pack-folder.ts";
 import { NoRoom, isGzip, unpackFolder } from "../../../kit/tar/unpack-folder.ts";
 import type { Builder } from "../../../engines/build-seats.ts";
-import { LIMITS, roomBytes } from "../../artifacts/fetch-version.ts";
+import { LIMITS, roomBytes, writeArriving } from "../../artifacts/fetch-version.ts";
 import { makeFolder } from "../../bundles/place-folder.ts";
 import { BuildError, type BuildSite, type RemoteBuilds } from "../site.ts";
 import { syncTree } from "../make-environment.ts";
 
 const DIGEST_BYTES = 32;
 
-/**
- * Stores the environment that a seat has built, as the seat packed it. Nothing in it is checked here: the programs that
- * unpack it trust nothing in it, and only the project's own replicas use it.
- */
+/** Stores an environment as the seat packed it, unchecked: those that unpack it trust nothing in it. */
 export async function storeFromSeat(
   seat: Builder,
   { blobs, maxFolderBytes }: RemoteBuilds,
@@ -37,19 +34,10 @@ export async function bringBundleBack(
   const packed = path.join(asideDir, "bundle.packed");
   const fresh = path.join(asideDir, "bundle.new");
   await judged("bundle", async () => {
-    await seat.take("bundle", async (archive) => {
-      const room = await roomBytes(asideDir);
-      const sink = await createFile(packed);
-      let bytes = 0;
-      try {
-        for await (const piece of wholeArchive(archive, maxFolderBytes)) {
-          if ((bytes += piece.length) > room) throw new NoRoom(bytes, room);
-          await sink.write(piece);
-        }
-      } finally {
-        await sink.abandon();
-      }
-    });
+    const room = await roomBytes(asideDir);
+    await seat.take("bundle", (archive) =>
+      writeArriving(wholeArchive(archive, maxFolderBytes), packed, room),
+    );
     await makeFolder(fresh);
     const maxBytes = Math.min(LIMITS.maxBytes, maxFolderBytes);
     await unpackFolder(packed, fresh, { ...LIMITS, maxBytes, roomBytes: await roomBytes(asideDir) });

@@ -148,6 +148,22 @@ say([charged(0), [rest for _, rest, _ in charged(80)]])`;
   },
 );
 
+verifies("walls.limits.memory", "a process that was killed or exits is known to be ending", () => {
+  const EXITING = 0x4;
+  const RANDOMIZED = 0x400000;
+  const [SIGKILL, SIGTERM] = [1 << 8, 1 << 14];
+  // The words of its file in /proc behind the name: flags, pages and pending signals.
+  const isEnding = (flags: number, pending: number): unknown =>
+    agentPython(`
+from millrace_agent import memory
+words = ["R"] + ["0"] * 47
+words[6], words[21], words[28] = "${flags}", "3", "${pending}"
+print(json.dumps(memory._held(words) == 0))`);
+  expect(isEnding(RANDOMIZED, SIGTERM)).toBe(false);
+  expect(isEnding(RANDOMIZED | EXITING, 0)).toBe(true);
+  expect(isEnding(RANDOMIZED, SIGTERM | SIGKILL)).toBe(true);
+});
+
 verifies("walls.limits.memory", "a process whose first thread has ended counts with all it holds", () => {
   const work = `
 def work(ready):

@@ -7,7 +7,7 @@ import type { Run } from "../../../../src/model/run.ts";
 import type { LiveRun } from "../../../../src/runs/live-run.ts";
 import type { KnownRun } from "../../../../src/runs/lookup.ts";
 import type { PartReader, PartWriter } from "../../../../src/runs/transcript-parts.ts";
-import { LiveTranscript, PlainTranscript } from "../../../../src/runs/transcript.ts";
+import { LiveTranscript, plainTranscript } from "../../../../src/runs/transcript.ts";
 import type { Store } from "../../../../src/store/store.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { sampleRun } from "../../../support/sample-run.ts";
@@ -250,7 +250,7 @@ describe("a feed", () => {
 });
 
 describe("the end of a run", () => {
-  const RESULT = new PlainTranscript(text("1"));
+  const RESULT = plainTranscript(text("1"));
   const ended = async (after: number, known: Partial<KnownRun>, run: Partial<Run> = {}) => {
     const played = new PlayedRun();
     await played.join(1);
@@ -279,7 +279,7 @@ describe("the end of a run", () => {
       expect(await ended(after, {}, { attempt: 2 })).toEqual(far);
       expect(await ended(after, {}, { interruptions: 1 })).toEqual(far);
     }
-    const gone = { isKept: false, transcript: new PlainTranscript(null) };
+    const gone = { isKept: false, transcript: plainTranscript(null) };
     for (const after of [0, 1, 2]) expect(await ended(after, gone)).toEqual({ ...far, isTruncated: true });
     for (const after of [2, 3]) expect(await ended(after, {})).toEqual({ ...far, isTruncated: true });
   });
@@ -290,7 +290,7 @@ describe("the end of a run", () => {
     await played.yields("a");
     await played.ends({
       ...played.known({ state: "success" }, null, false),
-      transcript: new PlainTranscript(null),
+      transcript: plainTranscript(null),
     });
     expect(reader?.text).toMatch(new RegExp(`^id: 1\\ndata: a\\n\\nevent: end\\nid: ${FAR_END}\\n`));
   });

@@ -14,7 +14,7 @@ import { systemClock } from "../../../../src/kit/clock.ts";
 import type { AppError } from "../../../../src/model/errors.ts";
 import type { LiveRun } from "../../../../src/runs/live-run.ts";
 import type { KnownRun } from "../../../../src/runs/lookup.ts";
-import { PlainTranscript } from "../../../../src/runs/transcript.ts";
+import { plainTranscript } from "../../../../src/runs/transcript.ts";
 import { sampleRun } from "../../../support/sample-run.ts";
 import { REPOSITORY } from "../../../support/source-files.ts";
 import { until } from "../../../support/until.ts";
@@ -24,7 +24,7 @@ const LIMITS = { ofRun: 2, ofProject: 3 };
 
 /** A run that gives nothing more, and does not end. */
 function runUnderWay(): KnownRun {
-  const transcript = new PlainTranscript(null);
+  const transcript = plainTranscript(null);
   const live = {} as LiveRun;
   return { run: sampleRun({ state: "running" }), live, payload: null, transcript, isKept: true };
 }

@@ -79,7 +79,7 @@ function playedSlots(changes: Partial<ScalingConfig> = {}) {
     drain: async () => void said.push("drained"),
     close: async () => void said.push("closed"),
   };
-  const slots = new Slots(sampleScaling({ maxReplicas: 1, ...changes }), capacity, clock);
+  const slots = new Slots(sampleScaling({ maxReplicas: 1, ...changes }), capacity, clock, true);
   const submit = (name: string, lane: Lane = "caller"): PlainCall => {
     const call = new PlainCall(name, lane, said);
     slots.submit(call);
