@@ -1,14 +1,13 @@
 import path from "node:path";
 import type { AppLogLine } from "../../apps/catalog.ts";
 import { type Flood, FloodGate, type FloodLimits } from "../../apps/logs/flood-gate.ts";
-import type { Clock } from "../../kit/clock.ts";
+import { type Clock, systemClock } from "../../kit/clock.ts";
 import { readdir } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { loadAppConfig } from "../../config/app-config.ts";
 import { PACKAGE_DIR } from "../../config/package-files.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { readSettings } from "../../config/settings.ts";
-import { systemClock } from "../../kit/clock.ts";
 import { createLog, type Log } from "../../kit/log.ts";
 import { type Service, startService } from "../../main.ts";
 import type { OperatorFlags } from "../options.ts";
