@@ -194,6 +194,45 @@ for work in (lambda: build._give("bundle", None, ""), lambda: home.bring("", fol
 print(json.dumps(said))
 `;
 
+const CUT_STEP = `
+from millrace_agent.build import Home, _StepLines
+
+class Loop:
+    def __init__(self): self.watched = {}
+    def watch(self, descriptor, _events, act): self.watched[descriptor] = act
+    def forget(self, descriptor): self.watched.pop(descriptor, None)
+    def turn(self):
+        for act in [*self.watched.values()]: act(1)
+
+class Line:
+    is_drained = True
+
+loop, line, said = Loop(), Line(), []
+home = Home(None, None, ("", ""), lambda: line, lambda _word, value: line and said.append(value["text"]), None)
+source, target = os.pipe()
+lines = _StepLines(loop, source, home, "stdout", lambda: None)
+os.write(target, b"one\\n")
+loop.turn()
+line = None
+os.write(target, b"two\\nthree")
+os.close(target)
+for _ in range(3): lines.resume(); loop.turn()
+while_gone = [*said, lines.is_over]
+line = Line()
+for _ in range(3): lines.resume(); loop.turn()
+print(json.dumps([while_gone, [*said, lines.is_over]]))`;
+
+verifies(
+  "pod-builds.back",
+  "what a step prints while there is no connection is sent when there is one again",
+  () => {
+    expect(agentPython(CUT_STEP)).toEqual([
+      ["one", false],
+      ["one", "two", "three", true],
+    ]);
+  },
+);
+
 verifies("pod-builds.failures", "a build tells which folder was on its way when a connection was cut", () => {
   expect(agentPython(CUT, scratchDirectory())).toEqual([
     "the bundle could not be sent to the service: ConnectionResetError: [Errno 104] Connection reset by peer; deploy again",
